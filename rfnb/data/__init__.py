@@ -1,0 +1,1 @@
+"""Data sets and metrics that the models and notebooks use."""
