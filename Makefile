@@ -1,0 +1,78 @@
+# `make help` lists the targets. Each sets up what it needs; the second time that takes under a second.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export PYTHON TORCH
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+TOUR := notebooks/00_tour.ipynb
+# As root (a container) Jupyter refuses to start without this flag; for everybody else it stays away.
+LAB_ARGS := $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
+PYTEST_ARGS :=
+say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser bench g2p format build clean
+
+help: ## show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
+
+lab: ## set up and open JupyterLab on the tour
+	@.ci/setup lab
+	@python widgets/bundle.py
+	@echo "Starting JupyterLab on $(TOUR). Without a browser here: open the address printed below. Stop with Ctrl+C."
+	@exec jupyter lab $(LAB_ARGS) $(ARGS) $(TOUR)
+
+test: setup lint typecheck test-python test-widgets test-notebooks test-browser ## set up and run every test: Python, TypeScript, notebooks, real browser
+
+setup: ## only set up what `make test` needs
+	@.ci/setup dev
+	@.ci/setup node
+	@.ci/setup chromium
+
+lint: setup ## ruff: rules and format
+	$(call say,ruff)
+	@ruff check .
+	@ruff format --check .
+
+typecheck: setup ## mypy on rfnb/
+	$(call say,mypy)
+	@mypy
+
+test-python: setup ## pytest without notebooks and browser
+	$(call say,pytest: Python)
+	@pytest -m "not browser and not notebook" $(PYTEST_ARGS)
+
+# Without Node.js this says so and goes on; in CI that is a failure.
+test-widgets: setup ## TypeScript: types and tests
+	$(call say,tsc and vitest: TypeScript)
+	@if [ -d widgets/node_modules ]; then cd widgets && npm run --silent typecheck && npm run --silent test; \
+	elif [ "$${CI:-}" = true ]; then echo "TypeScript tests need Node.js >= 20, and CI may not skip them"; exit 1; \
+	else echo "SKIPPED: TypeScript tests need Node.js >= 20"; fi
+
+test-notebooks: setup ## execute the notebooks, offline
+	$(call say,pytest: notebooks)
+	@pytest -m notebook $(PYTEST_ARGS)
+
+test-browser: setup ## JupyterLab in Chromium
+	$(call say,pytest: real browser)
+	@pytest -m browser $(PYTEST_ARGS)
+
+bench: ## cost of each op as a ratio to raw torch
+	@.ci/setup dev
+	@pytest bench $(PYTEST_ARGS)
+
+g2p: ## train the pronunciation model (resumes; ARGS="--help" shows the options)
+	@.ci/setup lab
+	@python -m rfnb.models.train_g2p $(ARGS)
+
+format: ## format the Python files, fix what ruff can fix
+	@.ci/setup dev
+	@ruff check --fix . || true
+	@ruff format .
+
+build: setup ## build the front-end bundle, then the wheel and the source distribution
+	@python widgets/bundle.py --force
+	@python -m hatchling build
+
+clean: ## remove what the build and the tests left (not .venv)
+	rm -rf dist test-shots .pytest_cache .mypy_cache .ruff_cache .benchmarks widgets/node_modules
