@@ -73,19 +73,26 @@ def build(widgets: Path = WIDGETS, static: Path = STATIC) -> None:
     """Builds the bundle with npm and stamps it.
 
     Raises:
-        BundleError: If Node.js is missing, or the build leaves out a file.
+        BundleError: If Node.js is missing, or the build fails or leaves out a file.
     """
     npm = shutil.which("npm")
     if npm is None:
         raise BundleError("npm was not found: install Node.js >= 20, or take a commit whose bundle is up to date.")
     env = dict(os.environ, npm_config_update_notifier="false", npm_config_fund="false", npm_config_audit="false")
-    installed = widgets / "node_modules" / ".package-lock.json"
-    if not installed.is_file() or installed.stat().st_mtime < (widgets / "package-lock.json").stat().st_mtime:
-        subprocess.run([npm, "ci", "--ignore-scripts"], cwd=widgets, check=True, env=env, stdout=sys.stderr)
-    subprocess.run([npm, "run", "--silent", "build"], cwd=widgets, check=True, env=env, stdout=sys.stderr)
+    installed, lock = widgets / "node_modules" / ".package-lock.json", widgets / "package-lock.json"
+    commands = [["run", "--silent", "build"]]
+    if not lock.is_file():
+        raise BundleError("widgets/package-lock.json is missing.")
+    if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
+        commands.insert(0, ["ci", "--ignore-scripts", "--loglevel=error"])
+    for command in commands:
+        try:
+            subprocess.run([npm, *command], cwd=widgets, check=True, env=env, stdout=sys.stderr)
+        except (OSError, subprocess.CalledProcessError) as e:
+            raise BundleError(f"`npm {' '.join(command)}` failed in widgets/.") from e
     missing = [name for name in REQUIRED if not (static / name).is_file()]
     if missing:
-        raise BundleError(f"The build left out {', '.join(missing)}; widgets/build.mjs must write them to {static.name}/.")
+        raise BundleError(f"widgets/build.mjs left out {', '.join(missing)}.")
     write_stamp(widgets, static)
 
 
@@ -104,7 +111,7 @@ def main() -> int:
         print(found, "Building it.", flush=True)
     try:
         build()
-    except (BundleError, subprocess.CalledProcessError) as e:
+    except BundleError as e:
         print(f"bundle: {e}", file=sys.stderr)
         return 1
     return 0

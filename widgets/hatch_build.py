@@ -11,8 +11,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# Hatchling loads hooks by path, so a module beside this one is not found by itself.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import bundle  # noqa: E402  (beside this file; hatchling loads hooks by path)
+import bundle
 
 
 class BundleHook(BuildHookInterface):
@@ -25,7 +26,8 @@ class BundleHook(BuildHookInterface):
         try:
             bundle.build()
         except bundle.BundleError as e:
-            if all((bundle.STATIC / name).is_file() for name in bundle.REQUIRED):
-                self.app.display_warning(f"rfnb: {found} Using it as it is: {e}")
+            # An editable install uses the tree as it is, also while the front end is being worked on.
+            if version == "editable" or all((bundle.STATIC / name).is_file() for name in bundle.REQUIRED):
+                self.app.display_warning(f"rfnb: {found} Going on without building it: {e}")
                 return
             raise RuntimeError(f"rfnb: {found} {e}") from e

@@ -1,0 +1,71 @@
+"""The dependency picture of docs/architecture.md as rules, and a checker for one file.
+
+violations(source, "rfnb/nn/linear.py")  ->  ["rfnb/nn/linear.py:3: nn/ may not import rfnb.viz.show"]
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+
+from contracts.imports import imports_of, module_name
+
+# Folder: folders of rfnb/ that it may import, besides itself.
+_BELOW_REC = {"backends", "core", "ops", "trace"}
+_BELOW_NN = _BELOW_REC | {"rec"}
+_BELOW_VIZ = _BELOW_NN | {"nn", "search"}
+_BELOW_DATA = _BELOW_VIZ | {"viz"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "backends": set(),
+    "core": {"backends"},
+    "ops": {"backends", "core"},
+    "trace": {"backends", "core"},
+    "rec": _BELOW_REC,
+    "nn": _BELOW_NN,
+    "search": _BELOW_NN,
+    "viz": _BELOW_VIZ,
+    "data": _BELOW_DATA,
+    "models": _BELOW_DATA | {"data"},  # a model's training reads its data; data/ knows no model
+    "interop": _BELOW_DATA,
+}
+
+# Package: (files that may import it, whether it has to be inside a function there).
+ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
+    "torch": (("rfnb/backends/torch*.py", "rfnb/models/*.py", "rfnb/interop/*.py"), False),
+    "anywidget": (("rfnb/viz/widget.py",), False),
+    "ipywidgets": (("rfnb/viz/widget.py",), False),
+    "IPython": (("rfnb/viz/display.py",), False),
+    "matplotlib": (("rfnb/viz/*.py",), True),
+    "graphviz": (("rfnb/viz/*.py",), True),
+}
+
+
+def violations(source: str, path: str) -> list[str]:
+    """What in this file is against the picture, one line each.
+
+    Args:
+        source: The file's text.
+        path: Where it lies, from the root of the repository, with forward slashes.
+    """
+    file = Path(path)
+    module = module_name(file, Path())
+    is_top = file.parts == ("rfnb", "__init__.py")
+    folder = file.parts[1]
+    if not is_top and folder not in MAY_IMPORT:
+        return [f"{path}: is in no layer; add its folder to docs/architecture.md and to tests/contracts/picture.py"]
+    found = []
+    for item in imports_of(source, module, is_package=file.name == "__init__.py"):
+        package, *rest = item.module.split(".")
+        if package == "rfnb" and not is_top:
+            if not rest:
+                # `from rfnb import x` also gives rfnb.x, which is judged by itself.
+                found.append(f"{path}:{item.line}: imports from rfnb itself, not from the defining file")
+            elif rest[0] in MAY_IMPORT and rest[0] != folder and rest[0] not in MAY_IMPORT[folder]:
+                found.append(f"{path}:{item.line}: {folder}/ may not import {item.module}")
+        elif package in ONLY_IN:
+            files, only_in_function = ONLY_IN[package]
+            if not any(fnmatch.fnmatch(path, pattern) for pattern in files):
+                found.append(f"{path}:{item.line}: {package} may be imported only in {', '.join(files)}")
+            elif only_in_function and not item.in_function:
+                found.append(f"{path}:{item.line}: {package} may be imported only inside a function")
+    return list(dict.fromkeys(found))
