@@ -1,0 +1,379 @@
+"""What an array library must be able to do, and which one is used.
+
+A backend works on raw arrays, axes and ints only; it never sees a Dim. Ops (`rfnb/ops/`) are written once on top of these
+methods. torch is the default; NumPy (`backends/numpy_backend.py`) is the reference, written to be read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+BINARY_KINDS = (
+    "add sub mul truediv floordiv mod pow maximum minimum squared_difference logical_and logical_or log_add_exp"
+).split()
+COMPARE_KINDS = "equal not_equal less less_equal greater greater_equal".split()
+UNARY_KINDS = (
+    "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid log_sigmoid sin cos ceil floor round relu elu selu silu gelu"
+    " reciprocal logical_not is_finite is_infinite is_neg_infinite"
+).split()
+REDUCE_KINDS = "sum max min mean logsumexp any all argmax argmin".split()
+
+
+class Backend:
+    """The documented backend class: raw-array methods that an array library implements.
+
+    `raw` is an array of the library, `axis` a non-negative int, `dtype` a name like "float32", `device` a name like "cpu".
+    """
+
+    name = "abstract"
+    RawTensorType: type = object
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+    @classmethod
+    def executing_eagerly(cls) -> bool:
+        return True
+
+    @classmethod
+    def get_dtype_name_raw(cls, raw: Any) -> str:
+        raise NotImplementedError
+
+    @classmethod
+    def as_dtype_raw(cls, dtype_name: str) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def get_ndim_raw(cls, raw: Any) -> int:
+        return len(raw.shape)
+
+    @classmethod
+    def get_shape_tuple_raw(cls, raw: Any) -> tuple[int, ...]:
+        return tuple(raw.shape)
+
+    get_shape_raw = get_known_shape_raw = get_shape_tuple_raw
+
+    @classmethod
+    def get_device_raw(cls, raw: Any) -> str:
+        raise NotImplementedError
+
+    # -- in and out ----------------------------------------------------------------------------------------------------
+    @classmethod
+    def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
+        """A raw array with the values of `array` (a copy), on `device` (None: the default one)."""
+        raise NotImplementedError
+
+    @classmethod
+    def raw_to_numpy(cls, raw: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    @classmethod
+    def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def random_raw(cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float) -> Any:
+        """"uniform": [low, high); "normal": mean `low`, standard deviation `high`."""
+        raise NotImplementedError
+
+    @classmethod
+    def set_random_seed(cls, seed: int) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def get_random_state(cls) -> dict[str, bytes]:
+        raise NotImplementedError
+
+    @classmethod
+    def set_random_state(cls, state: dict[str, bytes]) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def copy_raw(cls, raw: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def cast_raw(cls, raw: Any, dtype: str) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def to_device_raw(cls, raw: Any, device: str) -> Any:
+        raise NotImplementedError
+
+    # -- axes ----------------------------------------------------------------------------------------------------------
+    @classmethod
+    def transpose_raw(cls, raw: Any, perm: Sequence[int]) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def reshape_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def expand_dims_raw(cls, raw: Any, axis: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def expand_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+        """Broadcast to `shape` without copying."""
+        raise NotImplementedError
+
+    @classmethod
+    def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
+        """One entry of an axis, which goes away."""
+        raise NotImplementedError
+
+    @classmethod
+    def flip_raw(cls, raw: Any, axis: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def concat_raw(cls, raws: Sequence[Any], axis: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
+        raise NotImplementedError
+
+    # -- maths: these return functions, so that a plan holds the very function it calls ---------------------------------
+    @classmethod
+    def binary_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
+        """One of BINARY_KINDS or COMPARE_KINDS, broadcasting; either operand may be a Python number."""
+        raise NotImplementedError
+
+    @classmethod
+    def unary_fn(cls, kind: str) -> Callable[[Any], Any]:
+        """One of UNARY_KINDS."""
+        raise NotImplementedError
+
+    @classmethod
+    def combine_raw(cls, a: Any, kind: str, b: Any) -> Any:
+        return cls.binary_fn(kind)(a, b)
+
+    compare_raw = combine_raw
+
+    @classmethod
+    def activation_raw(cls, raw: Any, func: str) -> Any:
+        return cls.unary_fn(func)(raw)
+
+    @classmethod
+    def where_raw(cls, mask: Any, true: Any, false: Any) -> Any:
+        """Broadcasting; `true` or `false` may be Python numbers."""
+        raise NotImplementedError
+
+    @classmethod
+    def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
+        """One of REDUCE_KINDS over `axes` (arg* over one axis), which go away."""
+        raise NotImplementedError
+
+    @classmethod
+    def extreme_value(cls, dtype: str, sign: int) -> Any:
+        """The smallest (sign < 0) or largest value that reductions of this dtype start from."""
+        if dtype.startswith(("float", "bfloat")):
+            return sign * float("inf")
+        if dtype == "bool":
+            return sign > 0
+        info = np.iinfo(dtype)
+        return int(info.max if sign > 0 else info.min)
+
+    @classmethod
+    def softmax_raw(cls, raw: Any, axis: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def matmul_raw(cls, a: Any, b: Any) -> Any:
+        """[..., m, k] x [..., k, n] with broadcasting batch axes, or a 2-D b."""
+        raise NotImplementedError
+
+    @classmethod
+    def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
+        """Replace `axis` by the axes of `indices` (an embedding, if axis is 0)."""
+        raise NotImplementedError
+
+    @classmethod
+    def batched_take_raw(cls, raw: Any, indices: Any, num_batch: int) -> Any:
+        """raw [*batch, n, *rest], indices [*batch, *own] -> [*batch, *own, *rest]; `num_batch` leading axes in common."""
+        raise NotImplementedError
+
+    @classmethod
+    def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
+        """Values and int64 indices of the k largest of the last axis, lower index first on ties."""
+        raise NotImplementedError
+
+    @classmethod
+    def cumsum_raw(cls, raw: Any, axis: int) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
+        """A new last axis of length `size`."""
+        raise NotImplementedError
+
+    @classmethod
+    def dropout_raw(cls, raw: Any, drop_prob: float, noise_shape: Sequence[int] | None) -> Any:
+        """Zero with `drop_prob`, scale the rest by 1 / (1 - drop_prob); axes of length 1 in `noise_shape` share the choice."""
+        raise NotImplementedError
+
+    @classmethod
+    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float) -> Any:
+        """logits [n, classes], targets int [n] -> [n]."""
+        raise NotImplementedError
+
+    # -- recurrence ----------------------------------------------------------------------------------------------------
+    @classmethod
+    def lstm_raw(
+        cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None, mask: Any | None
+    ) -> tuple[Any, Any, Any]:
+        """x [time, batch, in], h and c [batch, out], gates i, f, cell, o -> (y [time, batch, out], last h, last c).
+
+        `mask` [time, batch] (or None), True first, then False: a masked step keeps the state and gives output 0.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def lstm_step_raw(
+        cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None
+    ) -> tuple[Any, Any]:
+        """One step: x [batch, in] -> (h, c)."""
+        raise NotImplementedError
+
+    # -- gradients and parameters --------------------------------------------------------------------------------------
+    @classmethod
+    def detach_raw(cls, raw: Any) -> Any:
+        return raw
+
+    @classmethod
+    def create_parameter_raw(cls, raw: Any, trainable: bool) -> Any:
+        """What a Parameter holds, made from an initial array."""
+        return raw
+
+    @classmethod
+    def assign_raw(cls, param: Any, value: Any) -> None:
+        """Copy `value` into the array of a parameter, in place, without gradient."""
+        raise NotImplementedError
+
+    @classmethod
+    def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def gradient_raw(cls, y: Any, x: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def no_grad(cls) -> Any:
+        """Context manager without gradient bookkeeping."""
+        raise NotImplementedError
+
+
+_by_type: dict[type, type[Backend]] = {}
+_selected: type[Backend] | None = None
+
+
+def register_backend_by_tensor_type(tensor_type: type, backend: type[Backend]) -> None:
+    """From now on raw arrays of `tensor_type` (and of its subclasses) belong to `backend`."""
+    _by_type[tensor_type] = backend
+
+
+def get_backend_by_raw_tensor_type(tensor_type: type) -> type[Backend]:
+    """The backend of a raw array type.
+
+    Raises:
+        TypeError: If no backend is registered for it.
+    """
+    backend = _by_type.get(tensor_type)
+    if backend is not None:
+        return backend
+    for base in tensor_type.__mro__:
+        if base in _by_type:
+            _by_type[tensor_type] = _by_type[base]
+            return _by_type[base]
+    if tensor_type.__module__.partition(".")[0] == "torch" and "torch" not in _loaded:
+        _load("torch")
+        return get_backend_by_raw_tensor_type(tensor_type)
+    if issubclass(tensor_type, (np.ndarray, np.generic)) and "numpy" not in _loaded:
+        _load("numpy")
+        return get_backend_by_raw_tensor_type(tensor_type)
+    known = ", ".join(sorted(f"{type_.__module__}.{type_.__name__}" for type_ in _by_type)) or "none"
+    raise TypeError(
+        f"No backend for raw arrays of type {tensor_type.__module__}.{tensor_type.__name__}.\n  known  {known}\n"
+        "A raw array is a torch or NumPy array, or of a registered type. Convert it first:\n"
+        "    rf.convert_to_tensor(value, dims=[...])"
+    )
+
+
+def get_backend_by_tensor(tensor: Any, *, fallback: Any = None) -> Any:
+    """The backend of a Tensor, or `fallback` if it has no raw array."""
+    raw = tensor.raw_tensor
+    return fallback if raw is None and fallback is not None else get_backend_by_raw_tensor_type(type(raw))
+
+
+def select_backend(name: str) -> None:
+    """Choose what new tensors are made of: "torch" (the default) or "numpy".
+
+    Raises:
+        ValueError: Another name.
+    """
+    global _selected
+    if name not in _MODULES:
+        raise ValueError(
+            f'select_backend: unknown backend "{name}".\n  known  {", ".join(_MODULES)}\n'
+            'rfnb runs on torch, with NumPy as the readable reference.\n    rf.select_backend("torch")'
+        )
+    _selected = _load(name)
+
+
+def select_backend_torch() -> None:
+    select_backend("torch")
+
+
+def select_backend_numpy() -> None:
+    select_backend("numpy")
+
+
+def get_selected_backend() -> str:
+    return selected().name
+
+
+def selected() -> type[Backend]:
+    """The backend that new tensors are made of."""
+    global _selected
+    if _selected is None:
+        _selected = _load("torch")
+    return _selected
+
+
+def is_executing_eagerly() -> bool:
+    return selected().executing_eagerly()
+
+
+_MODULES = {"torch": "rfnb.backends.torch_backend", "numpy": "rfnb.backends.numpy_backend"}
+_loaded: dict[str, type[Backend]] = {}
+
+
+def _load(name: str) -> type[Backend]:
+    if name not in _loaded:
+        _loaded[name] = importlib.import_module(_MODULES[name]).BACKEND
+    return _loaded[name]

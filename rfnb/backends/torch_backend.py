@@ -1,0 +1,339 @@
+"""The torch backend: eager, CPU or GPU, with gradients."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
+from rfnb.backends.torch_lstm import lstm, lstm_step
+
+_DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+_DTYPES = {name: dtype for name, dtype in _DTYPES.items()}
+_NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
+
+
+def _with_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a tensor function take a Python number on either side."""
+
+    def call(a: Any, b: Any) -> Any:
+        if not isinstance(b, torch.Tensor):
+            b = torch.as_tensor(b, device=a.device).to(torch.result_type(a, b))
+        elif not isinstance(a, torch.Tensor):
+            a = torch.as_tensor(a, device=b.device).to(torch.result_type(b, a))
+        return fn(a, b)
+
+    return call
+
+
+def _squared_difference(a: Any, b: Any) -> Any:
+    return (a - b).square()
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "maximum": _with_numbers(torch.maximum),
+    "minimum": _with_numbers(torch.minimum),
+    "squared_difference": _squared_difference,
+    "logical_and": operator.and_,
+    "logical_or": operator.or_,
+    "log_add_exp": _with_numbers(torch.logaddexp),
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+# Tensor x tensor: the plain torch functions, which skip Python's operator dispatch.
+_BINARY_TENSORS = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "truediv": torch.div,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "log_add_exp": torch.logaddexp,
+    "equal": torch.eq,
+    "not_equal": torch.ne,
+    "less": torch.lt,
+    "less_equal": torch.le,
+    "greater": torch.gt,
+    "greater_equal": torch.ge,
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    **{kind: getattr(torch, kind) for kind in "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid sin cos".split()},
+    **{kind: getattr(torch, kind) for kind in "ceil floor round relu selu reciprocal logical_not".split()},
+    "elu": F.elu,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "log_sigmoid": F.logsigmoid,
+    "is_finite": torch.isfinite,
+    "is_infinite": torch.isinf,
+    "is_neg_infinite": torch.isneginf,
+}
+
+
+def _reduce_any(raw: Any, axes: tuple[int, ...]) -> Any:
+    for axis in sorted(axes, reverse=True):
+        raw = raw.any(axis)
+    return raw
+
+
+def _reduce_all(raw: Any, axes: tuple[int, ...]) -> Any:
+    for axis in sorted(axes, reverse=True):
+        raw = raw.all(axis)
+    return raw
+
+
+_REDUCE: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
+    "sum": torch.sum,
+    "mean": torch.mean,
+    "max": torch.amax,
+    "min": torch.amin,
+    "logsumexp": torch.logsumexp,
+    "any": _reduce_any,
+    "all": _reduce_all,
+    "argmax": lambda raw, axes: torch.argmax(raw, axes[0]),
+    "argmin": lambda raw, axes: torch.argmin(raw, axes[0]),
+}
+
+
+class TorchBackend(Backend):
+    """torch tensors as raw arrays."""
+
+    name = "torch"
+    RawTensorType = torch.Tensor
+
+    @classmethod
+    def get_dtype_name_raw(cls, raw: Any) -> str:
+        return _NAMES[raw.dtype]
+
+    @classmethod
+    def as_dtype_raw(cls, dtype_name: str) -> Any:
+        return _DTYPES[dtype_name]
+
+    @classmethod
+    def get_device_raw(cls, raw: Any) -> str:
+        return str(raw.device)
+
+    @classmethod
+    def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
+        # torch.tensor copies: the caller may go on changing its array
+        return torch.tensor(np.ascontiguousarray(array), dtype=_DTYPES[dtype] if dtype else None, device=device).reshape(array.shape)
+
+    @classmethod
+    def raw_to_numpy(cls, raw: Any) -> np.ndarray:
+        raw = raw.detach().cpu()
+        return (raw.float() if raw.dtype == torch.bfloat16 else raw).numpy()
+
+    @classmethod
+    def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
+        return torch.full(tuple(shape), value, dtype=_DTYPES[dtype], device=device)
+
+    @classmethod
+    def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
+        return torch.arange(size, dtype=_DTYPES[dtype], device=device)
+
+    @classmethod
+    def random_raw(cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float) -> Any:
+        raw = torch.empty(tuple(shape), dtype=_DTYPES[dtype], device=device)
+        if distribution == "uniform":
+            return raw.uniform_(low, high) if raw.is_floating_point() else raw.random_(int(low), int(high))
+        return raw.normal_(low, high)
+
+    @classmethod
+    def set_random_seed(cls, seed: int) -> None:
+        torch.manual_seed(seed)
+
+    @classmethod
+    def get_random_state(cls) -> dict[str, bytes]:
+        state = {"cpu": bytes(torch.get_rng_state().numpy())}
+        if torch.cuda.is_available():
+            for index, raw in enumerate(torch.cuda.get_rng_state_all()):
+                state[f"cuda:{index}"] = bytes(raw.numpy())
+        return state
+
+    @classmethod
+    def set_random_state(cls, state: dict[str, bytes]) -> None:
+        for name, value in state.items():
+            raw = torch.frombuffer(bytearray(value), dtype=torch.uint8)
+            if name == "cpu":
+                torch.set_rng_state(raw)
+            elif torch.cuda.is_available():
+                torch.cuda.set_rng_state(raw, name)
+
+    @classmethod
+    def copy_raw(cls, raw: Any) -> Any:
+        return raw.clone()
+
+    @classmethod
+    def cast_raw(cls, raw: Any, dtype: str) -> Any:
+        return raw.to(_DTYPES[dtype])
+
+    @classmethod
+    def to_device_raw(cls, raw: Any, device: str) -> Any:
+        return raw.to(device)
+
+    @classmethod
+    def transpose_raw(cls, raw: Any, perm: Sequence[int]) -> Any:
+        return raw.permute(tuple(perm))
+
+    @classmethod
+    def reshape_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+        return raw.reshape(tuple(shape))
+
+    @classmethod
+    def expand_dims_raw(cls, raw: Any, axis: int) -> Any:
+        return raw.unsqueeze(axis)
+
+    @classmethod
+    def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
+        return raw.squeeze(tuple(axes))
+
+    @classmethod
+    def expand_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+        return raw.expand(tuple(shape))
+
+    @classmethod
+    def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
+        return raw.narrow(axis, start, end - start)
+
+    @classmethod
+    def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
+        return raw.select(axis, index)
+
+    @classmethod
+    def flip_raw(cls, raw: Any, axis: int) -> Any:
+        return raw.flip(axis)
+
+    @classmethod
+    def concat_raw(cls, raws: Sequence[Any], axis: int) -> Any:
+        return torch.cat(tuple(raws), axis)
+
+    @classmethod
+    def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
+        return torch.stack(tuple(raws), axis)
+
+    @classmethod
+    def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
+        flat = [width for pair in reversed(list(widths)) for width in pair]
+        return F.pad(raw, flat, value=value)
+
+    @classmethod
+    def binary_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
+        return _BINARY[kind]
+
+    @classmethod
+    def binary_tensors_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
+        """As `binary_fn`, for two arrays."""
+        return _BINARY_TENSORS.get(kind) or _BINARY[kind]
+
+    @classmethod
+    def unary_fn(cls, kind: str) -> Callable[[Any], Any]:
+        return _UNARY[kind]
+
+    @classmethod
+    def where_raw(cls, mask: Any, true: Any, false: Any) -> Any:
+        return torch.where(mask, true, false)
+
+    @classmethod
+    def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
+        return _REDUCE[kind](raw, axes)
+
+    @classmethod
+    def softmax_raw(cls, raw: Any, axis: int) -> Any:
+        return torch.softmax(raw, axis)
+
+    @classmethod
+    def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
+        return torch.log_softmax(raw, axis)
+
+    @classmethod
+    def matmul_raw(cls, a: Any, b: Any) -> Any:
+        return torch.matmul(a, b)
+
+    @classmethod
+    def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
+        if axis == 0:
+            return F.embedding(indices, raw) if raw.dim() == 2 else raw[indices]
+        if indices.dim() <= 1:
+            return raw.index_select(axis, indices) if indices.dim() else raw.select(axis, int(indices))
+        shape = raw.shape[:axis] + indices.shape + raw.shape[axis + 1 :]
+        return raw.index_select(axis, indices.reshape(-1)).reshape(shape)
+
+    @classmethod
+    def batched_take_raw(cls, raw: Any, indices: Any, num_batch: int) -> Any:
+        grids = []
+        for axis in range(num_batch):
+            shape = [1] * indices.dim()
+            shape[axis] = -1
+            grids.append(torch.arange(raw.shape[axis], device=raw.device).view(shape))
+        return raw[(*grids, indices)]
+
+    @classmethod
+    def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
+        return torch.topk(raw, k, dim=-1, sorted=sorted)
+
+    @classmethod
+    def cumsum_raw(cls, raw: Any, axis: int) -> Any:
+        return torch.cumsum(raw, axis)
+
+    @classmethod
+    def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
+        out = torch.full((*raw.shape, size), off, dtype=_DTYPES[dtype], device=raw.device)
+        return out.scatter_(-1, raw.long().unsqueeze(-1), on)
+
+    @classmethod
+    def dropout_raw(cls, raw: Any, drop_prob: float, noise_shape: Sequence[int] | None) -> Any:
+        if noise_shape is None:
+            return F.dropout(raw, drop_prob, training=True)
+        keep = torch.empty(tuple(noise_shape), dtype=raw.dtype, device=raw.device).bernoulli_(1 - drop_prob)
+        return raw * keep.div_(1 - drop_prob)
+
+    @classmethod
+    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float) -> Any:
+        return F.cross_entropy(logits, targets.long(), reduction="none", label_smoothing=label_smoothing)
+
+    lstm_raw = staticmethod(lstm)
+    lstm_step_raw = staticmethod(lstm_step)
+
+    @classmethod
+    def detach_raw(cls, raw: Any) -> Any:
+        return raw.detach()
+
+    @classmethod
+    def create_parameter_raw(cls, raw: Any, trainable: bool) -> Any:
+        return torch.nn.Parameter(raw, requires_grad=trainable)
+
+    @classmethod
+    def assign_raw(cls, param: Any, value: Any) -> None:
+        with torch.no_grad():
+            param.copy_(value)
+
+    @classmethod
+    def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
+        raw.requires_grad_(flag)
+
+    @classmethod
+    def gradient_raw(cls, y: Any, x: Any) -> Any:
+        return torch.autograd.grad(y, x, create_graph=True)[0]
+
+    @classmethod
+    def no_grad(cls) -> Any:
+        return torch.no_grad()
+
+
+register_backend_by_tensor_type(torch.Tensor, TorchBackend)
+BACKEND = TorchBackend

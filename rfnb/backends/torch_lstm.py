@@ -1,0 +1,47 @@
+"""LSTM kernels for torch: the fused one over whole sequences, and a single step.
+
+Gate order i, f, cell, o and weight layout [4 * out, in] are those of torch, so the weights go in as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_SHUT = 1e4  # sigmoid(1e4) is exactly 1, sigmoid(-1e4) exactly 0, also in float16
+
+
+def lstm(
+    x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None, mask: Any | None
+) -> tuple[Any, Any, Any]:
+    """See `Backend.lstm_raw`."""
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        return x.new_zeros((x.shape[0], x.shape[1], rec_weight.shape[1])), h, c
+    if mask is None:
+        return _fused(x, h, c, ff_weight, rec_weight, bias)
+    # The fused kernel cannot stop a sequence early, so in the padding one more input shuts the input gate and opens the
+    # forget gate: the cell state stays exactly as it was. The last h is read off at each sequence's end.
+    real = mask.unsqueeze(-1)
+    x = torch.cat((torch.where(real, x, 0), (~real).to(x.dtype)), -1)
+    size = rec_weight.shape[1]
+    column = ff_weight.new_zeros((4 * size, 1))
+    column[:size] = -_SHUT
+    column[size : 2 * size] = _SHUT
+    y, _, c = _fused(x, h, c, torch.cat((ff_weight, column), 1), rec_weight, bias)
+    ends = mask.sum(0) - 1
+    index = ends.clamp(min=0).view(1, -1, 1).expand(1, -1, size)
+    h = torch.where((ends < 0).unsqueeze(-1), h, y.gather(0, index)[0])
+    return torch.where(real, y, 0), h, c
+
+
+def _fused(x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None) -> tuple[Any, Any, Any]:
+    # torch keeps two biases that are always added; ours is the first, the second is zero.
+    weights = [ff_weight, rec_weight] if bias is None else [ff_weight, rec_weight, bias, torch.zeros_like(bias)]
+    y, h, c = torch.lstm(x, (h.unsqueeze(0), c.unsqueeze(0)), weights, bias is not None, 1, 0.0, False, False, False)
+    return y, h[0], c[0]
+
+
+def lstm_step(x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None) -> tuple[Any, Any]:
+    """See `Backend.lstm_step_raw`."""
+    return torch.lstm_cell(x, (h, c), ff_weight, rec_weight, bias, None if bias is None else torch.zeros_like(bias))

@@ -1,0 +1,184 @@
+"""Plans: the reasoning about dims for one op, done once per combination of op, options and dims.
+
+An op looks its plan up by the type of the raw arrays and the tuples of dims, and calls what it finds. All functions here are
+pure: dims in, permutations and views out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim, on_resize
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import dims_text
+
+Dims = tuple[Dim, ...]
+_caches: list[PlanCache] = []
+_LIMIT = 2048  # a new ragged dim in every batch makes new plans; old ones go
+
+
+class PlanCache(dict):
+    """key -> plan. Ask with `cache[key]`; on KeyError make the plan and `put` it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _caches.append(self)
+
+    def put(self, key: Any, plan: Any) -> Any:
+        if len(self) >= _LIMIT:
+            for old in list(self)[: _LIMIT // 2]:
+                del self[old]
+        self[key] = plan
+        return plan
+
+
+def clear_plans() -> None:
+    """Forget all plans (a known size has changed)."""
+    for cache in _caches:
+        cache.clear()
+
+
+on_resize(clear_plans)
+
+
+def union(what: str, operands: Sequence[tuple[str, Dims]], *, outer: bool = False, order: Dims | None = None) -> Dims:
+    """The dims of an elementwise result: those of the operand that has all (the first on a tie), else in order of appearance.
+
+    An outer product is refused where it is almost always a mistake, unless `outer`: no operand has all dims, and two of them
+    have no dim in common or bring different ragged dims.
+
+    Raises:
+        DimError: For such an outer product, or if `order` is not the set of dims of the result.
+    """
+    result: list[Dim] = []
+    for _, dims in operands:
+        result += [dim for dim in dims if dim not in result]
+    complete = next((dims for _, dims in operands if len(dims) == len(result)), None)
+    if complete is None and not outer:
+        _check_outer(what, operands, result)
+    if order is not None:
+        if set(order) != set(result) or len(order) != len(result):
+            raise DimError(
+                message(
+                    f"{what}: dim_order does not name the dims of the result.",
+                    [*((label, dims_text(dims)) for label, dims in operands), ("dim_order", dims_text(tuple(order)))],
+                    f"The result has the dims {dims_text(result)}.",
+                )
+            )
+        return tuple(order)
+    return complete if complete is not None else tuple(result)
+
+
+def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[Dim]) -> None:
+    shown = [(label, dims_text(dims)) for label, dims in operands]
+    for index, (label_a, a) in enumerate(operands):
+        for label_b, b in operands[index + 1 :]:
+            only_a = [dim for dim in a if dim not in b]
+            only_b = [dim for dim in b if dim not in a]
+            if not only_a or not only_b:
+                continue
+            ragged = [dim for dim in only_a if dim.need_masking()], [dim for dim in only_b if dim.need_masking()]
+            if len(only_a) == len(a) or len(only_b) == len(b):
+                rule = f"{label_a} and {label_b} have no dim in common, so this would be an outer product."
+            elif ragged[0] and ragged[1]:
+                rule = (
+                    f"{ragged[0][0].short_repr()} and {ragged[1][0].short_repr()} are two different ragged dims, "
+                    "so this would compare every frame with every frame."
+                )
+            else:
+                continue
+            first = (ragged[0] or only_a)[0]
+            second = (ragged[1] or only_b)[0]
+            fix = f'rf.combine_bc(a, "{what}", b)'
+            if _alike(first, second):
+                rule += "\nIf they are the same axis, replace one first; if the outer product is meant, say so:"
+                fix = f"{label_b}, _ = rf.replace_dim({label_b}, in_dim={second.name}, out_dim={first.name})\n{fix}"
+            else:
+                rule += "\nIf it is meant, say so:"
+            raise DimError(message(f"{what}: the dims of the operands do not match.", shown, rule, fix))
+
+
+def _alike(a: Dim, b: Dim) -> bool:
+    return a.name == b.name or a.extent == b.extent
+
+
+def view(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None:
+    """How to bring a raw array over `dims` to broadcast against `out`: None for as it is, else a function."""
+    order = [dim for dim in out if dim in dims]
+    perm = [dims.index(dim) for dim in order]
+    permuted = perm != list(range(len(perm)))
+    first = out.index(order[0]) if order else len(out)
+    missing = [axis for axis in range(first, len(out)) if out[axis] not in dims]
+    missing = [axis - first for axis in missing]
+    if not permuted and not missing:
+        return None
+    transpose, expand = backend.transpose_raw, backend.expand_dims_raw
+    if not missing:
+        return lambda raw: transpose(raw, perm)
+    if not permuted and len(missing) == 1:
+        axis = missing[0]
+        return lambda raw: expand(raw, axis)
+
+    def apply(raw: Any) -> Any:
+        if permuted:
+            raw = transpose(raw, perm)
+        for axis in missing:
+            raw = expand(raw, axis)
+        return raw
+
+    return apply
+
+
+def to_order(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None:
+    """A permutation of the same dims: None if there is nothing to do."""
+    perm = [dims.index(dim) for dim in out]
+    if perm == list(range(len(perm))):
+        return None
+    transpose = backend.transpose_raw
+    return lambda raw: transpose(raw, perm)
+
+
+def full_shape(dims: Dims) -> tuple[int, ...]:
+    return tuple(dim.extent for dim in dims)
+
+
+def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Callable[[Any], Any] | None:
+    """A function raw -> boolean array that broadcasts against `dims`, True where no dim of `over` is in its padding; None if
+    there is no padding at all.
+
+    Raises:
+        DimError: If the lengths of a ragged dim are over a dim that is not here.
+    """
+    ragged = [dim for dim in over if dim.has_padding()]
+    if not ragged:
+        return None
+    for dim in ragged:
+        lacking = [other for other in dim.length_dims if other not in dims]
+        if lacking:
+            raise DimError(
+                message(
+                    f"{what}: the lengths of {dim.short_repr()} are over {dims_text(lacking)}, which is not here.",
+                    [("tensor", dims_text(dims)), ("lengths", dims_text(dim.length_dims))],
+                    "Which frames are real differs per sequence, so the tensor needs that dim:",
+                    f"x = rf.expand_dim(x, dim={lacking[0].name})",
+                )
+            )
+    parts = []
+    for dim in ragged:
+        own = tuple(other for other in dims if other is dim or other in dim.length_dims)
+        parts.append((dim, own, view(own, dims, backend)))
+    cache: dict[Any, Any] = {}
+
+    def mask(raw: Any) -> Any:
+        device = getattr(raw, "device", None)
+        found = cache.get(device)
+        if found is None:
+            for dim, own, shape in parts:
+                one = dim.raw_mask(own, backend, backend.get_device_raw(raw))
+                one = one if shape is None else shape(one)
+                found = one if found is None else found & one
+            cache[device] = found
+        return found
+
+    return mask

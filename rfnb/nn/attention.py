@@ -1,0 +1,121 @@
+"""Attention functions. Each offers its weights to whoever records (`probe("attention", ...)`)."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.nn.dropout import dropout
+from rfnb.ops.math import softmax, tanh
+from rfnb.ops.matmul import matmul
+from rfnb.trace.probe import listening, probe
+
+
+def dot_attention(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    key_dim: Dim,
+    axis: Dim,
+    att_dropout: float = 0.0,
+    att_dropout_broadcast: bool | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Weighted mean of `values` over `axis`, weights from scaled dot products.
+
+    Dims of `query` that are not in `keys` (heads, beams, target positions) are kept, so one function serves a full sequence,
+    one step, and one step of a beam search. If `query` has `axis` itself (self-attention), the keys' side gets a twin of it.
+
+    Args:
+        query: {..., key_dim}
+        keys: {..., axis, key_dim}
+        values: {..., axis}
+        key_dim: Contracted between query and keys.
+        axis: Attended over. Padding gets weight exactly 0.
+        att_dropout: Dropout on the weights, in training.
+        att_dropout_broadcast: True: the same weights are dropped for all of `axis`'s batch entries.
+        scale: Factor on the energies. Default 1/sqrt(key_dim.size), which keeps the variance of the energies near 1.
+
+    Returns:
+        {...}: the dims of values without axis, and the further dims of query.
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, or axis in keys or values.
+
+    Probes:
+        attention: weights {..., axis}, non-negative, sum to 1 over axis.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
+    """
+    _check("dot_attention", query, keys, values, axis, key_dim)
+    keys, values, kv_axis = _apart(query, keys, values, axis)
+    scale = key_dim.extent**-0.5 if scale is None else scale
+    energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
+    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
+
+
+def additive_attention(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    energy_weight: Tensor,
+    key_dim: Dim,
+    axis: Dim,
+    att_dropout: float = 0.0,
+    att_dropout_broadcast: bool | None = None,
+) -> Tensor:
+    """Weighted mean of `values` over `axis`, weights from energies v · tanh(query + key).
+
+    Args:
+        query: {..., key_dim}, already projected.
+        keys: {..., axis, key_dim}, already projected.
+        values: {..., axis}
+        energy_weight: v, {key_dim}.
+        axis: Attended over. Padding gets weight exactly 0.
+
+    Returns:
+        {...}: the dims of values without axis, and the further dims of query.
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, or axis in keys or values.
+
+    Probes:
+        attention: weights {..., axis}, non-negative, sum to 1 over axis.
+
+    Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2.
+    """
+    _check("additive_attention", query, keys, values, axis, key_dim)
+    keys, values, kv_axis = _apart(query, keys, values, axis)
+    energy = matmul(tanh(query + keys), energy_weight, reduce=key_dim)
+    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
+
+
+def _attend(energy: Tensor, values: Tensor, axis: Dim, att_dropout: float, att_dropout_broadcast: bool | None) -> Tensor:
+    weights = softmax(energy, axis=axis)
+    if listening():
+        probe("attention", weights=weights, axis=axis)
+    if att_dropout:
+        shared = axis if att_dropout_broadcast else None
+        weights = dropout(weights, att_dropout, axis=shared)
+    out = matmul(weights, values, reduce=axis)
+    if values.feature_dim is not None and values.feature_dim in out.dims:
+        out._feature_dim = values.feature_dim
+    return out
+
+
+def _check(what: str, query: Tensor, keys: Tensor, values: Tensor, axis: Dim, key_dim: Dim) -> None:
+    for label, tensor, dim in (("query", query, key_dim), ("keys", keys, key_dim), ("keys", keys, axis), ("values", values, axis)):
+        if dim not in tensor.dims:
+            raise missing_dim(what, tensor, dim, label)
+
+
+def _apart(query: Tensor, keys: Tensor, values: Tensor, axis: Dim) -> tuple[Tensor, Tensor, Dim]:
+    """In self-attention the keys' axis becomes its twin, since a tensor holds a dim once."""
+    if axis not in query.dims:
+        return keys, values, axis
+    twin = axis.copy(match_priority=axis.match_priority - 1)
+    keys, values = (
+        tensor._like(tensor._raw, tuple(twin if dim is axis else dim for dim in tensor.dims)) for tensor in (keys, values)
+    )
+    return keys, values, twin

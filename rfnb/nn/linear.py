@@ -1,0 +1,87 @@
+"""Linear and Embedding."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.nn.init import Glorot
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.array import gather
+from rfnb.ops.matmul import matmul
+
+
+class Linear(Module):
+    """x W + b, over the feature dim.
+
+    Parameters:
+        weight: {in, out}, Glorot uniform. Where in_dim is out_dim, the input side is the twin `in_dim.copy(match_priority=1)`.
+        bias: {out}, zero.
+    """
+
+    def __init__(self, in_dim: Dim, out_dim: Dim, *, with_bias: bool = True):
+        self.in_dim, self.out_dim, self.with_bias = in_dim, out_dim, with_bias
+        self._in = in_dim.copy(match_priority=1) if in_dim is out_dim else in_dim
+        self.weight = Parameter((self._in, out_dim))
+        self.weight.initial = Glorot()
+        self.bias = Parameter((out_dim,)) if with_bias else None
+
+    def __call__(self, source: Tensor) -> Tensor:
+        """{..., in} -> {..., out}, with feature_dim out.
+
+        Raises:
+            DimError: If source has no in_dim.
+        """
+        in_dim = self._in
+        if in_dim is not self.in_dim:
+            source = _replaced(source, self.in_dim, in_dim)
+        try:
+            out = matmul(source, self.weight, reduce=in_dim)
+        except DimError:
+            if self.in_dim in source.dims or in_dim in source.dims:
+                raise
+            raise missing_dim("Linear", source, self.in_dim, "source") from None
+        if self.bias is not None:
+            out = out + self.bias
+        out._feature_dim = self.out_dim
+        return out
+
+
+def _replaced(source: Tensor, in_dim: Dim, twin: Dim) -> Tensor:
+    if in_dim not in source.dims:
+        raise missing_dim("Linear", source, in_dim, "source")
+    return source._like(source._raw, tuple(twin if dim is in_dim else dim for dim in source.dims))
+
+
+class Embedding(Module):
+    """One vector per index.
+
+    Parameters:
+        weight: {in, out}, Glorot uniform.
+    """
+
+    def __init__(self, in_dim: Dim, out_dim: Dim):
+        self.in_dim, self.out_dim = in_dim, out_dim
+        self.weight = Parameter((in_dim, out_dim))
+        self.weight.initial = Glorot()
+
+    def __call__(self, source: Tensor) -> Tensor:
+        """int {...}, sparse over in -> {..., out}, with feature_dim out.
+
+        Raises:
+            DimError: If source is sparse over another dim.
+        """
+        if source.sparse_dim is not self.in_dim:
+            sparse = source.sparse_dim.short_repr() if source.sparse_dim is not None else "none"
+            raise DimError(
+                message(
+                    "Embedding: the indices are into another dim.",
+                    [("source", shape_of(source)), ("sparse_dim", sparse), ("in_dim", self.in_dim.short_repr())],
+                    "The sparse dim of the source says what its integers index.",
+                    f"source = rf.set_sparse_dim(source, {self.in_dim.name})",
+                )
+            )
+        out = gather(self.weight, indices=source, axis=self.in_dim)
+        out._feature_dim = self.out_dim
+        return out

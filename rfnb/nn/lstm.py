@@ -1,0 +1,130 @@
+"""LSTM: over a whole sequence, or one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.nn.init import Glorot
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.const import zeros
+from rfnb.rec.state import State
+from rfnb.trace.probe import listening, probe
+
+
+class LstmState(State):
+    """h {..., out} and c {..., out}."""
+
+    def __init__(self, *args: Any, h: Tensor | None = None, c: Tensor | None = None):
+        super().__init__(*args)
+        if not args:
+            self["h"], self["c"] = h, c
+
+
+class LSTM(Module):
+    """Long short-term memory.
+
+        i, f, g, o = split4(x W + h R + b);  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o) tanh(c')
+
+    Parameters:
+        ff_weight: {4 * out, in}, Glorot uniform. rec_weight: {4 * out, out}, Glorot uniform. bias: {4 * out}, zero.
+        The gates are in the order i, f, g (cell), o.
+
+    Source: Hochreiter and Schmidhuber 1997; with forget gate, Gers et al. 2000.
+    """
+
+    def __init__(self, in_dim: Dim, out_dim: Dim, *, with_bias: bool = True):
+        self.in_dim, self.out_dim = in_dim, out_dim
+        gates = 4 * out_dim
+        self.ff_weight = Parameter((gates, in_dim))
+        self.ff_weight.initial = Glorot()
+        self.rec_weight = Parameter((gates, out_dim))
+        self.rec_weight.initial = Glorot()
+        self.bias = Parameter((gates,)) if with_bias else None
+
+    def __call__(self, source: Tensor, *, state: LstmState, spatial_dim: Dim) -> tuple[Tensor, LstmState]:
+        """Run over `spatial_dim`, or one step with `single_step_dim`.
+
+        Args:
+            source: {..., spatial_dim, in}
+            state: h and c {..., out}.
+            spatial_dim: Ragged: each sequence stops at its end, what comes after is 0.
+
+        Returns:
+            h of every step {spatial_dim, ..., out}, and the state after each sequence's last step.
+
+        Raises:
+            DimError: If source has no in_dim or no spatial_dim.
+        """
+        if self.in_dim not in source.dims:
+            raise missing_dim("LSTM", source, self.in_dim, "source")
+        single = spatial_dim is single_step_dim
+        if not single and spatial_dim not in source.dims:
+            raise missing_dim("LSTM", source, spatial_dim, "source")
+        skip = (self.in_dim,) if single else (self.in_dim, spatial_dim)
+        batch = tuple(dim for dim in source.dims if dim not in skip)
+        batch += tuple(dim for dim in state.h.dims if dim not in batch and dim is not self.out_dim)
+        out_dims = (*batch, self.out_dim)
+        shape = full_shape(batch)
+        lead = () if single else (spatial_dim.extent,)
+        raw = self._flat(source, (*(() if single else (spatial_dim,)), *batch, self.in_dim), lead)
+        h, c = (self._flat(part, out_dims, ()) for part in (state.h, state.c))
+        backend = source.backend
+        bias = None if self.bias is None else self.bias._raw
+        if single:
+            h, c = backend.lstm_step_raw(raw, h, c, self.ff_weight._raw, self.rec_weight._raw, bias)
+            if len(batch) != 1:
+                h, c = (backend.reshape_raw(part, (*shape, self.out_dim.extent)) for part in (h, c))
+            out = new_tensor(h, out_dims)
+            out._feature_dim = self.out_dim
+            return out, LstmState(h=out, c=new_tensor(c, out_dims))
+        mask = self._mask(source, spatial_dim, batch)
+        y, h, c = backend.lstm_raw(raw, h, c, self.ff_weight._raw, self.rec_weight._raw, bias, mask)
+        if len(batch) != 1:
+            y = backend.reshape_raw(y, (*lead, *shape, self.out_dim.extent))
+            h, c = (backend.reshape_raw(part, (*shape, self.out_dim.extent)) for part in (h, c))
+        out = new_tensor(y, (spatial_dim, *out_dims))
+        out._feature_dim = self.out_dim
+        if listening():
+            probe("states", h=out, axis=spatial_dim)
+        return out, LstmState(h=new_tensor(h, out_dims), c=new_tensor(c, out_dims))
+
+    def _flat(self, value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
+        """The raw array over `dims`, its batch dims flattened to one."""
+        backend = value.backend
+        if value.dims == dims and len(dims) == len(lead) + 2:
+            return value._raw
+        raw = backend.expand_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
+        return backend.reshape_raw(raw, (*lead, -1 if len(dims) > len(lead) + 1 else 1, dims[-1].extent))
+
+    def _mask(self, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
+        if not spatial_dim.has_padding():
+            return None
+        lacking = [dim for dim in spatial_dim.length_dims if dim not in batch]
+        if lacking:
+            raise DimError(
+                message(
+                    f"LSTM: the lengths of {spatial_dim.short_repr()} are over {lacking[0].short_repr()}, which source lacks.",
+                    [("source", shape_of(source))], "Which frames are real differs per sequence.",
+                    f"source = rf.expand_dim(source, dim={lacking[0].name})",
+                )  # fmt: skip
+            )
+        mask = spatial_dim.get_mask(device=source.device)
+        return _flat_mask(mask, (spatial_dim, *batch))
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> LstmState:
+        """Zeros {*batch_dims, out}."""
+        dims = (*batch_dims, self.out_dim)
+        device, dtype = self.rec_weight.device, self.rec_weight.dtype
+        return LstmState(h=zeros(dims, device=device, dtype=dtype), c=zeros(dims, device=device, dtype=dtype))
+
+
+def _flat_mask(mask: Tensor, dims: tuple[Dim, ...]) -> Any:
+    backend = mask.backend
+    raw = backend.expand_raw(mask.copy_compatible_to_dims_raw(dims), full_shape(dims))
+    return backend.reshape_raw(raw, (dims[0].extent, -1))

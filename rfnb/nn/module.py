@@ -1,0 +1,225 @@
+"""Module: parameters and `__call__`, with a path in the model.
+
+    class Net(rf.Module):
+        def __init__(self):
+            self.linear = rf.Linear(in_dim, out_dim)
+
+There is no registration and no `super().__init__()`: children and parameters are the attributes, in the order they were set.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.nn.hooks import RemovableHandle
+from rfnb.nn.parameter import Parameter
+from rfnb.rec.state import State
+from rfnb.trace.probe import listening, probe, trace_context
+
+
+class Module:
+    """Base of everything with parameters."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        call = cls.__dict__.get("__call__")
+        if call is not None:
+            cls.__call__ = _observed(call)  # type: ignore[method-assign]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Module) and "_rfnb_parent" not in value.__dict__:
+            value.__dict__["_rfnb_parent"] = (weakref.ref(self), name)
+        object.__setattr__(self, name, value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        """A copy with parameters of its own (same values); dims are shared."""
+        import copy
+
+        new = self.__class__.__new__(self.__class__)
+        memo[id(self)] = new
+        for name, value in vars(self).items():
+            if name != "_rfnb_parent":
+                setattr(new, name, copy.deepcopy(value, memo))
+        return new
+
+    @property
+    def module_path(self) -> str:
+        """Dotted path from the outermost module that holds this one; "" for that one itself."""
+        parts = []
+        module: Module = self
+        while "_rfnb_parent" in module.__dict__:
+            parent, name = module.__dict__["_rfnb_parent"]
+            outer = parent()
+            if outer is None:
+                break
+            parts.append(name)
+            module = outer
+        return ".".join(reversed(parts))
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State | None:
+        """The initial states of the direct children by attribute name; None if there is none."""
+        state = State()
+        for name, child in self.named_children():
+            sub = child.default_initial_state(batch_dims=batch_dims)
+            if sub is not None:
+                state[name] = sub
+        return state if state else None
+
+    def get_default_name(self) -> str:
+        """Snake case of the class name."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__.")
+
+    def get_deep(self, target: str) -> Any:
+        """The attribute at a dotted path.
+
+        Raises:
+            AttributeError: Names the part that is missing, and what there is instead.
+        """
+        if not target:
+            return self
+        value: Any = self
+        parts = target.split(".")
+        for index, part in enumerate(parts):
+            if not hasattr(value, part):
+                where = ".".join(parts[:index]) or type(self).__name__
+                there = ", ".join(name for name in vars(value) if not name.startswith("_"))
+                raise AttributeError(f'get_deep("{target}"): "{where}" has no "{part}".\n  has  {there}')
+            value = getattr(value, part)
+        return value
+
+    def set_deep(self, target: str, value: Any) -> None:
+        """Set the attribute at a dotted path, of any depth."""
+        prefix, _, name = target.rpartition(".")
+        setattr(self.get_deep(prefix), name, value)
+
+    def children(self) -> Iterator[Module]:
+        """Direct children."""
+        for _, child in self.named_children():
+            yield child
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Direct children with their attribute names."""
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield name, value
+
+    def modules(self, *, recurse: bool = True, include_self: bool = True) -> Iterator[Module]:
+        """All modules inside, breadth first, self first."""
+        for _, module in self.named_modules(recurse=recurse, include_self=include_self):
+            yield module
+
+    def named_modules(
+        self, *, recurse: bool = True, include_self: bool = True, memo: set[Module] | None = None, prefix: str = ""
+    ) -> Iterator[tuple[str, Module]]:
+        """With dotted names; a module reached twice is listed once, under its first name."""
+        memo = set() if memo is None else memo
+        queue: list[tuple[str, Module]] = [(prefix, self)]
+        if self not in memo:
+            memo.add(self)
+            if include_self:
+                yield prefix, self
+        while queue:
+            path, module = queue.pop(0)
+            for name, child in module.named_children():
+                full = f"{path}.{name}" if path else name
+                if child in memo:
+                    continue
+                memo.add(child)
+                yield full, child
+                if recurse:
+                    queue.append((full, child))
+
+    def named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """With dotted names; a shared parameter is listed once."""
+        seen: set[int] = set()
+        for path, module in self.named_modules(recurse=recurse) if recurse else [("", self)]:
+            for name, value in vars(module).items():
+                if isinstance(value, Parameter) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield (f"{path}.{name}" if path else name), value
+
+    def parameters(self, *, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    @property
+    def has_parameters(self) -> bool:
+        return next(self.parameters(), None) is not None
+
+    def apply(self, fn: Callable[[Module], Any]) -> Module:
+        """fn on all children, then on self; returns self."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def to(self, *, device: str | None = None, dtype: str | None = None) -> None:
+        """Move or cast all parameters in place."""
+        for parameter in self.parameters():
+            parameter.to(device=device, dtype=dtype)
+
+    def register_forward_hook(
+        self, hook: Callable[[Module, tuple[Any, ...], dict[str, Any], Any], Any], *, prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, args, kwargs, result)` after each call of this instance; what it returns replaces the result."""
+        hooks = self.__dict__.setdefault("_rfnb_hooks", {})
+        return RemovableHandle.add(hooks, hook, prepend=prepend)
+
+
+def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a `__call__`: forward hooks of the instance, and the `module` event if somebody listens."""
+
+    @functools.wraps(call)
+    def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
+        hooks = self.__dict__.get("_rfnb_hooks")
+        if not hooks and not listening():
+            return call(self, *args, **kwargs)
+        if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
+            return call(self, *args, **kwargs)
+        with trace_context.module(self.module_path or self.get_default_name()):
+            result = call(self, *args, **kwargs)
+            for hook in list(hooks.values()) if hooks else ():
+                result = hook(self, args, kwargs, result)
+            if listening():
+                inputs = _named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
+                probe("module", inputs=inputs, outputs=_named_tensors([("", result)]), module=type(self).__name__)
+        return result
+
+    return wrapper
+
+
+def _named_tensors(items: Any) -> list[tuple[str, Tensor]]:
+    found: list[tuple[str, Tensor]] = []
+    for name, value in items:
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif isinstance(value, dict):
+            found += _named_tensors([(f"{name}.{key}" if name else str(key), item) for key, item in value.items()])
+        elif isinstance(value, (list, tuple)):
+            found += _named_tensors([(f"{name}.{i}" if name else str(i), item) for i, item in enumerate(value)])
+    return found
+
+
+class Functional(Module):
+    """A callable as module, with optional attributes."""
+
+    def __init__(self, func: Callable[..., Any], *, attribs: dict[str, Any] | None = None):
+        self.func = func
+        for name, value in (attribs or {}).items():
+            setattr(self, name, value)
+
+    def get_default_name(self) -> str:
+        return getattr(self.func, "__name__", "functional")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.func(*args, **kwargs)

@@ -1,0 +1,138 @@
+"""Tensors from values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, check_unique, new_tensor
+from rfnb.ops.default import copy_to_device, get_default_device, get_default_float_dtype, get_default_int_dtype
+
+
+def full(
+    *,
+    dims: Sequence[Dim],
+    fill_value: Any,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
+    """A Tensor {dims} of one value; dtype from the Python type by default. Ragged dims get their longest length."""
+    if dtype is None:
+        dtype = _dtype_of(fill_value)
+    dims = check_unique(tuple(dims), "full")
+    raw = protocol.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device or get_default_device())
+    return _with(new_tensor(raw, dims), sparse_dim, feature_dim)
+
+
+fill = full
+
+
+def constant(fill_value: Any, *, dims: Sequence[Dim] = (), **options: Any) -> Tensor:
+    """`full` with the value first; a list or array instead of a number is `convert_to_tensor`."""
+    if np.ndim(fill_value) > 0 or isinstance(fill_value, Tensor):
+        return convert_to_tensor(fill_value, dims=dims, **options)
+    return full(dims=dims, fill_value=fill_value, **options)
+
+
+def zeros(dims: Sequence[Dim], *, dtype: str | None = None, **options: Any) -> Tensor:
+    """Zeros {dims}, of the default float dtype."""
+    return full(dims=dims, fill_value=0, dtype=dtype or get_default_float_dtype(), **options)
+
+
+def ones(dims: Sequence[Dim], *, dtype: str | None = None, **options: Any) -> Tensor:
+    """Ones {dims}, of the default float dtype."""
+    return full(dims=dims, fill_value=1, dtype=dtype or get_default_float_dtype(), **options)
+
+
+def zeros_like(other: Tensor) -> Tensor:
+    """Zeros with the dims, dtype, device and marks of `other`."""
+    return _fill_like(other, 0)
+
+
+def ones_like(other: Tensor) -> Tensor:
+    """Ones with the dims, dtype, device and marks of `other`."""
+    return _fill_like(other, 1)
+
+
+def _fill_like(other: Tensor, value: int) -> Tensor:
+    raw = other.backend.full_raw(full_shape(other.dims), value, dtype=other.dtype, device=other.device)
+    return other._like(raw, other.dims)
+
+
+def convert_to_tensor(
+    value: Any,
+    *,
+    dims: Sequence[Dim] | None = None,
+    dtype: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+    device: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Number, nested list, NumPy array or raw tensor as Tensor; a Tensor passes through (cast or moved if asked).
+
+    Args:
+        value: An array whose axes are in the order of `dims`.
+        dims: Without them, new dims are made from the shape.
+
+    Raises:
+        ShapeError: If the shape does not fit the dims.
+    """
+    if isinstance(value, Tensor):
+        out = value
+        if dtype is not None and out.dtype != dtype:
+            out = out._like(out.backend.cast_raw(out._raw, dtype), out.dims)
+        return copy_to_device(out, device) if device else out
+    backend = protocol.selected()
+    if not isinstance(value, backend.RawTensorType):
+        array = np.asarray(value)
+        if array.dtype == object:
+            raise TypeError(
+                message(
+                    "convert_to_tensor: not a regular array.",
+                    [("got", type(value).__name__)],
+                    "All rows need the same length; a ragged batch is padded, and its dim has lengths.",
+                    'time = rf.ragged_dim([7, 5, 3], over=batch, name="time")',
+                )
+            )
+        value = backend.from_numpy(array, dtype=dtype or _dtype_of_array(value, array), device=device or get_default_device())
+    else:
+        if dtype is not None and backend.get_dtype_name_raw(value) != dtype:
+            value = backend.cast_raw(value, dtype)
+        if device is not None:
+            value = backend.to_device_raw(value, device)
+    if dims is None:
+        dims = [Dim(length, name=f"axis{axis}") for axis, length in enumerate(backend.get_shape_tuple_raw(value))]
+    return Tensor(name, tuple(dims), sparse_dim=sparse_dim, feature_dim=feature_dim, raw_tensor=value)
+
+
+def _dtype_of(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "bool"
+    if isinstance(value, int):
+        return get_default_int_dtype()
+    if isinstance(value, float):
+        return get_default_float_dtype()
+    return np.asarray(value).dtype.name
+
+
+def _dtype_of_array(value: Any, array: np.ndarray) -> str | None:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return array.dtype.name
+    return {"f": get_default_float_dtype(), "i": get_default_int_dtype(), "b": "bool"}.get(array.dtype.kind)
+
+
+def _with(out: Tensor, sparse_dim: Dim | None, feature_dim: Dim | None) -> Tensor:
+    if sparse_dim is not None:
+        out.sparse_dim = sparse_dim
+    if feature_dim is not None:
+        out.feature_dim = feature_dim
+    return out

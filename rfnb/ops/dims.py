@@ -1,0 +1,99 @@
+"""Ops on dims themselves: ranges, masks, replacing a dim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops import math
+from rfnb.ops.default import get_default_device
+
+
+def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
+    """0, 1, ... along `dim`; {dim}, int32 by default. Integers are sparse over the dim."""
+    dtype = dtype or "int32"
+    out = new_tensor(protocol.selected().arange_raw(dim.extent, dtype=dtype, device=device or get_default_device()), (dim,))
+    if dtype.startswith(("int", "uint")):
+        out.sparse_dim = dim
+    return out
+
+
+def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Tensor:
+    """True for real frames over all ragged dims among `dims`; {length dims, ragged dims}, a scalar True if none is ragged."""
+    dims = [dims] if isinstance(dims, Dim) else list(dims)
+    mask = None
+    for dim in dims:
+        if dim.need_masking():
+            order = [other for other in dims if other is dim or other in dim.length_dims]
+            order = [other for other in dim.length_dims if other not in order] + order
+            one = dim.get_mask(order, device or get_default_device())
+            mask = one if mask is None else math.combine_bc(mask, "logical_and", one)
+    if mask is None:
+        return new_tensor(protocol.selected().full_raw((), True, dtype="bool", device=device or get_default_device()), ())
+    return mask
+
+
+def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+    """The same array with `in_dim` replaced by `out_dim` (a new one by default; one without size takes the size over).
+
+    Raises:
+        DimError: If in_dim is missing, or the sizes or lengths differ.
+    """
+    index = source.axis_of(in_dim, "replace_dim")
+    if out_dim is None:
+        out_dim = in_dim.copy(same_as_self=False)
+    elif not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = in_dim.get_size_tensor()
+    elif not _same_lengths(in_dim, out_dim):
+        raise DimError(
+            message(
+                "replace_dim: the sizes differ.",
+                [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
+                "A replaced dim keeps its size.",
+            )
+        )
+    out = source._like(source._raw, (*source.dims[:index], out_dim, *source.dims[index + 1 :]))
+    if source.feature_dim is in_dim:
+        out.feature_dim = out_dim
+    return out, out_dim
+
+
+def _same_lengths(a: Dim, b: Dim) -> bool:
+    if a.extent != b.extent:
+        return False
+    if a.lengths is None or b.lengths is None or a.length_dims != b.length_dims:
+        return True  # static for ragged and back is a change of view on the same frames
+    return a.lengths.shape == b.lengths.shape and bool((a.lengths == b.lengths).all())
+
+
+def _sizes(dim: Dim) -> str:
+    return dim.short_repr() if dim.lengths is None else f"{dim.short_repr()} {dim.lengths.tolist()}"
+
+
+def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
+    """The same tensor, marked as indices into `sparse_dim`."""
+    out = source._like(source._raw, source.dims)
+    out.sparse_dim = sparse_dim
+    return out
+
+
+def last_frame_position_of_dim(dim: Dim, *, device: str | None = None) -> Tensor:
+    """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim."""
+    lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
+    raw = protocol.selected().from_numpy(np.maximum(lengths - 1, 0), dtype="int32", device=device or get_default_device())
+    out = new_tensor(raw, dim.length_dims)
+    out.sparse_dim = dim
+    return out
+
+
+def num_elements_of_shape(dims: Sequence[Dim], *, use_mask: bool = True) -> int:
+    """Number of real (with `use_mask=False`: all) positions of a shape."""
+    template = Tensor(None, tuple(dims))
+    if use_mask:
+        return template.num_elements()
+    return int(np.prod([dim.extent for dim in dims]))

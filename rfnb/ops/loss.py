@@ -1,0 +1,104 @@
+"""Losses, one value per frame or sequence."""
+
+from __future__ import annotations
+
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.ops import array, math, reduce
+from rfnb.ops import matmul as matmul_ops
+
+_plans = PlanCache()
+
+
+def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float = 0.0) -> Tensor:
+    """-log probability of the target, in nats, not reduced.
+
+    Args:
+        estimated: {..., axis}
+        target: int {...} sparse over axis, or a distribution {..., axis}.
+        axis: The classes.
+        estimated_type: "logits", "log-probs" or "probs".
+        label_smoothing: This share of the target's mass is spread evenly over all classes (Szegedy et al. 2016, section 7).
+
+    Returns:
+        {...}; in the padding of ragged dims 0.
+
+    Raises:
+        DimError: If the other dims of estimated and target differ (an outer product of losses is never meant).
+    """
+    kinds = ("logits", "log-probs", "probs")
+    if estimated_type not in kinds:
+        raise ValueError(message(f'cross_entropy: estimated_type "{estimated_type}".', [("known", ", ".join(kinds))], "It is one of these."))
+    if axis not in estimated.dims:
+        raise missing_dim("cross_entropy", estimated, axis, "estimated")
+    rest = tuple(dim for dim in estimated.dims if dim is not axis)
+    if set(rest) != set(target.dims) - {axis}:
+        raise DimError(
+            message(
+                "cross_entropy: estimated and target have different dims beside the classes.",
+                [("estimated", shape_of(estimated)), ("target", shape_of(target)), ("axis", axis.short_repr())],
+                "Each frame has one target. If two dims are the same axis, replace one first:",
+                "target, _ = rf.replace_dim(target, in_dim=..., out_dim=...)",
+            )
+        )
+    if axis in target.dims or estimated_type != "logits":
+        return _composed(estimated, target, axis, estimated_type, label_smoothing)
+    key = (estimated._raw.__class__, estimated.dims, target.dims, axis)
+    try:
+        order, order_target, shape, mask = _plans[key]
+    except KeyError:
+        backend = estimated.backend
+        plan = (
+            to_order(estimated.dims, (*rest, axis), backend),
+            to_order(target.dims, rest, backend),
+            full_shape(rest),
+            masks_for(rest, rest, backend, "cross_entropy"),
+        )
+        order, order_target, shape, mask = _plans.put(key, plan)
+    backend = estimated.backend
+    raw = estimated._raw if order is None else order(estimated._raw)
+    ids = target._raw if order_target is None else order_target(target._raw)
+    if mask is not None:  # ids and logits in the padding may be anything
+        real = mask(raw)
+        ids = backend.where_raw(real, ids, 0)
+        raw = backend.where_raw(backend.expand_dims_raw(real, len(shape)), raw, 0)
+    flat = backend.cross_entropy_raw(backend.reshape_raw(raw, (-1, axis.extent)), backend.reshape_raw(ids, (-1,)), label_smoothing)
+    out = backend.reshape_raw(flat, shape)
+    return new_tensor(out if mask is None else backend.where_raw(mask(out), out, 0), rest)
+
+
+def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float) -> Tensor:
+    if estimated_type == "logits":
+        log_prob = math.log_softmax(estimated, axis=axis)
+    else:
+        log_prob = math.safe_log(estimated) if estimated_type == "probs" else estimated
+    if axis in target.dims:
+        if label_smoothing:
+            target = target * (1 - label_smoothing) + label_smoothing / axis.extent
+        out = -matmul_ops.matmul(target, log_prob, reduce=axis)
+    else:
+        out = -array.gather(log_prob, indices=target, axis=axis)
+        if label_smoothing:
+            out = out * (1 - label_smoothing) - reduce.reduce_mean(log_prob, axis=axis) * label_smoothing
+    out = out.copy_transpose([dim for dim in estimated.dims if dim is not axis])
+    return out.copy_masked(0)
+
+
+def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) -> Tensor:
+    """The true label gets 1 - smoothing, each other one smoothing / (n - 1).
+
+    Args:
+        prob: int, sparse over axis; or a distribution {..., axis}.
+    """
+    if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):
+        return array.sparse_to_dense(prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1))
+    axis = axis or prob.feature_dim
+    if axis is None:
+        raise missing_dim("label_smoothing", prob, Dim(0, name="axis"))
+    other = smoothing / (axis.extent - 1)
+    return prob * (1 - smoothing - other) + other
+
+

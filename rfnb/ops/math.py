@@ -1,0 +1,416 @@
+"""Elementwise maths: unary and binary ops, comparisons, where, clip.
+
+Binary results have the union of the dims; see `core.layout.union` for the one broadcasting rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.layout import PlanCache, full_shape, masks_for, union, view
+from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor
+
+_SYMBOLS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "&": "logical_and",
+    "|": "logical_or", "==": "equal", "!=": "not_equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+    ">=": "greater_equal", "eq": "equal", "dot": "mul",
+}  # fmt: skip
+_make = Tensor.__new__
+
+
+def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
+    """A binary op as function of two operands; what it knows about dims is a plan."""
+    plans = PlanCache()
+
+    def op(a: Any, b: Any) -> Any:
+        try:
+            raw_a, raw_b = a._raw, b._raw
+            fn, dims = plans[raw_a.__class__, raw_b.__class__, a.dims, b.dims]
+        except (AttributeError, KeyError):
+            return _binary_slow(kind, plans, a, b)
+        out = _make(Tensor)
+        out._raw = fn(raw_a, raw_b)
+        out.dims = dims
+        if a.sparse_dim is not None or a._feature_dim is not None or b.sparse_dim is not None or b._feature_dim is not None:
+            _mark(out, a, b)
+        return out
+
+    op.__name__ = op.__qualname__ = kind
+    op.__doc__ = doc
+    return op
+
+
+def _mark(out: Tensor, a: Any, b: Any) -> None:
+    """Keep sparse_dim and feature_dim; of two different ones the first operand's."""
+    sparse = getattr(a, "sparse_dim", None) or getattr(b, "sparse_dim", None)
+    feature = getattr(a, "_feature_dim", None) or getattr(b, "_feature_dim", None)
+    if sparse is not None:
+        out.sparse_dim = sparse
+    if feature is not None and feature in out.dims:
+        out._feature_dim = feature
+
+
+def _binary_slow(
+    kind: str, plans: PlanCache | None, a: Any, b: Any, outer: bool = False, dim_order: Sequence[Dim] | None = None
+) -> Any:
+    tensor_a, tensor_b = isinstance(a, Tensor), isinstance(b, Tensor)
+    if not tensor_a and not tensor_b:
+        a, tensor_a = _as_tensor(a, kind), True
+    if not (tensor_a and tensor_b):
+        tensor, number = (a, b) if tensor_a else (b, a)
+        number = _as_number(number, tensor, kind)
+        if isinstance(number, Tensor):
+            return _binary_slow(kind, plans, *((a, number) if tensor_a else (number, b)))
+        fn = tensor.backend.binary_fn(kind)
+        raw = fn(tensor._raw, number) if tensor_a else fn(number, tensor._raw)
+        out = new_tensor(raw, tensor.dims)
+        _mark(out, tensor, None)
+        return out
+    _need_values(kind, a, b)
+    backend = _common_backend(kind, a, b)
+    dims = union(kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=None if dim_order is None else tuple(dim_order))
+    fn = _shaped(getattr(backend, "binary_tensors_fn", backend.binary_fn)(kind), view(a.dims, dims, backend), view(b.dims, dims, backend))
+    if plans is not None:
+        plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), (fn, dims))
+    out = new_tensor(fn(a._raw, b._raw), dims)
+    _mark(out, a, b)
+    return out
+
+
+def _shaped(fn: Any, view_a: Any, view_b: Any) -> Any:
+    if view_a is None and view_b is None:
+        return fn
+    if view_a is None:
+        return lambda a, b: fn(a, view_b(b))
+    if view_b is None:
+        return lambda a, b: fn(view_a(a), b)
+    return lambda a, b: fn(view_a(a), view_b(b))
+
+
+def _as_number(value: Any, tensor: Tensor, kind: str) -> Any:
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    if getattr(value, "shape", None) == () or getattr(value, "ndim", None) == 0:
+        return value.item()
+    return _as_tensor(value, kind)
+
+
+def _as_tensor(value: Any, kind: str) -> Tensor:
+    if isinstance(value, (bool, int, float)):
+        dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
+        return new_tensor(protocol.selected().full_raw((), value, dtype=dtype), ())
+    raise TypeError(
+        message(
+            f"{kind}: this operand is neither a Tensor nor a number.",
+            [("got", type(value).__name__)],
+            "Raw arrays do not say which axis is which.",
+            "rf.convert_to_tensor(value, dims=[...])",
+        )
+    )
+
+
+def _need_values(kind: str, *tensors: Tensor) -> None:
+    for tensor in tensors:
+        if tensor._raw is None:
+            raise ValueError(
+                message(f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first.")
+            )
+
+
+def _common_backend(kind: str, *tensors: Tensor) -> Any:
+    backends = {tensor.backend for tensor in tensors}
+    if len(backends) > 1:
+        raise TypeError(
+            message(
+                f"{kind}: operands of different backends.",
+                [(tensor.name or "operand", f"{tensor.backend.name} {dims_text(tensor.dims)}") for tensor in tensors],
+                "An op works on one backend.",
+                "rf.convert_to_tensor(x.numpy(), dims=x.dims)",
+            )
+        )
+    return backends.pop()
+
+
+add = _binary("add", "a + b, elementwise over the union of the dims.")
+sub = _binary("sub", "a - b, elementwise over the union of the dims.")
+mul = _binary("mul", "a * b, elementwise over the union of the dims.")
+true_divide = _binary("truediv", "a / b, elementwise over the union of the dims.")
+floor_divide = _binary("floordiv", "a // b, rounded down, elementwise over the union of the dims.")
+mod = _binary("mod", "Remainder with the sign of b, elementwise over the union of the dims.")
+pow = _binary("pow", "a ** b, elementwise over the union of the dims.")
+squared_difference = _binary("squared_difference", "(a - b)², elementwise over the union of the dims.")
+logical_and = _binary("logical_and", "a and b; both bool.")
+logical_or = _binary("logical_or", "a or b; both bool.")
+log_add_exp = _binary("log_add_exp", "log(exp(a) + exp(b)), stable.")
+equal = _binary("equal", "a == b, bool.")
+not_equal = _binary("not_equal", "a != b, bool.")
+less = _binary("less", "a < b, bool.")
+less_equal = _binary("less_equal", "a <= b, bool.")
+greater = _binary("greater", "a > b, bool.")
+greater_equal = _binary("greater_equal", "a >= b, bool.")
+_maximum = _binary("maximum", "The larger of a and b.")
+_minimum = _binary("minimum", "The smaller of a and b.")
+_BY_KIND = {
+    "add": add, "sub": sub, "mul": mul, "truediv": true_divide, "floordiv": floor_divide, "mod": mod, "pow": pow,
+    "squared_difference": squared_difference, "logical_and": logical_and, "logical_or": logical_or, "log_add_exp": log_add_exp,
+    "maximum": _maximum, "minimum": _minimum, "equal": equal, "not_equal": not_equal, "less": less, "less_equal": less_equal,
+    "greater": greater, "greater_equal": greater_equal,
+}  # fmt: skip
+
+
+def _kind(kind: str, kinds: Sequence[str], what: str) -> str:
+    name = _SYMBOLS.get(kind, kind)
+    if name not in kinds:
+        raise ValueError(message(f'{what}: unknown kind "{kind}".', [("known", ", ".join(kinds))], "A kind is a word or a symbol."))
+    return name
+
+
+def combine(
+    a: Any, kind: str, b: Any, *, allow_broadcast_all_sources: bool | None = None, dim_order: Sequence[Dim] | None = None
+) -> Any:
+    """Elementwise binary op by word or symbol ("add", "+").
+
+    Args:
+        a, b: Tensors or numbers; {any dims}.
+        allow_broadcast_all_sources: True allows an outer product.
+        dim_order: Order of the dims of the result.
+
+    Raises:
+        DimError: For an outer product that is not allowed.
+    """
+    kind = _kind(kind, protocol.BINARY_KINDS, "combine")
+    if not allow_broadcast_all_sources and dim_order is None:
+        return _BY_KIND[kind](a, b)
+    return _binary_slow(kind, None, a, b, bool(allow_broadcast_all_sources), dim_order)
+
+
+def combine_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:
+    """`combine` which allows an outer product."""
+    return combine(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
+
+
+def compare(
+    a: Any, kind: str, b: Any, *, allow_broadcast_all_sources: bool | None = None, dim_order: Sequence[Dim] | None = None
+) -> Any:
+    """Elementwise comparison by word or symbol ("less", "<"); bool. Dims as in `combine`."""
+    kind = _kind(kind, protocol.COMPARE_KINDS, "compare")
+    if not allow_broadcast_all_sources and dim_order is None:
+        return _BY_KIND[kind](a, b)
+    return _binary_slow(kind, None, a, b, bool(allow_broadcast_all_sources), dim_order)
+
+
+def compare_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:
+    """`compare` which allows an outer product."""
+    return compare(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
+
+
+def maximum(a: Any, b: Any, *other_tensors: Any) -> Any:
+    """The largest of all arguments, elementwise; of plain numbers a plain number."""
+    return _fold(max, _maximum, (a, b, *other_tensors))
+
+
+def minimum(a: Any, b: Any, *other_tensors: Any) -> Any:
+    """The smallest of all arguments, elementwise; of plain numbers a plain number."""
+    return _fold(min, _minimum, (a, b, *other_tensors))
+
+
+def _fold(of_numbers: Any, of_tensors: Any, values: tuple[Any, ...]) -> Any:
+    if not any(isinstance(value, Tensor) for value in values):
+        return of_numbers(values)
+    result = values[0]
+    for value in values[1:]:
+        result = of_tensors(result, value)
+    return result
+
+
+def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
+    fns: dict[type, Any] = {}
+
+    def op(a: Tensor) -> Tensor:
+        raw = a._raw
+        fn = fns.get(raw.__class__)
+        if fn is None:
+            if not isinstance(a, Tensor):
+                a = _as_tensor(a, kind)
+                return op(a)
+            _need_values(kind, a)
+            fn = fns[raw.__class__] = a.backend.unary_fn(kind)
+        out = _make(Tensor)
+        out._raw = fn(raw)
+        out.dims = a.dims
+        if a.sparse_dim is not None:
+            out.sparse_dim = a.sparse_dim
+        if a._feature_dim is not None:
+            out._feature_dim = a._feature_dim
+        return out
+
+    op.__name__ = op.__qualname__ = kind
+    op.__doc__ = doc + " Keeps the dims."
+    return op
+
+
+neg = _unary("neg", "-a.")
+exp = _unary("exp", "e to the a.")
+expm1 = _unary("expm1", "exp(a) - 1, accurate near 0.")
+log = _unary("log", "Natural logarithm.")
+log1p = _unary("log1p", "log(1 + a), accurate near 0.")
+sqrt = _unary("sqrt", "Square root.")
+rsqrt = _unary("rsqrt", "1 / sqrt(a).")
+square = _unary("square", "a².")
+abs = _unary("abs", "Absolute value.")
+tanh = _unary("tanh", "Hyperbolic tangent.")
+sigmoid = _unary("sigmoid", "1 / (1 + exp(-a)).")
+log_sigmoid = _unary("log_sigmoid", "log(sigmoid(a)), stable.")
+sin = _unary("sin", "Sine of radians.")
+cos = _unary("cos", "Cosine of radians.")
+ceil = _unary("ceil", "Rounded up; stays float.")
+floor = _unary("floor", "Rounded down; stays float.")
+round = _unary("round", "Rounded, half to even; stays float.")
+relu = _unary("relu", "max(a, 0).")
+elu = _unary("elu", "a above 0, exp(a) - 1 below.")
+selu = _unary("selu", "Scaled elu (Klambauer et al. 2017).")
+silu = _unary("silu", "a * sigmoid(a).")
+swish = silu
+gelu = _unary("gelu", "a * Phi(a), exact (Hendrycks and Gimpel 2016).")
+reciprocal = _unary("reciprocal", "1 / a.")
+logical_not = _unary("logical_not", "not a; bool.")
+is_finite = _unary("is_finite", "Neither infinite nor NaN; bool.")
+is_infinite = _unary("is_infinite", "Infinite, of either sign; bool.")
+is_neg_infinite = _unary("is_neg_infinite", "-inf; bool.")
+
+
+def identity(x: Tensor) -> Tensor:
+    """x itself."""
+    return x
+
+
+def relu_square(x: Tensor) -> Tensor:
+    """relu(x)² (So et al. 2021)."""
+    return square(relu(x))
+
+
+def ceil_divide(a: Any, b: Any) -> Any:
+    """a / b rounded up."""
+    return neg(floor_divide(neg(a) if isinstance(a, Tensor) else -a, b))
+
+
+def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
+    """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype."""
+    tiny = {"float16": 6.2e-5, "float64": 2.3e-308}.get(a.dtype, 1.2e-38) if eps is None else eps
+    return log(maximum(a, tiny))
+
+
+_softmax_plans = PlanCache()
+
+
+def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
+    try:
+        fn = _softmax_plans[kind, a._raw.__class__, a.dims, axis, use_mask]
+    except KeyError:
+        fn = _softmax_plans.put((kind, a._raw.__class__, a.dims, axis, use_mask), _plan_softmax(kind, a, axis, use_mask))
+    out = _make(Tensor)
+    out._raw = fn(a._raw)
+    out.dims = a.dims
+    if a._feature_dim is not None:
+        out._feature_dim = a._feature_dim
+    return out
+
+
+def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
+    if axis not in a.dims:
+        raise missing_dim(kind, a, axis)
+    backend, index = a.backend, a.dims.index(axis)
+    raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw
+    mask = masks_for(a.dims, [axis], backend, kind) if use_mask else None
+    if mask is None:
+        return lambda raw: raw_fn(raw, index)
+    where = backend.where_raw
+    outside = 0.0 if kind == "softmax" else float("-inf")
+    lengths = axis.lengths
+    if lengths is not None and (lengths == 0).any():
+        # A row without any real frame would be NaN, forward and backward: compute it from zeros, then set it.
+        return lambda raw: where(mask(raw), raw_fn(where(_or_empty(mask(raw), index, backend), where(mask(raw), raw, 0.0), float("-inf")), index), outside)
+    return lambda raw: raw_fn(where(mask(raw), raw, float("-inf")), index)
+
+
+def _or_empty(mask: Any, index: int, backend: Any) -> Any:
+    """The mask, but True everywhere in rows that have no real frame."""
+    some = backend.expand_dims_raw(backend.reduce_raw(mask, "any", (index,)), index)
+    return backend.binary_fn("logical_or")(mask, backend.unary_fn("logical_not")(some))
+
+
+def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
+
+    Args:
+        a: {..., axis}
+
+    Raises:
+        DimError: If axis is not a dim of a.
+    """
+    return _softmax("softmax", a, axis, use_mask)
+
+
+def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
+    return _softmax("log_softmax", a, axis, use_mask)
+
+
+def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
+    """true_ where cond, else false_; union of the dims.
+
+    Args:
+        cond: bool {any dims}, or a Python bool.
+        true_, false_: Tensors or numbers.
+
+    Raises:
+        DimError: For an outer product, unless `allow_broadcast_all_sources`.
+    """
+    if not isinstance(cond, Tensor):
+        cond = _as_tensor(cond, "where")
+    sources = [("cond", cond), *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor))]
+    backend = _common_backend("where", *(x for _, x in sources))
+    dims = union("where", [(label, x.dims) for label, x in sources], outer=allow_broadcast_all_sources)
+    raws = []
+    for value in (cond, true_, false_):
+        if isinstance(value, Tensor):
+            shape = view(value.dims, dims, backend)
+            raws.append(value._raw if shape is None else shape(value._raw))
+        else:
+            raws.append(value)
+    out = new_tensor(backend.where_raw(*raws), dims)
+    if tuple(backend.get_shape_tuple_raw(out._raw)) != full_shape(dims):
+        out._raw = backend.expand_raw(out._raw, full_shape(dims))
+    first = true_ if isinstance(true_, Tensor) else false_
+    _mark(out, first, false_ if isinstance(false_, Tensor) else None)
+    return out
+
+
+def clip_by_value(
+    x: Tensor, clip_value_min: Any = None, clip_value_max: Any = None, *, allow_broadcast_all_sources: bool = False
+) -> Tensor:
+    """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
+    if clip_value_min is not None:
+        x = combine(x, "maximum", clip_value_min, allow_broadcast_all_sources=allow_broadcast_all_sources)
+    if clip_value_max is not None:
+        x = combine(x, "minimum", clip_value_max, allow_broadcast_all_sources=allow_broadcast_all_sources)
+    return x
+
+
+def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
+    """start + weight * (end - start)."""
+    outer = allow_broadcast_all_sources
+    delta = combine(end, "sub", start, allow_broadcast_all_sources=outer)
+    return combine(start, "add", combine(delta, "mul", weight, allow_broadcast_all_sources=outer), allow_broadcast_all_sources=outer)
+
+
+def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:
+    """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
+    raw = source.backend.cumsum_raw(source._raw, source.axis_of(spatial_dim, "cumsum"))
+    return source._like(raw, source.dims)
+
+

@@ -1,0 +1,118 @@
+"""matmul: multiply and sum over named dims, with the padding of ragged ones masked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.tensor import Tensor, dims_text, missing_dim
+from rfnb.ops.math import _common_backend
+
+_plans = PlanCache()
+_make = Tensor.__new__
+
+
+def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Product of a and b, summed over `reduce`.
+
+    Args:
+        a, b: {..., reduce}; further common dims are batch dims.
+        reduce: One dim or several. What is past a sequence's end is left out (of both operands).
+        use_mask: False sums the padding too.
+
+    Returns:
+        {common dims in the order of a, further dims of a, further dims of b}.
+
+    Raises:
+        DimError: If a or b lacks one of `reduce`.
+    """
+    if reduce.__class__ is not Dim:
+        reduce = tuple(reduce)  # type: ignore[arg-type]
+    try:
+        fn, dims = _plans[a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask]
+    except KeyError:
+        key = (a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask)
+        fn, dims = _plans.put(key, _plan(a, b, (reduce,) if isinstance(reduce, Dim) else reduce, use_mask))
+    out = _make(Tensor)
+    out._raw = fn(a._raw, b._raw)
+    out.dims = dims
+    return out
+
+
+dot = matmul
+
+
+def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[Any, Dims]:
+    for dim in reduce:
+        for label, operand in (("a", a), ("b", b)):
+            if dim not in operand.dims:
+                raise _missing(label, a, b, dim)
+    backend = _common_backend("matmul", a, b)
+    common = tuple(dim for dim in a.dims if dim in b.dims and dim not in reduce)
+    only_a = tuple(dim for dim in a.dims if dim not in b.dims)
+    only_b = tuple(dim for dim in b.dims if dim not in a.dims)
+    dims = common + only_a + only_b
+    mask_a = masks_for(a.dims, reduce, backend, "matmul") if use_mask else None
+    mask_b = masks_for(b.dims, reduce, backend, "matmul") if use_mask else None
+    fn = _product(a.dims, b.dims, common, only_a, only_b, tuple(reduce), backend)
+    if mask_a is None and mask_b is None:
+        return fn, dims
+    where = backend.where_raw
+
+    # Both sides: a NaN in one operand's padding survives multiplication by the other's zero.
+    def masked(raw_a: Any, raw_b: Any) -> Any:
+        raw_a = raw_a if mask_a is None else where(mask_a(raw_a), raw_a, 0)
+        raw_b = raw_b if mask_b is None else where(mask_b(raw_b), raw_b, 0)
+        return fn(raw_a, raw_b)
+
+    return masked, dims
+
+
+def _product(
+    dims_a: Dims, dims_b: Dims, common: Dims, only_a: Dims, only_b: Dims, reduce: Dims, backend: Any
+) -> Callable[[Any, Any], Any]:
+    matmul_raw, reshape = backend.matmul_raw, backend.reshape_raw
+    order_a, order_b = to_order(dims_a, common + only_a + reduce, backend), to_order(dims_b, common + reduce + only_b, backend)
+    if not common and len(reduce) == 1 and len(only_b) == 1:  # a linear layer: the 2-D side is not folded by us
+        if only_a:
+            return _compose(matmul_raw, order_a, order_b)
+    if len(common) <= 1 and len(only_a) == 1 and len(only_b) == 1 and len(reduce) == 1:
+        return _compose(matmul_raw, order_a, order_b)
+    shape_out = full_shape(common + only_a + only_b)
+    count = [_volume(group) for group in (common, only_a, reduce, only_b)]
+    batch = (count[0],) if common else ()
+    shape_a, shape_b = (*batch, count[1], count[2]), (*batch, count[2], count[3])
+
+    def general(raw_a: Any, raw_b: Any) -> Any:
+        raw_a = raw_a if order_a is None else order_a(raw_a)
+        raw_b = raw_b if order_b is None else order_b(raw_b)
+        return reshape(matmul_raw(reshape(raw_a, shape_a), reshape(raw_b, shape_b)), shape_out)
+
+    return general
+
+
+def _compose(fn: Any, first: Any, second: Any) -> Callable[[Any, Any], Any]:
+    if first is None and second is None:
+        return fn
+    if first is None:
+        return lambda a, b: fn(a, second(b))
+    if second is None:
+        return lambda a, b: fn(first(a), b)
+    return lambda a, b: fn(first(a), second(b))
+
+
+def _volume(dims: Dims) -> int:
+    total = 1
+    for dim in dims:
+        total *= dim.extent
+    return total
+
+
+def _missing(label: str, a: Tensor, b: Tensor, dim: Dim) -> DimError:
+    text = str(missing_dim("matmul", a if label == "a" else b, dim, label))
+    rule = text.splitlines()[3:]
+    operands = [("a", dims_text(a.dims)), ("b", dims_text(b.dims)), ("reduce", dim.short_repr())]
+    return DimError(message(f"matmul: {label} has no dim {dim.short_repr()} to reduce.", operands, "\n".join(rule)))

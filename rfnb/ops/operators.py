@@ -1,0 +1,46 @@
+"""Binds the operators of Tensor (`+`, `<`, `&`, ...) to the ops that compute them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.tensor import Tensor
+from rfnb.ops import math
+
+
+def _reflected(op: Any) -> Any:
+    return lambda self, other: op(other, self)
+
+
+def _equality(op: Any, if_foreign: bool) -> Any:
+    """`x == None` and comparison with anything that is no tensor or number is a plain bool."""
+
+    def compare(self: Tensor, other: Any) -> Any:
+        if isinstance(other, (Tensor, int, float)):
+            return op(self, other)
+        return if_foreign
+
+    return compare
+
+
+def bind() -> None:
+    for name, op in {
+        "add": math.add, "sub": math.sub, "mul": math.mul, "truediv": math.true_divide, "floordiv": math.floor_divide,
+        "mod": math.mod, "pow": math.pow, "and": math.logical_and, "or": math.logical_or,
+    }.items():  # fmt: skip
+        setattr(Tensor, f"__{name}__", op)
+        setattr(Tensor, f"__r{name}__", _reflected(op))
+    Tensor.__lt__ = math.less
+    Tensor.__le__ = math.less_equal
+    Tensor.__gt__ = math.greater
+    Tensor.__ge__ = math.greater_equal
+    Tensor.__eq__ = _equality(math.equal, False)
+    Tensor.__ne__ = _equality(math.not_equal, True)
+    Tensor.__neg__ = math.neg
+    Tensor.__abs__ = math.abs
+    Tensor.__invert__ = math.logical_not
+    Tensor.__ceil__ = math.ceil
+    Tensor.__floor__ = math.floor
+
+
+bind()

@@ -1,0 +1,200 @@
+"""Reductions over named dims; padding is left out, whatever it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+
+_plans = PlanCache()
+_make = Tensor.__new__
+
+
+def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Reduce one dim or several.
+
+    Args:
+        source: {..., axis}
+        mode: sum, max, min, mean, logsumexp, any, all, argmin, argmax.
+        axis: The dims that go away. Only real frames count; the mean divides by their number. A sequence without any
+            frame gives the neutral element (sum and mean 0, max -inf, all True).
+
+    Returns:
+        {...}; argmin and argmax are int64, sparse over the (one) axis.
+
+    Raises:
+        DimError: If an axis is not a dim of source, or its lengths are over a dim that source lacks.
+        ValueError: Unknown mode.
+    """
+    if axis.__class__ is not Dim:
+        axis = tuple(axis)  # type: ignore[arg-type]
+    try:
+        fn, dims = _plans[mode, source._raw.__class__, source.dims, axis, use_mask]
+    except KeyError:
+        axes = (axis,) if isinstance(axis, Dim) else axis
+        fn, dims = _plans.put((mode, source._raw.__class__, source.dims, axis, use_mask), _plan(source, mode, axes, use_mask))
+    out = _make(Tensor)
+    out._raw = fn(source._raw)
+    out.dims = dims
+    if mode in ("argmax", "argmin"):
+        out.sparse_dim = axis if isinstance(axis, Dim) else axis[0]
+    elif source.sparse_dim is not None:
+        out.sparse_dim = source.sparse_dim
+    return out
+
+
+def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tuple[Any, Dims]:
+    if mode not in protocol.REDUCE_KINDS:
+        raise ValueError(
+            message(f'reduce: unknown mode "{mode}".', [("known", ", ".join(protocol.REDUCE_KINDS))], "A mode is one of these.")
+        )
+    for dim in axes:
+        if dim not in source.dims:
+            raise missing_dim(f"reduce_{mode}", source, dim, "source")
+    if mode.startswith("arg") and len(axes) != 1:
+        raise DimError(
+            message(f"reduce_{mode}: one axis at a time.", [("source", shape_of(source))], "An index is into one dim.", "rf.merge_dims(...)")
+        )
+    backend = source.backend
+    indices = tuple(source.dims.index(dim) for dim in axes)
+    dims = tuple(dim for dim in source.dims if dim not in axes)
+    reduce_raw, where = backend.reduce_raw, backend.where_raw
+    mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
+    if mask is None:
+        return (lambda raw: reduce_raw(raw, mode, indices)), dims
+    if mode == "mean":
+        divide, cast = backend.binary_fn("truediv"), backend.cast_raw
+        counts: dict[Any, Any] = {}
+
+        def mean(raw: Any) -> Any:
+            real = mask(raw)
+            device = getattr(raw, "device", None)
+            count = counts.get(device)
+            if count is None:
+                whole = backend.expand_raw(real, full_shape(source.dims))
+                count = backend.binary_fn("maximum")(reduce_raw(cast(whole, "float32"), "sum", indices), 1.0)
+                count = counts[device] = cast(count, backend.get_dtype_name_raw(raw))
+            return divide(reduce_raw(where(real, raw, 0), "sum", indices), count)
+
+        return mean, dims
+    neutral = _neutral(mode, source.dtype, backend)
+    return (lambda raw: reduce_raw(where(mask(raw), raw, neutral), mode, indices)), dims
+
+
+def _neutral(mode: str, dtype: str, backend: Any) -> Any:
+    if mode == "sum":
+        return 0
+    if mode in ("any", "all"):
+        return mode == "all"
+    return backend.extreme_value(dtype, 1 if mode in ("min", "argmin") else -1)
+
+
+def reduce_sum(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Sum over `axis`. See `reduce`."""
+    return reduce(source, mode="sum", axis=axis, use_mask=use_mask)
+
+
+def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Maximum over `axis`. See `reduce`."""
+    return reduce(source, mode="max", axis=axis, use_mask=use_mask)
+
+
+def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Minimum over `axis`. See `reduce`."""
+    return reduce(source, mode="min", axis=axis, use_mask=use_mask)
+
+
+def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Mean over the real frames of `axis`. See `reduce`."""
+    return reduce(source, mode="mean", axis=axis, use_mask=use_mask)
+
+
+def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """log(sum(exp(x))) over `axis`. See `reduce`."""
+    return reduce(source, mode="logsumexp", axis=axis, use_mask=use_mask)
+
+
+def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Whether any is True over `axis`. See `reduce`."""
+    return reduce(source, mode="any", axis=axis, use_mask=use_mask)
+
+
+def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """Whether all are True over `axis`. See `reduce`."""
+    return reduce(source, mode="all", axis=axis, use_mask=use_mask)
+
+
+def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """Index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
+    return reduce(source, mode="argmax", axis=axis, use_mask=use_mask)
+
+
+def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """Index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
+    return reduce(source, mode="argmin", axis=axis, use_mask=use_mask)
+
+
+def top_k(
+    source: Tensor, *, axis: Dim | Sequence[Dim], k: int | None = None, k_dim: Dim | None = None, sorted: bool = True
+) -> tuple[Tensor, Tensor | list[Tensor], Dim]:
+    """The k largest entries over `axis`, best first.
+
+    Args:
+        source: {..., axis}
+        axis: One dim, or several (e.g. beam and vocabulary) that are searched jointly. Padding is never chosen before a real frame.
+        k: How many; or `k_dim` gives it.
+
+    Returns:
+        values {..., k_dim}, int64 indices {..., k_dim} (sparse over axis; a list, one per axis, if several), k_dim.
+
+    Raises:
+        DimError: If an axis is missing, or k is larger than what there is.
+    """
+    axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+    for dim in axes:
+        if dim not in source.dims:
+            raise missing_dim("top_k", source, dim, "source")
+    backend = source.backend
+    if k_dim is None:
+        if k is None:
+            raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
+        k_dim = Dim(k, name="top_k")
+    k = k_dim.extent
+    total = 1
+    for dim in axes:
+        total *= dim.extent
+    if k > total:
+        raise DimError(
+            message(
+                f"top_k: k={k} of only {total} entries.",
+                [("source", shape_of(source)), ("axis", ", ".join(dim.short_repr() for dim in axes))],
+                "There are not that many entries.",
+                f"rf.top_k(..., k={total})",
+            )
+        )
+    raw = source._raw
+    mask = masks_for(source.dims, axes, backend, "top_k")
+    if mask is not None:
+        raw = backend.where_raw(mask(raw), raw, backend.extreme_value(source.dtype, -1))
+    rest = tuple(dim for dim in source.dims if dim not in axes)
+    order = to_order(source.dims, rest + axes, backend)
+    raw = raw if order is None else order(raw)
+    if len(axes) > 1:
+        raw = backend.reshape_raw(raw, (*full_shape(rest), total))
+    values, flat = backend.top_k_raw(raw, k, sorted)
+    dims = (*rest, k_dim)
+    result = new_tensor(values, dims)
+    indices: list[Tensor] = []
+    divide, modulo = backend.binary_fn("floordiv"), backend.binary_fn("mod")
+    for dim in reversed(axes):
+        last = dim is axes[0]
+        index = new_tensor(flat if last else modulo(flat, dim.extent), dims)
+        index.sparse_dim = dim
+        indices.insert(0, index)
+        flat = flat if last else divide(flat, dim.extent)
+    return result, indices[0] if isinstance(axis, Dim) else indices, k_dim

@@ -1,0 +1,373 @@
+"""Loop: one step written once, run over a dim or until every sequence has ended.
+
+    loop = rf.Loop(axis=time)
+    loop.state.h = rf.zeros([batch, hidden])
+    for _ in loop:
+        x_t = loop.unstack(x)
+        loop.state.h = step(x_t, loop.state.h)
+        out = loop.stack(loop.state.h)
+    out                       # {time, batch, hidden}, once the loop is done
+
+The body is plain Python: print, set breakpoints, branch. A sequence that has ended keeps its state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops import math
+from rfnb.rec.loop_state import LoopState
+from rfnb.rec.nested import leaves
+from rfnb.rec.selection import Selection, backtrack
+from rfnb.trace.probe import listening, probe, trace_context
+
+_running = threading.local()
+
+
+class Loop:
+    """Runs a step over `axis`, or until `end`.
+
+    Args:
+        max_seq_len: Upper bound of the number of steps; needed with `end`. int or scalar Tensor.
+        axis: The dim to run over; ragged: each sequence stops at its length. None: made by the loop, its lengths from `end`.
+        optimize_move_layers_out, unroll, debug: Accepted; they never change a result.
+        name: In traces and messages.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_seq_len: int | Tensor | None = None,
+        optimize_move_layers_out: bool | None = None,
+        unroll: bool = False,
+        axis: Dim | None = None,
+        debug: bool | None = None,
+        name: str = "loop",
+    ):
+        self.name = name
+        self.max_seq_len = max_seq_len
+        self._given_axis = axis
+        self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
+        self._state = LoopState(name)
+        self._index = -1
+        self._phase = "before"  # "before", "in", "after"
+        self._ended: np.ndarray | None = None
+        self._end: tuple[Tensor, bool] | None = None
+        self._end_dims: tuple[Dim, ...] = ()
+        self._lengths: np.ndarray | None = None
+        self._outputs: list[_Output] = []
+        self._calls = 0
+        self._has_unstack = False
+        self.selection: Selection | None = None
+        self._history: list[Selection] = []
+        self._on_commit: list[Callable[[], None]] = []
+
+    @staticmethod
+    def current() -> Loop | None:
+        """The innermost loop that is running in this thread."""
+        stack = getattr(_running, "loops", None)
+        return stack[-1] if stack else None
+
+    @property
+    def state(self) -> LoopState:
+        """What is carried: assign before the loop (initial) and inside (next); read inside (previous) and after (final)."""
+        return self._state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        for name, item in value.items():
+            self._state[name] = item
+
+    @property
+    def has_entered_scope(self) -> bool:
+        return self._phase != "before"
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps have been done or begun."""
+        return self._index + 1
+
+    @property
+    def iter_idx(self) -> Tensor:
+        """Index of this step, an int32 scalar from 0, sparse over the axis."""
+        self._need_inside("iter_idx")
+        out = math._as_tensor(self._index, "iter_idx")
+        out.sparse_dim = self.axis
+        return out
+
+    def unstack(self, source: Tensor, *, name: str | None = None) -> Tensor:
+        """The frame of this step: {axis, ...} -> {...}.
+
+        Raises:
+            ValueError: If the loop has no axis.
+            DimError: If source does not have it.
+        """
+        self._need_inside("unstack")
+        self._has_unstack = True
+        if self._given_axis is None:
+            raise ValueError(
+                message(f'Loop "{self.name}": unstack without axis.', [("source", shape_of(source))],
+                        "A loop that unstacks says over which dim.", "rf.Loop(axis=time)")
+            )  # fmt: skip
+        index = source.axis_of(self.axis, f'Loop "{self.name}": unstack')
+        raw = source.backend.select_raw(source._raw, index, self._index)
+        return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
+
+    def stack(self, source: Tensor, *, name: str | None = None) -> Tensor:
+        """Collect a value of each step; the result {axis, ...} has values once the loop is done."""
+        return self._collect(source, name, last=False)
+
+    def last(self, source: Tensor, *, name: str | None = None) -> Tensor:
+        """The value at each sequence's last step; has values once the loop is done. Called in every step."""
+        return self._collect(source, name, last=True)
+
+    def end(self, source: Tensor, *, include_eos: bool) -> None:
+        """A sequence for which `source` is True has ended.
+
+        Args:
+            source: bool {batch-like dims, beam}.
+            include_eos: Whether the step that ends a sequence still belongs to it.
+
+        Raises:
+            ValueError: Without `max_seq_len`, or twice in a step.
+            TypeError: If it is not bool.
+        """
+        self._need_inside("end")
+        if self._end is not None:
+            raise ValueError(f'Loop "{self.name}": end was called twice in step {self._index}. One condition decides.')
+        if self._given_axis is None and self.max_seq_len is None:
+            raise ValueError(
+                f'Loop "{self.name}": end without max_seq_len.\nA loop that never ends has to be cut somewhere.\n'
+                f"    rf.Loop(max_seq_len=50, ...)"
+            )
+        if source.dtype != "bool":
+            raise TypeError(
+                message(f'Loop "{self.name}": end needs a bool.', [("cond", f"{shape_of(source)} {source.dtype}")],
+                        "It says for each sequence whether it has ended.", "loop.end(labels == eos, include_eos=True)")
+            )  # fmt: skip
+        self._end = (source, include_eos)
+
+    # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
+
+    def select(self, selection: Selection) -> None:
+        """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
+        if self.selection is not None:
+            raise ValueError(f'Loop "{self.name}": a second choice in step {self._index}. One choice a step is possible so far.')
+        self.selection = selection
+        self._history.append(selection)
+
+    def ended_before(self) -> np.ndarray | None:
+        """Which hypotheses had ended before this step, over `end_dims`; None if none."""
+        return self._ended if self._ended is not None and self._ended.any() else None
+
+    @property
+    def end_dims(self) -> tuple[Dim, ...]:
+        """The dims of the end condition, with the carried beam dim."""
+        return self._end_dims
+
+    @property
+    def ended(self) -> np.ndarray | None:
+        """Which hypotheses have ended after the last finished step, over `end_dims`."""
+        return self._ended
+
+    @property
+    def step_lengths(self) -> np.ndarray | None:
+        """How many steps each hypothesis has so far, over `end_dims`."""
+        return self._lengths
+
+    def call_on_commit(self, fn: Callable[[], None]) -> None:
+        """Call `fn` at the end of this step, when it is known what has ended."""
+        self._on_commit.append(fn)
+
+    # -- running -----------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[int]:
+        if self._phase != "before":
+            raise RuntimeError(f'Loop "{self.name}" has run already. A loop runs once; make a new one.')
+        self._phase = "in"
+        steps = self._max_steps()
+        loops = _running.__dict__.setdefault("loops", [])
+        while self._index + 1 < steps and not (self._ended is not None and self._given_axis is None and self._ended.all()):
+            self._index += 1
+            self._begin_step()
+            loops.append(self)
+            try:
+                if listening():
+                    with trace_context.loop(self.name, self._index, self.axis):
+                        yield self._index
+                        self._commit()
+                else:
+                    yield self._index
+                    self._commit()
+            finally:
+                loops.remove(self)
+            if self._index == 0 and self._given_axis is None and self._ended is None:
+                raise ValueError(
+                    f'Loop "{self.name}": how long does it run?\nA loop without axis needs an end in its body.\n'
+                    "    loop.end(condition, include_eos=True)"
+                )
+        self._finish()
+
+    def _max_steps(self) -> int:
+        if self._given_axis is not None:
+            return self.axis.extent
+        if self.max_seq_len is None:
+            return 1  # the first step tells what is missing: an end (which then asks for max_seq_len)
+        limit = self.max_seq_len
+        return int(limit.numpy().max()) if isinstance(limit, Tensor) else int(limit)
+
+    def _begin_step(self) -> None:
+        self._end, self.selection, self._calls = None, None, 0
+        self._on_commit.clear()
+        self._state.begin_step(self._index)
+
+    def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:
+        self._need_inside("last" if last else "stack")
+        if self._calls == len(self._outputs):
+            if self._index > 0:
+                raise ValueError(
+                    f'Loop "{self.name}", step {self._index}: one more stack or last than in step 0.\n'
+                    "Every step collects the same values, in the same order."
+                )
+            self._outputs.append(_Output(Tensor(name or f"{self.name}:output{self._calls}", (), source.dtype), last))
+        output = self._outputs[self._calls]
+        self._calls += 1
+        output.values.append(source)
+        return output.handle
+
+    def _commit(self) -> None:
+        if self._calls != len(self._outputs):
+            raise ValueError(f'Loop "{self.name}", step {self._index}: fewer stack or last calls than in step 0.')
+        active = self._update_ends()
+        if self.selection is not None:
+            self._state.follow(self.selection)
+        for output in self._outputs:
+            if output.last:
+                self._update_last(output, active)
+        self._state.commit(active)
+        for fn in self._on_commit:
+            fn()
+        if listening():
+            values = {path: leaf for path, leaf in leaves(self._state.values_now()) if isinstance(leaf, Tensor)}
+            if values:
+                probe("states", **values)
+
+    def _update_ends(self) -> Tensor | None:
+        """Which sequences this step counts for, as bool Tensor; None: all."""
+        if self._given_axis is not None:
+            lengths = self.axis.lengths
+            if lengths is None or not self.axis.length_dims or self._index < lengths.min(initial=0):
+                return None
+            return self._on_backend(self._index < lengths, self.axis.length_dims)
+        if self._end is None:
+            raise ValueError(f'Loop "{self.name}", step {self._index}: no end.\nEvery step says what has ended.\n    loop.end(condition, include_eos=True)')
+        cond, include_eos = self._end
+        if self.selection is not None:
+            cond = self.selection.bring(cond)
+        dims = cond.dims
+        now = cond.numpy()
+        before = self._followed(self._ended, dims, bool)
+        lengths = self._followed(self._lengths, dims, np.int32)
+        ended = before | now
+        counted = ~before if include_eos else ~ended
+        self._lengths = lengths + counted
+        self._ended = ended
+        self._end_dims = tuple(self.selection.carried if self.selection and dim is self.selection.out_dim else dim for dim in dims)
+        return None if counted.all() else self._on_backend(counted, self._end_dims)
+
+    def _followed(self, value: np.ndarray | None, dims: tuple[Dim, ...], dtype: Any) -> np.ndarray:
+        """What is known per hypothesis from before this step, for the hypotheses after it."""
+        shape = tuple(dim.extent for dim in dims)
+        if value is None:
+            return np.zeros(shape, dtype)
+        if self.selection is None or self.selection.in_dim is None:
+            return np.broadcast_to(value, shape)
+        return self.selection.follow_host(value, self._end_dims, dims)
+
+    def _on_backend(self, host: np.ndarray, dims: tuple[Dim, ...]) -> Tensor:
+        template = next((leaf for _, leaf in leaves(self._state.values_now()) if isinstance(leaf, Tensor)), None)
+        backend = template.backend if template is not None else protocol.selected()
+        raw = backend.from_numpy(host, dtype="bool", device=template.device if template is not None else None)
+        return new_tensor(raw, dims)
+
+    def _update_last(self, output: _Output, active: Tensor | None) -> None:
+        value = output.values.pop()
+        if self.selection is not None:
+            value = self.selection.to_carried(value)
+            if output.last_value is not None:
+                output.last_value = self.selection.to_carried(output.last_value)
+        if output.last_value is not None and active is not None:
+            value = math.where(active, value, output.last_value, allow_broadcast_all_sources=True).copy_transpose(value.dims)
+        output.last_value = value
+
+    def _finish(self) -> None:
+        self._phase = "after"
+        self._state.finish()
+        if self._given_axis is None:
+            self._set_axis_lengths()
+        for output in self._outputs:
+            result = output.last_value if output.last else self._stacked(output)
+            if result is not None:
+                _fill(output.handle, result)
+            output.values.clear()
+
+    def _set_axis_lengths(self) -> None:
+        lengths = self._lengths if self._lengths is not None else np.zeros((), np.int32)
+        raw = protocol.selected().from_numpy(lengths, dtype="int32", device="cpu")
+        self.axis.dyn_size_ext = new_tensor(raw, self._end_dims)
+
+    def _stacked(self, output: _Output) -> Tensor | None:
+        values = output.values
+        if not values:
+            return None
+        if self._history:
+            values = backtrack(values, self._history)
+        first = values[0]
+        for step, value in enumerate(values):
+            if set(value.dims) != set(first.dims):
+                raise DimError(
+                    message(f'Loop "{self.name}": a stacked value changed its dims.',
+                            [("step 0", shape_of(first)), (f"step {step}", shape_of(value))], "It has the same dims in every step.")
+                )  # fmt: skip
+        values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
+        raws = [value.copy_transpose(first.dims)._raw for value in values]
+        if not raws:
+            raw = first.backend.full_raw((0, *(dim.extent for dim in first.dims)), 0, dtype=first.dtype, device=first.device)
+        else:
+            raw = first.backend.stack_raw(raws, 0)
+        return first._like(raw, (self.axis, *first.dims))
+
+    def _need_inside(self, what: str) -> None:
+        if self._phase != "in":
+            raise RuntimeError(
+                f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
+            )
+
+
+class _Output:
+    """One stack or last call site, in order of the calls in a step."""
+
+    def __init__(self, handle: Tensor, last: bool):
+        self.handle, self.last = handle, last
+        self.values: list[Tensor] = []
+        self.last_value: Tensor | None = None
+
+
+def _fill(handle: Tensor, value: Tensor) -> None:
+    """Let a handle that was given out become the finished tensor."""
+    handle.dims = value.dims
+    handle._raw = value._raw
+    if value.sparse_dim is not None:
+        handle.sparse_dim = value.sparse_dim
+    if value.feature_dim is not None:
+        handle._feature_dim = value.feature_dim
+
+

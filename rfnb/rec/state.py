@@ -1,0 +1,44 @@
+"""State: a dict with attribute access, for what a recurrence carries from step to step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.tensor import Tensor
+from rfnb.rec.nested import leaves
+
+
+class State(dict):
+    """`state.h` is `state["h"]`; nested freely, None allowed.
+
+    Raises:
+        AttributeError: For a name that is not there; the message lists the names.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise AttributeError(f'State has no "{name}".\n  has  {", ".join(map(str, self)) or "nothing"}')
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{key}={value!r}" for key, value in self.items())
+        return f"{type(self).__name__}({inner})"
+
+    def flatten_tensors(self) -> list[Tensor]:
+        """All tensors inside, each once."""
+        return self.cls_flatten_tensors(self)
+
+    @classmethod
+    def cls_flatten_tensors(cls, obj: Any) -> list[Tensor]:
+        """All tensors inside any nested structure, each once."""
+        found: list[Tensor] = []
+        for _, leaf in leaves(obj):
+            if isinstance(leaf, Tensor) and not any(leaf is other for other in found):
+                found.append(leaf)
+        return found
