@@ -1,0 +1,129 @@
+"""The `beams` view as HTML that needs nothing: one picture of the tree with a description, and the n-best list as a table."""
+
+from __future__ import annotations
+
+import base64
+import html as escape
+import io
+import math
+from typing import Any
+
+from rfnb.viz.beams_text import prefix
+from rfnb.viz.beams_tree import Node, Tree, grow, problem
+
+_MAX_SEQS, _MAX_NBEST, _MAX_LABELLED = 4, 10, 400
+_INK, _FAINT, _WINNER, _PAPER = "#24292f", "#8c959f", "#0b62b0", "#ffffff"
+
+
+def html(spec: Any) -> str:
+    """The search as HTML without script, style or inline SVG."""
+    head = spec.head
+    fault = problem(head)
+    if fault:
+        return f"<p>{escape.escape(fault)}</p>"
+    title = escape.escape(str(head.get("title", "Beam search")))
+    parts = [_sequence(head, seq, title) for seq in head["seqs"][:_MAX_SEQS]]
+    if len(head["seqs"]) > _MAX_SEQS:
+        parts.append(f"<p>... and {len(head['seqs']) - _MAX_SEQS} more sequences</p>")
+    return "\n".join(parts) if parts else f"<p>{title}: no sequences</p>"
+
+
+def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
+    tree = grow(seq, length_exponent=head.get("length_exponent") or 0.0)
+    caption = f"{title}, {escape.escape(str(seq.get('label', 'sequence')))}"
+    if not tree.nodes:
+        return f"<p>{caption}: nothing yet</p>"
+    join = head.get("join", " ")
+    alt = escape.escape(description(head, seq, tree), quote=True)
+    data = base64.b64encode(picture(tree)).decode()
+    rows = []
+    for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
+        won = tree.best and tree.best[-1] == (node.step, node.slot)
+        remark = "winner" if won else "" if node.state == "ended" else "not complete"
+        line = escape.escape(prefix(node.path(), join))
+        line = f"<b>{line}</b>" if won else line
+        rows.append(f"<tr><td>{rank}</td><td>{node.score:.3f}</td><td>{line}</td><td>{remark}</td></tr>")
+    table = "<table><thead><tr><th>rank</th><th>score</th><th>text</th><th></th></tr></thead><tbody>" + "".join(rows) + "</tbody></table>"
+    return f'<p><b>{caption}</b></p>\n<img alt="{alt}" src="data:image/png;base64,{data}">\n{table}'
+
+
+def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
+    """The picture in words."""
+    width = max(len(row) for row in tree.nodes)
+    words = f"Beam search over {len(tree.nodes)} steps with up to {width} hypotheses, {seq.get('label', 'sequence')}."
+    if tree.nbest:
+        top = tree.nbest[0]
+        words += f" Best: {prefix(top.path(), head.get('join', ' '))}, score {top.score:.3f}."
+    complete = sum(node.state == "ended" for node in tree.nbest)
+    return words + f" {complete} complete, {len(tree.nbest) - complete} open at the end, {sum(map(len, tree.cuts))} cut candidates stored."
+
+
+def picture(tree: Tree) -> bytes:
+    """A PNG of the tree: x = step, y = slot; the winner's path is thick, dead branches are faint, complete hypotheses are squares."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and not needed by the widget
+    from matplotlib.figure import Figure
+
+    steps, lanes = len(tree.nodes), max(len(row) for row in tree.nodes)
+    labelled = steps * lanes <= _MAX_LABELLED
+    pitch = (0.72, 0.42) if labelled else (max(0.05, min(0.3, 12 / steps)), max(0.06, min(0.3, 5 / lanes)))
+    size = (max(3.0, (steps + 1) * pitch[0]), max(1.2, (lanes + 0.8) * pitch[1]))
+    figure = Figure(figsize=size, dpi=100, facecolor=_PAPER)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(-1.1, steps - 0.4)
+    axes.set_ylim(lanes - 0.3, -0.9)
+    axes.axis("off")
+    best = set(tree.best)
+    for node in (node for row in tree.nodes for node in row if node):
+        _edge(axes, node, (node.step, node.slot) in best)
+    for node in (node for row in tree.nodes for node in row if node):
+        _mark(axes, node, (node.step, node.slot) in best, labelled)
+    for step in range(0, steps, max(1, math.ceil(steps * 0.3 / (steps * pitch[0])))):
+        axes.text(step, -0.75, str(step), ha="center", va="center", fontsize=7, color=_FAINT)
+    out = io.BytesIO()
+    figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
+
+
+def _edge(axes: Any, node: Node, won: bool) -> None:
+    start = (node.parent.step, node.parent.slot) if node.parent else (-0.8, 0)
+    faint = node.state in ("dead", "dropped", "carried")
+    middle = (start[0] + node.step) / 2
+    # A smooth step from lane to lane: drawn as a polyline of the logistic curve.
+    ts = [index / 12 for index in range(13)]
+    xs = [start[0] + (node.step - start[0]) * t for t in ts] if start[1] != node.slot else [start[0], middle, node.step]
+    ease = [t * t * (3 - 2 * t) for t in ts] if start[1] != node.slot else [0, 0, 0]
+    axes.plot(
+        xs,
+        [start[1] + (node.slot - start[1]) * e for e in ease],
+        color=_WINNER if won else _FAINT if faint else _INK,
+        linewidth=3.0 if won else 0.7 if faint else 1.1,
+        linestyle=":" if node.state == "carried" else "-",
+        alpha=0.45 if faint else 1.0,
+        zorder=2 if won else 1,
+        solid_capstyle="round",
+    )
+
+
+def _mark(axes: Any, node: Node, won: bool, labelled: bool) -> None:
+    if node.state == "carried":
+        return
+    faint = node.state in ("dead", "dropped")
+    color = _WINNER if won else _FAINT if faint else _INK
+    if not labelled:
+        axes.plot([node.step], [node.slot], "s" if node.state == "ended" else ".", color=color, markersize=3, zorder=3)
+        return
+    shape = "square,pad=0.3" if node.state == "ended" else "round,pad=0.3,rounding_size=0.6"
+    axes.text(
+        node.step,
+        node.slot,
+        node.token.replace("$", r"\$"),
+        ha="center",
+        va="center",
+        fontsize=8,
+        fontweight="bold" if won else "normal",
+        color=_PAPER if won else color,
+        bbox={"boxstyle": shape, "facecolor": _WINNER if won else _PAPER, "edgecolor": color, "linewidth": 1.6 if node.state == "ended" else 0.8},
+        zorder=4,
+    )
+    axes.text(node.step, node.slot + 0.38, f"{node.score:.2f}", ha="center", va="center", fontsize=6, color=_FAINT, zorder=4)

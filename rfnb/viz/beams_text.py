@@ -1,0 +1,100 @@
+"""The `beams` view as text: the n-best list, then a table with one line per step and one column per slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.viz.beams_tree import Node, Tree, grow, problem, rating
+
+_MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST = 4, 60, 8, 10
+_LEGEND = "1>L: token L continues slot 1 of the step before. * winner's path, $ complete, = keeps its place, x died out"
+
+
+def text(spec: Any) -> str:
+    """The search as text for a terminal."""
+    head = spec.head
+    fault = problem(head)
+    if fault:
+        return fault
+    parts = [_sequence(head, seq) for seq in head["seqs"][:_MAX_SEQS]]
+    if len(head["seqs"]) > _MAX_SEQS:
+        parts.append(f"... and {len(head['seqs']) - _MAX_SEQS} more sequences")
+    return "\n\n".join(parts) if parts else f"{head.get('title', 'Beam search')}: no sequences"
+
+
+def prefix(path: Sequence[Node], join: str = " ") -> str:
+    """The tokens of a path as one text, without a closing mark like </s> at its end."""
+    tokens = [node.token for node in path]
+    if path and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1]):
+        tokens = tokens[:-1]
+    return join.join(tokens)
+
+
+def is_mark(token: str) -> bool:
+    """Whether a token is a mark such as `</s>` or `<eos>` and no text."""
+    return len(token) > 2 and token.startswith("<") and token.endswith(">")
+
+
+def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
+    exponent = head.get("length_exponent") or 0.0
+    tree = grow(seq, length_exponent=exponent)
+    width = max((len(row) for row in tree.nodes), default=0)
+    lines = [f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {len(tree.nodes)} steps, up to {width} hypotheses"]
+    if not tree.nodes:
+        return lines[0] + "\n  nothing yet"
+    lines += _nbest_table(tree, exponent, head.get("join", " ")) + [""] + _step_table(tree) + [_LEGEND]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _nbest_table(tree: Tree, exponent: float, join: str) -> list[str]:
+    rows = [["rank", "score", "text", ""]]
+    if exponent:
+        rows[0][2:2] = [f"score / length^{exponent:g}"]
+    for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
+        path = node.path()
+        won = tree.best and tree.best[-1] == (node.step, node.slot)
+        remark = "winner" if won else "" if node.state == "ended" else "not complete"
+        row = [str(rank), f"{node.score:.3f}", prefix(path, join), remark]
+        if exponent:
+            row[2:2] = [f"{rating(node, exponent):.3f}"]
+        rows.append(row)
+    lines = _aligned(rows)
+    if len(tree.nbest) > _MAX_NBEST:
+        lines.append(f"... and {len(tree.nbest) - _MAX_NBEST} more")
+    return lines
+
+
+def _step_table(tree: Tree) -> list[str]:
+    slots = min(max(len(row) for row in tree.nodes), _MAX_SLOTS)
+    more = max(len(row) for row in tree.nodes) - slots
+    any_cut = any(tree.cuts)
+    rows = [["step", *(f"slot {slot}" for slot in range(slots)), *([f"(+{more})"] if more else []), *(["best cut"] if any_cut else [])]]
+    best = set(tree.best)
+    for index, (nodes, cuts) in enumerate(zip(tree.nodes[:_MAX_STEPS], tree.cuts)):
+        cells = [_cell(node, best) for node in nodes[:slots]] + [""] * (slots - len(nodes))
+        row = [str(index), *cells, *([""] if more else [])]
+        if any_cut:
+            row.append(f"{_arrow(cuts[0].parent)}{cuts[0].token} {cuts[0].score:.3f}  {cuts[0].verdict}" if cuts else "")
+        rows.append(row)
+    lines = _aligned(rows)
+    if len(tree.nodes) > _MAX_STEPS:
+        lines.append(f"... and {len(tree.nodes) - _MAX_STEPS} more steps")
+    return lines
+
+
+def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:
+    if node is None:
+        return "-"
+    mark = "*" if (node.step, node.slot) in best else ""
+    mark += {"ended": "$", "carried": "=", "dropped": "$x", "dead": "x"}.get(node.state, "")
+    return f"{_arrow(node.parent)}{node.token} {node.score:.3f} {mark}".rstrip()
+
+
+def _arrow(parent: Node | None) -> str:
+    return f"{parent.slot}>" if parent else ""
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]

@@ -1,0 +1,119 @@
+"""The `dims` spec as a table: distinct names, one column per dim. `widgets/src/dims/layout.ts` is the same in TypeScript."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+GLYPHS = "●■▲◆★✚▼⬟"  # with one of 8 hues each in the widget; the glyph alone is enough
+_OWN_COLUMNS = 6  # up to so many dims each dim has a column to itself
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def names_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """Name of each dim by id; different dims of equal name become time#1, time#2."""
+    names = [str(entry["name"]) for entry in entries]
+    seen: dict[str, int] = {}
+    out = {}
+    for entry, name in zip(entries, names):
+        seen[name] = seen.get(name, 0) + 1
+        out[entry["id"]] = f"{name}#{seen[name]}" if names.count(name) > 1 else name
+    return out
+
+
+def size_text(entry: dict[str, Any], name: str) -> str:
+    """`batch=3`, `time<=7`, `time=?`."""
+    if entry.get("lengths"):
+        return f"{name}<={max(entry['lengths'])}"
+    return f"{name}={entry['size'] if entry.get('size') is not None else '?'}"
+
+
+def columns_of(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+    """The column of each dim, such that rows of equal order align; with many dims, those that never meet share columns."""
+    order: list[int] = []
+    for row in rows:
+        for axis, dim in enumerate(row["dims"]):
+            if dim not in order:
+                following = [order.index(other) for other in row["dims"][axis + 1 :] if other in order]
+                order.insert(min(following, default=len(order)), dim)
+    if len(order) <= _OWN_COLUMNS:
+        return {dim: column for column, dim in enumerate(order)}
+    column: dict[int, int] = {}
+    for dim in order:
+        using = [row["dims"] for row in rows if dim in row["dims"]]
+        taken = {column[other] for dims in using for other in dims if other in column}
+        lowest = max((column[other] + 1 for dims in using for other in dims[: dims.index(dim)] if other in column), default=0)
+        column[dim] = next(place for place in range(lowest, lowest + len(taken) + 1) if place not in taken)
+    return column
+
+
+def is_permuted(row: dict[str, Any], columns: dict[int, int]) -> bool:
+    """Whether the axes of a row are in another order than the columns."""
+    places = [columns[dim] for dim in row["dims"]]
+    return places != sorted(places)
+
+
+def waste(lengths: Sequence[int]) -> float:
+    """Share of the cells that are padding, 0 to 1."""
+    cells = len(lengths) * max(lengths, default=0)
+    return 1 - sum(lengths) / cells if cells else 0.0
+
+
+def bars(lengths: Sequence[int], most: int = 24) -> str:
+    """The lengths as a small bar chart in text."""
+    top = max(lengths, default=0)
+    shown = "".join(_BARS[round(7 * length / top)] if top else _BARS[0] for length in lengths[:most])
+    return shown + ("…" if len(lengths) > most else "")
+
+
+def lengths_text(lengths: Sequence[int], most: int = 8) -> str:
+    return ", ".join(map(str, lengths[:most])) + (f", ... ({len(lengths)} in all)" if len(lengths) > most else "")
+
+
+def bytes_text(count: int | None) -> str:
+    """`42 kB`: three digits, decimal units."""
+    if count is None:
+        return ""
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 999.5 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 99.5 else f"{value:.3g} {units[0]}"
+
+
+def number_text(value: float | None) -> str:
+    """Four significant digits, whole numbers as they are."""
+    if value is None:
+        return "-"
+    if value == int(value) and abs(value) < 1e6 if math.isfinite(value) else False:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def stats_text(stats: dict[str, Any] | None) -> str:
+    """`min -1 mean 0.1 max 2`, with NaN and inf counts where there are any."""
+    if not stats:
+        return ""
+    parts = [f"{name} {number_text(stats[name])}" for name in ("min", "mean", "max")] if stats["valid"] else ["no values"]
+    parts += [f"{stats[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "inf")) if stats[key]]
+    return " ".join(parts)
+
+
+def padding_text(stats: dict[str, Any] | None) -> str:
+    if not stats or stats["cells"] == stats["valid"]:
+        return ""
+    return f"{100 * (1 - stats['valid'] / stats['cells']):.0f} % padding"
+
+
+def problem(head: Any) -> str | None:
+    """What is wrong with the head of a `dims` spec, as a sentence; None if it can be drawn."""
+    if not isinstance(head, dict) or not isinstance(head.get("dims"), list) or not isinstance(head.get("rows"), list):
+        return "These dims cannot be drawn: the lists of dims and rows are missing."
+    ids = {entry.get("id") for entry in head["dims"] if isinstance(entry, dict)}
+    for index, row in enumerate(head["rows"]):
+        if not isinstance(row, dict) or not isinstance(row.get("dims"), list):
+            return f"These dims cannot be drawn: row {index} has no list of dims."
+        for dim in [*row["dims"], *([] if row.get("sparse") is None else [row["sparse"]])]:
+            if dim not in ids:
+                return f"These dims cannot be drawn: row {index} names dim {dim}, which is not in the list of dims."
+    return None

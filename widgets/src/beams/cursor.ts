@@ -1,0 +1,74 @@
+// Walking a beam tree by keyboard: left to the parent, right to the continuation, up and down through the step, its cut candidates last.
+
+import type { Cut, Node, Tree } from "./tree";
+import { pathOf, prefix } from "./tree";
+
+export type Place = { kind: "node"; node: Node } | { kind: "cut"; cut: Cut };
+
+export const keyOf = (place: Place | null): string =>
+  place === null ? "" : place.kind === "node" ? `${place.node.step},${place.node.slot}` : `${place.cut.step},cut${place.cut.index}`;
+
+/** The place with a key such as "3,1" or "3,cut0"; null if it is not (or no longer) there. */
+export function placeOf(tree: Tree, key: string): Place | null {
+  const [step, rest] = key.split(",");
+  if (rest === undefined) return null;
+  if (rest.startsWith("cut")) {
+    const cut = tree.cuts[Number(step)]?.[Number(rest.slice(3))];
+    return cut ? { kind: "cut", cut } : null;
+  }
+  const node = tree.nodes[Number(step)]?.[Number(rest)];
+  return node ? { kind: "node", node } : null;
+}
+
+/** Where a key leads; the same place if there is nothing in that direction, null for keys that do not walk. */
+export function walk(tree: Tree, at: Place | null, key: string, cuts: number): Place | null {
+  if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key)) return null;
+  if (!at) return start(tree);
+  switch (key) {
+    case "ArrowLeft": return node(at.kind === "cut" ? at.cut.parent : at.node.parent) ?? at;
+    case "ArrowRight": return at.kind === "node" ? node(onward(tree, at.node)) ?? at : at;
+    case "Home": return node(at.kind === "node" ? pathOf(at.node)[0] : (at.cut.parent && pathOf(at.cut.parent)[0]) ?? null) ?? at;
+    case "End": return at.kind === "node" ? node(tip(tree, at.node)) ?? at : at;
+    default: return beside(tree, at, key === "ArrowUp" ? -1 : 1, cuts);
+  }
+}
+
+/** The end of the winner's path, or the best node of the last step. */
+export function start(tree: Tree): Place | null {
+  const end = tree.best[tree.best.length - 1];
+  const won = end && tree.nodes[end[0]]?.[end[1]];
+  return node(won ?? tree.nodes[tree.nodes.length - 1]?.find((other) => other) ?? null);
+}
+
+const node = (found: Node | null | undefined): Place | null => (found ? { kind: "node", node: found } : null);
+
+/** The continuation to follow: on the winner's path, else the one that goes furthest, else the best. */
+function onward(tree: Tree, from: Node): Node | null {
+  const won = from.children.find((child) => tree.best.some(([step, slot]) => step === child.step && slot === child.slot));
+  return won ?? [...from.children].sort((a, b) => b.last - a.last || b.score - a.score)[0] ?? null;
+}
+
+function tip(tree: Tree, from: Node): Node {
+  let at = from;
+  for (let next = onward(tree, at); next; next = onward(tree, at)) at = next;
+  return at;
+}
+
+function beside(tree: Tree, at: Place, direction: 1 | -1, cuts: number): Place {
+  const step = at.kind === "node" ? at.node.step : at.cut.step;
+  const column: Place[] = [
+    ...tree.nodes[step]!.flatMap((other): Place[] => (other ? [{ kind: "node", node: other }] : [])),
+    ...tree.cuts[step]!.slice(0, cuts).map((cut): Place => ({ kind: "cut", cut })),
+  ];
+  const index = column.findIndex((place) => keyOf(place) === keyOf(at));
+  return column[index + direction] ?? at;
+}
+
+/** One place in a sentence, for the status line and for screen readers. */
+export function sentence(place: Place, join: string): string {
+  const item = place.kind === "node" ? place.node : place.cut;
+  const path = place.kind === "node" ? pathOf(place.node) : pathOf(place.cut.parent);
+  const text = prefix(path, join) + (place.kind === "cut" ? join + place.cut.token : "");
+  const where = place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
+  return `${where}: ${text.trim() || item.token}. Score ${item.score.toFixed(3)}, token ${item.token} ${item.gain.toFixed(3)}. ${item.verdict}.`;
+}

@@ -1,0 +1,194 @@
+// Puts a layout on a canvas: only what is in sight, one stroke per style, so that 64 beams x 200 steps take a few milliseconds.
+
+import type { Layout, PlacedCut, PlacedNode } from "./layout";
+import { nearest } from "./layout";
+import type { Node } from "./tree";
+
+export interface Palette { paper: string; ink: string; muted: string; faint: string; accent: string; onAccent: string; focus: string; font: string }
+export interface Scene {
+  left: number; top: number; width: number; height: number; // the part in sight
+  path: Set<Node>; // of what the cursor is on
+  cursor: string; // key of the cursor
+  ranks: Map<Node, number>; // place of a complete hypothesis in the n-best list
+}
+
+export function draw(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
+  g.clearRect(0, 0, scene.width, scene.height);
+  g.save();
+  g.translate(-scene.left, -scene.top);
+  const first = Math.max(0, nearest(made.x, scene.left) - 1), last = nearest(made.x, scene.left + scene.width) + 1;
+  const nodes = made.columns.slice(first, last + 1).flat();
+  const cuts = made.cuts.slice(first, last + 1).flat();
+  edges(g, made, nodes, scene, palette);
+  cutStubs(g, made, cuts, scene, palette);
+  g.fillStyle = palette.muted;
+  circle(g, made.root.x, made.root.y, made.labels ? 4 : Math.max(made.half, 1.5));
+  g.fill();
+  if (made.labels) for (const placed of nodes) pill(g, placed, scene, palette);
+  else dots(g, made, nodes, scene, palette);
+  g.restore();
+  axis(g, made, scene, palette, first, last);
+}
+
+type Style = { color: string; width: number; dash: number[]; alpha: number };
+
+function edges(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], scene: Scene, palette: Palette): void {
+  const thin = made.labels ? 1 : Math.max(0.4, Math.min(1, made.half * 0.5));
+  const groups = new Map<string, { style: Style; of: PlacedNode[] }>();
+  for (const placed of nodes) {
+    const { state, share } = placed.node;
+    const faint = state === "dead" || state === "dropped";
+    const bold = made.labels ? Math.round(share * 4) : 0; // width says how much of the probability went here
+    const key = state === "carried" ? "carried" : faint ? "faint" : `live${bold}`;
+    const style = state === "carried" ? { color: palette.muted, width: thin, dash: [1, 4], alpha: 0.8 }
+      : faint ? { color: palette.faint, width: thin, dash: [], alpha: 0.75 } : { color: palette.muted, width: thin + bold * 0.75, dash: [], alpha: 1 };
+    const group = groups.get(key) ?? { style, of: [] };
+    group.of.push(placed);
+    groups.set(key, group);
+  }
+  const strong = made.labels ? 6 : Math.max(2, made.half * 1.5);
+  for (const { style, of } of [...groups.values()].sort((a, b) => a.style.alpha - b.style.alpha)) stroke(g, made, of, style);
+  stroke(g, made, nodes.filter((placed) => placed.won), { color: palette.accent, width: strong, dash: [], alpha: 1 });
+  stroke(g, made, nodes.filter((placed) => scene.path.has(placed.node)), { color: palette.focus, width: strong * 0.4 + 0.6, dash: [], alpha: 1 });
+}
+
+function stroke(g: CanvasRenderingContext2D, made: Layout, of: PlacedNode[], style: Style): void {
+  if (!of.length) return;
+  set(g, style);
+  g.beginPath();
+  for (const placed of of) curve(g, placed.fromX, placed.fromY, placed.x - (made.labels ? placed.width / 2 : 0), placed.y);
+  g.stroke();
+  set(g, { color: style.color, width: 1, dash: [], alpha: 1 });
+}
+
+function set(g: CanvasRenderingContext2D, style: Style): void {
+  g.strokeStyle = style.color;
+  g.lineWidth = style.width;
+  g.globalAlpha = style.alpha;
+  g.lineCap = "round";
+  g.setLineDash(style.dash);
+}
+
+function curve(g: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+  g.moveTo(x0, y0);
+  const middle = (x0 + x1) / 2;
+  if (y0 === y1) g.lineTo(x1, y1); else g.bezierCurveTo(middle, y0, middle, y1, x1, y1);
+}
+
+function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], scene: Scene, palette: Palette): void {
+  if (!cuts.length) return;
+  set(g, { color: palette.muted, width: made.labels ? 1 : 0.7, dash: made.labels ? [3, 3] : [2, 2], alpha: 0.85 });
+  g.beginPath();
+  for (const stub of cuts) {
+    g.moveTo(stub.fromX, stub.fromY);
+    g.quadraticCurveTo(stub.fromX + 7, stub.y, stub.x - (made.labels ? 10 : 0), stub.y);
+  }
+  g.stroke();
+  set(g, { color: palette.muted, width: 1.2, dash: [], alpha: 1 });
+  if (!made.labels) return;
+  g.textAlign = "left";
+  g.textBaseline = "middle";
+  for (const stub of cuts) {
+    const here = scene.cursor === `${stub.cut.step},cut${stub.cut.index}`;
+    g.strokeStyle = g.fillStyle = here ? palette.focus : palette.muted;
+    g.font = `${here ? "bold " : ""}11px ${palette.font}`;
+    g.beginPath();
+    const x = stub.x - 5;
+    g.moveTo(x - 3, stub.y - 3); g.lineTo(x + 3, stub.y + 3); g.moveTo(x - 3, stub.y + 3); g.lineTo(x + 3, stub.y - 3);
+    g.stroke();
+    g.fillText(stub.label, stub.x + 3, stub.y + 0.5);
+    if (here) underline(g, stub.x + 3, stub.y + 7, g.measureText(stub.label).width);
+  }
+}
+
+function underline(g: CanvasRenderingContext2D, x: number, y: number, width: number): void {
+  g.beginPath(); g.moveTo(x, y); g.lineTo(x + width, y); g.stroke();
+}
+
+function pill(g: CanvasRenderingContext2D, placed: PlacedNode, scene: Scene, palette: Palette): void {
+  const { node, x, y, width, won } = placed;
+  const here = scene.cursor === `${node.step},${node.slot}`;
+  if (node.state === "carried") {
+    g.strokeStyle = here ? palette.focus : palette.muted; g.fillStyle = palette.paper; g.lineWidth = here ? 2 : 1;
+    circle(g, x, y, here ? 4.5 : 3); g.fill(); g.stroke();
+    return;
+  }
+  const faint = node.state === "dead" || node.state === "dropped";
+  const complete = node.state === "ended" || node.state === "dropped";
+  const half = 11, round = complete ? 2 : half;
+  g.beginPath();
+  g.roundRect(x - width / 2, y - half, width, half * 2, round);
+  g.fillStyle = won ? palette.accent : palette.paper;
+  g.fill();
+  g.strokeStyle = won ? palette.accent : faint ? palette.faint : scene.path.has(node) ? palette.focus : palette.muted;
+  g.lineWidth = scene.path.has(node) ? 1.8 : 1.2;
+  g.stroke();
+  if (complete) { // a second frame says: complete
+    g.beginPath(); g.roundRect(x - width / 2 - 3, y - half - 3, width + 6, half * 2 + 6, 4);
+    g.lineWidth = 1.2; g.stroke();
+  }
+  if (here) {
+    g.beginPath(); g.roundRect(x - width / 2 - 5, y - half - 5, width + 10, half * 2 + 10, round + 5);
+    g.strokeStyle = palette.focus; g.lineWidth = 2; g.stroke();
+  }
+  g.textAlign = "center";
+  g.textBaseline = "middle";
+  g.fillStyle = won ? palette.onAccent : faint ? palette.muted : palette.ink;
+  g.font = `${won ? "bold " : ""}12px ${palette.font}`;
+  g.fillText(placed.label, x, y + 0.5);
+  g.fillStyle = palette.muted;
+  g.font = `10px ${palette.font}`;
+  g.fillText(node.score.toFixed(2), x, y + half + (complete || here ? 12 : 9));
+  const rank = scene.ranks.get(node);
+  if (rank !== undefined) flag(g, x + width / 2 + 3, y - half - 3, rank, won, palette);
+}
+
+/** The place in the n-best list, at the corner of a complete hypothesis. */
+function flag(g: CanvasRenderingContext2D, x: number, y: number, rank: number, won: boolean, palette: Palette): void {
+  g.beginPath();
+  circle(g, x, y, 8);
+  g.fillStyle = won ? palette.ink : palette.paper; g.fill();
+  g.strokeStyle = palette.ink; g.lineWidth = 1; g.stroke();
+  g.fillStyle = won ? palette.paper : palette.ink;
+  g.font = `bold 10px ${palette.font}`;
+  g.fillText(String(rank), x, y + 0.5);
+}
+
+function dots(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], scene: Scene, palette: Palette): void {
+  const sort = (placed: PlacedNode) => (placed.won ? "won" : placed.node.state === "dead" || placed.node.state === "dropped" ? "faint" : "live");
+  for (const [kind, color] of [["faint", palette.faint], ["live", palette.muted], ["won", palette.accent]] as const) {
+    g.fillStyle = color;
+    g.beginPath();
+    for (const placed of nodes) {
+      if (placed.node.state === "carried" || sort(placed) !== kind) continue;
+      const r = kind === "won" ? Math.max(made.half, 2) : made.half;
+      if (placed.node.state === "ended") g.rect(placed.x - Math.max(r, 2), placed.y - Math.max(r, 2), Math.max(r, 2) * 2, Math.max(r, 2) * 2);
+      else { g.moveTo(placed.x + r, placed.y); g.arc(placed.x, placed.y, r, 0, Math.PI * 2); }
+    }
+    g.fill();
+  }
+  const here = nodes.find((placed) => scene.cursor === `${placed.node.step},${placed.node.slot}`);
+  if (!here) return;
+  g.strokeStyle = palette.focus; g.lineWidth = 2;
+  circle(g, here.x, here.y, made.half + 4); g.stroke();
+}
+
+function circle(g: CanvasRenderingContext2D, x: number, y: number, r: number): void {
+  g.beginPath();
+  g.arc(x, y, r, 0, Math.PI * 2);
+}
+
+function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette, first: number, last: number): void {
+  g.fillStyle = palette.paper;
+  g.fillRect(0, 0, scene.width, made.axis - 2);
+  g.fillStyle = palette.muted;
+  g.font = `10px ${palette.font}`;
+  g.textBaseline = "middle";
+  g.textAlign = "center";
+  for (let step = first; step <= Math.min(last, made.x.length - 1); step++) {
+    const x = made.x[step]! - scene.left;
+    if (step % made.every === 0 && x > 34) g.fillText(String(step), x, made.axis / 2 - 1);
+  }
+  g.textAlign = "left";
+  g.fillText("step", 4, made.axis / 2 - 1);
+}
