@@ -182,35 +182,37 @@ def concat(
     Raises:
         DimError: If the other dims differ, unless `allow_broadcast`.
     """
+    key = (*((tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources), out_dim, allow_broadcast, handle_dynamic_dims)
+    try:
+        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans[key]
+    except KeyError:
+        plan = _plan_concat(sources, out_dim, allow_broadcast, handle_dynamic_dims is not False)
+        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans.put(key, plan)
+    if fns is None:
+        raws = [tensor._raw for tensor, _ in sources]
+    else:
+        raws = [tensor._raw if fn is None else fn(tensor._raw) for (tensor, _), fn in zip(sources, fns)]
+    out = new_tensor(concat_raw(raws, axis), dims)
+    first = sources[0][0]
+    if first.sparse_dim is not None:
+        out.sparse_dim = first.sparse_dim
+    if first._feature_dim is not None and first._feature_dim in dims:
+        out._feature_dim = first._feature_dim
+    if ragged:
+        padded = Dim(sum(dim.extent for _, dim in sources), name="joined")
+        joined = out._like(out._raw, tuple(padded if dim is out_dim else dim for dim in dims))
+        out = gather(joined, indices=_packed_positions(sources, out_dim, padded, out), axis=padded).copy_transpose(dims)
+    return out, out_dim
+
+
+def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
+    backend = _common_backend("concat", *(tensor for tensor, _ in sources))
     if out_dim is None:
         out_dim = sources[0][1]
         for _, dim in sources[1:]:
             out_dim = out_dim + dim
-    backend = _common_backend("concat", *(tensor for tensor, _ in sources))
-    ragged = any(dim.has_padding() for _, dim in sources[:-1]) and handle_dynamic_dims is not False
-    key = (*((tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources), out_dim, allow_broadcast)
-    try:
-        fns, axis, dims = _concat_plans[key]
-    except KeyError:
-        fns, axis, dims = _concat_plans.put(key, _plan_concat(sources, out_dim, allow_broadcast, backend))
-    if not out_dim.is_dim_known():
-        _define(out_dim, sum(dim.extent for _, dim in sources))
-    raws = [tensor._raw if fn is None else fn(tensor._raw) for (tensor, _), fn in zip(sources, fns)]
-    out = new_tensor(backend.concat_raw(raws, axis), dims)
-    first = sources[0][0]
-    if first.sparse_dim is not None:
-        out.sparse_dim = first.sparse_dim
-    if first.feature_dim is not None and first.feature_dim in dims:
-        out.feature_dim = first.feature_dim
-    if ragged:
-        padded = Dim(sum(dim.extent for _, dim in sources), name="joined")
-        dims_padded = tuple(padded if dim is out_dim else dim for dim in dims)
-        out = gather(out._like(out._raw, dims_padded), indices=_packed_positions(sources, out_dim, padded, out), axis=padded)
-        out = out.copy_transpose(dims)
-    return out, out_dim
-
-
-def _plan_concat(sources: Any, out_dim: Dim, allow_broadcast: bool, backend: Any) -> Any:
+    _define(out_dim, sum(dim.extent for _, dim in sources))
+    ragged = handle_dynamic_dims and any(dim.has_padding() for _, dim in sources[:-1])
     rests = [tuple(dim for dim in tensor.dims if dim is not axis) for tensor, axis in sources]
     for tensor, axis in sources:
         tensor.axis_of(axis, "concat")
@@ -238,7 +240,8 @@ def _plan_concat(sources: Any, out_dim: Dim, allow_broadcast: bool, backend: Any
             size, inner = full_shape(target), shape
             shape = lambda raw, inner=inner, size=size: backend.expand_raw(raw if inner is None else inner(raw), size)  # noqa: E731
         fns.append(shape)
-    return fns, place, (*full[:place], out_dim, *full[place:])
+    dims = (*full[:place], out_dim, *full[place:])
+    return backend.concat_raw, fns if any(fns) else None, place, dims, out_dim, ragged
 
 
 def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> Tensor:

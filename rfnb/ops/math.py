@@ -11,7 +11,7 @@ from typing import Any
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.layout import PlanCache, full_shape, masks_for, union, view
+from rfnb.core.layout import PlanCache, masks_for, union, view
 from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor
 
 _SYMBOLS = {
@@ -19,18 +19,24 @@ _SYMBOLS = {
     "|": "logical_or", "==": "equal", "!=": "not_equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
     ">=": "greater_equal", "eq": "equal", "dot": "mul",
 }  # fmt: skip
+_NUMBERS = (float, int, bool)
 _make = Tensor.__new__
 
 
 def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     """A binary op as function of two operands; what it knows about dims is a plan."""
     plans = PlanCache()
+    number_fns: dict[type, Any] = {}
 
     def op(a: Any, b: Any) -> Any:
         try:
             raw_a, raw_b = a._raw, b._raw
             fn, dims = plans[raw_a.__class__, raw_b.__class__, a.dims, b.dims]
-        except (AttributeError, KeyError):
+        except KeyError:
+            return _binary_slow(kind, plans, a, b)
+        except AttributeError:
+            if b.__class__ in _NUMBERS and isinstance(a, Tensor):
+                return _with_number(kind, number_fns, a, b)
             return _binary_slow(kind, plans, a, b)
         out = _make(Tensor)
         out._raw = fn(raw_a, raw_b)
@@ -42,6 +48,22 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     op.__name__ = op.__qualname__ = kind
     op.__doc__ = doc
     return op
+
+
+def _with_number(kind: str, fns: dict[type, Any], a: Tensor, number: Any) -> Tensor:
+    raw = a._raw
+    fn = fns.get(raw.__class__)
+    if fn is None:
+        _need_values(kind, a)
+        fn = fns[raw.__class__] = a.backend.binary_fn(kind)
+    out = _make(Tensor)
+    out._raw = fn(raw, number)
+    out.dims = a.dims
+    if a.sparse_dim is not None:
+        out.sparse_dim = a.sparse_dim
+    if a._feature_dim is not None:
+        out._feature_dim = a._feature_dim
+    return out
 
 
 def _mark(out: Tensor, a: Any, b: Any) -> None:
@@ -360,6 +382,10 @@ def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
     return _softmax("log_softmax", a, axis, use_mask)
 
 
+_where_plans = PlanCache()
+_NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
+
+
 def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
     """true_ where cond, else false_; union of the dims.
 
@@ -372,22 +398,37 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     """
     if not isinstance(cond, Tensor):
         cond = _as_tensor(cond, "where")
+    true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)
+    raw_true, raw_false = true_._raw if true_is else true_, false_._raw if false_is else false_
+    key = (
+        cond._raw.__class__, cond.dims, true_.dims if true_is else _NO_DIMS, false_.dims if false_is else _NO_DIMS,
+        raw_true.__class__, raw_false.__class__, allow_broadcast_all_sources,
+    )  # fmt: skip
+    try:
+        fn, dims = _where_plans[key]
+    except KeyError:
+        fn, dims = _where_plans.put(key, _plan_where(cond, true_, false_, allow_broadcast_all_sources))
+    out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
+    if true_is:
+        _mark(out, true_, false_ if false_is else None)
+    elif false_is:
+        _mark(out, false_, None)
+    return out
+
+
+def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
     sources = [("cond", cond), *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor))]
     backend = _common_backend("where", *(x for _, x in sources))
-    dims = union("where", [(label, x.dims) for label, x in sources], outer=allow_broadcast_all_sources)
-    raws = []
-    for value in (cond, true_, false_):
-        if isinstance(value, Tensor):
-            shape = view(value.dims, dims, backend)
-            raws.append(value._raw if shape is None else shape(value._raw))
-        else:
-            raws.append(value)
-    out = new_tensor(backend.where_raw(*raws), dims)
-    if tuple(backend.get_shape_tuple_raw(out._raw)) != full_shape(dims):
-        out._raw = backend.expand_raw(out._raw, full_shape(dims))
-    first = true_ if isinstance(true_, Tensor) else false_
-    _mark(out, first, false_ if isinstance(false_, Tensor) else None)
-    return out
+    dims = union("where", [(label, x.dims) for label, x in sources], outer=outer)
+    views = [view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_)]
+    raw_fn = backend.where_raw
+    if views == [None, None, None]:
+        return raw_fn, dims
+
+    def fn(*raws: Any) -> Any:
+        return raw_fn(*(raw if shape is None else shape(raw) for raw, shape in zip(raws, views)))
+
+    return fn, dims
 
 
 def clip_by_value(
