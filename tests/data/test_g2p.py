@@ -45,12 +45,12 @@ def test_longest_word_is_taken():
         (
             "café",
             'The word "café" has a character that the model does not know: "é" (LATIN SMALL LETTER E WITH ACUTE) at position 4.\n'
-            "The letters are a to z and the apostrophe '. Write \"e\" for \"é\".",
+            'The letters are a to z and the apostrophe \'. Write "e" for "é".',
         ),
         (
             "don’t",
             'The word "don’t" has a character that the model does not know: "’" (RIGHT SINGLE QUOTATION MARK) at position 4.\n'
-            "The letters are a to z and the apostrophe '. Write \"'\" for \"’\".",
+            'The letters are a to z and the apostrophe \'. Write "\'" for "’".',
         ),
         (
             "two words",

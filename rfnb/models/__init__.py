@@ -1,0 +1,1 @@
+"""Models made with rfnb, and how they were trained."""

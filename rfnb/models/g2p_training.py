@@ -1,0 +1,208 @@
+"""One training of a G2P model: batches, loss, schedule, and a state that can be saved and taken up again.
+
+    trainer = Trainer(G2P(), examples_of(split.train, max_letters=20), Recipe(epochs=30))
+    while not trainer.finished:
+        report = trainer.step()
+    trainer.save("state.pt")
+
+The same (model seed, recipe, examples, number of threads) give the same weights bit by bit, also when the training was
+saved and taken up again in between.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.data.batching import Batch, Example, epoch_batches, make_batch
+from rfnb.models.g2p import G2P, label_dim, letter_dim
+from rfnb.models.g2p_checkpoint import CheckpointError, write_whole
+from rfnb.nn.run_ctx import init_forward_step_run_ctx, init_train_step_run_ctx
+from rfnb.ops.const import convert_to_tensor
+from rfnb.ops.loss import cross_entropy
+from rfnb.ops.reduce import reduce_sum
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train; the default is that of the shipped model.
+
+    Attributes:
+        learning_rate: The peak, reached after `warm_up` of all steps, then linearly down to 0 at the last one.
+        clip: Largest norm of the gradient of all parameters together.
+        max_letters: Longer words are left out of training.
+    """
+
+    epochs: int = 30
+    batch_size: int = 64
+    learning_rate: float = 2.5e-3
+    warm_up: float = 0.03
+    weight_decay: float = 1e-4
+    label_smoothing: float = 0.1
+    clip: float = 2.0
+    max_letters: int = 20
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step: its number (from 1), the loss (nats per label, with smoothing), and the learning rate."""
+
+    step: int
+    loss: float
+    learning_rate: float
+
+
+def learning_rate(recipe: Recipe, progress: float) -> float:
+    """The learning rate at `progress` (0 to 1) through the training."""
+    return (
+        recipe.learning_rate * min(1.0, progress / recipe.warm_up if recipe.warm_up else 1.0) * max(0.0, 1 - progress)
+    )
+
+
+def batch_loss(model: G2P, batch: Batch, label_smoothing: float) -> Tensor:
+    """Mean loss over the real labels of a batch: a scalar, nats per label.
+
+    Every axis here is a static dim, kept for the next batch of the same size, so that ops find their plans again; the
+    labels' padding is masked by hand in the one place where it matters, the sum.
+    """
+    count, positions = batch.targets.shape
+    batch_dim, letters_dim = _dim("batch", count), _dim("letters", batch.letters.shape[1])
+    labels_dim = _dim("labels", positions)
+    letters = _time_major(batch.letters, letters_dim, batch_dim, letter_dim)
+    inputs = _time_major(batch.inputs, labels_dim, batch_dim, label_dim)
+    targets = _time_major(batch.targets, labels_dim, batch_dim, label_dim)
+    real = (np.arange(positions) < batch.lengths[:, None]).astype(np.float32) / float(batch.lengths.sum())
+    encoded = model.encode(letters, spatial_dim=letters_dim)
+    logits, _ = model.decoder(inputs, encoded, state=encoded.start, spatial_dim=labels_dim)
+    losses = cross_entropy(
+        estimated=logits, target=targets, axis=label_dim, estimated_type="logits", label_smoothing=label_smoothing
+    )
+    return reduce_sum(losses * _time_major(real, labels_dim, batch_dim), axis=[labels_dim, batch_dim])
+
+
+class Trainer:
+    """Steps of one training.
+
+    Args:
+        model: Trained in place.
+        examples: What one epoch goes through.
+        recipe: See `Recipe`. Seeds the data order and torch's generator (dropout).
+    """
+
+    def __init__(self, model: G2P, examples: Sequence[Example], recipe: Recipe):
+        self.model, self.examples, self.recipe = model, examples, recipe
+        self.parameters = [parameter.raw_tensor for parameter in model.parameters()]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters, lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=recipe.weight_decay
+        )
+        self.steps_done = 0
+        self.steps_per_epoch = len(self._order(0))
+        self.total_steps = self.steps_per_epoch * recipe.epochs
+        torch.manual_seed(recipe.seed)
+
+    @property
+    def finished(self) -> bool:
+        return self.steps_done >= self.total_steps
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return self.steps_done // self.steps_per_epoch
+
+    def step(self, progress: float | None = None) -> StepReport:
+        """Train on the next batch.
+
+        Args:
+            progress: 0 to 1, for the learning rate; default is this step's share of all steps.
+        """
+        epoch, position = divmod(self.steps_done, self.steps_per_epoch)
+        batch = make_batch([self.examples[index] for index in self._order(epoch)[position]])
+        if progress is None:
+            progress = (self.steps_done + 1) / (self.total_steps + 1)
+        rate = learning_rate(self.recipe, progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        init_train_step_run_ctx(train_flag=True, step=self.steps_done, epoch=epoch + 1)
+        try:
+            loss = batch_loss(self.model, batch, self.recipe.label_smoothing).raw_tensor
+        finally:
+            init_forward_step_run_ctx()
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
+        self.optimizer.step()
+        self.steps_done += 1
+        return StepReport(self.steps_done, loss.item(), rate)
+
+    def save(self, path: str | os.PathLike[str], **notes: Any) -> None:
+        """Write everything that the next step depends on, at once or not at all; `notes` are plain values."""
+        state = {
+            "recipe": asdict(self.recipe),
+            "config": asdict(self.model.config),
+            "examples": len(self.examples),
+            "steps_done": self.steps_done,
+            "model": {name: parameter.raw_tensor.detach() for name, parameter in self.model.named_parameters()},
+            "optimizer": self.optimizer.state_dict(),
+            "generator": torch.get_rng_state(),
+            "notes": notes,
+        }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        write_whole(path, buffer.getvalue())
+
+    def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """Go on from a file of `save`; returns its notes.
+
+        Raises:
+            CheckpointError: If the file is damaged, or belongs to another recipe, model size or number of examples.
+        """
+        try:
+            state = torch.load(Path(path), weights_only=True)
+            found = {name: state[name] for name in ("recipe", "config", "examples")}
+        except Exception as error:  # torch raises a different type for each kind of damage
+            raise CheckpointError(
+                f"{path} is not a whole training state: {error}\nDelete it to start again."
+            ) from error
+        own = {"recipe": asdict(self.recipe), "config": asdict(self.model.config), "examples": len(self.examples)}
+        if found != own:
+            rows = [
+                f"  {name}\n    file  {found[name]}\n    now   {own[name]}" for name in own if found[name] != own[name]
+            ]
+            text = "\n".join([f"{path} belongs to another training:", *rows])
+            raise CheckpointError(f"{text}\nUse the same options, or another --out folder.")
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.raw_tensor.copy_(state["model"][name])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps_done = state["steps_done"]
+        torch.set_rng_state(state["generator"])
+        return state["notes"]
+
+    def _order(self, epoch: int) -> list[list[int]]:
+        if getattr(self, "_order_of", None) != epoch:
+            self._order_of = epoch
+            self._batches = epoch_batches(
+                self.examples, batch_size=self.recipe.batch_size, seed=self.recipe.seed, epoch=epoch
+            )
+        return self._batches
+
+
+@functools.cache
+def _dim(name: str, size: int) -> Dim:
+    return Dim(size, name=name)
+
+
+def _time_major(array: np.ndarray, spatial_dim: Dim, batch_dim: Dim, sparse_dim: Dim | None = None) -> Tensor:
+    # The LSTM kernels work on (time, batch, feature): data in this order needs no transposed copies.
+    return convert_to_tensor(np.ascontiguousarray(array.T), dims=[spatial_dim, batch_dim], sparse_dim=sparse_dim)

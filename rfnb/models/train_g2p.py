@@ -1,0 +1,157 @@
+"""Train the G2P model on CMUdict, test it, and write its checkpoint and card.
+
+    python -m rfnb.models.train_g2p --out runs/g2p             # about an hour and a half on one core
+    python -m rfnb.models.train_g2p --out runs/g2p             # again after a kill: goes on with the same result
+    python -m rfnb.models.train_g2p --out runs/g2p --install   # copies the result into the package
+
+In `--out`: state.pt (to go on), log.jsonl (one line per epoch), and at the end g2p.safetensors and g2p.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from rfnb.data.batching import examples_of
+from rfnb.data.cmudict import Split, load_cmudict
+from rfnb.models.g2p import G2P, G2PConfig
+from rfnb.models.g2p_card import card
+from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p, write_whole
+from rfnb.models.g2p_search import evaluate, greedy
+from rfnb.models.g2p_training import Recipe, Trainer
+
+SAMPLES = ("thoughtfully", "phonetics", "bicycle", "jalapeno", "attention")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    options.out.mkdir(parents=True, exist_ok=True)
+    finished = options.out / "g2p.safetensors"
+    if not (options.install and finished.exists()):
+        run(options, load_cmudict())
+    if options.install:
+        for name in ("g2p.safetensors", "g2p.md"):
+            write_whole(SHIPPED.with_name(name), (options.out / name).read_bytes())
+        print(f"installed in {SHIPPED.parent}")
+    return 0
+
+
+def run(options: argparse.Namespace, split: Split) -> None:
+    """Train from the start or from the saved state to the end, then test and write the results."""
+    recipe = Recipe(
+        epochs=options.epochs, batch_size=options.batch_size, learning_rate=options.learning_rate, seed=options.seed
+    )
+    torch.manual_seed(recipe.seed)
+    model = G2P(G2PConfig(dropout=options.dropout))
+    trainer = Trainer(model, examples_of(split.train, max_letters=recipe.max_letters), recipe)
+    state, seconds = options.out / "state.pt", 0.0
+    if state.exists():
+        seconds = trainer.load(state)["seconds"]
+        _say(f"going on at step {trainer.steps_done} of {trainer.total_steps}")
+    _say(
+        f"{model.num_parameters():,} parameters, {len(trainer.examples):,} examples, {trainer.total_steps:,} steps, {recipe}"
+    )
+    seconds = _train(trainer, split, options, seconds)
+    result = test(model, split)
+    notes = {
+        "command": "python -m rfnb.models.train_g2p " + " ".join(_arguments(options)),
+        "minutes": round(seconds / 60),
+    }
+    save_g2p(model, options.out / "g2p.safetensors", scores=json.dumps(result))
+    stored = load_g2p(options.out / "g2p.safetensors")
+    result["test, greedy, float16 weights"] = _rates(evaluate(stored, split.test))
+    write_whole(options.out / "g2p.md", card(model, recipe, result, notes).encode())
+    for name, rates in result.items():
+        _say(f"{name}: {rates}")
+
+
+def test(model: G2P, split: Split) -> dict[str, Any]:
+    """Error rates on dev and test, by what was measured."""
+    return {
+        "dev, greedy": _rates(evaluate(model, split.dev)),
+        "test, greedy": _rates(evaluate(model, split.test)),
+    }
+
+
+def _train(trainer: Trainer, split: Split, options: argparse.Namespace, seconds: float) -> float:
+    start = time.monotonic() - seconds
+    state = options.out / "state.pt"
+    bar = tqdm(
+        total=trainer.total_steps,
+        initial=trainer.steps_done,
+        unit="step",
+        mininterval=options.bar_every,
+        file=sys.stdout,
+    )
+    mean = 0.0
+    while not trainer.finished:
+        report = trainer.step()
+        mean = report.loss if not mean else 0.99 * mean + 0.01 * report.loss
+        bar.set_postfix(loss=f"{mean:.3f}", lr=f"{report.learning_rate:.1e}", refresh=False)
+        bar.update()
+        if report.step % options.sample_every == 0:
+            bar.write(f"step {report.step}: " + "; ".join(f"{found.word} {found}" for found in _samples(trainer.model)))
+        epoch_done = report.step % trainer.steps_per_epoch == 0
+        if epoch_done or report.step % options.save_every == 0:
+            trainer.save(state, seconds=time.monotonic() - start)
+        if epoch_done:
+            rates = _rates(evaluate(trainer.model, split.dev))
+            line = {
+                "epoch": trainer.epoch,
+                "step": report.step,
+                "seconds": round(time.monotonic() - start),
+                "loss": mean,
+                **rates,
+            }
+            with open(options.out / "log.jsonl", "a") as log:
+                log.write(json.dumps(line) + "\n")
+            bar.write(f"epoch {trainer.epoch}: dev PER {rates['per']} WER {rates['wer']}, {line['seconds']} s")
+    bar.close()
+    return time.monotonic() - start
+
+
+def _samples(model: G2P) -> list[Any]:
+    return greedy(model, list(SAMPLES))
+
+
+def _rates(rate: Any) -> dict[str, float]:
+    return {"per": round(rate.per, 2), "wer": round(rate.wer, 2)}
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _arguments(options: argparse.Namespace) -> list[str]:
+    names = ("epochs", "batch_size", "learning_rate", "dropout", "seed", "threads")
+    return [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in names]
+
+
+def _parser() -> argparse.ArgumentParser:
+    recipe, config = Recipe(), G2PConfig()
+    parser = argparse.ArgumentParser(prog="python -m rfnb.models.train_g2p", description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/g2p"), help="folder for the state and the results")
+    parser.add_argument("--epochs", type=int, default=recipe.epochs)
+    parser.add_argument("--batch-size", type=int, default=recipe.batch_size)
+    parser.add_argument("--learning-rate", "--lr", type=float, default=recipe.learning_rate, help="the peak")
+    parser.add_argument("--dropout", type=float, default=config.dropout)
+    parser.add_argument("--seed", type=int, default=recipe.seed)
+    parser.add_argument("--threads", type=int, default=1, help="of torch; the result depends on it in the last bits")
+    parser.add_argument("--save-every", type=int, default=500, help="steps between two states (and after each epoch)")
+    parser.add_argument("--sample-every", type=int, default=500, help="steps between two looks at sample words")
+    parser.add_argument("--bar-every", type=float, default=5.0, help="seconds between two updates of the progress bar")
+    parser.add_argument("--install", action="store_true", help="copy the results into the package when done")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
