@@ -78,8 +78,10 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
-    def random_raw(cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float) -> Any:
-        """"uniform": [low, high); "normal": mean `low`, standard deviation `high`."""
+    def random_raw(
+        cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float
+    ) -> Any:
+        """ "uniform": [low, high); "normal": mean `low`, standard deviation `high`."""
         raise NotImplementedError
 
     @classmethod

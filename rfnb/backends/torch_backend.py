@@ -14,7 +14,6 @@ from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
 from rfnb.backends.torch_lstm import lstm, lstm_step
 
 _DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-_DTYPES = {name: dtype for name, dtype in _DTYPES.items()}
 _NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
 
 
@@ -57,7 +56,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "greater_equal": operator.ge,
 }
 # Tensor x tensor: the plain torch functions, which skip Python's operator dispatch.
-_BINARY_TENSORS = {
+_BINARY_TENSORS: dict[str, Callable[[Any, Any], Any]] = {
     "add": torch.add,
     "sub": torch.sub,
     "mul": torch.mul,
@@ -73,7 +72,10 @@ _BINARY_TENSORS = {
     "greater_equal": torch.ge,
 }
 _UNARY: dict[str, Callable[[Any], Any]] = {
-    **{kind: getattr(torch, kind) for kind in "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid sin cos".split()},
+    **{
+        kind: getattr(torch, kind)
+        for kind in "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid sin cos".split()
+    },
     **{kind: getattr(torch, kind) for kind in "ceil floor round relu selu reciprocal logical_not".split()},
     "elu": F.elu,
     "silu": F.silu,
@@ -131,7 +133,9 @@ class TorchBackend(Backend):
     @classmethod
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
         # torch.tensor copies: the caller may go on changing its array
-        return torch.tensor(np.ascontiguousarray(array), dtype=_DTYPES[dtype] if dtype else None, device=device).reshape(array.shape)
+        return torch.tensor(
+            np.ascontiguousarray(array), dtype=_DTYPES[dtype] if dtype else None, device=device
+        ).reshape(array.shape)
 
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
@@ -147,7 +151,9 @@ class TorchBackend(Backend):
         return torch.arange(size, dtype=_DTYPES[dtype], device=device)
 
     @classmethod
-    def random_raw(cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float) -> Any:
+    def random_raw(
+        cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float
+    ) -> Any:
         raw = torch.empty(tuple(shape), dtype=_DTYPES[dtype], device=device)
         if distribution == "uniform":
             return raw.uniform_(low, high) if raw.is_floating_point() else raw.random_(int(low), int(high))

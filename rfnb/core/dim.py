@@ -67,7 +67,9 @@ class Dim:
             dimension = dyn_size_ext
         if isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool):
             if dimension < 0:
-                raise DimError(message(f'Dim "{self.name}": negative size.', [("size", dimension)], "Sizes are 0 or more."))
+                raise DimError(
+                    message(f'Dim "{self.name}": negative size.', [("size", dimension)], "Sizes are 0 or more.")
+                )
             self.size = int(dimension)
         elif dimension is not None:
             self.dyn_size_ext = dimension
@@ -111,16 +113,19 @@ class Dim:
             else:
                 lengths = self.lengths
                 if lengths is None:
-                    raise DimError(
-                        message(
-                            f'Dim "{self.name}" has no size yet.',
-                            [("created", self.created)],
-                            "A dim made without size gets it from the op that it is passed to as out_dim, or by hand.",
-                            f"{self.name}.dyn_size_ext = lengths",
-                        )
-                    )
+                    raise self._no_size()
                 self._extent = int(_valid_lengths(lengths, self._length_dims).max(initial=0))
         return self._extent
+
+    def _no_size(self) -> DimError:
+        return DimError(
+            message(
+                f'Dim "{self.name}" has no size yet.',
+                [("created", self.created)],
+                "A dim made without size gets it from the op that it is passed to as out_dim, or by hand.",
+                f"{self.name}.dyn_size_ext = lengths",
+            )
+        )
 
     @property
     def dyn_size_ext(self) -> Tensor | None:
@@ -129,14 +134,16 @@ class Dim:
             backend = protocol.selected()
             from rfnb.core.tensor import Tensor  # same layer: Tensor and Dim know each other
 
-            raw = backend.from_numpy(self._lengths, dtype="int32", device="cpu")
+            raw = backend.from_numpy(np.asarray(self._lengths), dtype="int32", device="cpu")
             self._size_tensor = Tensor(f"{self.name}:size", dims=self._length_dims, raw_tensor=raw)
         return self._size_tensor
 
     @dyn_size_ext.setter
     def dyn_size_ext(self, value: Any) -> None:
         if self.size is not None:
-            raise DimError(message(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths."))
+            raise DimError(
+                message(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths.")
+            )
         known = self._lengths is not None
         if hasattr(value, "dims"):
             dims, array = value.dims, value.numpy()
@@ -188,9 +195,8 @@ class Dim:
         """Whether some sequence really is shorter than the longest one."""
         if not self.need_masking():
             return False
-        if self.lengths is None:
-            return False
-        return bool((_valid_lengths(self._lengths, self._length_dims) != self.extent).any())
+        lengths = self.lengths
+        return lengths is not None and bool((_valid_lengths(lengths, self._length_dims) != self.extent).any())
 
     def is_batch_dim(self) -> bool:
         return self.kind == "batch"
@@ -209,7 +215,8 @@ class Dim:
         """Lengths as a Tensor, also for a static dim (then a scalar)."""
         if self.size is None:
             tensor = self.dyn_size_ext
-            assert tensor is not None or self.extent
+            if tensor is None:
+                raise self._no_size()
             return tensor
         from rfnb.core.tensor import Tensor
 
@@ -229,7 +236,10 @@ class Dim:
         mask = self._masks.get(key)
         if mask is None:
             lengths = self.lengths
-            host = np.arange(self.extent, dtype=np.int32) < np.asarray(self.size if lengths is None else lengths)[..., None]
+            host = (
+                np.arange(self.extent, dtype=np.int32)
+                < np.asarray(self.size if lengths is None else lengths)[..., None]
+            )
             own = (*self.length_dims, self)
             mask = backend.from_numpy(host.transpose([own.index(dim) for dim in dims]), dtype="bool", device=device)
             self._masks[key] = mask
@@ -332,9 +342,16 @@ class Dim:
             return _derive(exact)
         number = algebra.as_int(divisor)
         if number == 0:
-            raise DimError(message("Division of a dim by 0.", [("dim", self.short_repr())], "The divisor is 1 or more."))
+            raise DimError(
+                message("Division of a dim by 0.", [("dim", self.short_repr())], "The divisor is 1 or more.")
+            )
         inner = expr[0][1][0] if len(expr) == 1 and expr[0][0] == 1 and len(expr[0][1]) == 1 else None
-        if number is not None and isinstance(inner, algebra.Division) and inner.kind == kind and isinstance(inner.denominator, int):
+        if (
+            number is not None
+            and isinstance(inner, algebra.Division)
+            and inner.kind == kind
+            and isinstance(inner.denominator, int)
+        ):
             return _derive(algebra.atom(algebra.Division(kind, inner.numerator, inner.denominator * number)))
         return _derive(algebra.atom(algebra.Division(kind, self, number if number is not None else other)))
 
@@ -474,7 +491,7 @@ def _valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:
     for dim in dims:
         if dim.has_padding() and set(dim.length_dims) <= set(dims):
             own = (*dim.length_dims, dim)
-            mask = np.arange(dim.extent) < dim.lengths[..., None]
+            mask = np.arange(dim.extent) < np.asarray(dim.lengths)[..., None]
             order = sorted(range(len(own)), key=lambda axis: dims.index(own[axis]))
             shape = [other.extent if other in own else 1 for other in dims]
             lengths = np.where(mask.transpose(order).reshape(shape), lengths, 0)

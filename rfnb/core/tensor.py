@@ -9,7 +9,7 @@ The operators (`+`, `<`, ...) are bound by `rfnb/ops/operators.py`, since what t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class Tensor:
 
     @property
     def device(self) -> str | None:
-        """"cpu", "cuda:0", ... or None for a template."""
+        """ "cpu", "cuda:0", ... or None for a template."""
         raw = self._raw
         return None if raw is None else protocol.get_backend_by_raw_tensor_type(type(raw)).get_device_raw(raw)
 
@@ -209,7 +209,10 @@ class Tensor:
         return out
 
     def copy_masked(self, mask_value: float | int | bool, *, dims: Sequence[Dim] | None = None) -> Tensor:
-        """A copy in which the padding (of all dims, or of `dims`) is `mask_value`. A dim is only masked where its lengths' dims are here."""
+        """A copy in which the padding (of all dims, or of `dims`) is `mask_value`.
+
+        A dim is only masked where the dims that its lengths are over are here.
+        """
         raw = self._raw
         for dim in self.dims if dims is None else dims:
             if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
@@ -233,7 +236,7 @@ class Tensor:
         for dim in raggeds:
             own = (*dim.length_dims, dim)
             if set(own) <= set(self.dims):
-                mask = np.arange(dim.extent) < dim.lengths[..., None]
+                mask = np.arange(dim.extent) < np.asarray(dim.lengths)[..., None]
                 order = sorted(range(len(own)), key=lambda axis: self.dims.index(own[axis]))
                 ones &= mask.transpose(order).reshape([other.extent if other in own else 1 for other in self.dims])
         return int(ones.sum())
@@ -288,6 +291,34 @@ class Tensor:
 
     __hash__ = object.__hash__
 
+    if TYPE_CHECKING:  # bound by rfnb/ops/operators.py
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: Any) -> Any: ...
+        def __ne__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+
 
 class VerifyOutShapeException(DimError):
     """The dims of an output are not the promised ones."""
@@ -322,17 +353,19 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
     """Compare a raw shape with the dims; a dim without size takes it over if nothing else can."""
     dims = tensor.dims
     if len(shape) == len(dims):
-        for dim, length in zip(dims, shape):
-            if dim.size is None and dim.lengths is None and dim.expr is None:
-                dim.dyn_size_ext = np.int32(length)
-        if all(dim.extent == length for dim, length in zip(dims, shape)):
+        for own, length in zip(dims, shape):
+            if own.size is None and own.lengths is None and own.expr is None:
+                own.dyn_size_ext = np.int32(length)
+        if all(own.extent == length for own, length in zip(dims, shape)):
             return
     rows = [("axis", f"{'dim':<20}{'needs':<7}got")]
     for axis in range(max(len(dims), len(shape))):
-        dim = dims[axis] if axis < len(dims) else None
+        dim: Dim | None = dims[axis] if axis < len(dims) else None
         got = shape[axis] if axis < len(shape) else "none"
         differs = "" if dim is not None and dim.extent == got else "  <- differs"
-        rows.append((str(axis), f"{dim.short_repr() if dim else 'none':<20}{dim.extent if dim else '':<7}{got}{differs}"))
+        rows.append(
+            (str(axis), f"{dim.short_repr() if dim else 'none':<20}{dim.extent if dim else '':<7}{got}{differs}")
+        )
     raise ShapeError(
         message(
             f'Tensor "{tensor.name}": raw shape {tuple(shape)} does not fit its dims.',
@@ -377,14 +410,20 @@ def missing_dim(what: str, tensor: Tensor, dim: Dim, label: str = "tensor") -> D
     for other in tensor.dims:
         same_name, same_size = other.name == dim.name, _same_sizes(other, dim)
         if same_name or same_size:
-            alike = "name" if same_name and not same_size else "sizes" if same_size and not same_name else "name and sizes"
+            alike = (
+                "name" if same_name and not same_size else "sizes" if same_size and not same_name else "name and sizes"
+            )
             rule = (
                 f'"{dim.name}" (made at {dim.created}) and "{other.name}" (made at {other.created}) have the same {alike}, '
                 "but are different dims.\nIf they are the same axis, replace one first:"
             )
             fix = f"x, _ = rf.replace_dim(x, in_dim={other.name}, out_dim={dim.name})"
             break
-    return DimError(message(f"{what}: no dim {dim.short_repr()}.", [(label, shape_of(tensor)), ("dim", dim.short_repr())], rule, fix))
+    return DimError(
+        message(
+            f"{what}: no dim {dim.short_repr()}.", [(label, shape_of(tensor)), ("dim", dim.short_repr())], rule, fix
+        )
+    )
 
 
 def _same_sizes(a: Dim, b: Dim) -> bool:

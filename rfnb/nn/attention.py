@@ -91,7 +91,9 @@ def additive_attention(
     return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
 
 
-def _attend(energy: Tensor, values: Tensor, axis: Dim, att_dropout: float, att_dropout_broadcast: bool | None) -> Tensor:
+def _attend(
+    energy: Tensor, values: Tensor, axis: Dim, att_dropout: float, att_dropout_broadcast: bool | None
+) -> Tensor:
     weights = softmax(energy, axis=axis)
     if listening():
         probe("attention", weights=weights, axis=axis)
@@ -105,7 +107,12 @@ def _attend(energy: Tensor, values: Tensor, axis: Dim, att_dropout: float, att_d
 
 
 def _check(what: str, query: Tensor, keys: Tensor, values: Tensor, axis: Dim, key_dim: Dim) -> None:
-    for label, tensor, dim in (("query", query, key_dim), ("keys", keys, key_dim), ("keys", keys, axis), ("values", values, axis)):
+    for label, tensor, dim in (
+        ("query", query, key_dim),
+        ("keys", keys, key_dim),
+        ("keys", keys, axis),
+        ("values", values, axis),
+    ):
         if dim not in tensor.dims:
             raise missing_dim(what, tensor, dim, label)
 
@@ -116,6 +123,7 @@ def _apart(query: Tensor, keys: Tensor, values: Tensor, axis: Dim) -> tuple[Tens
         return keys, values, axis
     twin = axis.copy(match_priority=axis.match_priority - 1)
     keys, values = (
-        tensor._like(tensor._raw, tuple(twin if dim is axis else dim for dim in tensor.dims)) for tensor in (keys, values)
+        tensor._like(tensor._raw, tuple(twin if dim is axis else dim for dim in tensor.dims))
+        for tensor in (keys, values)
     )
     return keys, values, twin

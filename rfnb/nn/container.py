@@ -99,5 +99,7 @@ class ParameterList(_List):
 
     def _check(self, value: Any) -> Parameter:
         if not isinstance(value, Parameter):
-            raise TypeError(f"A ParameterList holds Parameters.\n  got  {type(value).__name__}\n    rf.Parameter(value)")
+            raise TypeError(
+                f"A ParameterList holds Parameters.\n  got  {type(value).__name__}\n    rf.Parameter(value)"
+            )
         return value

@@ -13,7 +13,9 @@ from rfnb.ops import random
 class ParamInit:
     """A callable (dims, dtype) -> Tensor."""
 
-    def __call__(self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None) -> Tensor:
+    def __call__(
+        self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None
+    ) -> Tensor:
         raise NotImplementedError
 
 
@@ -23,7 +25,9 @@ class Normal(ParamInit):
     def __init__(self, stddev: float, *, truncated: bool = True):
         self.stddev, self.truncated = stddev, truncated
 
-    def __call__(self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None) -> Tensor:
+    def __call__(
+        self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None
+    ) -> Tensor:
         draw = random.random_truncated_normal if self.truncated else random.random_normal
         return draw(dims, dtype=dtype, device=device, stddev=self.stddev)
 
@@ -44,7 +48,9 @@ class VarianceScaling(ParamInit):
         self.mode = mode or self.mode
         self.distribution = distribution or self.distribution
 
-    def __call__(self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None) -> Tensor:
+    def __call__(
+        self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None
+    ) -> Tensor:
         sizes = [dim.extent for dim in dims]
         if len(sizes) < 2:
             fan_in = fan_out = sizes[0] if sizes else 1

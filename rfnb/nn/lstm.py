@@ -110,7 +110,8 @@ class LSTM(Module):
             raise DimError(
                 message(
                     f"LSTM: the lengths of {spatial_dim.short_repr()} are over {lacking[0].short_repr()}, which source lacks.",
-                    [("source", shape_of(source))], "Which frames are real differs per sequence.",
+                    [("source", shape_of(source))],
+                    "Which frames are real differs per sequence.",
                     f"source = rf.expand_dim(source, dim={lacking[0].name})",
                 )  # fmt: skip
             )

@@ -51,11 +51,19 @@ class Parameter(Tensor):
         for dim in dims:
             if dim.need_masking():
                 raise DimError(
-                    message("Parameter: a ragged dim.", [("dims", ", ".join(d.short_repr() for d in dims))], "A parameter has the same size in every batch.")
+                    message(
+                        "Parameter: a ragged dim.",
+                        [("dims", ", ".join(d.short_repr() for d in dims))],
+                        "A parameter has the same size in every batch.",
+                    )
                 )
         dtype = dtype or get_default_float_dtype()
         super().__init__("parameter", dims, dtype, sparse_dim=sparse_dim)
-        self.auxiliary, self.non_critical_for_restore, self.weight_decay = auxiliary, non_critical_for_restore, weight_decay
+        self.auxiliary, self.non_critical_for_restore, self.weight_decay = (
+            auxiliary,
+            non_critical_for_restore,
+            weight_decay,
+        )
         self._trainable = trainable
         self._initial: Any = None
         backend = protocol.selected()

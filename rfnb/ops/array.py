@@ -89,7 +89,11 @@ def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
         raise DimError(
             message(
                 "split_dims: the sizes do not multiply to the size of the axis.",
-                [("source", shape_of(source)), ("axis", axis.short_repr()), ("dims", " * ".join(d.short_repr() for d in dims))],
+                [
+                    ("source", shape_of(source)),
+                    ("axis", axis.short_repr()),
+                    ("dims", " * ".join(d.short_repr() for d in dims)),
+                ],
                 "A split keeps the number of entries.",
             )
         )
@@ -131,7 +135,13 @@ def expand_dim(source: Tensor, dim: Dim) -> Tensor:
         DimError: If the dim is there already.
     """
     if dim in source.dims:
-        raise DimError(message("expand_dim: the dim is there already.", [("source", shape_of(source)), ("dim", dim.short_repr())], "A dim occurs once."))
+        raise DimError(
+            message(
+                "expand_dim: the dim is there already.",
+                [("source", shape_of(source)), ("dim", dim.short_repr())],
+                "A dim occurs once.",
+            )
+        )
     if dim.is_static():
         place = len(source.dims)
         if source.feature_dim is not None:
@@ -159,7 +169,9 @@ def squeeze(source: Tensor, axis: Dim) -> Tensor:
             message("squeeze: the axis is not of size 1.", [("source", shape_of(source)), ("axis", axis.short_repr())],
                     "Only an axis of one entry can go without losing values.", f"rf.gather(x, indices=0, axis={axis.name})")
         )  # fmt: skip
-    return source._like(source.backend.squeeze_raw(source._raw, (index,)), source.dims[:index] + source.dims[index + 1 :])
+    return source._like(
+        source.backend.squeeze_raw(source._raw, (index,)), source.dims[:index] + source.dims[index + 1 :]
+    )
 
 
 _concat_plans = PlanCache()
@@ -182,7 +194,12 @@ def concat(
     Raises:
         DimError: If the other dims differ, unless `allow_broadcast`.
     """
-    key = (*((tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources), out_dim, allow_broadcast, handle_dynamic_dims)
+    key = (
+        *((tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources),
+        out_dim,
+        allow_broadcast,
+        handle_dynamic_dims,
+    )
     try:
         concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans[key]
     except KeyError:
@@ -253,7 +270,9 @@ def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> 
         start = length if start is None else math.combine_bc(start, "add", length)
         offset += dim.extent
         shifted = math.combine_bc(frames, "sub", start) + offset
-        position = math.where(math.compare_bc(frames, "greater_equal", start), shifted, position, allow_broadcast_all_sources=True)
+        position = math.where(
+            math.compare_bc(frames, "greater_equal", start), shifted, position, allow_broadcast_all_sources=True
+        )
     position = math.clip_by_value(position, 0, padded.extent - 1)
     return _on_device(position, like)
 
@@ -274,7 +293,8 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
                 message(f"concat_features: source {index} has no feature_dim.", [(f"source {index}", shape_of(source))],
                         "Mark the dim to join along, or name it:", "rf.concat((a, a_dim), (b, b_dim))")
             )  # fmt: skip
-    out, dim = concat(*((source, source.feature_dim) for source in sources), allow_broadcast=allow_broadcast)
+    pairs = [(source, source.feature_dim) for source in sources if source.feature_dim is not None]
+    out, dim = concat(*pairs, allow_broadcast=allow_broadcast)
     out.feature_dim = dim
     return out
 
@@ -326,7 +346,9 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
             raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
         index = source.axis_of(axis, "gather")
         if not -axis.extent <= indices < axis.extent:
-            raise IndexError(f"gather: index {indices} of {axis.short_repr()}.\n  source  {shape_of(source)}\nIndices start at 0.")
+            raise IndexError(
+                f"gather: index {indices} of {axis.short_repr()}.\n  source  {shape_of(source)}\nIndices start at 0."
+            )
         raw = source.backend.select_raw(source._raw, index, indices % axis.extent)
         return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
     if axis is None:
@@ -337,7 +359,9 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
                         "The indices have no sparse_dim, so name the axis:", "rf.gather(x, indices=i, axis=...)")
             )  # fmt: skip
     if clip_to_valid:
-        last = cast(dim_ops.last_frame_position_of_dim(axis), indices.dtype) if not axis.is_static() else axis.extent - 1
+        last = (
+            cast(dim_ops.last_frame_position_of_dim(axis), indices.dtype) if not axis.is_static() else axis.extent - 1
+        )
         indices = math.clip_by_value(indices, 0, last)
     try:
         fn, dims = _gather_plans[source._raw.__class__, source.dims, indices.dims, axis]
@@ -383,7 +407,13 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
 
 
 def slice(
-    source: Tensor, *, axis: Dim, start: int | None = None, end: int | None = None, size: Dim | int | None = None, out_dim: Dim | None = None
+    source: Tensor,
+    *,
+    axis: Dim,
+    start: int | None = None,
+    end: int | None = None,
+    size: Dim | int | None = None,
+    out_dim: Dim | None = None,
 ) -> tuple[Tensor, Dim]:
     """Frames start to end (not included) of `axis`; a negative end takes that many frames off every sequence.
 
@@ -424,7 +454,10 @@ def _cut(axis: Dim, start: int, end: int) -> Dim:
         return Dim(end - start, name=f"{axis.name}[{start}:{end}]")
     raw = axis.get_size_tensor()
     lengths = np.clip(axis.lengths - start, 0, end - start)
-    return Dim(new_tensor(raw.backend.from_numpy(lengths, dtype="int32", device="cpu"), axis.length_dims), name=f"{axis.name}[{start}:{end}]")
+    return Dim(
+        new_tensor(raw.backend.from_numpy(lengths, dtype="int32", device="cpu"), axis.length_dims),
+        name=f"{axis.name}[{start}:{end}]",
+    )
 
 
 def pad(
@@ -442,8 +475,17 @@ def pad(
         {..., out_dims}, out_dims: by default left + axis + right.
     """
     if mode != "constant":
-        raise ValueError(message(f'pad: mode "{mode}".', [("known", "constant")], "Only a constant can be padded with.", 'rf.pad(..., mode="constant")'))
-    out_dims = list(out_dims) if out_dims is not None else [left + axis + right for axis, (left, right) in zip(axes, padding)]
+        raise ValueError(
+            message(
+                f'pad: mode "{mode}".',
+                [("known", "constant")],
+                "Only a constant can be padded with.",
+                'rf.pad(..., mode="constant")',
+            )
+        )
+    out_dims = (
+        list(out_dims) if out_dims is not None else [left + axis + right for axis, (left, right) in zip(axes, padding)]
+    )
     widths = [(0, 0)] * len(source.dims)
     dims = list(source.dims)
     for axis, width, out_dim in zip(axes, padding, out_dims):
@@ -490,7 +532,7 @@ def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = T
     if not handle_dynamic_dims or not axis.has_padding():
         return tensor._like(tensor.backend.flip_raw(tensor._raw, index), tensor.dims)
     masks_for(tensor.dims, [axis], tensor.backend, "reverse_sequence")
-    lengths = axis.lengths[..., None].astype(np.int64)
+    lengths = np.asarray(axis.lengths)[..., None].astype(np.int64)
     steps = np.arange(axis.extent)
     positions = np.where(steps < lengths, lengths - 1 - steps, steps)
     raw = tensor.backend.from_numpy(positions, dtype="int64", device=tensor.device)
@@ -506,7 +548,14 @@ def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, a
     """`label_value` at the index, `other_value` elsewhere; {dims of labels, axis}; axis defaults to the sparse_dim."""
     axis = axis or labels.sparse_dim
     if axis is None:
-        raise DimError(message("sparse_to_dense: into which dim?", [("labels", shape_of(labels))], "The labels have no sparse_dim.", "rf.set_sparse_dim(labels, vocab)"))
+        raise DimError(
+            message(
+                "sparse_to_dense: into which dim?",
+                [("labels", shape_of(labels))],
+                "The labels have no sparse_dim.",
+                "rf.set_sparse_dim(labels, vocab)",
+            )
+        )
     raw = labels.backend.one_hot_raw(labels._raw, axis.extent, label_value, other_value, "float32")
     out = new_tensor(raw, (*labels.dims, axis))
     out.feature_dim = axis

@@ -103,7 +103,9 @@ def convert_to_tensor(
                     'time = rf.ragged_dim([7, 5, 3], over=batch, name="time")',
                 )
             )
-        value = backend.from_numpy(array, dtype=dtype or _dtype_of_array(value, array), device=device or get_default_device())
+        value = backend.from_numpy(
+            array, dtype=dtype or _dtype_of_array(value, array), device=device or get_default_device()
+        )
     else:
         if dtype is not None and backend.get_dtype_name_raw(value) != dtype:
             value = backend.cast_raw(value, dtype)

@@ -17,7 +17,9 @@ from rfnb.ops.default import get_default_device
 def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
     """0, 1, ... along `dim`; {dim}, int32 by default. Integers are sparse over the dim."""
     dtype = dtype or "int32"
-    out = new_tensor(protocol.selected().arange_raw(dim.extent, dtype=dtype, device=device or get_default_device()), (dim,))
+    out = new_tensor(
+        protocol.selected().arange_raw(dim.extent, dtype=dtype, device=device or get_default_device()), (dim,)
+    )
     if dtype.startswith(("int", "uint")):
         out.sparse_dim = dim
     return out
@@ -34,7 +36,9 @@ def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Te
             one = dim.get_mask(order, device or get_default_device())
             mask = one if mask is None else math.combine_bc(mask, "logical_and", one)
     if mask is None:
-        return new_tensor(protocol.selected().full_raw((), True, dtype="bool", device=device or get_default_device()), ())
+        return new_tensor(
+            protocol.selected().full_raw((), True, dtype="bool", device=device or get_default_device()), ()
+        )
     return mask
 
 
@@ -85,7 +89,9 @@ def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
 def last_frame_position_of_dim(dim: Dim, *, device: str | None = None) -> Tensor:
     """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim."""
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
-    raw = protocol.selected().from_numpy(np.maximum(lengths - 1, 0), dtype="int32", device=device or get_default_device())
+    raw = protocol.selected().from_numpy(
+        np.maximum(lengths - 1, 0), dtype="int32", device=device or get_default_device()
+    )
     out = new_tensor(raw, dim.length_dims)
     out.sparse_dim = dim
     return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
@@ -13,7 +12,9 @@ from rfnb.ops import matmul as matmul_ops
 _plans = PlanCache()
 
 
-def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    *, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float = 0.0
+) -> Tensor:
     """-log probability of the target, in nats, not reduced.
 
     Args:
@@ -31,7 +32,13 @@ def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_typ
     """
     kinds = ("logits", "log-probs", "probs")
     if estimated_type not in kinds:
-        raise ValueError(message(f'cross_entropy: estimated_type "{estimated_type}".', [("known", ", ".join(kinds))], "It is one of these."))
+        raise ValueError(
+            message(
+                f'cross_entropy: estimated_type "{estimated_type}".',
+                [("known", ", ".join(kinds))],
+                "It is one of these.",
+            )
+        )
     if axis not in estimated.dims:
         raise missing_dim("cross_entropy", estimated, axis, "estimated")
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
@@ -65,7 +72,9 @@ def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_typ
         real = mask(raw)
         ids = backend.where_raw(real, ids, 0)
         raw = backend.where_raw(backend.expand_dims_raw(real, len(shape)), raw, 0)
-    flat = backend.cross_entropy_raw(backend.reshape_raw(raw, (-1, axis.extent)), backend.reshape_raw(ids, (-1,)), label_smoothing)
+    flat = backend.cross_entropy_raw(
+        backend.reshape_raw(raw, (-1, axis.extent)), backend.reshape_raw(ids, (-1,)), label_smoothing
+    )
     out = backend.reshape_raw(flat, shape)
     return new_tensor(out if mask is None else backend.where_raw(mask(out), out, 0), rest)
 
@@ -94,11 +103,11 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
         prob: int, sparse over axis; or a distribution {..., axis}.
     """
     if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):
-        return array.sparse_to_dense(prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1))
+        return array.sparse_to_dense(
+            prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1)
+        )
     axis = axis or prob.feature_dim
     if axis is None:
         raise missing_dim("label_smoothing", prob, Dim(0, name="axis"))
     other = smoothing / (axis.extent - 1)
     return prob * (1 - smoothing - other) + other
-
-

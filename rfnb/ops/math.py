@@ -41,7 +41,12 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
         out = _make(Tensor)
         out._raw = fn(raw_a, raw_b)
         out.dims = dims
-        if a.sparse_dim is not None or a._feature_dim is not None or b.sparse_dim is not None or b._feature_dim is not None:
+        if (
+            a.sparse_dim is not None
+            or a._feature_dim is not None
+            or b.sparse_dim is not None
+            or b._feature_dim is not None
+        ):
             _mark(out, a, b)
         return out
 
@@ -94,8 +99,14 @@ def _binary_slow(
         return out
     _need_values(kind, a, b)
     backend = _common_backend(kind, a, b)
-    dims = union(kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=None if dim_order is None else tuple(dim_order))
-    fn = _shaped(getattr(backend, "binary_tensors_fn", backend.binary_fn)(kind), view(a.dims, dims, backend), view(b.dims, dims, backend))
+    dims = union(
+        kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=None if dim_order is None else tuple(dim_order)
+    )
+    fn = _shaped(
+        getattr(backend, "binary_tensors_fn", backend.binary_fn)(kind),
+        view(a.dims, dims, backend),
+        view(b.dims, dims, backend),
+    )
     if plans is not None:
         plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), (fn, dims))
     out = new_tensor(fn(a._raw, b._raw), dims)
@@ -187,12 +198,19 @@ _BY_KIND = {
 def _kind(kind: str, kinds: Sequence[str], what: str) -> str:
     name = _SYMBOLS.get(kind, kind)
     if name not in kinds:
-        raise ValueError(message(f'{what}: unknown kind "{kind}".', [("known", ", ".join(kinds))], "A kind is a word or a symbol."))
+        raise ValueError(
+            message(f'{what}: unknown kind "{kind}".', [("known", ", ".join(kinds))], "A kind is a word or a symbol.")
+        )
     return name
 
 
 def combine(
-    a: Any, kind: str, b: Any, *, allow_broadcast_all_sources: bool | None = None, dim_order: Sequence[Dim] | None = None
+    a: Any,
+    kind: str,
+    b: Any,
+    *,
+    allow_broadcast_all_sources: bool | None = None,
+    dim_order: Sequence[Dim] | None = None,
 ) -> Any:
     """Elementwise binary op by word or symbol ("add", "+").
 
@@ -216,7 +234,12 @@ def combine_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = N
 
 
 def compare(
-    a: Any, kind: str, b: Any, *, allow_broadcast_all_sources: bool | None = None, dim_order: Sequence[Dim] | None = None
+    a: Any,
+    kind: str,
+    b: Any,
+    *,
+    allow_broadcast_all_sources: bool | None = None,
+    dim_order: Sequence[Dim] | None = None,
 ) -> Any:
     """Elementwise comparison by word or symbol ("less", "<"); bool. Dims as in `combine`."""
     kind = _kind(kind, protocol.COMPARE_KINDS, "compare")
@@ -333,7 +356,9 @@ def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     try:
         fn = _softmax_plans[kind, a._raw.__class__, a.dims, axis, use_mask]
     except KeyError:
-        fn = _softmax_plans.put((kind, a._raw.__class__, a.dims, axis, use_mask), _plan_softmax(kind, a, axis, use_mask))
+        fn = _softmax_plans.put(
+            (kind, a._raw.__class__, a.dims, axis, use_mask), _plan_softmax(kind, a, axis, use_mask)
+        )
     out = _make(Tensor)
     out._raw = fn(a._raw)
     out.dims = a.dims
@@ -355,7 +380,11 @@ def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
     lengths = axis.lengths
     if lengths is not None and (lengths == 0).any():
         # A row without any real frame would be NaN, forward and backward: compute it from zeros, then set it.
-        return lambda raw: where(mask(raw), raw_fn(where(_or_empty(mask(raw), index, backend), where(mask(raw), raw, 0.0), float("-inf")), index), outside)
+        return lambda raw: where(
+            mask(raw),
+            raw_fn(where(_or_empty(mask(raw), index, backend), where(mask(raw), raw, 0.0), float("-inf")), index),
+            outside,
+        )
     return lambda raw: raw_fn(where(mask(raw), raw, float("-inf")), index)
 
 
@@ -417,7 +446,10 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
 
 
 def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
-    sources = [("cond", cond), *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor))]
+    sources = [
+        ("cond", cond),
+        *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor)),
+    ]
     backend = _common_backend("where", *(x for _, x in sources))
     dims = union("where", [(label, x.dims) for label, x in sources], outer=outer)
     views = [view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_)]
@@ -446,12 +478,15 @@ def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources
     """start + weight * (end - start)."""
     outer = allow_broadcast_all_sources
     delta = combine(end, "sub", start, allow_broadcast_all_sources=outer)
-    return combine(start, "add", combine(delta, "mul", weight, allow_broadcast_all_sources=outer), allow_broadcast_all_sources=outer)
+    return combine(
+        start,
+        "add",
+        combine(delta, "mul", weight, allow_broadcast_all_sources=outer),
+        allow_broadcast_all_sources=outer,
+    )
 
 
 def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:
     """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
     raw = source.backend.cumsum_raw(source._raw, source.axis_of(spatial_dim, "cumsum"))
     return source._like(raw, source.dims)
-
-

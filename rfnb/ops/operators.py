@@ -30,17 +30,12 @@ def bind() -> None:
     }.items():  # fmt: skip
         setattr(Tensor, f"__{name}__", op)
         setattr(Tensor, f"__r{name}__", _reflected(op))
-    Tensor.__lt__ = math.less
-    Tensor.__le__ = math.less_equal
-    Tensor.__gt__ = math.greater
-    Tensor.__ge__ = math.greater_equal
-    Tensor.__eq__ = _equality(math.equal, False)
-    Tensor.__ne__ = _equality(math.not_equal, True)
-    Tensor.__neg__ = math.neg
-    Tensor.__abs__ = math.abs
-    Tensor.__invert__ = math.logical_not
-    Tensor.__ceil__ = math.ceil
-    Tensor.__floor__ = math.floor
+    for name, op in {
+        "lt": math.less, "le": math.less_equal, "gt": math.greater, "ge": math.greater_equal,
+        "eq": _equality(math.equal, False), "ne": _equality(math.not_equal, True),
+        "neg": math.neg, "abs": math.abs, "invert": math.logical_not, "ceil": math.ceil, "floor": math.floor,
+    }.items():  # fmt: skip
+        setattr(Tensor, f"__{name}__", op)
 
 
 bind()

@@ -37,7 +37,9 @@ def random_uniform(dims: Sequence[Dim], *, dtype: str | None = None, device: str
     return out
 
 
-def random_normal(dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, mean: float = 0.0, stddev: float = 1.0) -> Tensor:
+def random_normal(
+    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, mean: float = 0.0, stddev: float = 1.0
+) -> Tensor:
     """Normal with `mean` and standard deviation `stddev`; {dims}."""
     return _random(dims, "normal", dtype, device, mean, stddev)
 
@@ -61,19 +63,32 @@ def random(dims: Sequence[Dim], *, distribution: str, dtype: str | None = None, 
            stddev: float = 1.0, minval: float | None = None, maxval: float | None = None) -> Tensor:  # fmt: skip
     """By name: "uniform", "normal", "truncated_normal"; {dims}."""
     if distribution == "uniform":
-        return random_uniform(dims, dtype=dtype, device=device, minval=minval or 0, maxval=1 if maxval is None else maxval)
+        return random_uniform(
+            dims, dtype=dtype, device=device, minval=minval or 0, maxval=1 if maxval is None else maxval
+        )
     if distribution == "normal":
         return random_normal(dims, dtype=dtype, device=device, mean=mean, stddev=stddev)
     if distribution == "truncated_normal":
-        return random_truncated_normal(dims, dtype=dtype, device=device, mean=mean, stddev=stddev, minval=minval, maxval=maxval)
+        return random_truncated_normal(
+            dims, dtype=dtype, device=device, mean=mean, stddev=stddev, minval=minval, maxval=maxval
+        )
     known = "uniform, normal, truncated_normal"
-    raise ValueError(message(f'random: unknown distribution "{distribution}".', [("known", known)], "It is one of these."))
+    raise ValueError(
+        message(f'random: unknown distribution "{distribution}".', [("known", known)], "It is one of these.")
+    )
 
 
-def _random(dims: Sequence[Dim], distribution: str, dtype: str | None, device: str | None, low: float, high: float) -> Tensor:
+def _random(
+    dims: Sequence[Dim], distribution: str, dtype: str | None, device: str | None, low: float, high: float
+) -> Tensor:
     dims = check_unique(tuple(dims), "random")
     raw = protocol.selected().random_raw(
-        full_shape(dims), distribution, dtype=dtype or get_default_float_dtype(), device=device or get_default_device(), low=low, high=high
+        full_shape(dims),
+        distribution,
+        dtype=dtype or get_default_float_dtype(),
+        device=device or get_default_device(),
+        low=low,
+        high=high,
     )
     return new_tensor(raw, dims)
 

@@ -37,7 +37,9 @@ def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bo
         fn, dims = _plans[mode, source._raw.__class__, source.dims, axis, use_mask]
     except KeyError:
         axes = (axis,) if isinstance(axis, Dim) else axis
-        fn, dims = _plans.put((mode, source._raw.__class__, source.dims, axis, use_mask), _plan(source, mode, axes, use_mask))
+        fn, dims = _plans.put(
+            (mode, source._raw.__class__, source.dims, axis, use_mask), _plan(source, mode, axes, use_mask)
+        )
     out = _make(Tensor)
     out._raw = fn(source._raw)
     out.dims = dims
@@ -51,14 +53,23 @@ def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bo
 def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tuple[Any, Dims]:
     if mode not in protocol.REDUCE_KINDS:
         raise ValueError(
-            message(f'reduce: unknown mode "{mode}".', [("known", ", ".join(protocol.REDUCE_KINDS))], "A mode is one of these.")
+            message(
+                f'reduce: unknown mode "{mode}".',
+                [("known", ", ".join(protocol.REDUCE_KINDS))],
+                "A mode is one of these.",
+            )
         )
     for dim in axes:
         if dim not in source.dims:
             raise missing_dim(f"reduce_{mode}", source, dim, "source")
     if mode.startswith("arg") and len(axes) != 1:
         raise DimError(
-            message(f"reduce_{mode}: one axis at a time.", [("source", shape_of(source))], "An index is into one dim.", "rf.merge_dims(...)")
+            message(
+                f"reduce_{mode}: one axis at a time.",
+                [("source", shape_of(source))],
+                "An index is into one dim.",
+                "rf.merge_dims(...)",
+            )
         )
     backend = source.backend
     indices = tuple(source.dims.index(dim) for dim in axes)

@@ -160,7 +160,9 @@ class Loop:
     def select(self, selection: Selection) -> None:
         """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
         if self.selection is not None:
-            raise ValueError(f'Loop "{self.name}": a second choice in step {self._index}. One choice a step is possible so far.')
+            raise ValueError(
+                f'Loop "{self.name}": a second choice in step {self._index}. One choice a step is possible so far.'
+            )
         self.selection = selection
         self._history.append(selection)
 
@@ -195,7 +197,9 @@ class Loop:
         self._phase = "in"
         steps = self._max_steps()
         loops = _running.__dict__.setdefault("loops", [])
-        while self._index + 1 < steps and not (self._ended is not None and self._given_axis is None and self._ended.all()):
+        while self._index + 1 < steps and not (
+            self._ended is not None and self._given_axis is None and self._ended.all()
+        ):
             self._index += 1
             self._begin_step()
             loops.append(self)
@@ -268,7 +272,9 @@ class Loop:
                 return None
             return self._on_backend(self._index < lengths, self.axis.length_dims)
         if self._end is None:
-            raise ValueError(f'Loop "{self.name}", step {self._index}: no end.\nEvery step says what has ended.\n    loop.end(condition, include_eos=True)')
+            raise ValueError(
+                f'Loop "{self.name}", step {self._index}: no end.\nEvery step says what has ended.\n    loop.end(condition, include_eos=True)'
+            )
         cond, include_eos = self._end
         if self.selection is not None:
             cond = self.selection.bring(cond)
@@ -280,7 +286,9 @@ class Loop:
         counted = ~before if include_eos else ~ended
         self._lengths = lengths + counted
         self._ended = ended
-        self._end_dims = tuple(self.selection.carried if self.selection and dim is self.selection.out_dim else dim for dim in dims)
+        self._end_dims = tuple(
+            self.selection.carried if self.selection and dim is self.selection.out_dim else dim for dim in dims
+        )
         return None if counted.all() else self._on_backend(counted, self._end_dims)
 
     def _followed(self, value: np.ndarray | None, dims: tuple[Dim, ...], dtype: Any) -> np.ndarray:
@@ -305,7 +313,9 @@ class Loop:
             if output.last_value is not None:
                 output.last_value = self.selection.to_carried(output.last_value)
         if output.last_value is not None and active is not None:
-            value = math.where(active, value, output.last_value, allow_broadcast_all_sources=True).copy_transpose(value.dims)
+            value = math.where(active, value, output.last_value, allow_broadcast_all_sources=True).copy_transpose(
+                value.dims
+            )
         output.last_value = value
 
     def _finish(self) -> None:
@@ -340,7 +350,9 @@ class Loop:
         values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
         raws = [value.copy_transpose(first.dims)._raw for value in values]
         if not raws:
-            raw = first.backend.full_raw((0, *(dim.extent for dim in first.dims)), 0, dtype=first.dtype, device=first.device)
+            raw = first.backend.full_raw(
+                (0, *(dim.extent for dim in first.dims)), 0, dtype=first.dtype, device=first.device
+            )
         else:
             raw = first.backend.stack_raw(raws, 0)
         return first._like(raw, (self.axis, *first.dims))
@@ -369,5 +381,3 @@ def _fill(handle: Tensor, value: Tensor) -> None:
         handle.sparse_dim = value.sparse_dim
     if value.feature_dim is not None:
         handle._feature_dim = value.feature_dim
-
-

@@ -52,7 +52,9 @@ class LoopState:
                 f"Give it one before the loop:\n    loop.state.{name} = rf.zeros([...])"
             )
         if name in self._next:
-            raise ValueError(f'Loop "{self._loop_name}", step {self._step}: state "{name}" was assigned twice.\nA step assigns a state once.')
+            raise ValueError(
+                f'Loop "{self._loop_name}", step {self._step}: state "{name}" was assigned twice.\nA step assigns a state once.'
+            )
         self._check_structure(name, value)
         self._next[name] = value
 
@@ -132,8 +134,12 @@ class LoopState:
         raise DimError(
             message(
                 f'Loop "{self._loop_name}", step {step}: state "{path}" changed its dims or dtype.',
-                [("before", f"{dims_text(old.dims)} {old.dtype}"), ("now", f"{dims_text(new.dims)} {new.dtype}{change}")],
-                "A state keeps its dims and dtype in every step." + ("\nGive the initial state the new dim:" if fix else ""),
+                [
+                    ("before", f"{dims_text(old.dims)} {old.dtype}"),
+                    ("now", f"{dims_text(new.dims)} {new.dtype}{change}"),
+                ],
+                "A state keeps its dims and dtype in every step."
+                + ("\nGive the initial state the new dim:" if fix else ""),
                 fix,
             )
         )

@@ -24,7 +24,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
     if isinstance(value, dict):
-        return type(value)((key, map_nested(fn, item, *(other[key] for other in others))) for key, item in value.items())
+        return type(value)(
+            (key, map_nested(fn, item, *(other[key] for other in others))) for key, item in value.items()
+        )
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_nested(fn, item, *(other[i] for other in others)) for i, item in enumerate(value)))
     if isinstance(value, (list, tuple)):
@@ -35,7 +37,9 @@ def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
 def gather_nested(s: Any, *, indices: Tensor) -> Any:
     """Every tensor that has the sparse_dim of `indices`, picked by them (beam reordering); the rest as it is."""
     axis = indices.sparse_dim
-    return map_nested(lambda x: array.gather(x, indices=indices, axis=axis) if isinstance(x, Tensor) and axis in x.dims else x, s)
+    return map_nested(
+        lambda x: array.gather(x, indices=indices, axis=axis) if isinstance(x, Tensor) and axis in x.dims else x, s
+    )
 
 
 def where_nested(condition: Tensor, x: Any, y: Any) -> Any:

@@ -84,4 +84,3 @@ def _pick(value: Tensor, index: Tensor, carried: Dim) -> Tensor:
     renamed = new_tensor(index._raw, tuple(other if dim is carried else dim for dim in index.dims))
     picked = array.gather(value, indices=renamed, axis=carried)
     return picked._like(picked._raw, tuple(carried if dim is other else dim for dim in picked.dims))
-

@@ -78,11 +78,17 @@ def choice(
     """
     loop = Loop.current()
     if loop is None:
-        raise RuntimeError("choice: outside of a loop.\nA choice is made in every step of a search.\n    for _ in loop:\n        label = rf.choice(...)")
+        raise RuntimeError(
+            "choice: outside of a loop.\nA choice is made in every step of a search.\n    for _ in loop:\n        label = rf.choice(...)"
+        )
     if beam_size < 1:
-        raise ValueError(f"choice: beam_size {beam_size}.\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)")
+        raise ValueError(
+            f"choice: beam_size {beam_size}.\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
+        )
     if input_type not in INPUT_TYPES:
-        raise ValueError(message(f'choice: input_type "{input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these."))
+        raise ValueError(
+            message(f'choice: input_type "{input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these.")
+        )
     axis = axis or scores.feature_dim
     if axis is None or axis not in scores.dims:
         raise missing_dim("choice", scores, axis or Dim(0, name="labels"), "scores")
@@ -121,7 +127,10 @@ def _log_prob(scores: Tensor, axis: Dim, input_type: str) -> Tensor:
 def _check_finite(log_prob: Tensor, loop: Loop, axis: Dim) -> None:
     best = reduce.reduce_max(log_prob, axis=axis).numpy()  # NaN wins every maximum
     if np.isnan(best).any():
-        where = ", ".join(f"{dim.name} {index}" for dim, index in zip([d for d in log_prob.dims if d is not axis], np.argwhere(np.isnan(best))[0]))
+        where = ", ".join(
+            f"{dim.name} {index}"
+            for dim, index in zip([d for d in log_prob.dims if d is not axis], np.argwhere(np.isnan(best))[0])
+        )
         raise ValueError(
             message(f'choice in loop "{loop.name}", step {loop.num_steps - 1}: the scores contain NaN.', [("scores", shape_of(log_prob)), ("first", where)],
                     "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
@@ -148,11 +157,11 @@ def _select(total: Tensor, search: _Search, in_dim: Dim | None, axis: Dim) -> tu
     if available < beam.extent:  # fewer continuations than hypotheses: the rest is label 0 with score -inf
         total, axis_padded = _padded(total, axis, -(-beam.extent // (available // axis.extent)))
         axes = (*axes[:-1], axis_padded)
-    values, indices, _ = reduce.top_k(total, axis=axes, k_dim=beam)
+    values, indices = _best(total, axes, beam)
+    labels = indices[-1]
     if in_dim is not None:
-        parents, labels = indices
+        parents = indices[0]
     else:
-        labels = indices[0]
         parents = zeros(labels.dims, dtype="int64", device=labels.device)
         parents.sparse_dim = search.carried
     if axes[-1] is not axis:
@@ -165,6 +174,11 @@ def _select(total: Tensor, search: _Search, in_dim: Dim | None, axis: Dim) -> tu
     return values, parents, labels
 
 
+def _best(total: Tensor, axes: tuple[Dim, ...], k_dim: Dim) -> tuple[Tensor, list[Tensor]]:
+    values, indices, _ = reduce.top_k(total, axis=axes, k_dim=k_dim)
+    return values, indices if isinstance(indices, list) else [indices]
+
+
 def _padded(total: Tensor, axis: Dim, size: int) -> tuple[Tensor, Dim]:
     padded = Dim(size, name=f"{axis.name}+none")
     out, _ = array.pad(total, axes=[axis], padding=[(0, size - axis.extent)], out_dims=[padded], value=float("-inf"))
@@ -174,12 +188,14 @@ def _padded(total: Tensor, axis: Dim, size: int) -> tuple[Tensor, Dim]:
 def _candidates(total: Tensor, in_dim: Dim | None, axis: Dim, count: int) -> dict[str, Tensor]:
     axes = (in_dim, axis) if in_dim is not None else (axis,)
     available = axis.extent * (in_dim.extent if in_dim is not None else 1)
-    scores, indices, dim = reduce.top_k(total, axis=axes, k_dim=Dim(min(count, available), name="candidate"))
+    scores, indices = _best(total, axes, Dim(min(count, available), name="candidate"))
     parents = indices[0] if in_dim is not None else zeros(scores.dims, dtype="int64", device=scores.device)
     return {"cand_tokens": indices[-1], "cand_parents": parents, "cand_scores": scores}
 
 
-def _report(loop: Loop, name: str, labels: Tensor, parents: Tensor, values: Tensor, candidates: dict[str, Tensor]) -> None:
+def _report(
+    loop: Loop, name: str, labels: Tensor, parents: Tensor, values: Tensor, candidates: dict[str, Tensor]
+) -> None:
     """The `beams` event of this step: what was kept, what was cut, what has ended."""
     selection = loop.selection
     assert selection is not None
@@ -191,7 +207,9 @@ def _report(loop: Loop, name: str, labels: Tensor, parents: Tensor, values: Tens
         raw = labels.backend.from_numpy(ended, dtype="bool", device=labels.device)
         ended_tensor = new_tensor(raw, loop.end_dims).copy_transpose(dims)
     rank = candidates["cand_scores"].dims[-1]
-    kept = np.broadcast_to(np.arange(rank.extent) < selection.out_dim.extent, [dim.extent for dim in candidates["cand_scores"].dims])
+    kept = np.broadcast_to(
+        np.arange(rank.extent) < selection.out_dim.extent, [dim.extent for dim in candidates["cand_scores"].dims]
+    )
     kept_raw = labels.backend.from_numpy(kept, dtype="bool", device=labels.device)
     probe(
         "beams",
@@ -245,7 +263,13 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
     ranked = scores
     if length_normalization:
         if not ragged:
-            raise ValueError(message("decide: length_normalization without lengths.", [("value", shape_of(x))], "x needs a dim with a length for each hypothesis."))
+            raise ValueError(
+                message(
+                    "decide: length_normalization without lengths.",
+                    [("value", shape_of(x))],
+                    "x needs a dim with a length for each hypothesis.",
+                )
+            )
         lengths = array.cast(ragged[0].get_size_tensor(), scores.dtype)
         ranked = scores / array._on_device(math.maximum(lengths, 1), scores)
     best = reduce.reduce_argmax(ranked, axis=beam)
@@ -260,11 +284,11 @@ def _shortened(x: Tensor, dim: Dim, best: Tensor, beam: Dim) -> Tensor:
     index = best.numpy()
     over = tuple(other for other in dim.length_dims if other is not beam)
     axis = dim.length_dims.index(beam)
-    picked = np.take_along_axis(dim.lengths, np.expand_dims(index.reshape([d.extent for d in over]), axis), axis).squeeze(axis)
+    picked = np.take_along_axis(
+        dim.lengths, np.expand_dims(index.reshape([d.extent for d in over]), axis), axis
+    ).squeeze(axis)
     lengths = new_tensor(best.backend.from_numpy(picked, dtype="int32", device="cpu"), over)
     new = Dim(lengths, name=dim.name)
     place = x.dims.index(dim)
     raw = x.backend.slice_raw(x._raw, place, 0, new.extent)
     return x._like(raw, (*x.dims[:place], new, *x.dims[place + 1 :]))
-
-

@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 Listener = Callable[[str, Place, dict[str, Any]], None]
-_place: ContextVar[Place] = ContextVar("rfnb_place", default=Place())
+_place: ContextVar[Place] = ContextVar("rfnb_place", default=Place())  # noqa: B039 (a tuple)
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("rfnb_listeners", default=())
 _open = [0]  # how many recordings are open in any thread: 0 makes `listening` a single test
 
