@@ -45,7 +45,7 @@ class Recipe:
 
     epochs: int = 30
     batch_size: int = 64
-    learning_rate: float = 2.5e-3
+    learning_rate: float = 3e-3
     warm_up: float = 0.03
     weight_decay: float = 1e-4
     label_smoothing: float = 0.1
