@@ -162,6 +162,11 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def binary_tensors_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
+        """As `binary_fn`, for two arrays: what a backend can do faster then."""
+        return cls.binary_fn(kind)
+
+    @classmethod
     def unary_fn(cls, kind: str) -> Callable[[Any], Any]:
         """One of UNARY_KINDS."""
         raise NotImplementedError
@@ -221,7 +226,7 @@ class Backend:
 
     @classmethod
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
-        """Values and int64 indices of the k largest of the last axis, lower index first on ties."""
+        """Values and int64 indices of the k largest of the last axis; which of equal ones is not said."""
         raise NotImplementedError
 
     @classmethod

@@ -45,8 +45,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "maximum": _with_numbers(torch.maximum),
     "minimum": _with_numbers(torch.minimum),
     "squared_difference": _squared_difference,
-    "logical_and": operator.and_,
-    "logical_or": operator.or_,
+    "logical_and": _with_numbers(torch.logical_and),
+    "logical_or": _with_numbers(torch.logical_or),
     "log_add_exp": _with_numbers(torch.logaddexp),
     "equal": operator.eq,
     "not_equal": operator.ne,
@@ -64,6 +64,8 @@ _BINARY_TENSORS: dict[str, Callable[[Any, Any], Any]] = {
     "maximum": torch.maximum,
     "minimum": torch.minimum,
     "log_add_exp": torch.logaddexp,
+    "logical_and": torch.logical_and,
+    "logical_or": torch.logical_or,
     "equal": torch.eq,
     "not_equal": torch.ne,
     "less": torch.lt,
@@ -243,7 +245,6 @@ class TorchBackend(Backend):
 
     @classmethod
     def binary_tensors_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
-        """As `binary_fn`, for two arrays."""
         return _BINARY_TENSORS.get(kind) or _BINARY[kind]
 
     @classmethod
