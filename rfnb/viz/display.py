@@ -1,0 +1,40 @@
+"""Puts a view into the output of a notebook cell: the only file that imports IPython.
+
+Nothing is imported unless IPython runs already, so plain Python scripts stay light.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def shell() -> Any:
+    """The running IPython shell, or None in plain Python."""
+    if "IPython" not in sys.modules:
+        return None
+    from IPython import get_ipython
+
+    return get_ipython()
+
+
+def in_kernel() -> bool:
+    """Whether this runs in a Jupyter kernel (not in a terminal)."""
+    return getattr(shell(), "kernel", None) is not None
+
+
+def execution_count() -> int | None:
+    """The number of the cell that runs; None outside of IPython."""
+    return getattr(shell(), "execution_count", None)
+
+
+def publish(bundle: dict[str, Any]) -> Any:
+    """Show a MIME bundle as output of the cell; returns a handle for `republish`."""
+    from IPython.display import display
+
+    return display(bundle, raw=True, display_id=True)
+
+
+def republish(handle: Any, bundle: dict[str, Any]) -> None:
+    """Replace the stored output of an earlier `publish`, wherever the notebook is by now."""
+    handle.update(bundle, raw=True)

@@ -1,0 +1,122 @@
+"""View: one spec with three renderings: text, static HTML, widget.
+
+    view = View(spec)
+    view                        # as the last line of a cell: the widget, with HTML and text for where it cannot run
+    view.update(other_spec)     # shows in the cell it was displayed in
+    view.follow(trace, make)    # live: shows make() after each event, at most 10 times a second
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rfnb.viz import display
+from rfnb.viz.kinds import module_of
+from rfnb.viz.pump import pump
+from rfnb.viz.spec import Spec, pack
+
+
+class View:
+    """A picture of a value.
+
+    Args:
+        spec: What to draw.
+
+    Raises:
+        ValueError: If the spec's kind is not known.
+    """
+
+    def __init__(self, spec: Spec):
+        self._module = module_of(spec.kind)
+        self._spec = spec
+        self._widget: Any = None
+        self._handle: Any = None  # of the stored output
+        self._shown_in: int | None = None
+
+    @property
+    def spec(self) -> Spec:
+        """What is drawn."""
+        return self._spec
+
+    @property
+    def kind(self) -> str:
+        return self._spec.kind
+
+    def text(self) -> str:
+        """For terminals."""
+        return self._module.text(self._spec)
+
+    def html(self) -> str:
+        """Without script, style or network: what a saved notebook shows anywhere."""
+        return self._module.html(self._spec)
+
+    def update(self, spec: Spec) -> None:
+        """Draw another spec in the same place.
+
+        While `spec.live`, at most 10 times a second (the newest wins) and from a thread of its own; the last one, not live, at
+        once, and it also replaces the output that is stored in the notebook.
+        """
+        self._module = module_of(spec.kind)
+        self._spec = spec
+        if spec.live:
+            pump.put(self, self._send)
+            return
+        pump.drop(self)
+        self._send()
+        if self._handle is not None:
+            display.republish(self._handle, self._repr_mimebundle_())
+
+    def follow(self, trace: Any, make: Callable[[bool], Spec]) -> View:
+        """Draw what a running recording has, until it ends.
+
+        Args:
+            trace: With `subscribe(fn)`, and `on_close(fn)` for the end.
+            make: Gives the spec; its argument says whether more may come. Runs in the pump's thread, never in the model's loop.
+        """
+
+        def refresh() -> None:
+            self._spec = make(True)
+            self._module = module_of(self._spec.kind)
+            self._send()
+
+        trace.subscribe(lambda event: pump.put(self, refresh))
+        trace.on_close(lambda *_: self.update(make(False)))
+        return self
+
+    def show(self) -> View:
+        """Display it now: in a notebook as output of the cell, else as text. Returns itself."""
+        if display.shell() is None:
+            print(self.text())
+            return self
+        self._handle = display.publish(self._repr_mimebundle_())
+        self._shown_in = display.execution_count()
+        return self
+
+    def _send(self) -> None:
+        if self._widget is not None:
+            self._widget.frame = pack(self._spec)
+
+    def _repr_mimebundle_(self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None) -> dict[str, Any]:
+        bundle: dict[str, Any] = {"text/plain": self.text(), "text/html": self.html()}
+        bundle.update(self._widget_data())
+        keep = set(include) if include is not None else set(bundle)
+        return {mime: data for mime, data in bundle.items() if mime in keep - set(exclude or ())}
+
+    def _widget_data(self) -> dict[str, Any]:
+        try:
+            from rfnb.viz import widget
+        except ImportError:  # no anywidget: the HTML is there
+            return {}
+        if self._widget is None:
+            self._widget = widget.make_widget(pack(self._spec))
+        return widget.view_data(self._widget)
+
+    def _ipython_display_(self) -> None:
+        # `rf.show(x)` as the last line of a cell has displayed it already; IPython then wants to display what it returned.
+        if self._shown_in is None or self._shown_in != display.execution_count():
+            self.show()
+            self._shown_in = None
+
+    def __repr__(self) -> str:
+        return f'<View {self.kind} "{self._spec.head.get("title", "")}">'

@@ -1,0 +1,3 @@
+import type { Render } from "../context";
+
+export const render: Render = (el) => { el.textContent = "attention"; return { update() {}, destroy() {} }; };

@@ -1,0 +1,20 @@
+// Making elements in one line.
+
+/** An element with attributes and children: h("button", { type: "button" }, "Table"). */
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Record<string, string> = {}, ...children: (Node | string)[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Sets the options of a select, keeps the element (and so an open list) when nothing changed; hides it when there is no choice. */
+export function setOptions(select: HTMLSelectElement, labels: string[], chosen: number): void {
+  const old = [...select.options].map((option) => option.textContent);
+  if (old.length !== labels.length || old.some((label, index) => label !== labels[index])) {
+    select.replaceChildren(...labels.map((label, index) => h("option", { value: String(index) }, label)));
+  }
+  select.value = String(chosen);
+  const box = select.closest("label") ?? select;
+  box.hidden = labels.length < 2;
+}

@@ -1,0 +1,89 @@
+// Puts a view into an element of the host and keeps it there: one paint per animation frame, bad data as a sentence.
+
+import type { Rendered } from "./context";
+import { h } from "./dom";
+import type { Frame } from "./frame";
+import { unpack } from "./frame";
+import { busOf } from "./selection";
+import { onTheme, palette } from "./theme";
+import { views } from "./views";
+
+export interface Mounted { update(bytes: DataView | Uint8Array): void; destroy(): void }
+
+/** Shows packed frames. */
+export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
+  const root = h("div", { class: "rfnb-root", "data-lm-suppress-shortcuts": "true" });
+  el.append(root);
+  let shown: Shown | null = null;
+  let next: DataView | Uint8Array | null = null;
+  let frame = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const draw = () => {
+    cancelAnimationFrame(frame); clearTimeout(timer); frame = 0;
+    const latest = next;
+    next = null;
+    if (!latest) return;
+    guard(root, () => {
+      const made = unpack(latest);
+      shown ??= showIn(root);
+      shown.update(made);
+    });
+  };
+  next = bytes;
+  draw();
+  return {
+    update(latest) {
+      next = latest;
+      if (frame) return;
+      frame = requestAnimationFrame(draw);
+      timer = setTimeout(draw, 250); // a hidden page gets no animation frames
+    },
+    destroy() {
+      cancelAnimationFrame(frame); clearTimeout(timer);
+      shown?.destroy();
+      root.remove();
+    },
+  };
+}
+
+export interface Shown { update(frame: Frame): void; destroy(): void }
+
+/** Shows frames of any kind in a root element; another kind replaces the view. */
+export function showIn(root: HTMLElement): Shown {
+  let view: Rendered | null = null;
+  let kind = "";
+  let link = "";
+  let ends: (() => void)[] = [];
+  const destroy = () => {
+    for (const end of ends.splice(0)) end();
+    view?.destroy();
+    view = null;
+    root.replaceChildren();
+  };
+  return {
+    update(frame) {
+      guard(root, () => {
+        const wanted = typeof frame.head["link"] === "string" ? frame.head["link"] : "";
+        if (view && kind === frame.kind && link === wanted) { view.update(frame); return; }
+        destroy();
+        const render = views[frame.kind];
+        if (!render) throw new Error(`This version of rfnb has no view "${frame.kind}".`);
+        kind = frame.kind; link = wanted;
+        root.setAttribute("data-kind", kind);
+        view = render(root, frame, { palette: () => palette(root), onTheme: (changed) => { ends.push(onTheme(root, changed)); }, bus: busOf(link) });
+      }, destroy);
+      root.setAttribute("data-live", String(Boolean(frame.head["live"])));
+    },
+    destroy,
+  };
+}
+
+/** A view never throws: what went wrong is shown as a sentence. */
+function guard(root: HTMLElement, work: () => void, failed: () => void = () => root.replaceChildren()): void {
+  try {
+    work();
+  } catch (error) {
+    failed();
+    root.append(h("p", { class: "rfnb-sentence", role: "alert" }, `This view cannot be drawn: ${error instanceof Error ? error.message : String(error)}`));
+  }
+}

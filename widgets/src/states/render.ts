@@ -1,0 +1,3 @@
+import type { Render } from "../context";
+
+export const render: Render = (el) => { el.textContent = "states"; return { update() {}, destroy() {} }; };

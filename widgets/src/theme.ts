@@ -1,0 +1,52 @@
+// Colours from the theme of the page: CSS variables (theme.css) for the DOM, and the same as strings for canvases.
+
+export interface Palette {
+  paper: string; ink: string; muted: string; faint: string; line: string; accent: string; onAccent: string; focus: string; warn: string; font: string;
+  dark: boolean; // whether the paper is dark: ramps start from the paper
+}
+
+/** The colours as they are now; read again after `onTheme`. */
+export function palette(element: HTMLElement): Palette {
+  const style = getComputedStyle(element);
+  const read = (name: string, fallback: string) => style.getPropertyValue(`--rfnb-${name}`).trim() || fallback;
+  const paper = read("paper", "#ffffff");
+  return {
+    paper, ink: read("ink", "#24292f"), muted: read("muted", "#656d76"), faint: read("faint", "#afb8c1"), line: read("line", "#d8dee4"), accent: read("accent", "#0b62b0"),
+    onAccent: read("on-accent", "#ffffff"), focus: read("focus", "#c2410c"), warn: read("warn", "#b3261e"),
+    font: read("font", "system-ui, sans-serif"), dark: isDark(paper),
+  };
+}
+
+/** Whether a CSS colour is a dark one. */
+export function isDark(color: string): boolean {
+  const [r, g, b] = rgb(color);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110;
+}
+
+/** Red, green and blue, 0 to 255, of a hex or rgb() colour or one of the two names that themes use; else white. */
+export function rgb(color: string): [number, number, number] {
+  const hex = /^#([0-9a-f]{3,8})$/i.exec(color.trim())?.[1];
+  if (hex) {
+    const full = hex.length < 6 ? [...hex].map((digit) => digit + digit).join("") : hex;
+    return [0, 2, 4].map((at) => parseInt(full.slice(at, at + 2), 16)) as [number, number, number];
+  }
+  const parts = /^rgba?\(([^)]+)\)/i.exec(color.trim())?.[1]?.split(/[\s,/]+/).filter(Boolean).map(Number);
+  if (parts && parts.length >= 3) return [parts[0]!, parts[1]!, parts[2]!];
+  return color.trim() === "black" ? [0, 0, 0] : [255, 255, 255];
+}
+
+/** Calls `changed` when the theme of the page changes; returns the function that ends that. */
+export function onTheme(element: HTMLElement, changed: () => void): () => void {
+  let frame = 0;
+  const soon = () => { cancelAnimationFrame(frame); frame = requestAnimationFrame(() => { if (element.isConnected) changed(); }); };
+  const observer = new MutationObserver(soon);
+  const options = { attributes: true, attributeFilter: ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-theme", "data-vscode-theme-kind"] };
+  for (const target of [document.documentElement, document.body]) if (target) observer.observe(target, options);
+  const media = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+  media?.addEventListener("change", soon);
+  // JupyterLab swaps the theme's style sheet a moment after the attribute.
+  const sheet = () => setTimeout(soon, 150);
+  const head = new MutationObserver(sheet);
+  if (document.head) head.observe(document.head, { childList: true });
+  return () => { cancelAnimationFrame(frame); observer.disconnect(); head.disconnect(); media?.removeEventListener("change", soon); };
+}
