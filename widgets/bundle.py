@@ -22,7 +22,7 @@ from pathlib import Path
 WIDGETS = Path(__file__).resolve().parent
 STATIC = WIDGETS.parent / "rfnb" / "viz" / "static"
 STAMP = "bundle.json"
-REQUIRED = ("rfnb.js", "rfnb.css")
+REQUIRED = ("rfnb.js", "rfnb-static.js", "rfnb.css")
 
 
 class BundleError(RuntimeError):

@@ -1,0 +1,59 @@
+"""Fixtures of the browser tests: `server` and `browser` live for the session, `lab` is one fresh page per test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from browser.jupyter import Lab, Server
+
+CHROMIUM = os.environ.get("RFNB_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+# --no-sandbox: root in a container has none. The rest: nothing is asked of a network in the background.
+CHROMIUM_ARGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+]  # fmt: skip
+SHOTS = Path(os.environ.get("RFNB_SHOTS", "test-shots"))
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if CHROMIUM is None:
+        missing = "no Chromium: apt-get install chromium, or set RFNB_CHROMIUM"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=CHROMIUM_ARGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def server(browser, tmp_path_factory):
+    running = Server(tmp_path_factory.mktemp("jupyter"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def lab(server, browser, request):
+    context = browser.new_context(viewport={"width": 1280, "height": 1400})
+    driver = Lab(context.new_page(), server)
+    yield driver
+    with contextlib.suppress(Exception):  # a page that has crashed must not hide the test's own failure
+        driver.screenshot(SHOTS / (re.sub(r"[^\w.-]+", "_", request.node.name) + ".png"))
+    with contextlib.suppress(Exception):
+        driver.shut_down_kernels()
+    context.close()

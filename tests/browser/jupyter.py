@@ -1,0 +1,155 @@
+"""A real JupyterLab server on loopback, and a driver for its page in a real Chromium.
+
+Commands go through JupyterLab's own registry (`window.jupyterapp`), not through key presses, which get lost while the page
+is still starting. Waiting is always for a plain condition in the page, never for a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import nbformat
+
+# One factor on all time limits, for slow machines.
+SLOWNESS = float(os.environ.get("RFNB_TEST_SLOWNESS", "1"))
+
+_READY = """() => {
+    const w = window.jupyterapp?.shell?.currentWidget;
+    const k = w?.sessionContext?.session?.kernel;
+    return !!(w?.context?.isReady && w.sessionContext.isReady && k?.connectionStatus === 'connected' && k.status === 'idle');
+}"""
+_CELLS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells].filter(c => c.type === 'code')
+    .map(c => ({count: c.executionCount, state: c.executionState, outputs: c.outputs.toJSON()}))"""
+_DONE = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells].filter(c => c.type === 'code')
+    .every(c => c.executionState === 'idle' && c.executionCount)"""
+
+
+def ms(seconds: float) -> float:
+    """Seconds as Playwright's milliseconds, times the slowness of this machine."""
+    return seconds * 1000 * SLOWNESS
+
+
+class Server:
+    """JupyterLab with a home, settings and data of its own; only loopback, no token, no news, no update check."""
+
+    def __init__(self, home: Path) -> None:
+        self.root = home / "notebooks"
+        self.root.mkdir()
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = home / "server.log"
+        settings = home / "config/lab/user-settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+        folders = {
+            "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
+            "IPYTHONDIR": "ipython", "MPLCONFIGDIR": "matplotlib",
+        }  # fmt: skip
+        env = {name: str(home / folder) for name, folder in folders.items()}
+        env = dict(os.environ, HOME=str(home), JUPYTER_PLATFORM_DIRS="1", OMP_NUM_THREADS="1", **env)
+        command = [
+            sys.executable, "-m", "jupyter", "lab", "--no-browser", "--ip=127.0.0.1", f"--port={self.port}", "--allow-root",
+            "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
+            f"--ServerApp.root_dir={self.root}", "--LabApp.expose_app_in_browser=True",
+        ]  # fmt: skip
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
+        end = time.monotonic() + 90 * SLOWNESS
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.stop()
+                raise RuntimeError("JupyterLab did not start:\n" + self.log.read_text()[-3000:])
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(self.url + "/api/status", timeout=5):
+            return True
+        return False
+
+    def stop(self) -> None:
+        """Ends the server and its kernels."""
+        for signum in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signum)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+                return
+
+
+class Lab:
+    """One page with JupyterLab. `errors` has the page's errors and each request that tried to leave this machine."""
+
+    def __init__(self, page, server: Server) -> None:
+        self.page, self.server, self.errors = page, server, []
+        page.set_default_timeout(ms(60))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._on_console)
+        page.route(re.compile(r"^(https?|wss?)://(?!127\.0\.0\.1[:/])"), self._on_outside)
+
+    def _on_console(self, message) -> None:
+        if message.type == "error" and "favicon" not in message.text:
+            self.errors.append(message.text)
+
+    def _on_outside(self, route) -> None:
+        self.errors.append("outside request: " + route.request.url)
+        route.abort()
+
+    def write(self, name: str, *cells: str) -> str:
+        """Writes a notebook with these code cells into the server's folder; gives its name."""
+        kernel = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }  # without it JupyterLab asks which one
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(cell) for cell in cells], metadata={"kernelspec": kernel}
+        )
+        nbformat.write(notebook, self.server.root / name)
+        return name
+
+    def open(self, name: str) -> None:
+        """Opens a notebook of the server's folder, in a workspace of its own (no tabs of other tests); waits for its kernel."""
+        workspace = f"{self.server.url}/lab/workspaces/t{os.urandom(4).hex()}/tree/{name}"
+        self.page.goto(workspace, wait_until="domcontentloaded")
+        self.page.wait_for_function(_READY)
+
+    def start(self, command: str) -> None:
+        """Starts a JupyterLab command; does not wait (the promise of run-all-cells ends with the last cell)."""
+        self.page.evaluate("(c) => { window.jupyterapp.commands.execute(c); }", command)
+
+    def run_all(self) -> None:
+        """Starts all cells, does not wait."""
+        self.start("notebook:run-all-cells")
+
+    def cells(self) -> list[dict]:
+        """The code cells: `count` (None before it has run), `state` (running, idle), `outputs`."""
+        return self.page.evaluate(_CELLS)
+
+    def wait_cells(self, seconds: float = 60) -> list[dict]:
+        """Waits until every code cell has run; fails on an error output."""
+        self.page.wait_for_function(_DONE, timeout=ms(seconds))
+        cells = self.cells()
+        failed = [output for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
+        assert not failed, "\n".join("\n".join(output["traceback"]) for output in failed)
+        return cells
+
+    def screenshot(self, path: Path) -> None:
+        """Takes a picture of what is on the screen."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=path)
+
+    def shut_down_kernels(self) -> None:
+        """Ends all kernels of the server."""
+        self.page.evaluate("async () => { await window.jupyterapp.serviceManager.sessions.shutdownAll(); }")

@@ -1,0 +1,74 @@
+"""Executes a notebook top to bottom in a fresh kernel without network, and checks what every notebook has to keep to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SLOWNESS = float(os.environ.get("RFNB_TEST_SLOWNESS", "1"))
+
+# Runs first in the kernel: a notebook that asks for a host other than this one fails with a sentence.
+OFFLINE = """
+import socket as _socket
+_connect = _socket.socket.connect
+def _offline(self, address):
+    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+        raise OSError(f"notebooks run offline, and this one asks for {address[0]}")
+    return _connect(self, address)
+_socket.socket.connect = _offline
+"""
+
+
+def execute(path: Path, *, seconds: float = 300, home: Path | None = None) -> nbformat.NotebookNode:
+    """The notebook as it is after a run; nothing is written back.
+
+    Args:
+        seconds: Limit of one cell, times RFNB_TEST_SLOWNESS.
+        home: A private home folder for the kernel.
+
+    Raises:
+        CellExecutionError: A cell raised. CellTimeoutError: A cell took longer than its limit.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE))
+    env = dict(os.environ, OMP_NUM_THREADS=os.environ.get("OMP_NUM_THREADS", "2"))
+    if home is not None:
+        env.update(HOME=str(home), IPYTHONDIR=str(home / "ipython"), MPLCONFIGDIR=str(home / "matplotlib"))
+    client = NotebookClient(
+        notebook, timeout=int(seconds * SLOWNESS), resources={"metadata": {"path": str(path.parent)}}
+    )
+    client.execute(env=env)
+    del notebook.cells[0]
+    return notebook
+
+
+def outputs(notebook: nbformat.NotebookNode) -> list[tuple[int, nbformat.NotebookNode]]:
+    """All outputs as (number of the cell from 0, output)."""
+    return [(i, output) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" for output in cell.outputs]
+
+
+def problems(notebook: nbformat.NotebookNode) -> list[str]:
+    """What is wrong with an executed notebook, one line each: errors, empty or missing static forms of the views."""
+    found = []
+    for number, output in outputs(notebook):
+        if output.output_type == "error":
+            found.append(f"cell {number}: {output.ename}: {output.evalue}")
+        elif output.output_type == "stream" and output.name == "stderr" and "Traceback" in output.text:
+            found.append(f"cell {number}: a traceback on stderr")
+        data = output.get("data", {})
+        if WIDGET in data:
+            for kind in ("text/html", "text/plain"):
+                if len(data.get(kind, "").strip()) < 20:
+                    found.append(f"cell {number}: a view without {kind}, so a saved notebook shows nothing there")
+            if "<script" in data.get("text/html", ""):
+                found.append(f"cell {number}: a script in the static form; no viewer runs it")
+            if "http://" in data.get("text/html", "").replace("http://www.w3.org/", "") or "https://" in data.get(
+                "text/html", ""
+            ):
+                found.append(f"cell {number}: the static form asks for something from a network")
+    return found
