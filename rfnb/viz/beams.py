@@ -16,7 +16,7 @@ import numpy as np
 from rfnb.core.errors import ShapeError, message
 from rfnb.viz import beams_html, beams_text
 from rfnb.viz.beams_tree import grow
-from rfnb.viz.spec import Spec
+from rfnb.viz.spec import Spec, host
 
 _FIELDS = ("tokens", "parents", "scores")
 _CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
@@ -120,15 +120,9 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
                 _EXAMPLE,
             )
         )
-    out = {name: np.atleast_2d(_host(step[name])) for name in (*_FIELDS, "ended", *_CANDIDATES) if step.get(name) is not None}
+    out = {name: np.atleast_2d(host(step[name])) for name in (*_FIELDS, "ended", *_CANDIDATES) if step.get(name) is not None}
     out.setdefault("ended", np.zeros(out["tokens"].shape, bool))
     return out
-
-
-def _host(array: Any) -> np.ndarray:
-    if hasattr(array, "detach"):  # a torch array, perhaps on a GPU
-        array = array.detach().cpu()
-    return np.asarray(array.numpy() if hasattr(array, "numpy") else array)
 
 
 def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray] | None, batch: int) -> None:

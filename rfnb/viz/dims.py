@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor
 from rfnb.viz import dims_html, dims_text
 from rfnb.viz.dims_values import array_stats, bytes_of, lengths_of, stats_of
-from rfnb.viz.spec import Spec
+from rfnb.viz.spec import Spec, host
 
 text = dims_text.text
 html = dims_html.html
@@ -137,34 +135,37 @@ class _Rows:
         empty = {"dtype": None, "device": None, "note": "", "sparse": None, "stats": None, "bytes": None}
         self.rows.append({"label": label, "indent": indent, "dims": dims, **empty, **more})
 
-    def tensor(self, label: str, tensor: Tensor, indent: int, note: str = "") -> None:
+    def tensor(self, label: str, tensor: Tensor, indent: int, *, template: bool = False) -> None:
+        """One row. `template`: that it has no values goes without saying."""
         ids = [self.id_of(dim, "feature" if dim is tensor.feature_dim else None) for dim in tensor.dims]
         sparse = None if tensor.sparse_dim is None else self.id_of(tensor.sparse_dim)
         stats = stats_of(tensor) if self.values else None
-        if tensor.raw_tensor is None and not note and indent == 0:
-            note = "template"
-        self.row(
-            label, indent, ids, dtype=str(tensor.dtype), device=tensor.device, note=note, sparse=sparse, stats=stats, bytes=bytes_of(tensor)
-        )
+        if stats and sparse is not None:
+            stats["mean"] = None  # of indices it says nothing
+        note = "template" if tensor.raw_tensor is None and not template else ""
+        more = {"dtype": str(tensor.dtype), "device": tensor.device, "bytes": bytes_of(tensor)}
+        self.row(label, indent, ids, note=note, sparse=sparse, stats=stats, **more)
 
     def array(self, label: str, array: Any, names: Sequence[str] | None) -> None:
-        host = np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
-        if names is None or len(names) != host.ndim:
+        dtype = str(array.dtype).removeprefix("torch.")
+        device = str(getattr(array, "device", None) or "cpu")
+        nbytes = int(array.nbytes)
+        array = host(array)
+        if names is None or len(names) != array.ndim:
             raise ShapeError(
                 message(
                     "dims: the dim names do not fit the array.",
-                    [("array", host.shape), ("names", "not given" if names is None else ", ".join(names) or "none")],
+                    [("array", array.shape), ("names", "not given" if names is None else ", ".join(names) or "none")],
                     "An array needs one dim name per axis.",
-                    "rf.viz.dims(array, names=[" + ", ".join(f'"dim{axis}"' for axis in range(host.ndim)) + "])",
+                    "rf.viz.dims(array, names=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "])",
                 )
             )
         ids = []
-        for name, size in zip(names, host.shape):
+        for name, size in zip(names, array.shape):
             ids.append(len(self.entries))
             self.entries.append({"name": str(name), "size": int(size), "lengths": None, "kind": None, "id": ids[-1]})
-        stats = array_stats(host) if self.values and host.dtype.kind in "biuf" else None
-        device = str(getattr(array, "device", None) or "cpu")
-        self.row(label, 0, ids, dtype=str(host.dtype), device=device, stats=stats, bytes=int(host.nbytes))
+        stats = array_stats(array) if self.values and array.dtype.kind in "biuf" else None
+        self.row(label, 0, ids, dtype=dtype, device=device, stats=stats, bytes=nbytes)
 
     def parameters(self, named: Iterable[tuple[str, Any]]) -> None:
         """The parameters of a module, under the path of the module that owns them."""
@@ -198,11 +199,13 @@ class _Rows:
                     shown.add(owner)
                     self.heading(parts[depth - 1], depth - 1)
             shown.add(path)
-            self.heading(parts[-1] or "model", len(parts) - 1, note=f"called {len(same)} times" if len(same) > 1 else "")
-            for side, note in (("inputs", "in"), ("outputs", "out")):
+            times = f"called {len(same)} times" if len(same) > 1 else ""
+            note = ", ".join(filter(None, [same[0].values.get("module"), times]))
+            self.heading(parts[-1] or "model", len(parts) - 1, note=note)
+            for side, word in (("inputs", "in"), ("outputs", "out")):
                 for name, tensor in same[0].values.get(side) or []:
                     if isinstance(tensor, Tensor):
-                        self.tensor(name, tensor, len(parts), note=note)
+                        self.tensor(f"{word} {name}".strip(), tensor, len(parts), template=True)
 
 
 def _signature(event: Any) -> tuple[Any, ...]:

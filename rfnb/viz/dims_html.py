@@ -52,7 +52,7 @@ def _tensors(head: dict[str, Any]) -> str:
         plain = {e["id"]: table.size_text(e, names[e["id"]]) for e in head["dims"]}
         order = "stored as [" + ", ".join(plain[dim] for dim in row["dims"]) + "]" if table.is_permuted(row, columns) else ""
         sparse = f"indices into {plain[row['sparse']]}" if row.get("sparse") is not None else ""
-        remarks = ", ".join(filter(None, [row.get("note"), order, sparse, table.padding_text(row.get("stats"))]))
+        remarks = ", ".join(filter(None, [table.alarm_text(row.get("stats")), row.get("note"), order, sparse, table.padding_text(row.get("stats"))]))
         label = "\u2003" * row.get("indent", 0) + str(row.get("label", ""))
         more = [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes")), table.stats_text(row.get("stats")), remarks]
         rows.append([label, *cells, *more])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,21 +81,28 @@ def bytes_text(count: int | None) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """Four significant digits, whole numbers as they are."""
+    """Three significant digits; whole numbers, and from 100 to a million the whole part, as they are."""
     if value is None:
         return "-"
-    if value == int(value) and abs(value) < 1e6 if math.isfinite(value) else False:
-        return str(int(value))
-    return f"{value:.4g}"
+    if (value == int(value) or abs(value) >= 99.95) and abs(value) < 1e6:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
 
 
 def stats_text(stats: dict[str, Any] | None) -> str:
-    """`min -1 mean 0.1 max 2`, with NaN and inf counts where there are any."""
+    """`min -1 mean 0.1 max 2`; of one value only that."""
     if not stats:
         return ""
-    parts = [f"{name} {number_text(stats[name])}" for name in ("min", "mean", "max")] if stats["valid"] else ["no values"]
-    parts += [f"{stats[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "inf")) if stats[key]]
-    return " ".join(parts)
+    if not stats["valid"]:
+        return "no values"
+    if stats["valid"] == 1 and stats["mean"] is not None:
+        return f"value {number_text(stats['mean'])}"
+    return " ".join(f"{name} {number_text(stats[name])}" for name in ("min", "mean", "max") if stats[name] is not None)
+
+
+def alarm_text(stats: dict[str, Any] | None) -> str:
+    """`1 NaN 2 inf`, or nothing."""
+    return " ".join(f"{stats[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "inf")) if stats[key]) if stats else ""
 
 
 def padding_text(stats: dict[str, Any] | None) -> str:

@@ -51,7 +51,7 @@ def _rows(head: dict[str, Any]) -> list[str]:
         permuted = table.is_permuted(row, columns)
         dims = _compact(row, short) if permuted else _spread(row, short, columns, widths)
         sparse = f"indices into {short[row['sparse']]}" if row.get("sparse") is not None else ""
-        remarks = [row.get("note") or "", "other order" if permuted else "", sparse, table.padding_text(row.get("stats"))]
+        remarks = [table.alarm_text(row.get("stats")), row.get("note") or "", "other order" if permuted else "", sparse, table.padding_text(row.get("stats"))]
         label = "  " * row.get("indent", 0) + str(row.get("label", ""))
         heading = row.get("dtype") is None and not row["dims"]
         out.append(

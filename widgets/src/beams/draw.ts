@@ -1,10 +1,10 @@
 // Puts a layout on a canvas: only what is in sight, one stroke per style, so that 64 beams x 200 steps take a few milliseconds.
 
+import type { Palette } from "../theme";
 import type { Layout, PlacedCut, PlacedNode } from "./layout";
 import { nearest } from "./layout";
 import type { Node } from "./tree";
 
-export interface Palette { paper: string; ink: string; muted: string; faint: string; accent: string; onAccent: string; focus: string; font: string }
 export interface Scene {
   left: number; top: number; width: number; height: number; // the part in sight
   path: Set<Node>; // of what the cursor is on
@@ -12,27 +12,45 @@ export interface Scene {
   ranks: Map<Node, number>; // place of a complete hypothesis in the n-best list
 }
 
-export function draw(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
-  g.clearRect(0, 0, scene.width, scene.height);
+/** What does not depend on the cursor: all edges, cut candidates and dots. Kept as a picture while the cursor moves. */
+export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
+  inSight(g, made, scene, (nodes, cuts) => {
+    edges(g, made, nodes, palette);
+    cutStubs(g, made, cuts, scene, palette);
+    g.fillStyle = palette.muted;
+    circle(g, made.root.x, made.root.y, made.labels ? 4 : Math.max(made.half, 1.5));
+    g.fill();
+    if (!made.labels) dots(g, made, nodes, palette, false);
+  });
+}
+
+/** What lies above: the winner's path, the path of the cursor, the pills, the axis. */
+export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
+  inSight(g, made, scene, (nodes, cuts) => {
+    const strong = made.labels ? 6 : Math.max(2, made.half * 1.5);
+    stroke(g, made, nodes.filter((placed) => placed.won), { color: palette.accent, width: strong, dash: [], alpha: 1 });
+    stroke(g, made, nodes.filter((placed) => scene.path.has(placed.node)), { color: palette.focus, width: strong * 0.4 + 0.6, dash: [], alpha: 1 });
+    if (made.labels) for (const placed of nodes) pill(g, placed, scene, palette);
+    else dots(g, made, nodes, palette, true);
+    ring(g, made, nodes, cuts, scene, palette);
+  });
+  axis(g, made, scene, palette);
+}
+
+function inSight(g: CanvasRenderingContext2D, made: Layout, scene: Scene, paint: (nodes: PlacedNode[], cuts: PlacedCut[]) => void): void {
   g.save();
   g.translate(-scene.left, -scene.top);
-  const first = Math.max(0, nearest(made.x, scene.left) - 1), last = nearest(made.x, scene.left + scene.width) + 1;
-  const nodes = made.columns.slice(first, last + 1).flat();
-  const cuts = made.cuts.slice(first, last + 1).flat();
-  edges(g, made, nodes, scene, palette);
-  cutStubs(g, made, cuts, scene, palette);
-  g.fillStyle = palette.muted;
-  circle(g, made.root.x, made.root.y, made.labels ? 4 : Math.max(made.half, 1.5));
-  g.fill();
-  if (made.labels) for (const placed of nodes) pill(g, placed, scene, palette);
-  else dots(g, made, nodes, scene, palette);
+  const [first, last] = range(made, scene);
+  paint(made.columns.slice(first, last + 1).flat(), made.cuts.slice(first, last + 1).flat());
   g.restore();
-  axis(g, made, scene, palette, first, last);
 }
+
+const range = (made: Layout, scene: Scene): [number, number] =>
+  [Math.max(0, nearest(made.x, scene.left) - 1), Math.min(made.x.length - 1, nearest(made.x, scene.left + scene.width) + 1)];
 
 type Style = { color: string; width: number; dash: number[]; alpha: number };
 
-function edges(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], scene: Scene, palette: Palette): void {
+function edges(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], palette: Palette): void {
   const thin = made.labels ? 1 : Math.max(0.4, Math.min(1, made.half * 0.5));
   const groups = new Map<string, { style: Style; of: PlacedNode[] }>();
   for (const placed of nodes) {
@@ -46,15 +64,13 @@ function edges(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], s
     group.of.push(placed);
     groups.set(key, group);
   }
-  const strong = made.labels ? 6 : Math.max(2, made.half * 1.5);
   for (const { style, of } of [...groups.values()].sort((a, b) => a.style.alpha - b.style.alpha)) stroke(g, made, of, style);
-  stroke(g, made, nodes.filter((placed) => placed.won), { color: palette.accent, width: strong, dash: [], alpha: 1 });
-  stroke(g, made, nodes.filter((placed) => scene.path.has(placed.node)), { color: palette.focus, width: strong * 0.4 + 0.6, dash: [], alpha: 1 });
 }
 
 function stroke(g: CanvasRenderingContext2D, made: Layout, of: PlacedNode[], style: Style): void {
   if (!of.length) return;
   set(g, style);
+  g.lineCap = made.labels ? "round" : "butt";
   g.beginPath();
   for (const placed of of) curve(g, placed.fromX, placed.fromY, placed.x - (made.labels ? placed.width / 2 : 0), placed.y);
   g.stroke();
@@ -90,13 +106,14 @@ function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], 
   g.textBaseline = "middle";
   for (const stub of cuts) {
     const here = scene.cursor === `${stub.cut.step},cut${stub.cut.index}`;
-    g.strokeStyle = g.fillStyle = here ? palette.focus : palette.muted;
     g.font = `${here ? "bold " : ""}11px ${palette.font}`;
+    haloed(g, stub.label, stub.x + 3, stub.y + 0.5, palette, here ? palette.focus : palette.muted);
+    g.strokeStyle = g.fillStyle = here ? palette.focus : palette.muted;
+    g.lineWidth = 1.2;
     g.beginPath();
     const x = stub.x - 5;
     g.moveTo(x - 3, stub.y - 3); g.lineTo(x + 3, stub.y + 3); g.moveTo(x - 3, stub.y + 3); g.lineTo(x + 3, stub.y - 3);
     g.stroke();
-    g.fillText(stub.label, stub.x + 3, stub.y + 0.5);
     if (here) underline(g, stub.x + 3, stub.y + 7, g.measureText(stub.label).width);
   }
 }
@@ -136,11 +153,18 @@ function pill(g: CanvasRenderingContext2D, placed: PlacedNode, scene: Scene, pal
   g.fillStyle = won ? palette.onAccent : faint ? palette.muted : palette.ink;
   g.font = `${won ? "bold " : ""}12px ${palette.font}`;
   g.fillText(placed.label, x, y + 0.5);
-  g.fillStyle = palette.muted;
   g.font = `10px ${palette.font}`;
-  g.fillText(node.score.toFixed(2), x, y + half + (complete || here ? 12 : 9));
+  haloed(g, node.score.toFixed(2).replace("-", "−"), x, y + half + (complete || here ? 12 : 9), palette);
   const rank = scene.ranks.get(node);
   if (rank !== undefined) flag(g, x + width / 2 + 3, y - half - 3, rank, won, palette);
+}
+
+/** Small text that stays readable on top of lines. */
+function haloed(g: CanvasRenderingContext2D, text: string, x: number, y: number, palette: Palette, color = palette.muted): void {
+  g.strokeStyle = palette.paper; g.lineWidth = 3; g.lineJoin = "round";
+  g.strokeText(text, x, y);
+  g.fillStyle = color;
+  g.fillText(text, x, y);
 }
 
 /** The place in the n-best list, at the corner of a complete hypothesis. */
@@ -154,9 +178,10 @@ function flag(g: CanvasRenderingContext2D, x: number, y: number, rank: number, w
   g.fillText(String(rank), x, y + 0.5);
 }
 
-function dots(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], scene: Scene, palette: Palette): void {
+function dots(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], palette: Palette, won: boolean): void {
   const sort = (placed: PlacedNode) => (placed.won ? "won" : placed.node.state === "dead" || placed.node.state === "dropped" ? "faint" : "live");
   for (const [kind, color] of [["faint", palette.faint], ["live", palette.muted], ["won", palette.accent]] as const) {
+    if ((kind === "won") !== won) continue;
     g.fillStyle = color;
     g.beginPath();
     for (const placed of nodes) {
@@ -167,7 +192,13 @@ function dots(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], sc
     }
     g.fill();
   }
-  const here = nodes.find((placed) => scene.cursor === `${placed.node.step},${placed.node.slot}`);
+}
+
+/** Around the place of the cursor where there is no pill. */
+function ring(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], cuts: PlacedCut[], scene: Scene, palette: Palette): void {
+  if (made.labels) return;
+  const here = nodes.find((placed) => scene.cursor === `${placed.node.step},${placed.node.slot}`)
+    ?? cuts.find((stub) => scene.cursor === `${stub.cut.step},cut${stub.cut.index}`);
   if (!here) return;
   g.strokeStyle = palette.focus; g.lineWidth = 2;
   circle(g, here.x, here.y, made.half + 4); g.stroke();
@@ -178,17 +209,23 @@ function circle(g: CanvasRenderingContext2D, x: number, y: number, r: number): v
   g.arc(x, y, r, 0, Math.PI * 2);
 }
 
-function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette, first: number, last: number): void {
+function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
+  const [first, last] = range(made, scene);
   g.fillStyle = palette.paper;
   g.fillRect(0, 0, scene.width, made.axis - 2);
   g.fillStyle = palette.muted;
   g.font = `10px ${palette.font}`;
   g.textBaseline = "middle";
   g.textAlign = "center";
-  for (let step = first; step <= Math.min(last, made.x.length - 1); step++) {
+  for (let step = first; step <= last; step++) {
     const x = made.x[step]! - scene.left;
     if (step % made.every === 0 && x > 34) g.fillText(String(step), x, made.axis / 2 - 1);
   }
   g.textAlign = "left";
   g.fillText("step", 4, made.axis / 2 - 1);
+  const pitch = (made.lanes[1] ?? Infinity) - (made.lanes[0] ?? 0);
+  const every = Math.max(1, Math.ceil(12 / pitch));
+  made.lanes.forEach((y, slot) => {
+    if (slot % every === 0 && y - scene.top > made.axis + 4) haloed(g, String(slot), 6, y - scene.top, palette);
+  });
 }

@@ -25,7 +25,7 @@ export interface Layout {
 }
 
 export const PILL_HALF = 11;
-const AXIS = 22, LANE = 46, STUB = 15, MARGIN = 30, GAP = 26, GAP_MIN = 16, GAP_MAX = 44, LONGEST = 14;
+const AXIS = 22, LANE = 46, STUB = 15, MARGIN = 34, GAP = 26, GAP_MIN = 16, GAP_MAX = 44, LONGEST = 14;
 const OVERVIEW_HEIGHT = 420;
 
 export function layout(tree: Tree, options: Options): Layout {
@@ -65,7 +65,7 @@ function pillLayout(tree: Tree, options: Options, labels: string[][], widths: nu
   const y: number[] = [];
   let down = AXIS + 6 + PILL_HALF + 4;
   for (let lane = 0; lane < Math.max(lanes, 1); lane++) { y.push(down); down += LANE + stubs[lane]! * STUB; }
-  const root = { x: MARGIN - 8, y: y[0]! };
+  const root = { x: MARGIN - 10, y: y[0]! };
   const width = (node: Node) => (node.state === "carried" ? 10 : Math.max(26, options.measure(labels[node.step]![node.slot]!) + 18));
   const columns = place(tree, x, y, root, (node) => labels[node.step]![node.slot]!, width);
   const cuts = shown.map((row, step) => {

@@ -1,0 +1,261 @@
+"""The beams view: what it says about each hypothesis, checked by hand, and its text and HTML."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rfnb.core.errors import ShapeError
+from rfnb.viz.beams_tree import grow, problem
+from rfnb.viz.spec import Spec, pack, to_json, unpack
+from viz.stored_files import assert_stored
+
+beams = import_module("rfnb.viz.beams")
+LABELS = ["</s>", "HH", "AH0", "L", "OW1", "EH0", "K"]
+
+
+def step(tokens: Any, parents: Any, scores: Any, ended: Any, cuts: Any = ()) -> dict[str, Any]:
+    """The fields of one step of one sequence; cuts are (token, parent, score)."""
+    kept = list(zip(tokens, parents, scores))
+    rows = kept + list(cuts)
+    candidates = {name: np.array([[row[place] for row in rows]]) for place, name in enumerate(("cand_tokens", "cand_parents", "cand_scores"))}
+    survived = np.array([[True] * len(kept) + [False] * len(cuts)])
+    fields = {"tokens": np.array([tokens]), "parents": np.array([parents]), "scores": np.array([scores]), "ended": np.array([ended])}
+    return {**fields, **candidates, "cand_kept": survived}
+
+
+def small() -> list[dict[str, Any]]:
+    """Beam 3. Slot 2 ends in step 2 and keeps its place; K dies in step 1; the winner is HH AH0 L OW1."""
+    no = [False] * 3
+    return [
+        step([1, 6, 5], [0, 0, 0], [-0.1, -2.4, -3.1], no, [(2, 0, -4.0)]),
+        step([2, 5, 2], [0, 0, 1], [-0.4, -1.2, -2.8], no, [(4, 0, -3.63), (3, 2, -5.0)]),
+        step([3, 3, 0], [0, 1, 0], [-0.5, -1.4, -2.9], [False, False, True]),
+        step([4, 4, 0], [0, 1, 2], [-0.7, -1.7, -2.9], [False, False, True], [(6, 0, -3.0)]),
+        step([0, 0, 0], [0, 1, 2], [-0.8, -1.9, -2.9], [True, True, True]),
+    ]
+
+
+def tree(steps: Any, **options: Any) -> Any:
+    return grow(beams.spec(steps, labels=LABELS, **options).head["seqs"][0])
+
+
+def as_data(made: Any) -> dict[str, Any]:
+    """What both sides have to agree on."""
+    return {
+        "nodes": [[node and [node.token, node.state, node.rank, round(node.gain, 4), node.verdict] for node in row] for row in made.nodes],
+        "cuts": [[[cut.token, cut.rank, round(cut.gain, 4), cut.verdict] for cut in row] for row in made.cuts],
+        "nbest": [[node.step, node.slot] for node in made.nbest],
+        "best": [list(place) for place in made.best],
+    }
+
+
+def test_spec_of_a_small_search_is_the_stored_one():
+    assert_stored("beams_small.json", to_json(beams.spec(small(), labels=LABELS, title="decoder")))
+
+
+def test_text_of_a_small_search_is_the_stored_one():
+    assert_stored("beams_small.txt", beams.text(beams.spec(small(), labels=LABELS, title="decoder")))
+
+
+def test_states_and_verdicts_of_a_small_search_are_the_stored_ones():
+    assert_stored("beams_small.tree.json", as_data(tree(small())))
+
+
+def test_the_path_of_the_winner_follows_the_parents():
+    steps = [step([1, 2], [0, 0], [-1.0, -1.5], [False, False]), step([3, 4], [1, 0], [-1.6, -9.0], [True, True])]
+    made = beams.spec(steps, labels=LABELS).head["seqs"][0]
+    assert made["best"] == [[0, 1], [1, 0]]
+    assert made["result"] == "AH0 L"
+
+
+def test_a_cut_candidate_says_its_rank_and_how_far_behind_the_last_survivor_it_was():
+    # 3 survivors, the last with -2.8; the first cut has -3.63.
+    assert tree(small()).cuts[1][0].verdict == "cut: rank 4, 0.83 nats behind the last survivor"
+
+
+def test_the_rank_of_a_cut_candidate_counts_the_survivors_and_better_cuts():
+    assert [cut.rank for cut in tree(small()).cuts[1]] == [4, 5]
+
+
+def test_a_cut_candidate_better_than_a_survivor_is_told_apart():
+    steps = [step([1, 2], [0, 0], [-1.0, -3.0], [False, False], [(3, 0, -2.5)])]
+    assert tree(steps).cuts[0][0].verdict == "cut: rank 3, although 0.50 nats ahead of the last survivor"
+
+
+def test_the_log_probability_of_a_token_is_the_difference_of_scores():
+    assert tree(small()).nodes[1][1].gain == pytest.approx(-1.1)
+
+
+def test_a_branch_without_survivors_is_dead_and_says_when():
+    made = tree(small())
+    assert [node.state for node in made.nodes[0]] == ["alive", "dead", "dead"]
+    assert made.nodes[0][1].verdict == "kept: rank 2 of 3, 2.30 nats behind the best; the last that continued it was cut after step 1"
+    assert made.nodes[0][2].verdict == "kept: rank 3 of 3, 3.00 nats behind the best; nothing that continues it survived"
+
+
+def test_a_complete_hypothesis_that_keeps_its_place_is_complete_once():
+    made = tree(small())
+    assert [made.nodes[number][2].state for number in (2, 3, 4)] == ["ended", "carried", "carried"]
+    assert made.nodes[4][2].verdict == "complete since step 2: rank 3 of 3, 2.10 nats behind the best"
+
+
+def test_a_complete_hypothesis_that_loses_its_place_is_not_in_the_result():
+    steps = [
+        step([0, 1], [0, 0], [-1.0, -1.1], [True, False]),
+        step([1, 0], [1, 0], [-1.2, -1.3], [False, True], []),
+        step([1, 2], [0, 0], [-1.2, -1.25], [False, False], [(0, 1, -1.3)]),
+    ]
+    made = tree(steps)
+    assert made.nodes[0][0].state == "dropped"
+    assert made.nodes[0][0].verdict == "complete, then cut after step 1: rank 1 of 2, the best"
+    assert (0, 0) not in [(node.step, node.slot) for node in made.nbest]
+
+
+def test_a_search_whose_complete_hypotheses_leave_the_beam_keeps_them_in_the_list():
+    steps = [step([0, 1], [0, 0], [-1.0, -1.1], [True, False]), step([2], [1], [-1.2], [False]), step([0], [0], [-1.3], [True])]
+    assert [(node.step, node.slot) for node in tree(steps).nbest] == [(0, 0), (2, 0)]
+
+
+def test_the_length_exponent_changes_the_order_of_the_list():
+    # By score -1.0 beats -1.6; per token -1.6 / 2 beats -1.0.
+    steps = [step([0, 1], [0, 0], [-1.0, -1.1], [True, False]), step([0], [1], [-1.6], [True])]
+    assert beams.spec(steps, labels=LABELS).head["seqs"][0]["best"] == [[0, 0]]
+    assert beams.spec(steps, labels=LABELS, length_exponent=1.0).head["seqs"][0]["best"] == [[0, 1], [1, 0]]
+
+
+def test_a_slot_of_probability_zero_holds_no_hypothesis():
+    steps = [step([1, 0, 0], [0, 0, 0], [-0.1, -np.inf, -np.inf], [False] * 3), step([2, 3], [0, 0], [-0.4, -0.9], [True, True])]
+    spec = beams.spec(steps, labels=LABELS)
+    assert spec.head["seqs"][0]["steps"][0]["scores"] == [-0.1, None, None]
+    assert [node is None for node in grow(spec.head["seqs"][0]).nodes[0]] == [False, True, True]
+
+
+def test_steps_in_which_only_other_sequences_went_on_are_left_out():
+    first = {"tokens": [[1], [1]], "parents": [[0], [0]], "scores": [[-1.0], [-1.0]], "ended": [[True], [False]]}
+    second = {"tokens": [[0], [2]], "parents": [[0], [0]], "scores": [[-1.0], [-2.0]], "ended": [[True], [True]]}
+    seqs = beams.spec([first, second], names=["short", "long"]).head["seqs"]
+    assert [(seq["label"], len(seq["steps"])) for seq in seqs] == [("short", 1), ("long", 2)]
+
+
+def test_plain_lists_and_a_history_give_the_same_spec():
+    steps = small()
+    history = SimpleNamespace(steps=steps, labels=LABELS)
+    fields = {name: [entry[name][0].tolist() for entry in steps] for name in ("tokens", "parents", "scores", "ended", "cand_tokens", "cand_parents", "cand_scores", "cand_kept")}
+    assert beams.spec(history).head == beams.spec(**fields, labels=LABELS).head
+
+
+def test_only_so_many_cuts_are_kept_as_asked_for():
+    assert [len(entry["cuts"]) for entry in beams.spec(small(), cuts=1).head["seqs"][0]["steps"]] == [1, 1, 0, 1, 0]
+
+
+def test_a_spec_survives_being_packed():
+    spec = beams.spec(small(), labels=LABELS)
+    assert unpack(pack(spec)).head == spec.head
+
+
+def test_html_is_a_picture_with_a_description_and_the_list_as_table():
+    page = beams.html(beams.spec(small(), labels=LABELS, title="decoder"))
+    assert not re.search("<(script|style|svg)", page)
+    alt = "Beam search over 5 steps with up to 3 hypotheses, sequence 0. Best: HH AH0 L OW1, score -0.800. 3 complete, 0 open at the end, 4 cut candidates stored."
+    assert f'alt="{alt}"' in page
+    assert "<td>1</td><td>-0.800</td><td><b>HH AH0 L OW1</b></td><td>winner</td>" in page
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(base64.b64decode(re.search('base64,([^"]*)"', page)[1])))
+    assert len(picture.convert("RGB").getcolors(1 << 20)) > 16
+
+
+def test_html_escapes_labels():
+    page = beams.html(beams.spec([step([0], [0], [-1.0], [False])], labels=["<i>&"]))
+    assert "&lt;i&gt;&amp;" in page and "<i>" not in page
+
+
+def test_an_empty_search_is_said_to_have_nothing_yet():
+    assert beams.text(beams.spec([], title="decoder", live=True)) == "decoder: no sequences"
+
+
+def test_bad_data_is_shown_as_a_sentence():
+    head = {"title": "x", "live": False, "seqs": [{"steps": [{"tokens": ["a"], "parents": [0, 1], "scores": [-1.0], "ended": [False]}]}]}
+    sentence = "This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended have 1, 2, 1, 1 entries."
+    assert problem(head) == sentence
+    assert beams.text(Spec("beams", head, {})) == sentence
+    assert beams.html(Spec("beams", head, {})) == f"<p>{sentence}</p>"
+
+
+def test_a_parent_that_is_not_there_is_shown_as_a_sentence():
+    one = {"tokens": ["a"], "parents": [0], "scores": [-1.0], "ended": [False]}
+    head = {"seqs": [{"steps": [one, {**one, "parents": [3]}]}]}
+    assert problem(head) == "This beam search cannot be drawn: sequence 0, step 1: a parent is 3, but the step before has 1 hypotheses."
+    assert problem({}) == "This beam search cannot be drawn: it has no list of sequences."
+
+
+EXAMPLE = "    rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
+ERRORS = {
+    "missing field": (
+        lambda: beams.spec(tokens=[[1]], parents=[[0]]),
+        ValueError,
+        "beams: scores is missing.\n"
+        "  given   tokens, parents\n"
+        "  needed  tokens, parents, scores\n"
+        "  known   tokens, parents, scores, ended, cand_tokens, cand_parents, cand_scores, cand_kept\n"
+        "A beam search is a BeamHistory, or its fields, each a list over steps.\n" + EXAMPLE,
+    ),
+    "unknown field": (
+        lambda: beams.spec(tokens=[[1]], parents=[[0]], scores=[[0.0]], score=[[0.0]]),
+        ValueError,
+        "beams: unknown field score.\n"
+        "  given   tokens, parents, scores, score\n"
+        "  needed  tokens, parents, scores\n"
+        "  known   tokens, parents, scores, ended, cand_tokens, cand_parents, cand_scores, cand_kept\n"
+        "A beam search is a BeamHistory, or its fields, each a list over steps.\n" + EXAMPLE,
+    ),
+    "other numbers of steps": (
+        lambda: beams.spec(tokens=[[1]], parents=[[0], [0]], scores=[[0.0]]),
+        ShapeError,
+        "beams: the fields differ in their number of steps.\n"
+        "  tokens   1 steps\n  parents  2 steps\n  scores   1 steps\n"
+        "Each field is a list with one entry per step.\n" + EXAMPLE,
+    ),
+    "no search": (
+        lambda: beams.spec(5),
+        ValueError,
+        "beams: this is not a beam search.\n  given  int\n"
+        "A beam search is a BeamHistory, or a list with one dict of fields per step.\n"
+        '    rf.viz.beams(trace.beams["decoder"])',
+    ),
+    "a step without scores": (
+        lambda: beams.spec([{"tokens": [1], "parents": [0]}]),
+        ValueError,
+        "beams: step 0 has no scores.\n  given   tokens, parents\n  needed  tokens, parents, scores\n"
+        "Each step says which token, which parent and which score each hypothesis has.\n" + EXAMPLE,
+    ),
+    "other shapes": (
+        lambda: beams.spec(tokens=[[1, 2]], parents=[[0]], scores=[[0.0, 0.0]]),
+        ShapeError,
+        "beams: step 0: the fields do not fit together.\n"
+        "  tokens   (1, 2)\n  parents  (1, 1)\n  scores   (1, 2)\n  ended    (1, 2)\n"
+        "All fields of a step have the same shape, (batch, beam), here with batch 1.\n" + EXAMPLE,
+    ),
+    "no such parent": (
+        lambda: beams.spec(tokens=[[1], [2]], parents=[[0], [4]], scores=[[-1.0], [-2.0]]),
+        ValueError,
+        "beams: step 1: a parent points to no hypothesis.\n  parent  4\n  step 0  1 hypotheses, 0 to 0\n"
+        "A parent is the slot, in the step before, of the hypothesis that is continued.\n" + EXAMPLE,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_a_wrong_argument_says_what_the_rule_is_and_what_to_type(case):
+    call, kind, text = ERRORS[case]
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == text

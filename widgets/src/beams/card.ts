@@ -1,0 +1,97 @@
+// The DOM beside the canvas: the card of one hypothesis (where its score comes from) and the n-best list.
+
+import { h } from "../dom";
+import type { Place } from "./cursor";
+import type { Node, Tree } from "./tree";
+import { pathOf, prefix, rating } from "./tree";
+
+const MOST_TOKENS = 16, MOST_NEXT = 4;
+
+/** Fills the card for the place that the cursor is on. */
+export function showCard(card: HTMLElement, tree: Tree, place: Place | null, join: string): void {
+  if (!place) {
+    card.replaceChildren(h("p", { class: "rfnb-beams-quiet" }, "No hypothesis yet."));
+    return;
+  }
+  const item = place.kind === "node" ? place.node : place.cut;
+  const path: { token: string; gain: number }[] = place.kind === "node" ? pathOf(place.node) : [...pathOf(place.cut.parent), place.cut];
+  const text = place.kind === "node" ? prefix(pathOf(place.node), join) : path.map((part) => part.token).join(join);
+  card.replaceChildren(
+    h("div", { class: "rfnb-beams-prefix", dir: "auto" }, text || item.token),
+    h("div", { class: "rfnb-beams-verdict" }, `Step ${item.step}. ${capital(item.verdict)}.`),
+    tokens(path),
+    h("div", { class: "rfnb-beams-sum" }, sum(path, item.score)),
+    ...(place.kind === "node" ? [next(tree, place.node)] : []),
+  );
+  card.firstElementChild!.scrollTop = 1e6; // of a long text the end is what is new
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+function sum(path: { gain: number }[], score: number): string {
+  const shown = path.slice(-4).map((part) => part.gain.toFixed(2).replace("-", "−"));
+  const more = path.length > 4 ? "… " : "";
+  return `score ${score.toFixed(3).replace("-", "−")} = ${more}${shown.join(" ")}`;
+}
+
+/** One bar per token, as deep as the token is improbable: the stacked cost of the hypothesis. */
+function tokens(path: { token: string; gain: number }[]): HTMLElement {
+  const shown = path.slice(-MOST_TOKENS);
+  const deepest = Math.max(0.5, ...shown.map((part) => -part.gain));
+  const bars = shown.map((part) => {
+    const bar = h("span", { class: "rfnb-beams-bar" });
+    bar.style.height = `${Math.max(1, Math.min(1, -part.gain / deepest) * 28)}px`;
+    const share = `${(100 * Math.exp(part.gain)).toPrecision(3)} %`;
+    return h("span", { class: "rfnb-beams-token", title: `${part.token}: log-probability ${part.gain.toFixed(3)}, ${share}` },
+      h("b", {}, part.token), bar, h("small", {}, part.gain.toFixed(2).replace("-", "−")));
+  });
+  if (path.length > shown.length) bars.unshift(h("span", { class: "rfnb-beams-quiet" }, `+${path.length - shown.length}`));
+  return h("div", { class: "rfnb-beams-tokens", "aria-hidden": "true" }, ...bars);
+}
+
+/** What the hypothesis went on with: continuations that were kept, then the best that were cut. */
+function next(tree: Tree, node: Node): HTMLElement {
+  const cut = (tree.cuts[node.step + 1] ?? []).filter((other) => other.parent === node).slice(0, MOST_NEXT);
+  const kept = node.children.slice(0, MOST_NEXT);
+  if (node.state === "carried" || node.state === "ended") return h("div", { class: "rfnb-beams-quiet" }, kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
+  if (!kept.length && !cut.length) return h("div", { class: "rfnb-beams-quiet" }, "Nothing follows.");
+  const item = (token: string, gain: number, fate: string) => h("span", { class: "rfnb-beams-next" }, h("b", {}, token), ` ${gain.toFixed(2).replace("-", "−")} ${fate}`);
+  return h("div", {}, h("span", { class: "rfnb-beams-quiet" }, "goes on with "),
+    ...kept.map((child) => item(child.token, child.gain, child.state === "carried" ? "carried" : "kept")), ...cut.map((other) => item(other.token, other.gain, "cut")));
+}
+
+/** The text of a hypothesis; of a long one the beginning that all have in common is left out, so that one sees how they differ. */
+function tail(paths: Node[][], index: number, join: string): string {
+  const path = paths[index]!;
+  const text = prefix(path, join);
+  if (text.length < 60 || paths.length < 2) return text;
+  let common = 0;
+  while (path[common] && paths.every((other) => other[common] === path[common])) common++;
+  return common > 3 ? `…${join}${prefix(path.slice(common - 2), join)}` : text;
+}
+
+/** Fills the n-best table; `choose` is called with the hypothesis of a row. */
+export function showNbest(
+  table: HTMLElement, nbest: Node[], options: { best: [number, number] | undefined; exponent: number; join: string; cursor: string; choose: (node: Node) => void },
+): void {
+  const { exponent, best } = options;
+  const heads = ["", "score", ...(exponent ? [`÷ length^${exponent.toFixed(1)}`] : []), "text", ""];
+  const shown = nbest.slice(0, 10);
+  const paths = shown.map((node) => pathOf(node));
+  const rows = shown.map((node, index) => {
+    const won = best?.[0] === node.step && best?.[1] === node.slot;
+    const here = options.cursor === `${node.step},${node.slot}`;
+    const button = h("button", { class: "rfnb-beams-pick", type: "button", dir: "auto" }, tail(paths, index, options.join) || node.token);
+    button.title = prefix(paths[index]!, options.join);
+    button.addEventListener("click", () => options.choose(node));
+    const row = h("tr", { "data-won": String(won), ...(here ? { "aria-current": "true" } : {}) },
+      h("td", { class: "rfnb-beams-rank" }, String(index + 1)), h("td", {}, node.score.toFixed(3).replace("-", "−")),
+      ...(exponent ? [h("td", {}, rating(node, exponent).toFixed(3).replace("-", "−"))] : []),
+      h("td", { class: "rfnb-beams-text" }, button), h("td", { class: "rfnb-beams-quiet" }, won ? "★ winner" : node.state === "ended" ? "" : "open"));
+    return row;
+  });
+  const more = nbest.length > rows.length ? [h("tr", {}, h("td"), h("td", { colspan: "4", class: "rfnb-beams-quiet" }, `and ${nbest.length - rows.length} more`))] : [];
+  table.replaceChildren(
+    h("caption", {}, nbest.length ? "n-best list" : "n-best list: nothing yet"),
+    h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...rows, ...more));
+}
