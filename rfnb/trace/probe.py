@@ -3,81 +3,155 @@
     probe("attention", weights=weights, axis=time)
 
 Nobody listening costs one look at a list. Library code offers; `rfnb/trace/record.py` decides what is kept.
+Who listens and where the run is are context variables: two threads that record at the same time do not mix, and a
+thread that was started with a copy of the context (`contextvars.copy_context().run`) is heard by the same recordings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 
 class Place(NamedTuple):
-    """Where in the run: the dotted path, the step of the innermost loop (None outside of one), and that loop's axis."""
+    """Where in the run.
+
+    Attributes:
+        path: Dotted path of the module, then the names of the loops in it.
+        step: Step of the innermost loop, from 0; None outside of loops.
+        axis: The dim of that loop, if it is known.
+        module: The path without the names of loops.
+        steps: Steps of all running loops, outermost first.
+        entry: A number of its own for each step of each run of a loop; 0 outside of loops.
+        key, outer: For leaving: what was entered, and the place around it.
+    """
 
     path: str = ""
     step: int | None = None
     axis: Any = None
+    module: str = ""
+    steps: tuple[int, ...] = ()
+    entry: int = 0
+    key: int = 0
+    outer: Place | None = None
 
 
 Listener = Callable[[str, Place, dict[str, Any]], None]
-_place: ContextVar[Place] = ContextVar("rfnb_place", default=Place())  # noqa: B039 (a tuple)
-_listeners: ContextVar[tuple[Listener, ...]] = ContextVar("rfnb_listeners", default=())
+Names = Mapping[int, tuple[Any, str]]  # id of a module: the module (kept alive, so that the id stays its own), its path
+
+_NOWHERE = Place()
+_place: ContextVar[Place] = ContextVar("rfnb_place", default=_NOWHERE)
+_listeners: ContextVar[tuple[tuple[Listener, Names], ...]] = ContextVar("rfnb_listeners", default=())
 _open = [0]  # how many recordings are open in any thread: 0 makes `listening` a single test
+_number = itertools.count(1)
 
 
 def listening() -> bool:
-    """Whether somebody records in this context."""
+    """Whether somebody records in this context; for callers that would have to prepare values."""
     return _open[0] > 0 and bool(_listeners.get())
 
 
 def probe(kind: str, **values: Any) -> None:
-    """Offer named values (Tensors and plain data) as an event of `kind`."""
+    """Offer named values as an event.
+
+    Args:
+        kind: "attention", "states", "beams", "module", or a word of your own.
+        values: Tensors and plain data (numbers, text, Dims, NumPy arrays, lists and dicts of these).
+    """
     if _open[0]:
         place = _place.get()
-        for listener in _listeners.get():
+        for listener, _ in _listeners.get():
             listener(kind, place, values)
 
 
 @contextmanager
-def listen(listener: Listener) -> Iterator[None]:
-    """Let `listener(kind, place, values)` hear the probes of this context for a with-block."""
-    token = _listeners.set((*_listeners.get(), listener))
+def listen(listener: Listener, names: Names | None = None) -> Iterator[None]:
+    """Let `listener(kind, place, values)` hear the probes of this context for a with-block.
+
+    Args:
+        listener: Called in the thread of the model.
+        names: Paths of modules for `trace_context.module_name`.
+    """
+    item = (listener, names or {})
+    _listeners.set((*_listeners.get(), item))
     _open[0] += 1
     try:
         yield
     finally:
         _open[0] -= 1
-        _listeners.reset(token)
+        # Not reset(token): a notebook may leave the block in another context than it entered it.
+        _listeners.set(tuple(other for other in _listeners.get() if other is not item))
 
 
 class TraceContext:
     """Keeps track of the place; used by Module and Loop, and only while somebody listens."""
 
-    @contextmanager
-    def module(self, path: str) -> Iterator[None]:
-        """Inside of the module at `path` (from the outermost module)."""
+    def module(self, path: str) -> _Within:
+        """Context manager: inside of the module at `path`, counted from the outermost module."""
         before = _place.get()
-        _place.set(before._replace(path=path))
-        try:
-            yield
-        finally:
-            _place.set(before)
+        return _Within(before._replace(path=path, module=path, key=next(_number), outer=before))
 
-    @contextmanager
-    def loop(self, name: str, step: int, axis: Any) -> Iterator[None]:
-        """Inside of one step of a loop; its path is that of the module around it, then its name."""
+    def loop(self, name: str, step: int, axis: Any = None) -> _Within:
+        """Context manager: inside of one step of a loop; its path is that of what is around it, then its name."""
         before = _place.get()
-        _place.set(Place(f"{before.path}.{name}" if before.path else name, step, axis))
-        try:
-            yield
-        finally:
-            _place.set(before)
+        path, steps, number = _join(before.path, name), (*before.steps, step), next(_number)
+        return _Within(Place(path, step, axis, before.module, steps, number, number, before))
+
+    def scope(self, name: str) -> _Within:
+        """Context manager: pushes one part of the path, for code that is not a Module."""
+        before = _place.get()
+        path, module = _join(before.path, name), _join(before.module, name)
+        return _Within(before._replace(path=path, module=module, key=next(_number), outer=before))
+
+    def at_step(self, step: int | None) -> None:
+        """Set the step of the innermost scope (until it is left), for a loop in plain Python; None: in no step."""
+        now = _place.get()
+        around = now.outer.steps if now.outer is not None else ()
+        steps = around if step is None else (*around, step)
+        _place.set(now._replace(step=step, steps=steps, entry=0 if step is None else next(_number)))
+
+    def module_name(self, module: Any) -> str | None:
+        """Dotted path of a module in the `model` of a recording; None if no recording was given one that has it."""
+        if _open[0]:
+            for _, names in reversed(_listeners.get()):
+                found = names.get(id(module))
+                if found is not None:
+                    return found[1]
+        return None
 
     @property
     def place(self) -> Place:
+        """Where the run is in this context."""
         return _place.get()
 
 
 trace_context = TraceContext()
+
+
+class _Within:
+    """Enters a place; leaving restores the one around it, also if something further in was not left properly.
+
+    A generator (`for _ in loop`) may be closed by the garbage collector in another thread: there nothing is restored.
+    """
+
+    __slots__ = ("_inside",)
+
+    def __init__(self, inside: Place):
+        self._inside = inside
+
+    def __enter__(self) -> None:
+        _place.set(self._inside)
+
+    def __exit__(self, *exc: object) -> None:
+        place: Place | None = _place.get()
+        while place is not None and place.key != self._inside.key:
+            place = place.outer
+        if place is not None:
+            _place.set(self._inside.outer or _NOWHERE)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path and name else path or name

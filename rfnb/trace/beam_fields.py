@@ -1,0 +1,89 @@
+"""The fields of a `beams` event as arrays [batch, beam] on the host: which dim is the batch, which the beam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+
+FIELDS = ("tokens", "parents", "scores", "ended")
+CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
+
+
+@dataclass(frozen=True)
+class BeamDims:
+    """The dims of a search.
+
+    Attributes:
+        batch: Of all steps; none or several are possible, one index then counts through all of them.
+        beams: All dims that are a beam in some step.
+        candidates: All dims that are over candidates in some step.
+    """
+
+    batch: tuple[Dim, ...] = ()
+    beams: tuple[Dim, ...] = ()
+    candidates: tuple[Dim, ...] = ()
+
+    @classmethod
+    def of_values(cls, values: Sequence[Mapping[str, Any]]) -> BeamDims:
+        """From the Tensors of `beams` events."""
+        beams: dict[Dim, None] = {}
+        candidates: dict[Dim, None] = {}
+        batch: tuple[Dim, ...] = ()
+        for fields in values:
+            beam = _beam_of(fields)
+            batch = tuple(dim for dim in fields["tokens"].dims if dim is not beam)
+            beams[beam] = None
+            parent = fields["parents"].sparse_dim
+            if parent is not None:
+                beams[parent] = None  # the beam before the first choice may be none of the beams after one
+            for name in CANDIDATES:
+                if name in fields:
+                    candidates.update({dim: None for dim in fields[name].dims if dim not in batch})
+        return cls(batch, tuple(beams), tuple(candidates))
+
+    def host(self, value: Tensor) -> np.ndarray:
+        """As array [batch, beam or candidate, ...]."""
+        batch = [dim for dim in value.dims if dim in self.batch]
+        slots = [dim for dim in value.dims if dim in self.beams or dim in self.candidates]
+        rest = [dim for dim in value.dims if dim not in batch and dim not in slots]
+        order = [*sorted(batch, key=self.batch.index), *slots, *rest]
+        array = value.copy_transpose(order).numpy()
+        count = int(np.prod([dim.extent for dim in batch], dtype=np.int64))
+        return array.reshape([count, *array.shape[len(batch) :]])
+
+    def pick(self, value: Any, seq: int, slot: int) -> np.ndarray:
+        """The entry of one sequence and slot of a Tensor, or of an array [batch, beam, ...]."""
+        if not isinstance(value, Tensor):
+            array = np.asarray(value)[seq]
+            return array[0 if array.shape[0] == 1 else slot]
+        array = self.host(value)
+        array = array[seq if any(dim in self.batch for dim in value.dims) else 0]
+        if any(dim in self.beams for dim in value.dims):
+            array = array[0 if array.shape[0] == 1 else slot]
+        return array
+
+
+def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarray]:
+    """The fields of one step as arrays."""
+    return {name: dims.host(fields[name]) for name in (*FIELDS, *CANDIDATES) if name in fields}
+
+
+def _beam_of(fields: Mapping[str, Any]) -> Dim:
+    tokens = fields["tokens"].dims
+    given = fields.get("beam")
+    if isinstance(given, Dim):
+        return given
+    if "cand_tokens" in fields:
+        own = [dim for dim in tokens if dim not in fields["cand_tokens"].dims]
+        if len(own) == 1:
+            return own[0]
+    parent = fields["parents"].sparse_dim
+    if parent in tokens:
+        return parent
+    return next((dim for dim in tokens if "beam" in (dim.kind, dim.name)), tokens[-1])

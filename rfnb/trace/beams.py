@@ -1,0 +1,242 @@
+"""BeamHistory: all steps of a search on the host; which hypothesis came from which.
+
+    history = trace.beams["decoder"]
+    history.best(seq=0).labels                          # the winner
+    history.along(trace.attention.steps("att"), seq=0, k=0)     # its attention: beam slots are not hypotheses
+
+A *slot* is a place in the beam of one step; a hypothesis moves through slots, from parent to child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One hypothesis of one sequence.
+
+    Attributes:
+        tokens: Its labels as ints, up to and with the one that ended it.
+        labels: The same as text.
+        score: natural-log probability, summed over steps.
+        ended: Whether it is complete.
+        kept: Whether it is still in the beam of the last step.
+        path: (step, slot) of each of its tokens.
+    """
+
+    tokens: tuple[int, ...]
+    labels: tuple[str, ...]
+    score: float
+    ended: bool
+    kept: bool
+    path: tuple[tuple[int, int], ...]
+
+
+class BeamHistory:
+    """All steps of one search.
+
+    Args:
+        steps: One dict of NumPy arrays per step: tokens, parents, scores, ended {batch, beam} in this order, and cand_tokens,
+            cand_parents, cand_scores, cand_kept {batch, candidate}. `ended` may be missing (never), so may the candidates.
+        labels: Text of each token.
+        dims: The dims that Tensors of this search have; for `along` with Tensors.
+
+    Attributes:
+        steps, labels: As given. Scores are natural-log probabilities, summed over steps; -inf marks a slot without hypothesis.
+    """
+
+    def __init__(
+        self, steps: Sequence[Mapping[str, np.ndarray]], labels: Sequence[str] | None = None, *, dims: BeamDims | None = None
+    ):
+        self.steps = [{"ended": np.zeros(step["tokens"].shape, bool), **step} for step in steps]
+        self.labels = list(labels) if labels is not None else None
+        self._dims = dims or BeamDims()
+
+    @classmethod
+    def of_values(cls, values: Sequence[Mapping[str, Any]]) -> BeamHistory:
+        """From the values of `beams` events, one per step.
+
+        Raises:
+            ValueError: If a field is missing.
+        """
+        for index, fields in enumerate(values):
+            missing = [name for name in FIELDS if name not in fields]
+            if missing:
+                raise ValueError(
+                    message(f"beams, step {index}: {missing[0]} is missing.", [("given", ", ".join(fields))],
+                            f"A step of a search has {', '.join(FIELDS)}.")
+                )  # fmt: skip
+        dims = BeamDims.of_values(values)
+        vocab = getattr(values[0]["tokens"].sparse_dim, "vocab", None) if values else None
+        labels = getattr(vocab, "labels", vocab)
+        return cls([host_fields(fields, dims) for fields in values], labels, dims=dims)
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps there are so far."""
+        return len(self.steps)
+
+    @property
+    def num_seqs(self) -> int:
+        """Size of the batch."""
+        return int(self.steps[0]["tokens"].shape[0]) if self.steps else 0
+
+    def beam_size(self, step: int = -1) -> int:
+        """Number of slots after a step."""
+        return int(self.steps[step]["tokens"].shape[1])
+
+    def label(self, token: int) -> str:
+        """Text of a token; its number if there are no labels."""
+        if self.labels is not None and 0 <= token < len(self.labels):
+            return str(self.labels[token])
+        return str(token)
+
+    def path(self, seq: int, k: int, step: int | None = None) -> list[tuple[int, int]]:
+        """(step, slot) of all steps up to `step` through which the hypothesis in slot `k` of `step` came.
+
+        Args:
+            seq: Index in the batch.
+            k: Slot in the beam after `step`, not a rank.
+            step: Default: the last one.
+
+        Raises:
+            IndexError: No such sequence, slot or step.
+        """
+        last = self.num_steps - 1 if step is None else step
+        self._check(seq, k, last)
+        path = []
+        for index in range(last, -1, -1):
+            path.append((index, int(k)))
+            k = int(self.steps[index]["parents"][seq, k])
+        return path[::-1]
+
+    def hypothesis(self, seq: int, k: int, step: int | None = None) -> list[int]:
+        """Tokens of the hypothesis in slot `k` after `step`, up to and with the one that ended it."""
+        return [int(self.steps[index]["tokens"][seq, slot]) for index, slot in self._until_end(seq, k, step)]
+
+    def finished(self, seq: int) -> list[Hypothesis]:
+        """All hypotheses that have ended, also those that fell out of the beam later, best score first."""
+        final = {self._until_end(seq, k, None)[-1] for k in self._real(seq, self.num_steps - 1)}
+        found = []
+        for index, fields in enumerate(self.steps):
+            for k in self._real(seq, index):
+                before = index > 0 and self.steps[index - 1]["ended"][seq, fields["parents"][seq, k]]
+                if fields["ended"][seq, k] and not before:
+                    found.append(self._make(seq, k, index, kept=(index, k) in final))
+        return sorted(found, key=lambda item: -item.score)
+
+    def nbest(self, seq: int, *, length_exponent: float = 0.0) -> list[Hypothesis]:
+        """The hypotheses in the beam after the last step, best first.
+
+        Args:
+            length_exponent: Ranked by score / length ** exponent; 0: by score, 1: by score per token.
+        """
+        if not self.steps:
+            return []
+        found = [self._make(seq, k, self.num_steps - 1, kept=True) for k in self._real(seq, self.num_steps - 1)]
+        return sorted(found, key=lambda item: -item.score / len(item.tokens) ** length_exponent)
+
+    def best(self, seq: int, *, length_exponent: float = 0.0) -> Hypothesis:
+        """The first of `nbest`.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        nbest = self.nbest(seq, length_exponent=length_exponent)
+        if not nbest:
+            raise ValueError(f"BeamHistory: sequence {seq} has no hypothesis after {self.num_steps} steps: all scores are -inf.")
+        return nbest[0]
+
+    def along(
+        self, values: Sequence[Any], seq: int, k: int, *, step: int | None = None, before_choice: bool = True
+    ) -> list[np.ndarray]:
+        """What one hypothesis saw: from a value per step in beam slots, the one of its own slot in each step.
+
+        Args:
+            values: One per step: Tensors {batch, beam, ...} (one without beam dim holds for all slots), or arrays in the order
+                batch, beam, ... (of beam size 1: for all slots).
+            seq: Index in the batch.
+            k: Slot in the beam after `step`.
+            step: Default: the last one.
+            before_choice: Whether the values were computed before the choice of their step (attention, logits): then they
+                live in the slot of the parent. What is computed after it (the new state) lives in the own slot.
+
+        Returns:
+            One array per token of the hypothesis, without batch and beam.
+
+        Raises:
+            ValueError: Fewer values than tokens.
+            TypeError: A single Tensor.
+        """
+        if isinstance(values, Tensor):
+            raise TypeError(
+                message("BeamHistory.along: one Tensor for all steps.", [("values", repr(values))],
+                        "The slots of a step mean something only in that step, so there is one value per step.",
+                        "history.along(trace.attention.steps(path), seq, k)")
+            )  # fmt: skip
+        path = self._until_end(seq, k, step)
+        if len(values) < len(path):
+            raise ValueError(
+                message("BeamHistory.along: fewer values than tokens.", [("values", f"{len(values)}"), ("tokens", f"{len(path)}")],
+                        "There is one value for each step of the search, from step 0.")
+            )  # fmt: skip
+        out = []
+        for index, slot in path:
+            slot = int(self.steps[index]["parents"][seq, slot]) if before_choice else slot
+            out.append(self._dims.pick(values[index], seq, slot))
+        return out
+
+    def text(self, seq: int | None = None, *, length_exponent: float = 0.0) -> str:
+        """The n-best list of one sequence, or of all, as a table."""
+        seqs = range(self.num_seqs) if seq is None else [seq]
+        return "\n\n".join(self._table(seq, length_exponent) for seq in seqs)
+
+    def __repr__(self) -> str:
+        sizes = sorted({self.beam_size(step) for step in range(self.num_steps)})
+        return f"<BeamHistory: {self.num_seqs} sequences, {self.num_steps} steps, beam {'-'.join(map(str, sizes[:1] + sizes[1:][-1:]))}>"
+
+    def _table(self, seq: int, length_exponent: float) -> str:
+        nbest = self.nbest(seq, length_exponent=length_exponent)
+        lines = [f"sequence {seq}: {len(nbest)} hypotheses after {self.num_steps} steps", "rank    score  ended  labels"]
+        for rank, item in enumerate(nbest):
+            lines.append(f"{rank + 1:>4} {item.score:>8.3f}  {'yes' if item.ended else 'no':<5}  {' '.join(item.labels)}")
+        return "\n".join(lines)
+
+    def _make(self, seq: int, k: int, step: int, *, kept: bool) -> Hypothesis:
+        path = self._until_end(seq, k, step)
+        tokens = tuple(int(self.steps[index]["tokens"][seq, slot]) for index, slot in path)
+        fields = self.steps[step]
+        labels = tuple(self.label(token) for token in tokens)
+        return Hypothesis(tokens, labels, float(fields["scores"][seq, k]), bool(fields["ended"][seq, k]), kept, tuple(path))
+
+    def _until_end(self, seq: int, k: int, step: int | None) -> list[tuple[int, int]]:
+        path = self.path(seq, k, step)
+        for position, (index, slot) in enumerate(path):
+            if self.steps[index]["ended"][seq, slot]:
+                return path[: position + 1]
+        return path
+
+    def _real(self, seq: int, step: int) -> list[int]:
+        """Slots with a hypothesis."""
+        self._check(seq, 0, step)
+        return [int(k) for k in np.flatnonzero(self.steps[step]["scores"][seq] > -np.inf)]
+
+    def _check(self, seq: int, k: int, step: int) -> None:
+        ranges = [("seq", seq, self.num_seqs), ("step", step, self.num_steps)]
+        if 0 <= step < self.num_steps:
+            ranges.append(("k", k, self.beam_size(step)))
+        wrong = [name for name, value, size in ranges if not 0 <= value < size]
+        if wrong:
+            raise IndexError(
+                message(f"BeamHistory: no such {wrong[0]}.", [(name, f"{value} of {size}") for name, value, size in ranges],
+                        "All three are counted from 0; k is a slot of the beam after that step.")
+            )  # fmt: skip

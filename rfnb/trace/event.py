@@ -1,0 +1,106 @@
+"""Event: one offer that was taken, and how its values are kept without changing the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+
+EVENT_COST = 1024
+"""bytes: about what an event takes besides its values, so that many tiny events reach the limit of a recording too"""
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """One offer that was taken.
+
+    Attributes:
+        kind: "attention", "states", "beams", "module", or another word.
+        path: Dotted path of the module, then the names of the loops in it.
+        step: Step of the innermost loop, from 0; None outside of loops.
+        index: Running number in its trace, from 0.
+        values: Tensors (detached, on their device) and plain data.
+        module: The path without the names of loops.
+        steps: Steps of all running loops, outermost first.
+        loop_dim: The dim of the innermost loop, if it is known.
+        entry: Equal for events of the same step of the same run of a loop; 0 outside of loops.
+        num_bytes: bytes of the values.
+    """
+
+    kind: str
+    path: str
+    step: int | None
+    index: int
+    values: dict[str, Any]
+    module: str = ""
+    steps: tuple[int, ...] = ()
+    loop_dim: Dim | None = None
+    entry: int = 0
+    num_bytes: int = field(default=0, repr=False)
+
+    def __repr__(self) -> str:
+        step = "" if self.step is None else f", step {self.step}"
+        return f"Event({self.index}: {self.kind} at {self.path!r}{step}, values {', '.join(self.values)})"
+
+
+def keep(value: Any) -> Any:
+    """What a trace keeps of a value.
+
+    A Tensor is detached, without copy: outputs of rfnb are never changed in place. A parameter is, so it is copied; also
+    a view of one. Containers and plain NumPy arrays, which the caller may go on changing, are copied.
+    """
+    if isinstance(value, Tensor):
+        raw = value.raw_tensor
+        if raw is None:
+            return value.copy_template()
+        backend = value.backend
+        kept = backend.detach_raw(raw)
+        if type(value) is not Tensor or _is_of_parameter(raw):
+            kept = backend.copy_raw(kept)
+        return value._like(kept, value.dims)
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {key: keep(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [keep(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    return value
+
+
+def keep_template(value: Any) -> Any:
+    """The same value with Tensors reduced to dims and dtype."""
+    if isinstance(value, Tensor):
+        return value.copy_template()
+    if isinstance(value, dict):
+        return {key: keep_template(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [keep_template(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    return keep(value)
+
+
+def bytes_of(value: Any) -> int:
+    """bytes of the arrays in a value."""
+    if isinstance(value, Tensor):
+        return 0 if value.raw_tensor is None else int(value.raw_tensor.nbytes)
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, dict):
+        return sum(bytes_of(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return sum(bytes_of(item) for item in value)
+    return 0
+
+
+def _is_of_parameter(raw: Any) -> bool:
+    """Whether an optimizer may change this array in place: a leaf with gradient (torch), or a view of one."""
+    base = getattr(raw, "_base", None)
+    owner = raw if base is None else base
+    return bool(getattr(owner, "requires_grad", False)) and bool(getattr(owner, "is_leaf", False))

@@ -1,0 +1,152 @@
+"""A trace as one file: the arrays as safetensors, everything else as JSON in its metadata. Nothing in it is executed.
+
+A dim that is the same in several tensors is the same one after loading. Derived dims come back with their sizes, without
+their formula. Tensors come back on the CPU, as arrays of the selected backend.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.trace.file_values import Reader, Writer
+from rfnb.trace.probe import Place
+from rfnb.trace.trace import Trace, Truncated
+
+FORMAT, VERSION = "rfnb.trace", 1
+_KEY = "rfnb"
+_MAKE_ONE = 'with rf.record() as trace: ...\ntrace.save("run.rfnb")'
+
+
+def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
+    """Write a trace; an older file is replaced only when the new one is complete.
+
+    Raises:
+        TypeError: A value that is not a Tensor, Dim, NumPy array or plain data.
+    """
+    from safetensors.numpy import save_file
+
+    writer = Writer()
+    events = []
+    for event in list(trace.events):
+        where = f"{event.kind} at {event.path or 'no path'}"
+        events.append(
+            {
+                "kind": event.kind,
+                "path": event.path,
+                "step": event.step,
+                "module": event.module,
+                "steps": list(event.steps),
+                "entry": event.entry,
+                "loop_dim": writer.dim(event.loop_dim),
+                "values": {name: writer.value(value, f"{where}: {name}") for name, value in event.values.items()},
+            }
+        )
+    cut = trace.truncated
+    truncated = None if cut is None else [cut.kind, cut.path, cut.step, cut.limit, cut.dropped]
+    head = {"format": FORMAT, "version": VERSION, "events": events, "dims": writer.dims, "truncated": truncated}
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        save_file(writer.arrays, part, metadata={_KEY: json.dumps(head, allow_nan=False, separators=(",", ":"))})
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_trace(path: str | PathLike[str]) -> Trace:
+    """Read a trace that `trace.save` has written.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: Another kind of file, a damaged one, or one of a newer version.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    target = Path(path)
+    if not target.is_file():
+        there = sorted(item.name for item in target.parent.glob("*.rfnb"))[:5] if target.parent.is_dir() else []
+        raise FileNotFoundError(
+            message("load_trace: no such file.", [("path", target), ("there", ", ".join(there) or "no *.rfnb files")],
+                    "A trace file is made by trace.save.", _MAKE_ONE)
+        )  # fmt: skip
+    try:
+        with safe_open(target, framework="numpy") as file:
+            head = _head(target, file.metadata())
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise _unreadable(target, str(error)) from error
+    try:
+        return _trace(head, Reader(head["dims"], arrays))
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise _damaged(target, f"its description does not fit its arrays ({type(error).__name__}: {error})") from error
+
+
+def _trace(head: dict[str, Any], reader: Reader) -> Trace:
+    trace = Trace()
+    for item in head["events"]:
+        values = {name: reader.value(value) for name, value in item["values"].items()}
+        place = Place(
+            path=item["path"],
+            step=item["step"],
+            axis=reader.dim(item["loop_dim"]),
+            module=item["module"],
+            steps=tuple(item["steps"]),
+            entry=item["entry"],
+        )
+        trace.add(item["kind"], place, values)
+    if head["truncated"] is not None:
+        trace.truncated = Truncated(*head["truncated"])
+    trace.close()
+    return trace
+
+
+def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
+    """The description in a safetensors file, if it is one of ours."""
+    if not metadata or _KEY not in metadata:
+        found = f"a safetensors file without a trace (metadata: {', '.join(metadata or {}) or 'none'})"
+        raise _foreign(path, found)
+    try:
+        head = json.loads(metadata[_KEY])
+    except ValueError as error:
+        raise _damaged(path, f"its description is not JSON ({error})") from error
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise _foreign(path, "a safetensors file of another kind of rfnb")
+    if head.get("version") != VERSION:
+        raise ValueError(
+            message("load_trace: a version of the format that this rfnb does not know.",
+                    [("path", path), ("found", f"version {head.get('version')}"), ("known", f"version {VERSION}")],
+                    "A newer rfnb has written it.", "pip install --upgrade rfnb")
+        )  # fmt: skip
+    return head
+
+
+def _unreadable(path: Path, reason: str) -> ValueError:
+    """What a file is that safetensors refuses: a trace cut off, or something else."""
+    with open(path, "rb") as file:
+        start = file.read(64)
+    if not start:
+        return _damaged(path, "it is empty")
+    if start[8:9] == b"{":  # 8 bytes of length, then JSON
+        return _damaged(path, f"it is cut off or changed ({reason})")
+    kinds = {b"PK\x03\x04": "a zip file (torch.save makes such)", b"\x80": "a pickle", b"\x93NUMPY": "a NumPy array"}
+    found = next((kind for magic, kind in kinds.items() if start.startswith(magic)), f"a file that begins with {start[:8]!r}")
+    return _foreign(path, found)
+
+
+def _damaged(path: Path, found: str) -> ValueError:
+    return ValueError(
+        message("load_trace: the file is damaged.", [("path", path), ("found", found), ("bytes", path.stat().st_size)],
+                "A trace file is read as a whole or not at all. Copy it again, or record again:", _MAKE_ONE)
+    )  # fmt: skip
+
+
+def _foreign(path: Path, found: str) -> ValueError:
+    return ValueError(
+        message("load_trace: this is not a trace file.", [("path", path), ("found", found)],
+                "A trace file is made by trace.save.", _MAKE_ONE)
+    )  # fmt: skip

@@ -1,0 +1,163 @@
+"""Values of events as JSON with numbered arrays and dims, and back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, new_tensor
+
+_ARRAY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+
+
+class Writer:
+    """Collects the arrays and dims of values. A dim gets a number, the same wherever it occurs."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.dims: list[dict[str, Any]] = []
+        self._numbers: dict[Any, int] = {}
+
+    def value(self, value: Any, where: str) -> Any:
+        """As JSON; what JSON has no word for is an object with one key, its type.
+
+        Args:
+            where: For the message.
+
+        Raises:
+            TypeError: Neither Tensor, Dim, NumPy array nor plain data.
+        """
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, Tensor):
+            return {"tensor": self._tensor(value)}
+        if isinstance(value, Dim):
+            return {"dim": self.dim(value)}
+        if isinstance(value, np.ndarray) and value.dtype.name in _ARRAY_TYPES:
+            return {"array": self._array(value)}
+        if isinstance(value, (list, tuple)):
+            return {"list" if isinstance(value, list) else "tuple": [self.value(item, where) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": [[self.value(key, where), self.value(item, where)] for key, item in value.items()]}
+        found = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise TypeError(
+            message("trace.save: a value that a file cannot hold.", [("event", where), ("value", found)],
+                    "A file holds Tensors, Dims, arrays of numbers and plain data. Record without this kind of event:",
+                    'with rf.record(kinds={"attention", "states", "beams"}) as trace: ...')
+        )  # fmt: skip
+
+    def dim(self, dim: Dim | None, length: int | None = None) -> int | None:
+        """The number of a dim.
+
+        Args:
+            length: Of the array's axis. A dim whose sizes were changed since (`batch_dim` in the next batch) is written as
+                a static dim of that length.
+        """
+        if dim is None:
+            return None
+        changed = length is not None and dim.is_dim_known() and dim.extent != length
+        key = (dim, length) if changed else dim
+        if key not in self._numbers:
+            entry: dict[str, Any] = {"name": dim.name, "kind": dim.kind, "created": dim.created}
+            if changed:
+                entry["size"] = length
+            else:
+                entry.update(self._sizes(dim))
+            if dim.vocab is not None:
+                entry["vocab"] = [str(label) for label in getattr(dim.vocab, "labels", dim.vocab)]
+            self._numbers[key] = len(self.dims)  # after its lengths' dims: those are read first
+            self.dims.append(entry)
+        return self._numbers[key]
+
+    def _sizes(self, dim: Dim) -> dict[str, Any]:
+        if dim is single_step_dim:
+            return {"special": "single_step"}
+        if dim.twin_of is not None:
+            return {"twin_of": self.dim(dim.twin_of), "match_priority": dim.match_priority}
+        if dim.size is not None:
+            return {"size": dim.size}
+        if dim.lengths is None:
+            return {}
+        lengths_over = [self.dim(other) for other in dim.length_dims]
+        return {"lengths": self._array(dim.lengths), "lengths_over": lengths_over}
+
+    def _tensor(self, tensor: Tensor) -> dict[str, Any]:
+        raw = tensor.raw_tensor
+        shape = [None] * len(tensor.dims) if raw is None else raw.shape
+        out = {
+            "name": tensor.name,
+            "dtype": tensor.dtype,
+            "dims": [self.dim(dim, length) for dim, length in zip(tensor.dims, shape)],
+            "sparse_dim": self.dim(tensor.sparse_dim),
+            "feature": tensor.dims.index(tensor.feature_dim) if tensor.feature_dim is not None else None,
+        }
+        if raw is not None:
+            if tensor.dtype not in _ARRAY_TYPES:  # bfloat16 and smaller floats: NumPy has none of them, float32 holds all
+                raw = tensor.backend.cast_raw(raw, "float32")
+            out["array"] = self._array(tensor.backend.raw_to_numpy(raw))
+        return out
+
+    def _array(self, array: np.ndarray) -> str:
+        name = str(len(self.arrays))
+        self.arrays[name] = np.asarray(array, order="C")
+        return name
+
+
+class Reader:
+    """Makes values again from what a Writer has written."""
+
+    def __init__(self, dims: list[dict[str, Any]], arrays: dict[str, np.ndarray]):
+        self._arrays = arrays
+        self._dims: list[Dim] = []
+        for entry in dims:
+            self._dims.append(self._make_dim(entry))
+
+    def dim(self, number: int | None) -> Dim | None:
+        """The dim of a number."""
+        return None if number is None else self._dims[number]
+
+    def value(self, value: Any) -> Any:
+        """From JSON."""
+        if not isinstance(value, dict):
+            return value
+        ((kind, content),) = value.items()
+        if kind == "tensor":
+            return self._tensor(content)
+        if kind == "dim":
+            return self._dims[content]
+        if kind == "array":
+            return self._arrays[content]
+        if kind == "dict":
+            return {self.value(key): self.value(item) for key, item in content}
+        if kind == "float":
+            return float(content)
+        items = [self.value(item) for item in content]
+        return items if kind == "list" else tuple(items)
+
+    def _make_dim(self, entry: dict[str, Any]) -> Dim:
+        if entry.get("special") == "single_step":
+            return single_step_dim
+        if "twin_of" in entry:
+            return self._dims[entry["twin_of"]].copy(match_priority=entry["match_priority"])
+        dim = Dim(entry.get("size"), name=entry["name"], kind=entry["kind"], vocab=entry.get("vocab"))
+        dim.created = entry["created"]
+        if "lengths" in entry:
+            raw = protocol.selected().from_numpy(self._arrays[entry["lengths"]], dtype="int32", device="cpu")
+            dim.dyn_size_ext = new_tensor(raw, tuple(self._dims[number] for number in entry["lengths_over"]))
+        return dim
+
+    def _tensor(self, entry: dict[str, Any]) -> Tensor:
+        dims = tuple(self._dims[number] for number in entry["dims"])
+        out = Tensor(entry["name"], dims, entry["dtype"], sparse_dim=self.dim(entry["sparse_dim"]))
+        if entry["feature"] is not None:
+            out.feature_dim = dims[entry["feature"]]
+        if "array" in entry:
+            out.raw_tensor = protocol.selected().from_numpy(self._arrays[entry["array"]], dtype=entry["dtype"], device="cpu")
+        return out

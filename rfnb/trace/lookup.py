@@ -1,0 +1,185 @@
+"""What was recorded, by path: `trace.attention[...]`, `trace.states[...]`, `trace.beams[...]`, `trace.modules[...]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.event import Event
+from rfnb.trace.paths import PathError, find_path
+from rfnb.trace.stack import loop_dim_of, runs_of, stack
+
+if TYPE_CHECKING:
+    from rfnb.trace.trace import Trace
+
+Value = TypeVar("Value")
+
+
+class Lookup(Mapping[str, Value], Generic[Value]):
+    """The events of one kind by path. A path may be given by its end, if that is unique.
+
+    `lookup[path]` is the value of the only run there, `lookup[path, i]` that of run `i` (-1: the latest). A run is all
+    steps of one pass through the innermost loop; outside of loops each event is a run.
+    """
+
+    kind = ""
+    name = ""
+
+    def __init__(self, trace: Trace):
+        self._trace = trace
+        self._cache: dict[tuple[str, int], tuple[int, Value]] = {}
+
+    def __getitem__(self, key: str | tuple[str, int]) -> Value:
+        path, run = key if isinstance(key, tuple) else (key, None)
+        full = self.find(path)
+        runs = runs_of(self._paths[full])
+        if run is None:
+            if len(runs) > 1:
+                raise PathError(self._several(full, runs))
+            run = 0
+        if not -len(runs) <= run < len(runs):
+            raise PathError(
+                message(f'{self.name}["{full}", {run}]: no such run.', [("runs", f"{len(runs)}, 0 to {len(runs) - 1}")],
+                        "Runs are counted from 0, in the order of the recording.", f'{self.name}["{full}", -1]')
+            )  # fmt: skip
+        return self._cached(full, run % len(runs), runs[run])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._paths))
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __contains__(self, path: object) -> bool:
+        try:
+            return isinstance(path, str) and bool(self.find(path))
+        except PathError:
+            return False
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {', '.join(self._paths) or 'nothing'}"
+
+    def find(self, path: str) -> str:
+        """The full path that an end of it means.
+
+        Raises:
+            PathError: None or several.
+        """
+        paths = {full: events[0].module for full, events in self._paths.items()}
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in self._trace.counts().items())
+        return find_path(self.name, path, paths, kinds or "nothing")
+
+    def runs(self, path: str) -> list[Value]:
+        """The value of each run at a path, in order."""
+        full = self.find(path)
+        return [self._cached(full, index, run) for index, run in enumerate(runs_of(self._paths[full]))]
+
+    def events(self, path: str, run: int = -1) -> list[Event]:
+        """The events of one run at a path, one per step."""
+        return runs_of(self._paths[self.find(path)])[run]
+
+    def step_dim(self, path: str, run: int = -1) -> Dim | None:
+        """The dim over the steps in the value of a run; None outside of loops."""
+        events = self.events(path, run)
+        return None if events[0].step is None else self._trace.step_dim(events)
+
+    @property
+    def _paths(self) -> dict[str, list[Event]]:
+        return self._trace.by_path(self.kind)
+
+    def _cached(self, path: str, index: int, run: list[Event]) -> Value:
+        # In a running loop the dim of the loop gets known only at the end: the same events may then give another value.
+        dim = loop_dim_of(run[0])
+        state = 2 * len(run) + (dim is not None and dim.is_dim_known())
+        known = self._cache.get((path, index))
+        if known is None or known[0] != state:
+            known = self._cache[path, index] = (state, self._value(run))
+        return known[1]
+
+    def _several(self, path: str, runs: list[list[Event]]) -> str:
+        steps = [f"{len(run)} steps" if run[0].step is not None else "1 call" for run in runs]
+        shown = ", ".join(steps[:5]) + (", ..." if len(steps) > 5 else "")
+        return message(
+            f'{self.name}["{path}"]: {len(runs)} runs were recorded.',
+            [("runs", shown)],
+            "Only a path with one run has one value. Say which; all of them: "
+            f'{self.name}.runs("{path}").',
+            f'{self.name}["{path}", -1]    # the latest',
+        )
+
+    def _value(self, run: list[Event]) -> Value:
+        raise NotImplementedError
+
+
+class AttentionLookup(Lookup[Tensor]):
+    """Attention weights {step, ...}: the events of a loop stacked over a step dim. Under a search, in slots of the beam:
+    `trace.beams[path].along(trace.attention.steps(path), seq, slot)` follows one hypothesis."""
+
+    kind, name = "attention", "trace.attention"
+
+    def steps(self, path: str, run: int = -1) -> list[Tensor]:
+        """The weights of each step of one run, as they were recorded."""
+        return [event.values["weights"] for event in self.events(path, run)]
+
+    def axis(self, path: str, run: int = -1) -> Dim | None:
+        """The dim attended over, in `trace.attention[path]`."""
+        event = self.events(path, run)[-1]
+        axis = event.values.get("axis")
+        if axis is None:
+            return None
+        dims = self[path, run].dims
+        return axis if axis in dims else next((dim for dim in dims if dim.name == axis.name), None)
+
+    def _value(self, run: list[Event]) -> Tensor:
+        weights = [event.values["weights"] for event in run]
+        if run[0].step is None:
+            return weights[0]
+        return stack(weights, self._trace.step_dim(run), [event.values.get("axis") for event in run])
+
+
+class StatesLookup(Lookup[dict[str, Tensor]]):
+    """States by name: {name: Tensor {step, ...}}, the events of a loop stacked over a step dim."""
+
+    kind, name = "states", "trace.states"
+
+    def steps(self, path: str, name: str, run: int = -1) -> list[Tensor]:
+        """One state in each step of one run, as it was recorded."""
+        return [event.values[name] for event in self.events(path, run)]
+
+    def step_dim(self, path: str, run: int = -1) -> Dim | None:
+        """The dim over the steps; of states that were computed for a whole sequence at once, the dim of that."""
+        events = self.events(path, run)
+        axis = events[0].values.get("axis")
+        return axis if events[0].step is None and isinstance(axis, Dim) else super().step_dim(path, run)
+
+    def _value(self, run: list[Event]) -> dict[str, Tensor]:
+        names = [name for name, value in run[0].values.items() if isinstance(value, Tensor)]
+        if run[0].step is None:
+            return {name: run[0].values[name] for name in names}
+        dim = self._trace.step_dim(run)
+        return {name: stack([event.values[name] for event in run], dim) for name in names}
+
+
+class BeamsLookup(Lookup[BeamHistory]):
+    """The history of a search."""
+
+    kind, name = "beams", "trace.beams"
+
+    def _value(self, run: list[Event]) -> BeamHistory:
+        return BeamHistory.of_values([event.values for event in run])
+
+
+class ModulesLookup(Lookup[list[Event]]):
+    """The calls of a module: their events have `inputs` and `outputs`, lists of (name, Tensor without values)."""
+
+    kind, name = "module", "trace.modules"
+
+    def __getitem__(self, key: Any) -> list[Event]:
+        return list(self._paths[self.find(key)])
+
+    def _value(self, run: list[Event]) -> list[Event]:
+        return run

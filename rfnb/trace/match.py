@@ -1,0 +1,90 @@
+"""Which events a filter means: by kind, path and step, the same in `record` and in `trace.select`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from fnmatch import fnmatchcase
+from typing import Any
+
+from rfnb.core.errors import message
+
+Steps = int | range | slice | Collection[int] | Callable[[int], bool]
+
+
+def kind_filter(kinds: str | Iterable[str] | None) -> Callable[[str], bool]:
+    """True for the given kinds; None: for all."""
+    if kinds is None:
+        return lambda kind: True
+    wanted = frozenset([kinds] if isinstance(kinds, str) else kinds)
+    return wanted.__contains__
+
+
+def path_filter(path: str | Iterable[str] | None) -> Callable[[str, str], bool]:
+    """A test of (path, path without loops).
+
+    Args:
+        path: Patterns with `*`, `?` or `[...]`, or ends of a path ("att" means "decoder.att"), one or several; None: all.
+    """
+    if path is None:
+        return lambda path, module: True
+    patterns = [path] if isinstance(path, str) else list(path)
+    return lambda path, module: any(_matches(pattern, path) or _matches(pattern, module) for pattern in patterns)
+
+
+def step_filter(steps: Steps | None) -> Callable[[int], bool]:
+    """A test of the step of an event that is in a loop.
+
+    Args:
+        steps: One step, a range, a slice, a collection of ints, or a function of the step; None: all.
+
+    Raises:
+        TypeError: Something else.
+        ValueError: A slice that counts from the end.
+    """
+    if steps is None:
+        return lambda step: True
+    if isinstance(steps, int) and not isinstance(steps, bool):
+        return lambda step: step == steps
+    if isinstance(steps, slice):
+        return _slice_filter(steps)
+    if callable(steps):
+        return lambda step: bool(steps(step))
+    if isinstance(steps, range) or (isinstance(steps, Collection) and not isinstance(steps, (str, bytes))):
+        return lambda step: step in steps
+    raise TypeError(
+        message(
+            "Steps are given in a way that is not known.",
+            [("steps", f"{type(steps).__name__} {steps!r}")],
+            "Steps are an int, a range, a slice, a collection of ints, or a function of the step.",
+            "rf.record(steps=range(10))",
+        )
+    )
+
+
+def is_end_of(part: str, path: str) -> bool:
+    """Whether `part` is all of a dotted path or its last parts."""
+    return path == part or path.endswith(f".{part}")
+
+
+def _matches(pattern: str, path: str) -> bool:
+    if any(sign in pattern for sign in "*?["):
+        return fnmatchcase(path, pattern)
+    return is_end_of(pattern, path)
+
+
+def _slice_filter(steps: slice) -> Callable[[int], bool]:
+    start, stop, stride = steps.start or 0, steps.stop, steps.step or 1
+    if start < 0 or stride < 0 or (stop is not None and stop < 0):
+        raise ValueError(
+            message(
+                "Steps cannot be counted from the end.",
+                [("steps", f"{steps!r}")],
+                "While a loop runs, nobody knows how many steps it will have.",
+                "trace.attention[path]    # record all, then take the last ones",
+            )
+        )
+
+    def test(step: Any) -> bool:
+        return step >= start and (stop is None or step < stop) and (step - start) % stride == 0
+
+    return test

@@ -1,0 +1,75 @@
+"""record: listen to the probes of a run, and keep what they offer.
+
+    with rf.record() as trace:
+        model(x)
+    trace.attention["decoder.att"]        # a Tensor with named dims
+
+Recording changes neither numbers nor gradients, and never waits for a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.trace.event import keep, keep_template
+from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter
+from rfnb.trace.probe import Place, listen
+from rfnb.trace.trace import Trace
+
+
+@contextmanager
+def record(
+    kinds: str | Iterable[str] | None = None,
+    path: str | Iterable[str] | None = None,
+    steps: Steps | None = None,
+    limit: int = 256 << 20,
+    model: Any = None,
+) -> Iterator[Trace]:
+    """Keep the events of a with-block in a Trace.
+
+    Recordings may be nested; each hears everything inside of it. A recording hears the thread it was opened in, and
+    threads that were started with a copy of its context.
+
+    Args:
+        kinds: Only these kinds, e.g. {"attention", "beams"}.
+        path: Only these places: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
+        steps: Only these steps: int, range, slice, collection, or function of the step. Events outside of loops have no
+            step and are kept.
+        limit: bytes. What would exceed it and all that follows is not kept; `trace.truncated` then tells where, and a
+            warning what to do. The run goes on. The default is 256 MiB: some thousand steps of a small model.
+        model: A Module whose `named_modules()` gives the paths. Default: the outermost module of each module.
+
+    Yields:
+        The Trace, which fills while the block runs.
+
+    Raises:
+        TypeError, ValueError: A filter that cannot be understood, or a negative limit.
+    """
+    if not isinstance(limit, int) or limit < 0:
+        raise ValueError(
+            message("record: the limit is not a number of bytes.", [("limit", repr(limit))], "The limit is an int, 0 or more.",
+                    "rf.record(limit=512 << 20)    # 512 MiB")
+        )  # fmt: skip
+    wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
+    trace = Trace(limit=limit)
+
+    def listener(kind: str, place: Place, values: dict[str, Any]) -> None:
+        if trace.closed or not wants_kind(kind) or not wants_path(place.path, place.module):
+            return
+        if place.step is not None and not wants_step(place.step):
+            return
+        if trace.truncated is not None:
+            trace.count_dropped()
+            return
+        kept = (keep_template if kind == "module" else keep)(values)
+        trace.add(kind, place, kept)
+
+    names = {id(module): (module, name) for name, module in model.named_modules()} if model is not None else {}
+    try:
+        with listen(listener, names):
+            yield trace
+    finally:
+        trace.close()

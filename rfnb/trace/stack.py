@@ -1,0 +1,114 @@
+"""Stacking: the events of one run of a loop as one Tensor, with the step as a dim.
+
+Dims are matched by identity. What differs from step to step (a beam that grows, a history that gets longer) is one dim
+of the result if it has the same name in each step, as long as the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.trace.event import Event
+
+
+def runs_of(events: Sequence[Event]) -> list[list[Event]]:
+    """The events of one path, split into runs of its loop; an event outside of loops is a run of its own.
+
+    A module that is called twice in each step of a loop gives two runs, one of the first calls and one of the second.
+    """
+    runs: list[list[Event]] = []
+    latest: dict[Any, list[Event]] = {}
+    calls: dict[int, int] = {}
+    for event in events:
+        if event.step is None:
+            runs.append([event])
+            continue
+        call = calls[event.entry] = calls.get(event.entry, -1) + 1
+        key = (id(loop_dim_of(event)), event.steps[:-1], call)
+        run = latest.get(key)
+        if run is None or run[-1].step is None or run[-1].step >= event.step:
+            run = latest[key] = []
+            runs.append(run)
+        run.append(event)
+    return runs
+
+
+def loop_dim_of(event: Event) -> Dim | None:
+    """The dim of the loop: the `dim` value of the event, or what the loop said."""
+    dim = event.values.get("dim")
+    return dim if isinstance(dim, Dim) else event.loop_dim
+
+
+def step_dim_of(run: Sequence[Event]) -> Dim:
+    """The loop's own dim if the run has a value for each of its steps, else a new static dim of the same name."""
+    dim = loop_dim_of(run[0])
+    steps = [event.step for event in run]
+    if dim is not None and steps == list(range(len(run))) and dim.is_dim_known() and dim.extent == len(run):
+        return dim
+    return Dim(len(run), name=dim.name if dim is not None else "step", kind="spatial")
+
+
+def stack(tensors: Sequence[Tensor], step_dim: Dim, zero: Sequence[Dim | None] = ()) -> Tensor:
+    """One Tensor {step_dim, ...} from one per step.
+
+    Args:
+        tensors: One per step. A dim that one of them lacks is broadcast: its value holds for all entries.
+        step_dim: The new dim; replaced by its twin if the tensors have it already (a loop over the dim attended over).
+        zero: Per step, the dim that is filled with 0 where it is shorter than in other steps. Other dims are filled with
+            NaN (integers and bools with 0): there is nothing there.
+    """
+    columns = _columns(tensors)
+    out_dims = tuple(_common(column, tensors) for column in columns)
+    backend = tensors[0].backend
+    raws = [_aligned(tensor, columns, out_dims, zero[i] if i < len(zero) else None) for i, tensor in enumerate(tensors)]
+    if step_dim in out_dims:
+        step_dim = step_dim.copy(match_priority=1)
+    first = tensors[0]
+    return first._like(backend.stack_raw(raws, 0), (step_dim, *out_dims))
+
+
+def _columns(tensors: Sequence[Tensor]) -> list[list[Dim]]:
+    """Dims that are one axis of the result: the same dim, or one of the same name in other steps."""
+    columns: list[list[Dim]] = []
+    for tensor in sorted(tensors, key=lambda tensor: -len(tensor.dims)):
+        free = [column for column in columns if not any(dim in column for dim in tensor.dims)]
+        for dim in tensor.dims:
+            if any(dim in column for column in columns):
+                continue
+            column = next((column for column in free if column[0].name == dim.name), None)
+            if column is None:
+                columns.append([dim])
+            else:
+                column.append(dim)
+                free.remove(column)
+    return columns
+
+
+def _common(column: list[Dim], tensors: Sequence[Tensor]) -> Dim:
+    lengths = {tensor.raw_tensor.shape[tensor.dims.index(dim)] for tensor in tensors for dim in column if dim in tensor.dims}
+    if len(column) == 1 and len(lengths) == 1:
+        return column[0]
+    return Dim(max(lengths), name=column[0].name, kind=column[0].kind, vocab=column[0].vocab)
+
+
+def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: tuple[Dim, ...], zero: Dim | None) -> Any:
+    """The raw array with one axis per column, each of full length."""
+    backend = tensor.backend
+    own = [next((dim for dim in column if dim in tensor.dims), None) for column in columns]
+    raw = tensor.copy_transpose([dim for dim in own if dim is not None]).raw_tensor
+    for axis, dim in enumerate(own):
+        if dim is None:
+            raw = backend.expand_dims_raw(raw, axis)
+    shape = [dim.extent for dim in out_dims]
+    nothing = float("nan") if tensor.dtype.startswith(("float", "bfloat")) else 0
+    order = sorted(range(len(own)), key=lambda axis: own[axis] is not zero)  # zeros first: NaN covers them where both are
+    for axis in order:
+        dim = own[axis]
+        missing = shape[axis] - raw.shape[axis] if dim is not None else 0
+        if missing:
+            widths = [(0, missing if other == axis else 0) for other in range(len(own))]
+            raw = backend.pad_raw(raw, widths, 0 if dim is zero else nothing)
+    return backend.expand_raw(raw, shape)

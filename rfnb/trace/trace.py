@@ -1,0 +1,232 @@
+"""Trace: the ordered events of one run, looked up by kind, path and step."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.trace.event import EVENT_COST, Event, bytes_of
+from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
+from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter
+from rfnb.trace.probe import Place
+from rfnb.trace.stack import loop_dim_of, step_dim_of
+
+
+@dataclass
+class Truncated:
+    """Where a recording reached its limit.
+
+    Attributes:
+        kind, path, step: Of the first event that was not kept.
+        limit: bytes.
+        dropped: How many events were not kept, so far.
+    """
+
+    kind: str
+    path: str
+    step: int | None
+    limit: int
+    dropped: int = 1
+
+
+class Trace:
+    """The ordered events of one run.
+
+    Attributes:
+        events: All events, in order. To be read only.
+        attention: path -> weights, a Tensor {step, ...}; `trace.attention["decoder.att"]`.
+        states: path -> {name: Tensor {step, ...}}.
+        beams: path -> BeamHistory.
+        modules: path -> the events of its calls.
+        truncated: Where the recording reached its limit, or None.
+        closed: Whether no more events will come.
+        num_bytes: bytes of the values kept.
+    """
+
+    def __init__(self, *, limit: int | None = None):
+        self.events: list[Event] = []
+        self.truncated: Truncated | None = None
+        self.closed = False
+        self.num_bytes = 0
+        self.attention = AttentionLookup(self)
+        self.states = StatesLookup(self)
+        self.beams = BeamsLookup(self)
+        self.modules = ModulesLookup(self)
+        self._limit = limit
+        self._by_kind: dict[str, dict[str, list[Event]]] = {}
+        self._step_dims: dict[Any, Dim] = {}
+        self._lock = threading.RLock()
+        self._subscribers: list[Callable[[Event], None]] = []
+        self._on_close: list[Callable[[Trace], None]] = []
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of events, in the order of their first one."""
+        return list(self._by_kind)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of events, in the order of their first one."""
+        return list(dict.fromkeys(event.path for event in self.events))
+
+    def counts(self) -> dict[str, int]:
+        """Number of events of each kind."""
+        return {kind: sum(map(len, paths.values())) for kind, paths in self._by_kind.items()}
+
+    def by_path(self, kind: str) -> dict[str, list[Event]]:
+        """The events of one kind by full path."""
+        with self._lock:
+            return {path: list(events) for path, events in self._by_kind.get(kind, {}).items()}
+
+    def select(self, kind: Any = None, path: Any = None, step: Steps | None = None) -> list[Event]:
+        """The events that pass all filters, in order.
+
+        Args:
+            kind: One kind, or several.
+            path: A pattern ("encoder.*"), or the end of a path ("att"); one or several.
+            step: int, range, slice, collection, or function of the step. Then events outside of loops do not pass.
+        """
+        kinds, paths, steps = kind_filter(kind), path_filter(path), step_filter(step)
+        return [
+            event
+            for event in list(self.events)
+            if kinds(event.kind)
+            and paths(event.path, event.module)
+            and (step is None or (event.step is not None and steps(event.step)))
+        ]
+
+    def step_dim(self, run: Sequence[Event]) -> Dim:
+        """The dim over the steps of a run; the same one for all events of the same run of a loop."""
+        dim = loop_dim_of(run[0])
+        key = (run[0].entry, tuple(event.step for event in run), dim is not None and dim.is_dim_known())
+        with self._lock:
+            if key not in self._step_dims:
+                self._step_dims[key] = step_dim_of(run)
+            return self._step_dims[key]
+
+    def subscribe(self, fn: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Call `fn(event)` for each new event, in the thread of the model; returns `fn`.
+
+        It should only note the event. One that raises is taken off with a warning, and the run goes on.
+        """
+        self._subscribers.append(fn)
+        return fn
+
+    def unsubscribe(self, fn: Callable[[Event], None]) -> None:
+        """Stop calling `fn`; nothing if it was not subscribed."""
+        self._subscribers = [other for other in self._subscribers if other != fn]
+
+    def on_close(self, fn: Callable[[Trace], None]) -> None:
+        """Call `fn(trace)` when no more events will come; at once if that is so already."""
+        if self.closed:
+            fn(self)
+        else:
+            self._on_close.append(fn)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the events to a file that `rf.load_trace` reads: safetensors with JSON, nothing executable.
+
+        Raises:
+            TypeError: A value that is not a Tensor, Dim, NumPy array or plain data.
+        """
+        from rfnb.trace.file import save_trace  # the file format needs Trace
+
+        save_trace(self, path)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in self.counts().items()) or "none"
+        state = "closed" if self.closed else "recording"
+        cut = ", truncated" if self.truncated is not None else ""
+        return f"<Trace: {len(self.events)} events ({kinds}), {self.num_bytes} bytes, {state}{cut}>"
+
+    def summary(self) -> str:
+        """A table of what was recorded: kind, path, number of events, steps, bytes."""
+        rows = [("kind", "path", "events", "steps", "bytes")]
+        for kind in self.kinds:
+            for path, events in self.by_path(kind).items():
+                steps = [event.step for event in events if event.step is not None]
+                span = f"{min(steps)}-{max(steps)}" if steps else "-"
+                rows.append((kind, path, str(len(events)), span, str(sum(event.num_bytes for event in events))))
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = [
+            "  ".join(cell.rjust(width) if column > 1 else cell.ljust(width) for column, (cell, width) in enumerate(zip(row, widths)))
+            for row in rows
+        ]
+        return "\n".join([repr(self), *lines])
+
+    # -- for record and load -------------------------------------------------------------------------------------------
+
+    def add(self, kind: str, place: Place, values: dict[str, Any]) -> Event | None:
+        """Append an event; None if it does not fit in the limit any more."""
+        num_bytes = bytes_of(values)
+        with self._lock:
+            if self.truncated is not None:
+                self.truncated.dropped += 1
+                return None
+            index = len(self.events)
+            fits = self._limit is None or self.num_bytes + num_bytes + (index + 1) * EVENT_COST <= self._limit
+            if fits:
+                event = Event(
+                    kind, place.path, place.step, index, values, place.module, place.steps, place.axis, place.entry, num_bytes
+                )
+                self.events.append(event)
+                self._by_kind.setdefault(kind, {}).setdefault(place.path, []).append(event)
+                self.num_bytes += num_bytes
+            else:
+                self.truncated = Truncated(kind, place.path, place.step, self._limit or 0)
+        if not fits:
+            self._warn()
+            return None
+        for fn in list(self._subscribers):
+            self._tell(fn, event)
+        return event
+
+    def count_dropped(self) -> None:
+        """One more event that came after the limit."""
+        with self._lock:
+            assert self.truncated is not None
+            self.truncated.dropped += 1
+
+    def close(self) -> None:
+        """No more events will come."""
+        if not self.closed:
+            self.closed = True
+            for fn in self._on_close:
+                fn(self)
+
+    def _tell(self, fn: Callable[[Event], None], event: Event) -> None:
+        try:
+            fn(event)
+        except Exception as error:  # a view must never break the run that it looks at
+            self.unsubscribe(fn)
+            warnings.warn(
+                f"A subscriber of a trace raised {type(error).__name__}: {error}\nIt gets no more events. The run goes on.",
+                stacklevel=2,
+            )
+
+    def _warn(self) -> None:
+        cut = self.truncated
+        assert cut is not None
+        step = "" if cut.step is None else f", step {cut.step}"
+        warnings.warn(
+            message(
+                "record: the limit is reached. What came before is kept, the run goes on.",
+                [
+                    ("kept", f"{len(self.events)} events, {self.num_bytes} bytes"),
+                    ("not kept", f"{cut.kind} at {cut.path}{step}, and what follows"),
+                    ("limit", f"{cut.limit} bytes, {EVENT_COST} per event and its values"),
+                ],
+                "Record less, or allow more:",
+                f'with rf.record(kinds={{"{cut.kind}"}}, limit={max(2 * cut.limit, 1 << 20)}) as trace:',
+            ),
+            stacklevel=5,
+        )
