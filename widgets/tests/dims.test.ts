@@ -1,0 +1,113 @@
+import { afterEach, describe, expect, it } from "vitest";
+import several from "../../tests/viz/fixtures/dims_several.json";
+import type { DimsHead } from "../src/dims/layout";
+import { bytesText, columnsOf, layout, namesOf, numberText, problem, statsText, waste } from "../src/dims/layout";
+import { DimsView } from "../src/dims/render";
+
+const head = several.head as unknown as DimsHead;
+
+describe("the layout", () => {
+  const made = layout(head);
+  const row = (label: string) => made.rows.find((other) => other.label === label)!;
+
+  it("tells dims of equal name apart", () => {
+    expect(made.legend.map((chip) => chip.text)).toEqual(["batch=3", "time#1<=5", "vocab=40", "model=2", "time#2=5"]);
+    expect([...namesOf(head.dims).values()]).toEqual(["batch", "time#1", "vocab", "model", "time#2"]);
+  });
+
+  it("puts equal dims under each other, so that a missing one leaves a gap", () => {
+    const shown = (label: string) => row(label).cells.map((cell) => cell?.chip.name ?? "");
+    expect(shown("x")).toEqual(["batch", "time#1", "model", ""]);
+    expect(shown("h")).toEqual(["batch", "", "model", ""]);
+    expect(shown("energy")).toEqual(["batch", "time#1", "", "time#2"]);
+  });
+
+  it("marks a row whose axes are in another order", () => {
+    expect(row("y").permuted).toBe(true);
+    expect(row("y").stored).toBe("[time#1<=5, batch=3, model=2]");
+    expect(row("y").cells.map((cell) => cell?.axis)).toEqual([1, 0, 2, undefined]);
+    expect(row("x").permuted).toBe(false);
+  });
+
+  it("writes sizes, values and padding as the Python side does", () => {
+    expect(row("x")).toMatchObject({ dtype: "float32", bytes: "120 B", values: "min 0 mean 10.3 max 23", padding: "33 % padding" });
+    expect(row("source").values).toBe("min 0 max 11");
+    expect(row("count").values).toBe("value 7");
+    expect(waste([5, 3, 2])).toBeCloseTo(1 / 3);
+  });
+
+  it("shares columns among many dims that never meet", () => {
+    const rows = [1, 2, 3, 4, 5, 6, 7, 8].map((other) => ({ label: "", dims: [0, other] }));
+    expect([...columnsOf(rows).entries()].sort((a, b) => a[0] - b[0])).toEqual([[0, 0], ...rows.map((_, index) => [index + 1, 1])]);
+    expect([...columnsOf([{ label: "", dims: [0, 1] }, { label: "", dims: [0, 2, 1] }])]).toEqual([[0, 0], [2, 1], [1, 2]]);
+  });
+
+  it.each([[null, ""], [0, "0 B"], [999, "999 B"], [1000, "1 kB"], [41984, "42 kB"], [123456, "123 kB"], [999600, "1 MB"], [5e9, "5 GB"]])(
+    "writes %s bytes as %s", (count, text) => expect(bytesText(count)).toBe(text));
+  it.each([[null, "-"], [0, "0"], [-3, "-3"], [0.12345, "0.123"], [1234.5678, "1235"], [1.5e7, "1.5e+07"], [-2.5e-7, "-2.5e-07"], [12.345, "12.3"]])(
+    "writes the number %s as %s", (value, text) => expect(numberText(value)).toBe(text));
+
+  it("says when there are no values", () => {
+    expect(statsText({ min: null, max: null, mean: null, nan: 0, inf: 0, valid: 0, cells: 4 })).toBe("no values");
+  });
+
+  it("tells what is wrong with bad data in a sentence", () => {
+    expect(problem(head)).toBeNull();
+    expect(problem({} as DimsHead)).toBe("These dims cannot be drawn: the lists of dims and rows are missing.");
+    expect(problem({ dims: [], rows: [{ label: "x", dims: [4] }] })).toBe("These dims cannot be drawn: row 0 names dim 4, which is not in the list of dims.");
+  });
+});
+
+describe("the view in the page", () => {
+  let root: HTMLElement;
+  const open = (shown: DimsHead) => {
+    root = document.createElement("div");
+    document.body.append(root);
+    const view = new DimsView(root);
+    view.update(shown);
+    return view;
+  };
+  const chips = (name: string) => [...root.querySelectorAll<HTMLElement>("[data-dim]")].filter((chip) => chip.dataset["text"] === name);
+  afterEach(() => document.body.replaceChildren());
+
+  it("marks all occurrences of the dim that is pointed at, and says in how many rows it is", () => {
+    open(head);
+    chips("model=2")[0]!.dispatchEvent(new Event("pointerover", { bubbles: true }));
+    expect(chips("model=2").every((chip) => chip.classList.contains("rfnb-dims-same"))).toBe(true);
+    expect(root.querySelectorAll(".rfnb-dims-same").length).toBe(4); // legend, x, y, h
+    expect(root.querySelector('[aria-live="polite"]')!.textContent).toBe("model=2, feature dim: in 3 of 6 rows");
+    expect(root.dataset["cursor"]).toBe("3");
+  });
+
+  it("does the same by keyboard: one tab stop, arrows between chips", () => {
+    open(head);
+    const stops = root.querySelectorAll<HTMLElement>('[tabindex="0"]');
+    expect(stops.length).toBe(1);
+    stops[0]!.focus();
+    const press = (key: string) => document.activeElement!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    press("ArrowRight");
+    expect((document.activeElement as HTMLElement).dataset["text"]).toBe("time#1<=5");
+    expect(root.dataset["cursor"]).toBe("1");
+    press("Home"); press("ArrowDown"); press("ArrowDown"); press("ArrowDown");
+    expect(document.activeElement!.closest("tr")!.dataset["tensor"]).toBe("y");
+    expect(root.querySelectorAll('[tabindex="0"]').length).toBe(1);
+  });
+
+  it("shows lengths as bars with their numbers as text", () => {
+    open(head);
+    const bars = root.querySelector('[role="img"]')!;
+    expect(bars.getAttribute("aria-label")).toBe("lengths 5, 3, 2");
+    expect(bars.childElementCount).toBe(3);
+    expect(root.querySelector("li:nth-child(2)")!.textContent).toContain("33 % of the cells are padding");
+  });
+
+  it("shows a failure above, text as text", () => {
+    open({ ...head, failure: "DimError: <b>" });
+    expect(root.querySelector('[role="alert"]')!.textContent).toBe("DimError: <b>");
+  });
+
+  it("shows bad data as a sentence", () => {
+    open({ dims: [], rows: [{ label: "x", dims: [4] }] });
+    expect(root.textContent).toBe("These dims cannot be drawn: row 0 names dim 4, which is not in the list of dims.");
+  });
+});
