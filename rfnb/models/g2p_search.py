@@ -1,4 +1,9 @@
-"""Greedy search, scores and error rates of a G2P model."""
+"""What a G2P model makes of words: greedy and beam search, scores, error rates.
+
+model = load_g2p()
+for found in pronounce(model, "phonetics"):
+    print(found.score, found)                    # -0.31 F AH N EH T IH K S, ...
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,11 @@ from rfnb.ops.array import gather
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.math import log_softmax
-from rfnb.ops.reduce import reduce_argmax, reduce_sum
+from rfnb.ops.reduce import reduce_sum
+from rfnb.rec.loop import Loop
+from rfnb.search.choice import choice, get_beam_scores
+
+_IMPOSSIBLE = -1e20  # scores of slots of the beam for which there was no hypothesis
 
 
 @dataclass(frozen=True)
@@ -54,28 +63,62 @@ def max_labels(words: Sequence[str]) -> int:
     return 2 * max(map(len, words)) + 10
 
 
-def greedy(model: G2P, words: Sequence[str]) -> list[Pronunciation]:
-    """The pronunciation that takes the best phoneme in every step, for each word."""
+def search(model: G2P, words: Sequence[str], *, beam_size: int) -> tuple[Dim, Tensor, Tensor]:
+    """The search itself: one loop, one choice in each step.
+
+    Returns:
+        The batch dim; labels {time, batch, beam}, sparse over label_dim, lengths per hypothesis with the end label; scores
+        {batch, beam}, natural-log probabilities, best first.
+    """
+    batch, encoded = encode_batch(model, words)
+    loop = Loop(max_seq_len=max_labels(words), name="search")
+    loop.state.label = zeros([batch], dtype="int64", sparse_dim=label_dim)
+    loop.state.decoder = encoded.start
+    for _ in loop:
+        state = loop.state.decoder
+        logits, loop.state.decoder = model.decoder(loop.state.label, encoded, state=state, spatial_dim=single_step_dim)
+        label = choice(log_softmax(logits, axis=label_dim), axis=label_dim, beam_size=beam_size)
+        loop.state.label = label
+        loop.end(label == g2p.END_LABEL, include_eos=True)
+        labels = loop.stack(label)
+    return batch, labels, get_beam_scores(labels)
+
+
+def beam_search(model: G2P, words: Sequence[str], *, beam_size: int = 5) -> list[list[Pronunciation]]:
+    """The best pronunciations of each word that a beam search finds, best first.
+
+    Args:
+        words: One to any number of words, of any lengths; they do not disturb each other.
+        beam_size: Hypotheses kept in each step. There may be fewer results, never more.
+
+    Raises:
+        TypeError, WordError: For a word that cannot be spelled, see `rfnb.data.g2p.encode_word`.
+        ValueError: For a beam size below 1.
+    """
     with stop_gradient_scope():
-        batch, encoded = encode_batch(model, words)
-        labels: Tensor = zeros([batch], dtype="int32", sparse_dim=label_dim)
-        state, rows, scores = encoded.start, [], []
-        ended = np.zeros(len(words), dtype=bool)
-        for _ in range(max_labels(words)):
-            logits, state = model.decoder(labels, encoded, state=state, spatial_dim=single_step_dim)
-            log_probs = log_softmax(logits, axis=label_dim)
-            labels = reduce_argmax(log_probs, axis=label_dim)
-            best = gather(log_probs, indices=labels, axis=label_dim)
-            rows.append(labels.numpy())
-            scores.append(np.where(ended, 0.0, best.numpy().astype(np.float64)))
-            ended |= rows[-1] == g2p.END_LABEL
-            if ended.all():
-                break
-    total = np.sum(scores, axis=0)
+        batch, labels, scores = search(model, words, beam_size=beam_size)
+    (beam,) = scores.remaining_dims([batch])
+    (time,) = labels.remaining_dims([batch, beam])
+    rows = labels.copy_transpose([batch, beam, time]).numpy()
+    totals = scores.copy_transpose([batch, beam]).numpy()
     return [
-        Pronunciation(word, g2p.decode_labels(row), float(score), bool(end))
-        for word, row, score, end in zip(words, np.stack(rows, 1), total, ended, strict=True)
+        [_pronunciation(word, rows[i, k], totals[i, k]) for k in range(beam.extent) if totals[i, k] > _IMPOSSIBLE]
+        for i, word in enumerate(words)
     ]
+
+
+def greedy(model: G2P, words: Sequence[str]) -> list[Pronunciation]:
+    """The pronunciation that takes the best phoneme in every step, for each word: beam search with a beam of 1."""
+    return [found[0] for found in beam_search(model, words, beam_size=1)]
+
+
+def pronounce(model: G2P, word: str, *, beam_size: int = 5) -> list[Pronunciation]:
+    """The best pronunciations of one word, best first."""
+    return beam_search(model, [word], beam_size=beam_size)[0]
+
+
+def _pronunciation(word: str, labels: np.ndarray, score: float) -> Pronunciation:
+    return Pronunciation(word, g2p.decode_labels(labels), float(score), bool((labels == g2p.END_LABEL).any()))
 
 
 def score(model: G2P, words: Sequence[str], phonemes: Sequence[Iterable[str]]) -> np.ndarray:
@@ -96,8 +139,8 @@ def score(model: G2P, words: Sequence[str], phonemes: Sequence[Iterable[str]]) -
     return total.numpy().astype(np.float64)
 
 
-def evaluate(model: G2P, part: Mapping[str, Pronunciations], *, batch_size: int = 512) -> ErrorRate:
-    """Error rates of greedy search on words with their pronunciations."""
+def evaluate(model: G2P, part: Mapping[str, Pronunciations], *, beam_size: int = 1, batch_size: int = 512) -> ErrorRate:
+    """Error rates of the best pronunciations of words that have known ones."""
     by_length: dict[int, list[str]] = {}
     for word in part:
         by_length.setdefault(len(word), []).append(word)
@@ -105,5 +148,6 @@ def evaluate(model: G2P, part: Mapping[str, Pronunciations], *, batch_size: int 
     for words in by_length.values():
         for start in range(0, len(words), batch_size):
             some = words[start : start + batch_size]
-            pairs += [(found.phonemes, part[found.word]) for found in greedy(model, some)]
+            found = beam_search(model, some, beam_size=beam_size)
+            pairs += [(best[0].phonemes, part[word]) for word, best in zip(some, found, strict=True)]
     return error_rate(pairs)

@@ -79,6 +79,7 @@ def test(model: G2P, split: Split) -> dict[str, Any]:
     return {
         "dev, greedy": _rates(evaluate(model, split.dev)),
         "test, greedy": _rates(evaluate(model, split.test)),
+        "test, beam 5": _rates(evaluate(model, split.test, beam_size=5)),
     }
 
 
