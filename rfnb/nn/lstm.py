@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,11 +98,14 @@ class LSTM(Module):
 
     def _flat(self, value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
         """The raw array over `dims`, its batch dims flattened to one."""
-        backend = value.backend
-        if value.dims == dims and len(dims) == len(lead) + 2:
-            return value._raw
-        raw = backend.expand_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
-        return backend.reshape_raw(raw, (*lead, -1 if len(dims) > len(lead) + 1 else 1, dims[-1].extent))
+        if value.dims == dims:
+            if len(dims) == len(lead) + 2:
+                return value._raw
+            raw = value._raw
+        else:
+            raw = value.backend.expand_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
+        size = math.prod(dim.extent for dim in dims[len(lead) : -1])
+        return value.backend.reshape_raw(raw, (*lead, size, dims[-1].extent))
 
     def _mask(self, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
         if not spatial_dim.has_padding():
@@ -128,4 +133,4 @@ class LSTM(Module):
 def _flat_mask(mask: Tensor, dims: tuple[Dim, ...]) -> Any:
     backend = mask.backend
     raw = backend.expand_raw(mask.copy_compatible_to_dims_raw(dims), full_shape(dims))
-    return backend.reshape_raw(raw, (dims[0].extent, -1))
+    return backend.reshape_raw(raw, (dims[0].extent, math.prod(full_shape(dims[1:]))))

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order, union, view
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.math import _common_backend
@@ -510,8 +510,27 @@ def _on_device(tensor: Tensor, like: Tensor) -> Tensor:
     return tensor._like(tensor.backend.to_device_raw(tensor._raw, like.device), tensor.dims)
 
 
+def _check_movable(what: str, tensor: Tensor, axis: Dim) -> None:
+    """Frames cannot change places within an axis that the lengths of another dim are over."""
+    for dim in tensor.dims:
+        if axis in dim.length_dims:
+            raise DimError(
+                message(
+                    f"{what}: the lengths of {dim.short_repr()} are over {axis.short_repr()}.",
+                    [
+                        ("tensor", shape_of(tensor)),
+                        ("axis", axis.short_repr()),
+                        ("lengths", dims_text(dim.length_dims)),
+                    ],
+                    "Frames that change places would leave their lengths behind. Work on a copy of the axis with its own lengths, or "
+                    f"without {dim.name}.",
+                )
+            )
+
+
 def shift_right(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
     """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims."""
+    _check_movable("shift_right", source, axis)
     padded, (longer,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
     index = padded.axis_of(longer)
     raw = padded.backend.slice_raw(padded._raw, index, 0, axis.extent)
@@ -520,6 +539,7 @@ def shift_right(source: Tensor, *, axis: Dim, pad_value: float | int, amount: in
 
 def shift_left(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
     """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims."""
+    _check_movable("shift_left", source, axis)
     padded, (longer,) = pad(source, axes=[axis], padding=[(0, amount)], value=pad_value)
     index = padded.axis_of(longer)
     raw = padded.backend.slice_raw(padded._raw, index, amount, amount + axis.extent)
@@ -529,6 +549,7 @@ def shift_left(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int
 def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = True) -> Tensor:
     """The real frames of each sequence in reverse order; padding stays at the end."""
     index = tensor.axis_of(axis, "reverse_sequence")
+    _check_movable("reverse_sequence", tensor, axis)
     if not handle_dynamic_dims or not axis.has_padding():
         return tensor._like(tensor.backend.flip_raw(tensor._raw, index), tensor.dims)
     masks_for(tensor.dims, [axis], tensor.backend, "reverse_sequence")

@@ -59,7 +59,7 @@ def _with_number(kind: str, fns: dict[type, Any], a: Tensor, number: Any) -> Ten
     raw = a._raw
     fn = fns.get(raw.__class__)
     if fn is None:
-        _need_values(kind, a)
+        need_values(kind, a)
         fn = fns[raw.__class__] = a.backend.binary_fn(kind)
     out = _make(Tensor)
     out._raw = fn(raw, number)
@@ -97,7 +97,7 @@ def _binary_slow(
         out = new_tensor(raw, tensor.dims)
         _mark(out, tensor, None)
         return out
-    _need_values(kind, a, b)
+    need_values(kind, a, b)
     backend = _common_backend(kind, a, b)
     dims = union(
         kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=None if dim_order is None else tuple(dim_order)
@@ -136,18 +136,25 @@ def _as_tensor(value: Any, kind: str) -> Tensor:
     if isinstance(value, (bool, int, float)):
         dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
         return new_tensor(protocol.selected().full_raw((), value, dtype=dtype), ())
-    raise TypeError(
+    raise _not_a_tensor(kind, value)
+
+
+def _not_a_tensor(kind: str, value: Any) -> TypeError:
+    return TypeError(
         message(
-            f"{kind}: this operand is neither a Tensor nor a number.",
+            f"{kind}: this operand is not a Tensor.",
             [("got", type(value).__name__)],
-            "Raw arrays do not say which axis is which.",
+            "Raw arrays and lists do not say which axis is which.",
             "rf.convert_to_tensor(value, dims=[...])",
         )
     )
 
 
-def _need_values(kind: str, *tensors: Tensor) -> None:
+def need_values(kind: str, *tensors: Tensor) -> None:
+    """Raise a TypeError for what is no Tensor, a ValueError for a template."""
     for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise _not_a_tensor(kind, tensor)
         if tensor._raw is None:
             raise ValueError(
                 message(f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first.")
@@ -282,7 +289,7 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
             if not isinstance(a, Tensor):
                 a = _as_tensor(a, kind)
                 return op(a)
-            _need_values(kind, a)
+            need_values(kind, a)
             fn = fns[raw.__class__] = a.backend.unary_fn(kind)
         out = _make(Tensor)
         out._raw = fn(raw)
@@ -380,16 +387,20 @@ def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
     lengths = axis.lengths
     if lengths is not None and (lengths == 0).any():
         # A row without any real frame would be NaN, forward and backward: compute it from zeros, then set it.
-        return lambda raw: where(
-            mask(raw),
-            raw_fn(where(_or_empty(mask(raw), index, backend), where(mask(raw), raw, 0.0), float("-inf")), index),
-            outside,
-        )
+        from_right = len(a.dims) - index  # the mask may lack the leading axes
+
+        def with_empty_rows(raw: Any) -> Any:
+            real = mask(raw)
+            inside = where(_or_empty(real, from_right, backend), where(real, raw, 0.0), float("-inf"))
+            return where(real, raw_fn(inside, index), outside)
+
+        return with_empty_rows
     return lambda raw: raw_fn(where(mask(raw), raw, float("-inf")), index)
 
 
-def _or_empty(mask: Any, index: int, backend: Any) -> Any:
-    """The mask, but True everywhere in rows that have no real frame."""
+def _or_empty(mask: Any, from_right: int, backend: Any) -> Any:
+    """The mask, but True everywhere in rows (along the axis counted from the right) that have no real frame."""
+    index = backend.get_ndim_raw(mask) - from_right
     some = backend.expand_dims_raw(backend.reduce_raw(mask, "any", (index,)), index)
     return backend.binary_fn("logical_or")(mask, backend.unary_fn("logical_not")(some))
 

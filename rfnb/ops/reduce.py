@@ -10,6 +10,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+from rfnb.ops.math import need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -22,10 +24,10 @@ def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bo
         source: {..., axis}
         mode: sum, max, min, mean, logsumexp, any, all, argmin, argmax.
         axis: The dims that go away. Only real frames count; the mean divides by their number. A sequence without any
-            frame gives the neutral element (sum and mean 0, max -inf, all True).
+            frame gives the neutral element (sum and mean 0, max -inf, all True). The mean of integers or bools is a float.
 
     Returns:
-        {...}; argmin and argmax are int64, sparse over the (one) axis.
+        {...}; argmin and argmax are int64, sparse over the (one) axis; 0 where there is no frame.
 
     Raises:
         DimError: If an axis is not a dim of source, or its lengths are over a dim that source lacks.
@@ -34,11 +36,12 @@ def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bo
     if axis.__class__ is not Dim:
         axis = tuple(axis)  # type: ignore[arg-type]
     try:
-        fn, dims = _plans[mode, source._raw.__class__, source.dims, axis, use_mask]
-    except KeyError:
+        fn, dims = _plans[mode, source._raw.dtype, source.dims, axis, use_mask]
+    except (KeyError, AttributeError):
+        need_values(f"reduce_{mode}", source)
         axes = (axis,) if isinstance(axis, Dim) else axis
         fn, dims = _plans.put(
-            (mode, source._raw.__class__, source.dims, axis, use_mask), _plan(source, mode, axes, use_mask)
+            (mode, source._raw.dtype, source.dims, axis, use_mask), _plan(source, mode, axes, use_mask)
         )
     out = _make(Tensor)
     out._raw = fn(source._raw)
@@ -76,10 +79,18 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
     dims = tuple(dim for dim in source.dims if dim not in axes)
     reduce_raw, where = backend.reduce_raw, backend.where_raw
     mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
+    dtype, cast = source.dtype, backend.cast_raw
+    if mode == "mean" and not is_float_dtype(dtype):
+        fn, dims = _plan(new_tensor(cast(source._raw, get_default_float_dtype()), source.dims), mode, axes, use_mask)
+        return (lambda raw: fn(cast(raw, get_default_float_dtype()))), dims
+    if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.extent == 0 for dim in axes):
+        value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), full_shape(dims)
+        dtype = "int64" if mode.startswith("arg") else dtype
+        return (lambda raw: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))), dims
     if mask is None:
         return (lambda raw: reduce_raw(raw, mode, indices)), dims
     if mode == "mean":
-        divide, cast = backend.binary_fn("truediv"), backend.cast_raw
+        divide = backend.binary_fn("truediv")
         counts: dict[Any, Any] = {}
 
         def mean(raw: Any) -> Any:
@@ -89,11 +100,11 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
             if count is None:
                 whole = backend.expand_raw(real, full_shape(source.dims))
                 count = backend.binary_fn("maximum")(reduce_raw(cast(whole, "float32"), "sum", indices), 1.0)
-                count = counts[device] = cast(count, backend.get_dtype_name_raw(raw))
+                count = counts[device] = cast(count, dtype)
             return divide(reduce_raw(where(real, raw, 0), "sum", indices), count)
 
         return mean, dims
-    neutral = _neutral(mode, source.dtype, backend)
+    neutral = _neutral(mode, dtype, backend)
     return (lambda raw: reduce_raw(where(mask(raw), raw, neutral), mode, indices)), dims
 
 
