@@ -130,8 +130,10 @@ class Dim:
     @property
     def dyn_size_ext(self) -> Tensor | None:
         """The lengths as an int32 Tensor on the CPU, over `length_dims`; None if static or not known yet. Assignable."""
-        if self._size_tensor is None and self.lengths is not None:
-            backend = protocol.selected()
+        backend = protocol.selected()
+        if self.lengths is None:
+            return None
+        if self._size_tensor is None or self._size_tensor.backend is not backend:
             from rfnb.core.tensor import Tensor  # same layer: Tensor and Dim know each other
 
             raw = backend.from_numpy(np.asarray(self._lengths), dtype="int32", device="cpu")
