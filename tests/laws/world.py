@@ -1,0 +1,86 @@
+"""Random dims and tensors for the laws: small sizes, ragged lengths including 0 and 1, dims in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from asserting import ragged, tensor
+from hypothesis import strategies as st
+
+from rfnb import Dim, Tensor
+
+
+class World:
+    """One random draw: dims, and a generator of tensors over them.
+
+    batch, heads, feat, out, classes are static; time and source are ragged over batch; char is ragged over batch and time.
+    """
+
+    def __init__(self, time: list[int], source: list[int], sizes: list[int], seed: int):
+        self.rng = np.random.default_rng(seed)
+        self.batch = Dim(len(time), name="batch", kind="batch")
+        self.time = ragged(time, self.batch, "time")
+        self.source = ragged((source * len(time))[: len(time)], self.batch, "source")
+        self.char = ragged(self.rng.integers(0, 4, (len(time), max(time))), [self.batch, self.time], "char")
+        self.heads, self.feat, self.out, self.classes = (
+            Dim(size, name=name) for size, name in zip(sizes, ("heads", "feat", "out", "classes"))
+        )
+        self.sets = (
+            (self.batch, self.time, self.feat),
+            (self.batch, self.time, self.char, self.out),
+            (self.heads, self.feat),
+            (self.batch, self.source, self.time),
+            (self.batch, self.time),
+            (self.batch, self.time, self.heads, self.feat),
+            (self.feat,),
+            (),
+        )
+
+    def dims(self, at_least: int = 0) -> tuple[Dim, ...]:
+        """One of the typical sets of dims."""
+        sets = [dims for dims in self.sets if len(dims) >= at_least]
+        return sets[self.rng.integers(len(sets))]
+
+    def floats(self, *dims: Dim, low: float = -3.0, high: float = 3.0) -> Tensor:
+        """Uniform in [low, high), no two values equal or on a half (so that rounding and order are the same everywhere)."""
+        shape = tuple(dim.extent for dim in dims)
+        count = int(np.prod(shape, dtype=int))
+        steps = (self.rng.permutation(count) + self.rng.uniform(0.2, 0.8)) / max(count, 1)
+        return tensor((low + (high - low) * steps.reshape(shape)).astype(np.float32), *dims)
+
+    def ints(
+        self, *dims: Dim, low: int = -5, high: int = 6, sparse_dim: Dim | None = None, dtype: Any = np.int32
+    ) -> Tensor:
+        """Integers in [low, high), or below the size of `sparse_dim`."""
+        if sparse_dim is not None:
+            low, high = 0, max(sparse_dim.extent, 1)
+        shape = tuple(dim.extent for dim in dims)
+        return tensor(self.rng.integers(low, high, shape).astype(dtype), *dims, sparse_dim=sparse_dim)
+
+    def bools(self, *dims: Dim) -> Tensor:
+        return tensor(self.rng.random(tuple(dim.extent for dim in dims)) < 0.5, *dims)
+
+    def shuffled(self, dims: Any) -> tuple[Dim, ...]:
+        dims = tuple(dims)
+        return tuple(dims[i] for i in self.rng.permutation(len(dims)))
+
+
+_lengths = st.lists(st.integers(0, 4), min_size=1, max_size=3)
+worlds = st.builds(
+    World,
+    time=_lengths,
+    source=_lengths,
+    sizes=st.lists(st.integers(1, 4), min_size=4, max_size=4),
+    seed=st.integers(0, 2**32 - 1),
+)
+
+
+def hard_worlds() -> list[World]:
+    """Those that random draws seldom give: nothing at all, one frame, all full, empty beside full."""
+    return [
+        World([0, 0], [0], [1, 1, 1, 2], 1),
+        World([1], [1], [1, 2, 3, 4], 2),
+        World([3, 3], [4, 0], [2, 3, 4, 3], 3),
+        World([4, 0, 1], [0, 1, 3], [2, 3, 4, 5], 4),
+    ]
