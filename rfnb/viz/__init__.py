@@ -1,0 +1,48 @@
+"""Views: pictures of attention, beams, states and dims, as text, static HTML and widgets.
+
+Importing this loads none of anywidget, ipywidgets, IPython and matplotlib; each view loads what it needs when it is displayed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.viz.attention import spec as _attention
+from rfnb.viz.beams import spec as _beams
+from rfnb.viz.dims import spec as _dims
+from rfnb.viz.save import save_html
+from rfnb.viz.show import show
+from rfnb.viz.spec import Spec
+from rfnb.viz.states import spec as _states
+from rfnb.viz.view import View
+
+__all__ = ["Spec", "View", "attention", "beams", "dims", "save_html", "show", "states"]
+
+
+# The functions have the names of the modules they take their spec from; `rfnb.viz.attention` is the function, and the module is
+# imported by `from rfnb.viz.attention import ...`.
+def attention(weights: Any, **options: Any) -> View:
+    """The view of attention weights {target, source, ...}: a Tensor, an array, or a dict of them by label.
+
+    Options: source, target (labels, or a list of labels per sequence), source_lengths, target_lengths, source_dim, target_dim, dims (names of
+    the axes of a plain array), names, title. See `rfnb/viz/attention.py`.
+    """
+    return View(_attention(weights, **options))
+
+
+def states(tracks: Any, **options: Any) -> View:
+    """The view of states over steps {step, unit, ...}: Tensors or arrays by name, or one of them.
+
+    Options: steps (labels), lengths, step_dim, dims (names of the axes of plain arrays), names, title. See `rfnb/viz/states.py`.
+    """
+    return View(_states(tracks, **options))
+
+
+def beams(history: Any = None, **options: Any) -> View:
+    """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams.py`."""
+    return View(_beams(history, **options))
+
+
+def dims(value: Any, **options: Any) -> View:
+    """The view of the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims.py`."""
+    return View(_dims(value, **options))

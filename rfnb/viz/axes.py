@@ -1,0 +1,212 @@
+"""Axes with names: what the views need to know of an array, whether it came as a Tensor or as a plain array with names.
+
+    named = Named.of(tensor)                                # names, lengths and kinds from its dims
+    named = Named.of(array, ["head", "target", "source"])   # a plain array
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.tensor import Tensor
+from rfnb.viz.spec import host
+
+_BATCH, _BEAM = ("batch", "seq", "sequence"), ("beam",)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One axis.
+
+    Attributes:
+        name: For labels.
+        size: Length in the raw array.
+        dim: The Dim, if it came from a Tensor.
+    """
+
+    name: str
+    size: int
+    dim: Dim | None = None
+
+    @property
+    def kind(self) -> str | None:
+        """The dim's own kind, else what its name says."""
+        own = getattr(self.dim, "kind", None)
+        return own or ("batch" if self.name in _BATCH else "beam" if self.name.startswith(_BEAM) else None)
+
+    def describe(self) -> str:
+        return f"{self.name}{'<=' if self.ragged else '='}{self.size}"
+
+    @property
+    def ragged(self) -> bool:
+        return self.dim is not None and self.dim.lengths is not None and bool(self.dim.length_dims)
+
+    def entry(self, number: int) -> dict[str, Any]:
+        """The *dim entry* of the contract for specs."""
+        lengths = [int(length) for length in np.ravel(self.dim.lengths)] if self.ragged and self.dim is not None else None
+        size = None if self.ragged else self.size
+        return {"name": self.name, "size": size, "lengths": lengths, "kind": self.kind, "id": number}
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """An array on the host with an Axis for each of its axes."""
+
+    array: np.ndarray
+    axes: list[Axis]
+
+    @staticmethod
+    def of(value: Any, names: Sequence[str] | None = None, *, where: str = "view") -> Named:
+        """From a Tensor, or from an array with a name for each axis.
+
+        Raises:
+            ShapeError: If there is not one name per axis.
+        """
+        if isinstance(value, Tensor):
+            return Named(host(value.raw_tensor), [Axis(dim.name, dim.extent, dim) for dim in value.dims])
+        array = host(value)
+        if names is None or len(names) != array.ndim:
+            raise ShapeError(
+                message(
+                    f"{where}: the names of the axes do not fit the array.",
+                    [("array", array.shape), ("names", ", ".join(names or ()) or "none")],
+                    "A plain array needs one name per axis.",
+                    "dims=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "]",
+                )
+            )
+        return Named(array, [Axis(name, int(size)) for name, size in zip(names, array.shape)])
+
+    def describe(self) -> str:
+        return "[" + ", ".join(axis.describe() for axis in self.axes) + "]"
+
+    def find(self, which: Any, *, where: str, role: str) -> Axis:
+        """The axis of a Dim (by identity) or of a name.
+
+        Raises:
+            DimError: If there is none, or several of that name.
+        """
+        found = [axis for axis in self.axes if axis.dim is which or (isinstance(which, str) and axis.name == which)]
+        if len(found) == 1:
+            return found[0]
+        label = which if isinstance(which, str) else getattr(which, "name", repr(which))
+        raise DimError(
+            message(
+                f"{where}: {role} {label} is {'not a dim' if not found else 'the name of several dims'} of the weights.",
+                [("given", self.describe()), (role, label)],
+                f"The {role} is one of the dims, as the Dim itself or by its name.",
+                f"{role}={self.axes[-1].name!r}" if self.axes else None,
+            )
+        )
+
+    def seq_axes(self, inner: Sequence[Axis | None]) -> list[Axis]:
+        """The axes that run over sequences: those that lengths are over, batch and beam."""
+        over = [dim for axis in self.axes if axis.dim is not None and axis.ragged for dim in axis.dim.length_dims]
+        return [a for a in self.axes if a not in inner and (a.kind == "batch" or any(a.dim is d for d in over))]
+
+    def arranged(self, *groups: Sequence[Axis]) -> np.ndarray:
+        """The array with one axis per group, each the product of the group's axes (size 1 for an empty group)."""
+        order = [self.axes.index(axis) for group in groups for axis in group]
+        shape = [math.prod(axis.size for axis in group) for group in groups]
+        return self.array.transpose(order).reshape(shape)
+
+
+def lengths_of(axis: Axis | None, seq_axes: Sequence[Axis]) -> np.ndarray:
+    """The length of `axis` in each sequence, in the order of `Named.arranged`."""
+    count = math.prod(other.size for other in seq_axes)
+    if axis is None:
+        return np.ones(count, np.int32)
+    if axis.dim is None or not axis.ragged:
+        return np.full(count, axis.size, np.int32)
+    over = list(axis.dim.length_dims)
+    at = [next((i for i, other in enumerate(seq_axes) if other.dim is dim), None) for dim in over]
+    if any(i is None for i in at):
+        return np.full(count, axis.size, np.int32)
+    lengths = np.asarray(axis.dim.lengths).transpose(np.argsort([i for i in at if i is not None]))
+    shape = [other.size if i in at else 1 for i, other in enumerate(seq_axes)]
+    return np.broadcast_to(lengths.reshape(shape), [other.size for other in seq_axes]).reshape(count).astype(np.int32)
+
+
+def names_of(axes: Sequence[Axis]) -> list[str]:
+    """A label per combination: "head 0, layer 1"; one empty label for no axes."""
+    labels = [""]
+    for axis in axes:
+        name = "sequence" if axis.kind == "batch" else axis.name
+        labels = [", ".join(filter(None, [label, f"{name} {index}"])) for label in labels for index in range(axis.size)]
+    return labels
+
+
+def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, where: str, role: str) -> list[list[str]]:
+    """The token labels of each sequence; numbers where none are given.
+
+    Args:
+        given: None, labels that hold for all sequences, or a list of labels for each sequence (of the batch).
+
+    Raises:
+        ShapeError: If there are fewer labels than the sequence is long, or not one list per sequence.
+    """
+    count = len(lengths)
+    if given is None:
+        return [[str(index) for index in range(int(length))] for length in lengths]
+    nested = is_nested(given)
+    rows = [[str(token) for token in row] for row in given] if nested else [[str(token) for token in given]] * count
+    if nested and len(rows) != count:
+        batch = next((i for i, axis in enumerate(seq_axes) if axis.size == len(rows)), None)
+        if batch is None:
+            raise ShapeError(
+                message(
+                    f"{where}: there is not one list of {role} labels per sequence.",
+                    [("sequences", count), (f"{role} lists", len(rows))],
+                    f"{role} is one list of labels for all, or one list per sequence.",
+                    f"{role}=[[...], [...]]",
+                )
+            )
+        inner = math.prod(axis.size for axis in seq_axes[batch + 1 :])
+        rows = [rows[index // inner % len(rows)] for index in range(count)]
+    for index, (row, length) in enumerate(zip(rows, lengths)):
+        if len(row) < length:
+            raise ShapeError(
+                message(
+                    f"{where}: sequence {index} has too few {role} labels.",
+                    [("length", int(length)), ("labels", len(row))],
+                    "Each real position needs a label; positions past the end need none.",
+                    f"{role}_lengths=[{', '.join(str(len(r)) for r in rows[:4])}{', ...' if count > 4 else ''}]",
+                )
+            )
+    return [row[: int(length)] for row, length in zip(rows, lengths)]
+
+
+def given_lengths(given: Any, tokens: Any, axis: Axis | None, seq_axes: Sequence[Axis], *, where: str, role: str) -> np.ndarray:
+    """The lengths the caller named, else those of the dim, else those of the labels.
+
+    Raises:
+        ShapeError: If there is not one length per sequence, or one is longer than the axis.
+    """
+    own = lengths_of(axis, seq_axes)
+    if given is None:
+        if axis is not None and not axis.ragged and is_nested(tokens) and len(tokens) == len(own):
+            return np.minimum(own, [len(row) for row in tokens]).astype(np.int32)
+        return own
+    lengths = np.ravel(host(given)).astype(np.int32)
+    size = axis.size if axis is not None else 1
+    if len(lengths) != len(own) or (lengths > size).any() or (lengths < 0).any():
+        raise ShapeError(
+            message(
+                f"{where}: {role}_lengths do not fit.",
+                [("sequences", len(own)), (axis.name if axis else role, size), (f"{role}_lengths", lengths.tolist()[:8])],
+                "There is one length per sequence, from 0 to the size of the axis.",
+                f"{role}_lengths=[{', '.join([str(size)] * min(len(own), 4))}]",
+            )
+        )
+    return lengths
+
+
+def is_nested(tokens: Any) -> bool:
+    """Whether these are lists of labels, not labels. Strings count as one label each: words are split by the caller."""
+    return tokens is not None and len(tokens) > 0 and isinstance(tokens[0], (list, tuple))

@@ -1,0 +1,76 @@
+"""Pictures for where no widget runs: PNG in an `<img>`, the only form that every viewer of notebooks shows.
+
+The paper is opaque white, so that a picture is readable on a dark page too. matplotlib is loaded when a picture is made, without
+pyplot: nothing changes in the user's own figures.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from html import escape
+from typing import Any
+
+INK, MUTED, LINE = "#1f2328", "#59636e", "#d8dee4"
+# The ramps of widgets/src/color.ts at equal distances: one hue, evenly darker; blue to orange through the paper.
+SEQUENTIAL = ("#f3f8ff", "#cfe4fc", "#a6cdf6", "#78b4ee", "#4a99e0", "#267dca", "#1061ab", "#094785", "#062c58")
+DIVERGING = ("#084a91", "#2f78bd", "#72a7d8", "#b9d4ec", "#f7f7f6", "#f6cfae", "#e79f66", "#c96f2c", "#934a0b")
+DPI = 110
+
+
+def color_map(colors: tuple[str, ...]) -> Any:
+    """A matplotlib colour map; NaN is transparent."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    made = LinearSegmentedColormap.from_list("rfnb", colors)
+    made.set_bad((1, 1, 1, 0))
+    return made
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, sizes in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def hatch(axes: Any, left: float, top: float, right: float, bottom: float, pattern: str = "////") -> None:
+    """Mark a part that holds no values."""
+    from matplotlib.patches import Rectangle
+
+    if right > left and bottom > top:
+        style = {"facecolor": "#f6f8fa", "edgecolor": "#c4cbd2", "hatch": pattern, "linewidth": 0}
+        axes.add_patch(Rectangle((left, top), right - left, bottom - top, zorder=2, **style))
+
+
+def frameless(axes: Any) -> None:
+    """Thin grey frame, no tick marks, quiet labels."""
+    axes.tick_params(length=0, labelcolor=INK)
+    for spine in axes.spines.values():
+        spine.set_color(LINE)
+
+
+def ticks(labels: list[str], room: float) -> tuple[list[int], list[str]]:
+    """Which positions get their label when `room` many fit."""
+    every = max(1, -(-len(labels) // max(int(room), 1)))
+    at = list(range(0, len(labels), every))
+    # A single $ is a letter here, not the start of a formula.
+    return at, [_short(labels[index]).replace("$", r"\$") for index in at]
+
+
+def _short(label: str, most: int = 14) -> str:
+    return label if len(label) <= most else label[: most - 1] + "…"
+
+
+def img(figure: Any, alt: str) -> str:
+    """The figure as an `<img>` with its description."""
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a script that matplotlib's font lacks: boxes, no alarm
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return f'<img alt="{escape(alt, quote=True)}" src="data:image/png;base64,{data}">'

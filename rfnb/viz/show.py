@@ -1,0 +1,61 @@
+"""show: the picture of anything.
+
+    rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Module
+    rf.show(trace)                # all that a recording has
+    rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
+    rf.show(history), rf.show(view), rf.show(spec)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.trace import Trace
+from rfnb.viz import of_trace
+from rfnb.viz.beams import spec as beams_spec
+from rfnb.viz.dims import spec as dims_spec
+from rfnb.viz.spec import Spec
+from rfnb.viz.view import View
+
+
+def show(value: Any, *, live: bool | None = None, **options: Any) -> View:
+    """Display the view of a value, and return it.
+
+    Args:
+        value: A Tensor, Dim, Module, Trace, BeamHistory, a list or dict of Tensors and Dims, a plain array (with `names`), a Spec, a View.
+        live: For a Trace: whether to follow the recording. Default: while it runs.
+        **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
+
+    Raises:
+        TypeError: If there is no view for it.
+    """
+    return view_of(value, live=live, **options).show()
+
+
+def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
+    """The view of a value, not displayed yet."""
+    if isinstance(value, View):
+        return value
+    if isinstance(value, Spec):
+        return View(value)
+    if isinstance(value, Trace):
+        follow = not value.closed if live is None else live and not value.closed
+        view = View(of_trace.spec(value, live=follow, **options))
+        return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
+    if isinstance(value, BeamHistory):
+        return View(beams_spec(value, **options))
+    if isinstance(value, (Tensor, Dim, Mapping, list, tuple)) or hasattr(value, "named_parameters") or hasattr(value, "__array__"):
+        return View(dims_spec(value, **options))
+    raise TypeError(
+        message(
+            f"show: there is no view of {type(value).__name__}.",
+            [("given", type(value).__name__), ("known", "Tensor, Dim, Module, Trace, BeamHistory, array, list or dict of them")],
+            "A view shows dims, attention, beams or states.",
+            "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
+        )
+    )

@@ -1,0 +1,52 @@
+"""Pictures made of letters: shades for values, columns that stay aligned."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import numpy as np
+
+_SHADES = "·░▒▓█"
+
+
+def shade(share: float) -> str:
+    """A shade for a value from 0 to 1, by its square root (so that small weights stay visible); "?" for NaN."""
+    if np.isnan(share):
+        return "?"
+    level = float(np.sqrt(min(max(share, 0.0), 1.0)))
+    return _SHADES[min(int(level * (len(_SHADES) - 1) + 0.5), len(_SHADES) - 1)]
+
+
+def bar(share: float) -> str:
+    """One of eight heights for a value from 0 to 1; "?" for NaN."""
+    return "?" if np.isnan(share) else "▁▂▃▄▅▆▇█"[min(max(int(share * 8), 0), 7)]
+
+
+def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, int]:
+    """At most `rows` x `cols` cells, each the largest of a block of values (NaN only if all are); and the size of the blocks."""
+    down, across = -(-values.shape[0] // rows), -(-values.shape[1] // cols)
+    padded = np.full((-(-values.shape[0] // down) * down, -(-values.shape[1] // across) * across), np.nan, np.float32)
+    padded[: values.shape[0], : values.shape[1]] = values
+    blocks = padded.reshape(padded.shape[0] // down, down, padded.shape[1] // across, across).transpose(0, 2, 1, 3)
+    flat = blocks.reshape(*blocks.shape[:2], -1)
+    most = np.where(np.isnan(flat), -np.inf, flat).max(-1)
+    return np.where(np.isnan(flat).all(-1), np.nan, most), down, across
+
+
+def width_of(token: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in token)
+
+
+def clip(token: str, width: int, *, right: bool = False) -> str:
+    """A text cut or filled to exactly `width` columns; visible marks for what has no width of its own."""
+    token = token.replace("\n", "⏎").replace("\t", "⇥") or "∅"
+    if width_of(token) > width:
+        kept = ""
+        for letter in token:
+            if width_of(kept + letter) > width - 1:
+                break
+            kept += letter
+        token = kept + "…"
+    fill = " " * (width - width_of(token))
+    return fill + token if right else token + fill
