@@ -36,6 +36,12 @@ def test_the_committed_bundle_fits_its_sources(bundle):
     assert bundle.problem() is None, "run `make build` (or: python widgets/bundle.py) and commit rfnb/viz/static/"
 
 
+def test_the_bundle_is_committed(bundle):
+    run = subprocess.run(["git", "ls-files", "rfnb/viz/static"], cwd=ROOT, capture_output=True, text=True, check=True)
+    tracked = {Path(line).name for line in run.stdout.splitlines()}
+    assert tracked >= {*bundle.REQUIRED, bundle.STAMP}
+
+
 def test_building_again_gives_the_committed_bundle(bundle, tmp_path):
     if shutil.which("npm") is None or not (ROOT / "widgets" / "node_modules").is_dir():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("needs Node.js and `make setup`")
