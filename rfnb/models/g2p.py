@@ -1,7 +1,7 @@
 """Grapheme to phoneme: an attention encoder-decoder that spells words out in phonemes, written in rfnb.
 
-    model = load_g2p()                                   # in g2p_checkpoint.py
-    model.eval_words(["phonetics"])                      # in g2p_search.py: greedy and beam search
+    model = load_g2p()                       # in g2p_checkpoint.py
+    pronounce(model, "phonetics")            # in g2p_search.py
 
 Encoder: letter embeddings, then layers of bidirectional LSTM. Decoder: an LSTM over the phonemes so far; its output asks
 the encoder's states by scaled dot attention; output and context together give the next phoneme. The context is not fed

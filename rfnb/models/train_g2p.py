@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch
 from tqdm import tqdm
 
 from rfnb.data.batching import examples_of
-from rfnb.data.cmudict import Split, load_cmudict
+from rfnb.data.cmudict import Pronunciations, Split, load_cmudict
 from rfnb.models.g2p import G2P, G2PConfig
 from rfnb.models.g2p_card import card
 from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p, write_whole
@@ -37,7 +38,13 @@ def main(arguments: list[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     finished = options.out / "g2p.safetensors"
     if not (options.install and finished.exists()):
-        run(options, load_cmudict())
+        try:
+            run(options, load_cmudict())
+        except KeyboardInterrupt:
+            _say(
+                f"\nStopped. The same command goes on from the last state in {options.out / 'state.pt'}, with the same result."
+            )
+            return 130
     if options.install:
         for name in ("g2p.safetensors", "g2p.md"):
             write_whole(SHIPPED.with_name(name), (options.out / name).read_bytes())
@@ -76,11 +83,20 @@ def run(options: argparse.Namespace, split: Split) -> None:
 
 def test(model: G2P, split: Split) -> dict[str, Any]:
     """Error rates on dev and test, by what was measured."""
+    unrelated = {word: said for word, said in split.test.items() if not inflected(word, split.train)}
     return {
         "dev, greedy": _rates(evaluate(model, split.dev)),
         "test, greedy": _rates(evaluate(model, split.test)),
         "test, beam 5": _rates(evaluate(model, split.test, beam_size=5)),
+        f"of these, the {len(unrelated):,} words without s or 's of a training word, beam 5": _rates(
+            evaluate(model, unrelated, beam_size=5)
+        ),
     }
+
+
+def inflected(word: str, train: Mapping[str, Pronunciations]) -> bool:
+    """Whether the word is a training word plus s or 's."""
+    return word.endswith("s") and (word[:-1] in train or word.removesuffix("'s") in train)
 
 
 def _train(trainer: Trainer, split: Split, options: argparse.Namespace, seconds: float) -> float:

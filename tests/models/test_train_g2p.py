@@ -1,0 +1,95 @@
+"""The command line: from the dictionary to checkpoint and card, also with a kill in between."""
+
+import dataclasses
+import json
+
+import pytest
+from models.tiny import TINY, WORDS
+from safetensors.numpy import load_file
+
+from rfnb.data import cmudict
+from rfnb.models import train_g2p
+from rfnb.models.g2p_checkpoint import CheckpointError, load_g2p
+from rfnb.models.g2p_training import Trainer
+
+OPTIONS = ["--epochs", "4", "--batch-size", "2", "--save-every", "3", "--sample-every", "5", "--bar-every", "60"]
+
+
+@pytest.fixture(autouse=True)
+def small_world(monkeypatch):
+    split = cmudict.Split(train=WORDS, dev=WORDS, test=WORDS, figures={}, differences=())
+    monkeypatch.setattr(train_g2p, "load_cmudict", lambda: split)
+    monkeypatch.setattr(train_g2p, "G2PConfig", lambda dropout=0.25: dataclasses.replace(TINY, dropout=dropout))
+
+
+def run(out, *options):
+    return train_g2p.main(["--out", str(out), *OPTIONS, *options])
+
+
+def killed_at(step, monkeypatch, error=KeyboardInterrupt):
+    original = Trainer.step
+
+    def step_or_die(self, progress=None):
+        if self.steps_done == step:
+            raise error
+        return original(self, progress)
+
+    monkeypatch.setattr(Trainer, "step", step_or_die)
+    return lambda: monkeypatch.setattr(Trainer, "step", original)
+
+
+def test_run_writes_checkpoint_card_and_log(tmp_path, capsys):
+    assert run(tmp_path) == 0
+    assert load_g2p(tmp_path / "g2p.safetensors").config.decoder == TINY.decoder
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
+    assert {"per", "wer", "loss", "seconds", "step"} <= lines[-1].keys()
+    text = capsys.readouterr().out
+    assert "step 5: thoughtfully " in text
+    assert "test, beam 5: " in text
+    card = (tmp_path / "g2p.md").read_text()
+    assert "| test, beam 5 | " in card
+    assert "python -m rfnb.models.train_g2p --epochs 4 --batch-size 2 " in card
+    assert "CMUdict" in card and "Apache-2.0" in card
+
+
+@pytest.mark.parametrize(
+    ("word", "is_inflected"), [("cats", True), ("cat's", True), ("cat", False), ("cas", False), ("seas", False)]
+)
+def test_inflected_words_are_a_training_word_and_s(word, is_inflected):
+    assert train_g2p.inflected(word, WORDS) is is_inflected
+
+
+@pytest.mark.parametrize("step", [2, 7, 16])
+def test_kill_and_second_start_give_the_same_checkpoint(tmp_path, monkeypatch, capsys, step):
+    run(tmp_path / "straight")
+    revive = killed_at(step, monkeypatch)
+    assert run(tmp_path / "killed") == 130
+    assert "The same command goes on from the last state" in capsys.readouterr().out
+    revive()
+    assert run(tmp_path / "killed") == 0
+    a, b = load_file(tmp_path / "straight/g2p.safetensors"), load_file(tmp_path / "killed/g2p.safetensors")
+    assert a.keys() == b.keys()
+    assert all((a[name] == b[name]).all() for name in a)
+
+
+def test_finished_training_is_only_tested_again(tmp_path, monkeypatch, capsys):
+    run(tmp_path)
+    monkeypatch.setattr(Trainer, "step", lambda self: pytest.fail("trained again"))
+    assert run(tmp_path) == 0
+    assert "going on at step" in capsys.readouterr().out
+
+
+def test_other_options_in_the_same_folder_are_refused(tmp_path):
+    run(tmp_path)
+    with pytest.raises(CheckpointError, match="Use the same options, or another --out folder"):
+        run(tmp_path, "--learning-rate", "0.5")
+
+
+def test_install_copies_what_is_finished(tmp_path, monkeypatch):
+    run(tmp_path / "run")
+    (tmp_path / "package").mkdir()
+    monkeypatch.setattr(train_g2p, "SHIPPED", tmp_path / "package/g2p.safetensors")
+    assert run(tmp_path / "run", "--install") == 0
+    for name in ("g2p.safetensors", "g2p.md"):
+        assert (tmp_path / "package" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
