@@ -79,7 +79,11 @@ def _steps(history: Any, fields: dict[str, Any]) -> list[Mapping[str, Any]]:
             raise ValueError(
                 message(
                     "beams: " + (f"unknown field {unknown[0]}." if unknown else f"{missing[0]} is missing."),
-                    [("given", ", ".join(fields) or "nothing"), ("needed", ", ".join(_FIELDS)), ("known", ", ".join(known))],
+                    [
+                        ("given", ", ".join(fields) or "nothing"),
+                        ("needed", ", ".join(_FIELDS)),
+                        ("known", ", ".join(known)),
+                    ],
                     "A beam search is a BeamHistory, or its fields, each a list over steps.",
                     _EXAMPLE,
                 )
@@ -120,7 +124,11 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
                 _EXAMPLE,
             )
         )
-    out = {name: np.atleast_2d(host(step[name])) for name in (*_FIELDS, "ended", *_CANDIDATES) if step.get(name) is not None}
+    out = {
+        name: np.atleast_2d(host(step[name]))
+        for name in (*_FIELDS, "ended", *_CANDIDATES)
+        if step.get(name) is not None
+    }
     out.setdefault("ended", np.zeros(out["tokens"].shape, bool))
     return out
 

@@ -12,6 +12,7 @@ from rfnb.viz.beams_text import prefix
 from rfnb.viz.beams_tree import Node, Tree, grow, problem
 
 _MAX_SEQS, _MAX_NBEST, _MAX_LABELLED = 4, 10, 400
+_DPI = 160  # the picture is shown at 100 dots per inch, so that it is sharp on fine screens
 _INK, _FAINT, _WINNER, _PAPER = "#24292f", "#8c959f", "#0b62b0", "#ffffff"
 
 
@@ -35,7 +36,9 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
         return f"<p>{caption}: nothing yet</p>"
     join = head.get("join", " ")
     alt = escape.escape(description(head, seq, tree), quote=True)
-    data = base64.b64encode(picture(tree)).decode()
+    png = picture(tree)
+    data = base64.b64encode(png).decode()
+    width = round(int.from_bytes(png[16:20], "big") * 100 / _DPI)  # PNG: the width is at byte 16
     rows = []
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         won = tree.best and tree.best[-1] == (node.step, node.slot)
@@ -43,8 +46,12 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
         line = escape.escape(prefix(node.path(), join))
         line = f"<b>{line}</b>" if won else line
         rows.append(f"<tr><td>{rank}</td><td>{node.score:.3f}</td><td>{line}</td><td>{remark}</td></tr>")
-    table = "<table><thead><tr><th>rank</th><th>score</th><th>text</th><th></th></tr></thead><tbody>" + "".join(rows) + "</tbody></table>"
-    return f'<p><b>{caption}</b></p>\n<img alt="{alt}" src="data:image/png;base64,{data}">\n{table}'
+    table = (
+        "<table><thead><tr><th>rank</th><th>score</th><th>text</th><th></th></tr></thead><tbody>"
+        + "".join(rows)
+        + "</tbody></table>"
+    )
+    return f'<p><b>{caption}</b></p>\n<img alt="{alt}" width="{width}" src="data:image/png;base64,{data}">\n{table}'
 
 
 def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
@@ -55,7 +62,10 @@ def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
         top = tree.nbest[0]
         words += f" Best: {prefix(top.path(), head.get('join', ' '))}, score {top.score:.3f}."
     complete = sum(node.state == "ended" for node in tree.nbest)
-    return words + f" {complete} complete, {len(tree.nbest) - complete} open at the end, {sum(map(len, tree.cuts))} cut candidates stored."
+    return (
+        words
+        + f" {complete} complete, {len(tree.nbest) - complete} open at the end, {sum(map(len, tree.cuts))} cut candidates stored."
+    )
 
 
 def picture(tree: Tree) -> bytes:
@@ -67,7 +77,7 @@ def picture(tree: Tree) -> bytes:
     labelled = steps * lanes <= _MAX_LABELLED
     pitch = (0.72, 0.42) if labelled else (max(0.05, min(0.3, 12 / steps)), max(0.06, min(0.3, 5 / lanes)))
     size = (max(3.0, (steps + 1) * pitch[0]), max(1.2, (lanes + 0.8) * pitch[1]))
-    figure = Figure(figsize=size, dpi=100, facecolor=_PAPER)
+    figure = Figure(figsize=size, dpi=_DPI, facecolor=_PAPER)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(-1.1, steps - 0.4)
@@ -113,7 +123,13 @@ def _mark(axes: Any, node: Node, won: bool, labelled: bool) -> None:
     if not labelled:
         axes.plot([node.step], [node.slot], "s" if node.state == "ended" else ".", color=color, markersize=3, zorder=3)
         return
-    shape = "square,pad=0.3" if node.state == "ended" else "round,pad=0.3,rounding_size=0.6"
+    complete = node.state == "ended"
+    frame = {
+        "boxstyle": "square,pad=0.3" if complete else "round,pad=0.3,rounding_size=0.6",
+        "facecolor": _WINNER if won else _PAPER,
+        "edgecolor": color,
+        "linewidth": 1.6 if complete else 0.8,
+    }
     axes.text(
         node.step,
         node.slot,
@@ -123,7 +139,9 @@ def _mark(axes: Any, node: Node, won: bool, labelled: bool) -> None:
         fontsize=8,
         fontweight="bold" if won else "normal",
         color=_PAPER if won else color,
-        bbox={"boxstyle": shape, "facecolor": _WINNER if won else _PAPER, "edgecolor": color, "linewidth": 1.6 if node.state == "ended" else 0.8},
+        bbox=frame,
         zorder=4,
     )
-    axes.text(node.step, node.slot + 0.38, f"{node.score:.2f}", ha="center", va="center", fontsize=6, color=_FAINT, zorder=4)
+    axes.text(
+        node.step, node.slot + 0.38, f"{node.score:.2f}", ha="center", va="center", fontsize=6, color=_FAINT, zorder=4
+    )

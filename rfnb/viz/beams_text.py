@@ -24,9 +24,9 @@ def text(spec: Any) -> str:
 
 
 def prefix(path: Sequence[Node], join: str = " ") -> str:
-    """The tokens of a path as one text, without a closing mark like </s> at its end."""
+    """The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all)."""
     tokens = [node.token for node in path]
-    if path and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1]):
+    if len(path) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1]):
         tokens = tokens[:-1]
     return join.join(tokens)
 
@@ -40,7 +40,9 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
     exponent = head.get("length_exponent") or 0.0
     tree = grow(seq, length_exponent=exponent)
     width = max((len(row) for row in tree.nodes), default=0)
-    lines = [f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {len(tree.nodes)} steps, up to {width} hypotheses"]
+    lines = [
+        f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {len(tree.nodes)} steps, up to {width} hypotheses"
+    ]
     if not tree.nodes:
         return lines[0] + "\n  nothing yet"
     lines += _nbest_table(tree, exponent, head.get("join", " ")) + [""] + _step_table(tree) + [_LEGEND]
@@ -69,13 +71,22 @@ def _step_table(tree: Tree) -> list[str]:
     slots = min(max(len(row) for row in tree.nodes), _MAX_SLOTS)
     more = max(len(row) for row in tree.nodes) - slots
     any_cut = any(tree.cuts)
-    rows = [["step", *(f"slot {slot}" for slot in range(slots)), *([f"(+{more})"] if more else []), *(["best cut"] if any_cut else [])]]
+    rows = [
+        [
+            "step",
+            *(f"slot {slot}" for slot in range(slots)),
+            *([f"(+{more})"] if more else []),
+            *(["best cut"] if any_cut else []),
+        ]
+    ]
     best = set(tree.best)
     for index, (nodes, cuts) in enumerate(zip(tree.nodes[:_MAX_STEPS], tree.cuts)):
         cells = [_cell(node, best) for node in nodes[:slots]] + [""] * (slots - len(nodes))
         row = [str(index), *cells, *([""] if more else [])]
         if any_cut:
-            row.append(f"{_arrow(cuts[0].parent)}{cuts[0].token} {cuts[0].score:.3f}  {cuts[0].verdict}" if cuts else "")
+            row.append(
+                f"{_arrow(cuts[0].parent)}{cuts[0].token} {cuts[0].score:.3f}  {cuts[0].verdict}" if cuts else ""
+            )
         rows.append(row)
     lines = _aligned(rows)
     if len(tree.nodes) > _MAX_STEPS:

@@ -169,7 +169,9 @@ def _cuts(steps: list[dict[str, Any]], nodes: list[list[Node | None]]) -> list[l
             if cut["score"] is None or (index and parent is None):
                 continue
             gain = cut["score"] - (parent.score if parent else 0.0)
-            row.append(Cut(index, cut["token"], cut["score"], parent, gain, place, cut_verdict(cut["score"], place, kept)))
+            row.append(
+                Cut(index, cut["token"], cut["score"], parent, gain, place, cut_verdict(cut["score"], place, kept))
+            )
         out.append(row)
     return out
 

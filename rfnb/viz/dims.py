@@ -123,7 +123,9 @@ class _Rows:
             size = dim.extent if lengths is None and dim.is_dim_known() else None
             kind = dim.kind or kind or ("spatial" if lengths is not None else None)
             kind = kind if kind in ("batch", "spatial", "feature", "beam") else None
-            self.entries.append({"name": dim.name, "size": size, "lengths": lengths, "kind": kind, "id": len(self.entries)})
+            self.entries.append(
+                {"name": dim.name, "size": size, "lengths": lengths, "kind": kind, "id": len(self.entries)}
+            )
             for over in dim.length_dims:
                 self.id_of(over)
         return self._ids[id(dim)]
@@ -190,7 +192,9 @@ class _Rows:
             calls.setdefault((event.path, *_signature(event)), []).append(event)
         shown: set[str] = set()
         # Depth first, in the order of the calls: an event comes when its module returns, so a parent comes after its parts.
-        order = lambda path: tuple(first[".".join(path.split(".")[: depth + 1])] for depth in range(path.count(".") + 1))  # noqa: E731
+        order = lambda path: tuple(
+            first[".".join(path.split(".")[: depth + 1])] for depth in range(path.count(".") + 1)
+        )  # noqa: E731
         for (path, *_), same in sorted(calls.items(), key=lambda item: order(item[0][0])):
             parts = path.split(".")
             for depth in range(1, len(parts)):

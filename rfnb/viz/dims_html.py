@@ -28,12 +28,11 @@ def _legend(entries: list[dict[str, Any]]) -> str:
     rows = []
     for entry in entries:
         lengths = entry.get("lengths") or []
-        padding = f"{100 * table.waste(lengths):.0f} % of the cells" if lengths else ""
         cells = [
             f"{table.GLYPHS[entry['id'] % 8]} {table.size_text(entry, names[entry['id']])}",
             entry.get("kind") or "",
             f"{table.bars(lengths)} {table.lengths_text(lengths)}" if lengths else "",
-            padding,
+            table.waste_text(lengths),
         ]
         rows.append(cells)
     return _table(["dim", "kind", "lengths", "padding"], rows)
@@ -50,13 +49,19 @@ def _tensors(head: dict[str, Any]) -> str:
         for dim in row["dims"]:
             cells[columns[dim]] = short[dim]
         plain = {e["id"]: table.size_text(e, names[e["id"]]) for e in head["dims"]}
-        order = "stored as [" + ", ".join(plain[dim] for dim in row["dims"]) + "]" if table.is_permuted(row, columns) else ""
+        order = (
+            "stored as [" + ", ".join(plain[dim] for dim in row["dims"]) + "]"
+            if table.is_permuted(row, columns)
+            else ""
+        )
         sparse = f"indices into {plain[row['sparse']]}" if row.get("sparse") is not None else ""
-        remarks = ", ".join(filter(None, [table.alarm_text(row.get("stats")), row.get("note"), order, sparse, table.padding_text(row.get("stats"))]))
+        stats = row.get("stats")
+        said = [table.alarm_text(stats), row.get("note"), order, sparse, table.padding_text(stats)]
         label = "\u2003" * row.get("indent", 0) + str(row.get("label", ""))
-        more = [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes")), table.stats_text(row.get("stats")), remarks]
-        rows.append([label, *cells, *more])
-    return _table(["", *[f"dim {index + 1}" if count > 1 else "dim" for index in range(count)], "dtype", "device", "bytes", "values", ""], rows)
+        kind = [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes"))]
+        rows.append([label, *cells, *kind, table.stats_text(stats), ", ".join(filter(None, said))])
+    titles = [f"dim {index + 1}" if count > 1 else "dim" for index in range(count)]
+    return _table(["", *titles, "dtype", "device", "bytes", "values", ""], rows)
 
 
 def _table(titles: list[str], rows: list[list[str]]) -> str:

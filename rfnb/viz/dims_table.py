@@ -30,21 +30,47 @@ def size_text(entry: dict[str, Any], name: str) -> str:
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
     """The column of each dim, such that rows of equal order align; with many dims, those that never meet share columns."""
-    order: list[int] = []
-    for row in rows:
-        for axis, dim in enumerate(row["dims"]):
-            if dim not in order:
-                following = [order.index(other) for other in row["dims"][axis + 1 :] if other in order]
-                order.insert(min(following, default=len(order)), dim)
+    order = _order(rows)
     if len(order) <= _OWN_COLUMNS:
         return {dim: column for column, dim in enumerate(order)}
     column: dict[int, int] = {}
     for dim in order:
         using = [row["dims"] for row in rows if dim in row["dims"]]
         taken = {column[other] for dims in using for other in dims if other in column}
-        lowest = max((column[other] + 1 for dims in using for other in dims[: dims.index(dim)] if other in column), default=0)
+        lowest = max(
+            (column[other] + 1 for dims in using for other in dims[: dims.index(dim)] if other in column), default=0
+        )
         column[dim] = next(place for place in range(lowest, lowest + len(taken) + 1) if place not in taken)
     return column
+
+
+def _order(rows: Sequence[dict[str, Any]]) -> list[int]:
+    """All dims, such that as many rows as possible have theirs in this order; earlier rows count more."""
+    follow: dict[int, set[int]] = {}
+    for dims in dict.fromkeys(tuple(row["dims"]) for row in rows):
+        for dim in dims:
+            follow.setdefault(dim, set())
+        if not any(_leads(follow, later, dim) for axis, dim in enumerate(dims) for later in dims[axis + 1 :]):
+            for dim, later in zip(dims, dims[1:]):
+                follow[dim].add(later)
+    order: list[int] = []
+    left = list(follow)
+    while left:
+        first = next(dim for dim in left if not any(dim in follow[other] for other in left))
+        order.append(first)
+        left.remove(first)
+    return order
+
+
+def _leads(follow: dict[int, set[int]], start: int, end: int) -> bool:
+    """Whether `end` has to come after `start`."""
+    seen, todo = {start}, [start]
+    while todo:
+        for dim in follow[todo.pop()]:
+            if dim not in seen:
+                seen.add(dim)
+                todo.append(dim)
+    return end in seen - {start}
 
 
 def is_permuted(row: dict[str, Any], columns: dict[int, int]) -> bool:
@@ -57,6 +83,11 @@ def waste(lengths: Sequence[int]) -> float:
     """Share of the cells that are padding, 0 to 1."""
     cells = len(lengths) * max(lengths, default=0)
     return 1 - sum(lengths) / cells if cells else 0.0
+
+
+def waste_text(lengths: Sequence[int]) -> str:
+    """`33 % of the cells`, or nothing for a dim without lengths."""
+    return f"{100 * waste(lengths):.0f} % of the cells" if lengths else ""
 
 
 def bars(lengths: Sequence[int], most: int = 24) -> str:
@@ -102,7 +133,11 @@ def stats_text(stats: dict[str, Any] | None) -> str:
 
 def alarm_text(stats: dict[str, Any] | None) -> str:
     """`1 NaN 2 inf`, or nothing."""
-    return " ".join(f"{stats[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "inf")) if stats[key]) if stats else ""
+    return (
+        " ".join(f"{stats[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "inf")) if stats[key])
+        if stats
+        else ""
+    )
 
 
 def padding_text(stats: dict[str, Any] | None) -> str:

@@ -32,8 +32,19 @@ def _legend(entries: list[dict[str, Any]]) -> list[str]:
     rows = []
     for entry in entries:
         lengths = entry.get("lengths") or []
-        note = f"lengths {table.lengths_text(lengths)}  {table.bars(lengths)}  {100 * table.waste(lengths):.0f} % of the cells are padding" if lengths else ""
-        rows.append([" " + table.GLYPHS[entry["id"] % 8], table.size_text(entry, names[entry["id"]]), entry.get("kind") or "", note])
+        note = (
+            f"lengths {table.lengths_text(lengths)}  {table.bars(lengths)}  {table.waste_text(lengths)} are padding"
+            if lengths
+            else ""
+        )
+        rows.append(
+            [
+                " " + table.GLYPHS[entry["id"] % 8],
+                table.size_text(entry, names[entry["id"]]),
+                entry.get("kind") or "",
+                note,
+            ]
+        )
     return aligned(rows) if rows else []
 
 
@@ -51,7 +62,9 @@ def _rows(head: dict[str, Any]) -> list[str]:
         permuted = table.is_permuted(row, columns)
         dims = _compact(row, short) if permuted else _spread(row, short, columns, widths)
         sparse = f"indices into {short[row['sparse']]}" if row.get("sparse") is not None else ""
-        remarks = [table.alarm_text(row.get("stats")), row.get("note") or "", "other order" if permuted else "", sparse, table.padding_text(row.get("stats"))]
+        stats = row.get("stats")
+        order = "other order" if permuted else ""
+        remarks = [table.alarm_text(stats), row.get("note") or "", order, sparse, table.padding_text(stats)]
         label = "  " * row.get("indent", 0) + str(row.get("label", ""))
         heading = row.get("dtype") is None and not row["dims"]
         out.append(
@@ -77,4 +90,8 @@ def _spread(row: dict[str, Any], short: dict[int, str], columns: dict[int, int],
     cells = ["" for _ in widths]
     for axis, dim in enumerate(row["dims"]):
         cells[columns[dim]] = short[dim] + (", " if axis < len(row["dims"]) - 1 else "]")
-    return "[" + "".join(f"{cell:<{width + 2}}" for cell, width in zip(cells, widths)).rstrip() + ("]" if not row["dims"] else "")
+    return (
+        "["
+        + "".join(f"{cell:<{width + 2}}" for cell, width in zip(cells, widths)).rstrip()
+        + ("]" if not row["dims"] else "")
+    )

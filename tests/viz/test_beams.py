@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from viz.stored_files import assert_stored
 
 from rfnb.core.errors import ShapeError
+from rfnb.viz import beams_text
 from rfnb.viz.beams_tree import grow, problem
 from rfnb.viz.spec import Spec, pack, to_json, unpack
-from viz.stored_files import assert_stored
 
 beams = import_module("rfnb.viz.beams")
 LABELS = ["</s>", "HH", "AH0", "L", "OW1", "EH0", "K"]
@@ -25,9 +26,15 @@ def step(tokens: Any, parents: Any, scores: Any, ended: Any, cuts: Any = ()) -> 
     """The fields of one step of one sequence; cuts are (token, parent, score)."""
     kept = list(zip(tokens, parents, scores))
     rows = kept + list(cuts)
-    candidates = {name: np.array([[row[place] for row in rows]]) for place, name in enumerate(("cand_tokens", "cand_parents", "cand_scores"))}
+    names = ("cand_tokens", "cand_parents", "cand_scores")
+    candidates = {name: np.array([[row[place] for row in rows]]) for place, name in enumerate(names)}
     survived = np.array([[True] * len(kept) + [False] * len(cuts)])
-    fields = {"tokens": np.array([tokens]), "parents": np.array([parents]), "scores": np.array([scores]), "ended": np.array([ended])}
+    fields = {
+        "tokens": np.array([tokens]),
+        "parents": np.array([parents]),
+        "scores": np.array([scores]),
+        "ended": np.array([ended]),
+    }
     return {**fields, **candidates, "cand_kept": survived}
 
 
@@ -50,7 +57,10 @@ def tree(steps: Any, **options: Any) -> Any:
 def as_data(made: Any) -> dict[str, Any]:
     """What both sides have to agree on."""
     return {
-        "nodes": [[node and [node.token, node.state, node.rank, round(node.gain, 4), node.verdict] for node in row] for row in made.nodes],
+        "nodes": [
+            [node and [node.token, node.state, node.rank, round(node.gain, 4), node.verdict] for node in row]
+            for row in made.nodes
+        ],
         "cuts": [[[cut.token, cut.rank, round(cut.gain, 4), cut.verdict] for cut in row] for row in made.cuts],
         "nbest": [[node.step, node.slot] for node in made.nbest],
         "best": [list(place) for place in made.best],
@@ -97,8 +107,13 @@ def test_the_log_probability_of_a_token_is_the_difference_of_scores():
 def test_a_branch_without_survivors_is_dead_and_says_when():
     made = tree(small())
     assert [node.state for node in made.nodes[0]] == ["alive", "dead", "dead"]
-    assert made.nodes[0][1].verdict == "kept: rank 2 of 3, 2.30 nats behind the best; the last that continued it was cut after step 1"
-    assert made.nodes[0][2].verdict == "kept: rank 3 of 3, 3.00 nats behind the best; nothing that continues it survived"
+    assert (
+        made.nodes[0][1].verdict
+        == "kept: rank 2 of 3, 2.30 nats behind the best; the last that continued it was cut after step 1"
+    )
+    assert (
+        made.nodes[0][2].verdict == "kept: rank 3 of 3, 3.00 nats behind the best; nothing that continues it survived"
+    )
 
 
 def test_a_complete_hypothesis_that_keeps_its_place_is_complete_once():
@@ -120,7 +135,11 @@ def test_a_complete_hypothesis_that_loses_its_place_is_not_in_the_result():
 
 
 def test_a_search_whose_complete_hypotheses_leave_the_beam_keeps_them_in_the_list():
-    steps = [step([0, 1], [0, 0], [-1.0, -1.1], [True, False]), step([2], [1], [-1.2], [False]), step([0], [0], [-1.3], [True])]
+    steps = [
+        step([0, 1], [0, 0], [-1.0, -1.1], [True, False]),
+        step([2], [1], [-1.2], [False]),
+        step([0], [0], [-1.3], [True]),
+    ]
     assert [(node.step, node.slot) for node in tree(steps).nbest] == [(0, 0), (2, 0)]
 
 
@@ -131,8 +150,16 @@ def test_the_length_exponent_changes_the_order_of_the_list():
     assert beams.spec(steps, labels=LABELS, length_exponent=1.0).head["seqs"][0]["best"] == [[0, 1], [1, 0]]
 
 
+def test_a_closing_mark_is_left_out_of_the_text_unless_it_is_all():
+    steps = [step([0, 1], [0, 0], [-1.0, -3.0], [True, False]), step([0], [1], [-4.0], [True])]
+    assert [beams_text.prefix(node.path()) for node in tree(steps).nbest] == ["</s>", "HH"]
+
+
 def test_a_slot_of_probability_zero_holds_no_hypothesis():
-    steps = [step([1, 0, 0], [0, 0, 0], [-0.1, -np.inf, -np.inf], [False] * 3), step([2, 3], [0, 0], [-0.4, -0.9], [True, True])]
+    steps = [
+        step([1, 0, 0], [0, 0, 0], [-0.1, -np.inf, -np.inf], [False] * 3),
+        step([2, 3], [0, 0], [-0.4, -0.9], [True, True]),
+    ]
     spec = beams.spec(steps, labels=LABELS)
     assert spec.head["seqs"][0]["steps"][0]["scores"] == [-0.1, None, None]
     assert [node is None for node in grow(spec.head["seqs"][0]).nodes[0]] == [False, True, True]
@@ -148,7 +175,7 @@ def test_steps_in_which_only_other_sequences_went_on_are_left_out():
 def test_plain_lists_and_a_history_give_the_same_spec():
     steps = small()
     history = SimpleNamespace(steps=steps, labels=LABELS)
-    fields = {name: [entry[name][0].tolist() for entry in steps] for name in ("tokens", "parents", "scores", "ended", "cand_tokens", "cand_parents", "cand_scores", "cand_kept")}
+    fields = {name: [entry[name][0].tolist() for entry in steps] for name in steps[0]}
     assert beams.spec(history).head == beams.spec(**fields, labels=LABELS).head
 
 
@@ -164,7 +191,10 @@ def test_a_spec_survives_being_packed():
 def test_html_is_a_picture_with_a_description_and_the_list_as_table():
     page = beams.html(beams.spec(small(), labels=LABELS, title="decoder"))
     assert not re.search("<(script|style|svg)", page)
-    alt = "Beam search over 5 steps with up to 3 hypotheses, sequence 0. Best: HH AH0 L OW1, score -0.800. 3 complete, 0 open at the end, 4 cut candidates stored."
+    alt = (
+        "Beam search over 5 steps with up to 3 hypotheses, sequence 0. Best: HH AH0 L OW1, score -0.800. "
+        "3 complete, 0 open at the end, 4 cut candidates stored."
+    )
     assert f'alt="{alt}"' in page
     assert "<td>1</td><td>-0.800</td><td><b>HH AH0 L OW1</b></td><td>winner</td>" in page
     from PIL import Image
@@ -183,7 +213,11 @@ def test_an_empty_search_is_said_to_have_nothing_yet():
 
 
 def test_bad_data_is_shown_as_a_sentence():
-    head = {"title": "x", "live": False, "seqs": [{"steps": [{"tokens": ["a"], "parents": [0, 1], "scores": [-1.0], "ended": [False]}]}]}
+    head = {
+        "title": "x",
+        "live": False,
+        "seqs": [{"steps": [{"tokens": ["a"], "parents": [0, 1], "scores": [-1.0], "ended": [False]}]}],
+    }
     sentence = "This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended have 1, 2, 1, 1 entries."
     assert problem(head) == sentence
     assert beams.text(Spec("beams", head, {})) == sentence
@@ -193,7 +227,10 @@ def test_bad_data_is_shown_as_a_sentence():
 def test_a_parent_that_is_not_there_is_shown_as_a_sentence():
     one = {"tokens": ["a"], "parents": [0], "scores": [-1.0], "ended": [False]}
     head = {"seqs": [{"steps": [one, {**one, "parents": [3]}]}]}
-    assert problem(head) == "This beam search cannot be drawn: sequence 0, step 1: a parent is 3, but the step before has 1 hypotheses."
+    assert (
+        problem(head)
+        == "This beam search cannot be drawn: sequence 0, step 1: a parent is 3, but the step before has 1 hypotheses."
+    )
     assert problem({}) == "This beam search cannot be drawn: it has no list of sequences."
 
 

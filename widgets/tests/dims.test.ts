@@ -39,7 +39,7 @@ describe("the layout", () => {
   it("shares columns among many dims that never meet", () => {
     const rows = [1, 2, 3, 4, 5, 6, 7, 8].map((other) => ({ label: "", dims: [0, other] }));
     expect([...columnsOf(rows).entries()].sort((a, b) => a[0] - b[0])).toEqual([[0, 0], ...rows.map((_, index) => [index + 1, 1])]);
-    expect([...columnsOf([{ label: "", dims: [0, 1] }, { label: "", dims: [0, 2, 1] }])]).toEqual([[0, 0], [2, 1], [1, 2]]);
+    expect([...columnsOf([[0, 1], [0, 2], [0, 2, 1], [1, 0]].map((dims) => ({ label: "", dims })))]).toEqual([[0, 0], [2, 1], [1, 2]]);
   });
 
   it.each([[null, ""], [0, "0 B"], [999, "999 B"], [1000, "1 kB"], [41984, "42 kB"], [123456, "123 kB"], [999600, "1 MB"], [5e9, "5 GB"]])(

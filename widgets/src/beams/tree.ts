@@ -40,11 +40,11 @@ export function pathOf(node: Node | null): Node[] {
 /** What the n-best list is sorted by: score / length ** exponent. */
 export const rating = (node: Node, lengthExponent: number): number => node.score / Math.max(pathOf(node).length, 1) ** lengthExponent;
 
-/** The tokens of a path as one text, without a closing mark like </s> at its end. */
+/** The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all). */
 export function prefix(path: Node[], join = " "): string {
   const last = path[path.length - 1];
   const tokens = path.map((node) => node.token);
-  if (last && (last.state === "ended" || last.state === "dropped") && isMark(last.token)) tokens.pop();
+  if (last && path.length > 1 && (last.state === "ended" || last.state === "dropped") && isMark(last.token)) tokens.pop();
   return tokens.join(join);
 }
 

@@ -61,14 +61,7 @@ export function sizeText(entry: DimEntry, name: string): string {
 
 /** The column of each dim, such that rows of equal order align; with many dims, those that never meet share columns. */
 export function columnsOf(rows: RowSpec[]): Map<number, number> {
-  const order: number[] = [];
-  for (const row of rows) {
-    row.dims.forEach((dim, axis) => {
-      if (order.includes(dim)) return;
-      const following = row.dims.slice(axis + 1).map((other) => order.indexOf(other)).filter((index) => index >= 0);
-      order.splice(following.length ? Math.min(...following) : order.length, 0, dim);
-    });
-  }
+  const order = orderOf(rows);
   if (order.length <= OWN_COLUMNS) return new Map(order.map((dim, column) => [dim, column]));
   const column = new Map<number, number>();
   for (const dim of order) {
@@ -80,6 +73,31 @@ export function columnsOf(rows: RowSpec[]): Map<number, number> {
     column.set(dim, place);
   }
   return column;
+}
+
+/** All dims, such that as many rows as possible have theirs in this order; earlier rows count more. */
+function orderOf(rows: RowSpec[]): number[] {
+  const follow = new Map<number, Set<number>>();
+  for (const { dims } of new Map(rows.map((row) => [row.dims.join(), row])).values()) {
+    for (const dim of dims) if (!follow.has(dim)) follow.set(dim, new Set());
+    if (dims.some((dim, axis) => dims.slice(axis + 1).some((later) => leads(follow, later, dim)))) continue;
+    dims.slice(1).forEach((later, axis) => follow.get(dims[axis]!)!.add(later));
+  }
+  const order: number[] = [];
+  for (let left = [...follow.keys()]; left.length; left = left.filter((dim) => dim !== order[order.length - 1])) {
+    order.push(left.find((dim) => !left.some((other) => follow.get(other)!.has(dim)))!);
+  }
+  return order;
+}
+
+/** Whether `end` has to come after `start`. */
+function leads(follow: Map<number, Set<number>>, start: number, end: number): boolean {
+  const seen = new Set<number>();
+  const todo = [start];
+  for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
+    for (const dim of follow.get(at) ?? []) if (!seen.has(dim)) { seen.add(dim); todo.push(dim); }
+  }
+  return seen.has(end);
 }
 
 /** Whether the axes of a row are in another order than the columns. */

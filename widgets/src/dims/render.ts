@@ -156,9 +156,9 @@ function rowTable(rows: Row[], columns: number): HTMLElement {
   return h("table", {}, h("thead", {}, top), h("tbody", {}, ...body));
 }
 
-function remarks(row: Row): (Node | string)[] {
-  const out: (Node | string)[] = [];
-  const add = (...parts: (Node | string)[]) => { if (out.length) out.push(" · "); out.push(...parts); };
+function remarks(row: Row): HTMLElement[] {
+  const out: HTMLElement[] = [];
+  const add = (...parts: (Node | string)[]) => { out.push(h("span", { class: "rfnb-dims-remark" }, ...parts)); };
   if (row.alarm) add(h("strong", { class: "rfnb-dims-alarm" }, `⚠ ${row.alarm}`));
   if (row.note) add(row.note);
   if (!row.cells.some(Boolean)) add("scalar");
