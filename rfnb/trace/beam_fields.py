@@ -50,7 +50,7 @@ class BeamDims:
     def host(self, value: Tensor) -> np.ndarray:
         """As array [batch, beam or candidate, ...]."""
         batch = [dim for dim in value.dims if dim in self.batch]
-        slots = [dim for dim in value.dims if dim in self.beams or dim in self.candidates]
+        slots = [dim for dim in value.dims if self._is_beam(dim) or dim in self.candidates]
         rest = [dim for dim in value.dims if dim not in batch and dim not in slots]
         order = [*sorted(batch, key=self.batch.index), *slots, *rest]
         array = value.copy_transpose(order).numpy()
@@ -64,9 +64,13 @@ class BeamDims:
             return array[0 if array.shape[0] == 1 else slot]
         array = self.host(value)
         array = array[seq if any(dim in self.batch for dim in value.dims) else 0]
-        if any(dim in self.beams for dim in value.dims):
+        if any(map(self._is_beam, value.dims)):
             array = array[0 if array.shape[0] == 1 else slot]
         return array
+
+    def _is_beam(self, dim: Dim) -> bool:
+        # Between its choice and its end, a step has a beam dim of its own.
+        return dim in self.beams or dim.kind == "beam"
 
 
 def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarray]:

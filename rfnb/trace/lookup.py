@@ -101,7 +101,7 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         return known[1]
 
     def _several(self, path: str, runs: list[list[Event]]) -> str:
-        steps = [f"{len(run)} steps" if run[0].step is not None else "1 call" for run in runs]
+        steps = ["1 call" if run[0].step is None else f"{len(run)} step{'s' * (len(run) > 1)}" for run in runs]
         shown = ", ".join(steps[:5]) + (", ..." if len(steps) > 5 else "")
         return message(
             f'{self.name}["{path}"]: {len(runs)} runs were recorded.',

@@ -75,7 +75,7 @@ def listen(listener: Listener, names: Names | None = None) -> Iterator[None]:
         listener: Called in the thread of the model.
         names: Paths of modules for `trace_context.module_name`.
     """
-    item = (listener, names or {})
+    item, before = (listener, names or {}), _place.get()
     _listeners.set((*_listeners.get(), item))
     _open[0] += 1
     try:
@@ -84,6 +84,8 @@ def listen(listener: Listener, names: Names | None = None) -> Iterator[None]:
         _open[0] -= 1
         # Not reset(token): a notebook may leave the block in another context than it entered it.
         _listeners.set(tuple(other for other in _listeners.get() if other is not item))
+        # After an error the traceback keeps `for _ in loop` alive, and with it the place that it has entered.
+        _place.set(before)
 
 
 class TraceContext:

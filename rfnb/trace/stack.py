@@ -43,11 +43,15 @@ def loop_dim_of(event: Event) -> Dim | None:
 
 
 def step_dim_of(run: Sequence[Event]) -> Dim:
-    """The loop's own dim if the run has a value for each of its steps, else a new static dim of the same name."""
+    """The loop's own dim if the run has a value for each of its steps, else a new static dim of the same name.
+
+    A search's own dim has the lengths of the final hypotheses; values in beam slots cannot have it.
+    """
     dim = loop_dim_of(run[0])
     steps = [event.step for event in run]
     if dim is not None and steps == list(range(len(run))) and dim.is_dim_known() and dim.extent == len(run):
-        return dim
+        if not any(over.kind == "beam" for over in dim.length_dims):
+            return dim
     return Dim(len(run), name=dim.name if dim is not None else "step", kind="spatial")
 
 

@@ -1,0 +1,180 @@
+"""Probes cost little when nobody listens; the place follows modules, scopes and loops, per context."""
+
+import contextvars
+import threading
+import timeit
+
+import pytest
+from asserting import tensor
+
+import rfnb as rf
+from rfnb import Dim
+from rfnb.trace.probe import listen, listening, probe, trace_context
+from rfnb.trace.record import record
+
+
+def heard(trace):
+    return [(event.path, event.step) for event in trace.events]
+
+
+def test_a_probe_without_listener_costs_about_an_empty_call():
+    def empty(kind, **values):
+        pass
+
+    calls = {name: f"{name}('attention', weights=1, axis=2)" for name in ("probe", "empty")}
+    spaces = {"probe": probe, "empty": empty}
+    times = {name: min(timeit.repeat(call, globals=spaces, number=20_000, repeat=15)) for name, call in calls.items()}
+    assert times["probe"] < 2 * times["empty"]
+
+
+def test_listening_is_true_only_inside_a_recording():
+    before = listening()
+    with record():
+        inside = listening()
+    assert (before, inside, listening()) == (False, True, False)
+
+
+def test_a_path_is_that_of_the_module_then_the_names_of_its_loops():
+    with record() as trace:
+        with trace_context.module("decoder"), trace_context.loop("outer", 2, None), trace_context.loop("inner", 5, None):
+            probe("x")
+            with trace_context.module("decoder.att"):
+                probe("x")
+    assert heard(trace) == [("decoder.outer.inner", 5), ("decoder.att", 5)]
+    assert [(event.module, event.steps) for event in trace.events] == [("decoder", (2, 5)), ("decoder.att", (2, 5))]
+
+
+def test_scopes_push_parts_and_at_step_sets_the_step_of_the_innermost_scope():
+    with record() as trace:
+        with trace_context.scope("train"):
+            for step in range(2):
+                trace_context.at_step(step)
+                with trace_context.scope("inner"):
+                    trace_context.at_step(7)
+                    probe("x")
+                probe("x")
+        probe("x")
+    assert heard(trace) == [("train.inner", 7), ("train", 0), ("train.inner", 7), ("train", 1), ("", None)]
+    assert [event.steps for event in trace.events] == [(0, 7), (0,), (1, 7), (1,), ()]
+
+
+def test_the_place_is_restored_after_an_error():
+    with record() as trace:
+        with pytest.raises(ZeroDivisionError), trace_context.module("decoder"), trace_context.loop("loop", 0, None):
+            1 / 0
+        probe("x")
+    assert heard(trace) == [("", None)]
+
+
+def test_leaving_an_outer_scope_leaves_what_is_inside_of_it():
+    def steps():
+        with trace_context.loop("loop", 0, None):
+            yield
+
+    with record() as trace:
+        abandoned = steps()
+        with trace_context.scope("part"):
+            next(abandoned)
+        probe("x")
+        abandoned.close()
+        probe("x")
+    assert heard(trace) == [("", None), ("", None)]
+
+
+def test_a_loop_that_an_error_left_open_is_left_with_the_recording():
+    def steps():
+        with trace_context.loop("loop", 0, None):
+            yield
+
+    kept_by_the_traceback = steps()
+    with record():
+        next(kept_by_the_traceback)
+    with record() as trace:
+        probe("x")
+    assert heard(trace) == [("", None)]
+    kept_by_the_traceback.close()
+
+
+def test_a_generator_closed_in_another_thread_leaves_that_threads_place_alone():
+    def steps():
+        with trace_context.loop("loop", 0, None):
+            yield
+
+    open_loop = steps()
+    contextvars.copy_context().run(next, open_loop)
+    places = []
+
+    def other():
+        with trace_context.scope("other"):
+            open_loop.close()
+            places.append(trace_context.place.path)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert places == ["other"]
+
+
+def test_modules_of_the_recorded_model_are_named_by_their_path():
+    class Inner(rf.Module):
+        def __call__(self, x):
+            return x
+
+    class Outer(rf.Module):
+        def __init__(self):
+            self.inner = Inner()
+
+    model = Outer()
+    with record(model=model):
+        names = [trace_context.module_name(module) for module in (model, model.inner, Inner())]
+    assert names == ["", "inner", None]
+    assert trace_context.module_name(model) is None
+
+
+def test_a_thread_with_a_context_of_its_own_is_not_heard():
+    with record() as trace:
+        thread = threading.Thread(target=contextvars.Context().run, args=(probe, "x"))
+        thread.start()
+        thread.join()
+    assert heard(trace) == []
+
+
+def test_a_thread_with_a_copied_context_is_heard_at_its_own_place():
+    def work():
+        with trace_context.scope("worker"):
+            probe("x")
+
+    with record() as trace, trace_context.scope("main"):
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(work,))
+        thread.start()
+        thread.join()
+        probe("x")
+    assert heard(trace) == [("main.worker", None), ("main", None)]
+
+
+def test_two_threads_that_record_at_the_same_time_do_not_mix():
+    both = threading.Barrier(2)
+    traces = {}
+
+    def work(name):
+        with record() as trace, trace_context.scope(name):
+            for step in range(20):
+                both.wait(timeout=10)
+                trace_context.at_step(step)
+                probe("x", value=tensor([float(step)], Dim(1, name="one")))
+        traces[name] = trace
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, trace in traces.items():
+        assert heard(trace) == [(name, step) for step in range(20)]
+
+
+def test_a_listener_may_be_left_in_another_context_than_it_was_entered():
+    block = listen(lambda kind, place, values: None)
+    contextvars.copy_context().run(block.__enter__)
+    block.__exit__(None, None, None)
+    assert not listening()
