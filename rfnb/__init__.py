@@ -6,6 +6,7 @@ An eager, torch-backed frontend with named dims, and notebook views of what a mo
 documentation of the RETURNN frontend; what is not listed here is not promised.
 """
 
+from rfnb import viz as viz
 from rfnb.backends.protocol import Backend as Backend
 from rfnb.backends.protocol import get_backend_by_raw_tensor_type as get_backend_by_raw_tensor_type
 from rfnb.backends.protocol import get_backend_by_tensor as get_backend_by_tensor
@@ -189,6 +190,13 @@ from rfnb.rec.state import State as State
 from rfnb.search.choice import choice as choice
 from rfnb.search.choice import decide as decide
 from rfnb.search.choice import get_beam_scores as get_beam_scores
+from rfnb.trace.beams import BeamHistory as BeamHistory
+from rfnb.trace.file import load_trace as load_trace
+from rfnb.trace.probe import probe as probe
+from rfnb.trace.record import record as record
+from rfnb.trace.trace import Trace as Trace
+from rfnb.viz.save import save_html as save_html
+from rfnb.viz.show import show as show
 
 del _operators
 __version__ = "0.1.0"
