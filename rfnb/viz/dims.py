@@ -191,10 +191,12 @@ class _Rows:
                 first.setdefault(".".join(parts[: depth + 1]), index)
             calls.setdefault((event.path, *_signature(event)), []).append(event)
         shown: set[str] = set()
-        # Depth first, in the order of the calls: an event comes when its module returns, so a parent comes after its parts.
-        order = lambda path: tuple(
-            first[".".join(path.split(".")[: depth + 1])] for depth in range(path.count(".") + 1)
-        )  # noqa: E731
+
+        def order(path: str) -> tuple[int, ...]:
+            # Depth first, in the order of the calls: an event comes when its module returns, so a parent comes after its parts.
+            parts = path.split(".")
+            return tuple(first[".".join(parts[: depth + 1])] for depth in range(len(parts)))
+
         for (path, *_), same in sorted(calls.items(), key=lambda item: order(item[0][0])):
             parts = path.split(".")
             for depth in range(1, len(parts)):
