@@ -13,10 +13,12 @@ makes equality identity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 Term = tuple[int, tuple[Any, ...]]
 Sum = tuple[Term, ...]
+AsAtom = Callable[[Sum], Any]
 
 _EXPAND_LIMIT = 64  # `n * (a + b)` is written out up to this many terms, as `2 * a` is `a + a`
 
@@ -62,51 +64,105 @@ def neg(expr: Sum) -> Sum:
     return tuple((-coefficient, factors) for coefficient, factors in reversed(expr))
 
 
-def mul(left: Sum, right: Sum, as_atom: Any) -> Sum:
+def mul(left: Sum, right: Sum, as_atom: AsAtom) -> Sum:
     """Product. `as_atom(sum)` interns a sum that has to stand as one factor."""
     if not left or not right:
         return ()
-    number = as_int(left)
-    if number is not None and len(right) > 1:
-        if abs(number) * len(right) <= _EXPAND_LIMIT:
-            result: Sum = ()
-            for _ in range(abs(number)):
-                result = add(result, right)
-            return result if number > 0 else neg(result)
-        right = atom(as_atom(right))
-    if len(right) > 1:
-        right = atom(as_atom(right))
-    result = ()
+    factor = right[0] if len(right) == 1 else (1, (as_atom(right),))
+    result: Sum = ()
     for term in left:  # only the left factor distributes: (a + 1) * b == a * b + b
-        result = add(result, (_mul_terms(term, right[0]),))
+        expanded = _times(term[0], right) if not term[1] else None
+        result = add(result, (_mul_terms(term, factor, as_atom),) if expanded is None else expanded)
     return result
 
 
-def _mul_terms(left: Term, right: Term) -> Term:
+def _times(number: int, expr: Sum) -> Sum | None:
+    """`number * expr` written out, as `2 * a` is `a + a`; None if that would be too long."""
+    if len(expr) > 1 and abs(number) * len(expr) > _EXPAND_LIMIT:
+        return None
+    if len(expr) == 1:
+        return ((number * expr[0][0], expr[0][1]),)
+    result: Sum = ()
+    for _ in range(abs(number)):
+        result = add(result, expr)
+    return result if number > 0 else neg(result)
+
+
+def flatten(expr: Sum) -> Sum:
+    """Terms that are nothing but a sum standing as one factor, written out."""
+    result: Sum = ()
+    for coefficient, factors in expr:
+        inner = _sum_in(factors[0]) if len(factors) == 1 else None
+        expanded = None if inner is None else _times(coefficient, inner)
+        result = add(result, ((coefficient, factors),) if expanded is None else expanded)
+    return result
+
+
+def _sum_in(factor: Any) -> Sum | None:
+    """The sum that stands as this one factor, if it is one."""
+    expr = getattr(factor, "expr", None)
+    return expr if expr is not None and len(expr) > 1 else None
+
+
+def _mul_terms(left: Term, right: Term, as_atom: AsAtom) -> Term:
     if not left[1]:
         return left[0] * right[0], right[1]
     factors = left[1]
     middle = (right[0],) if right[0] != 1 else ()
     for factor in middle + right[1]:
-        if isinstance(factor, int) and isinstance(factors[-1], int):
-            factors = factors[:-1] + (factors[-1] * factor,)
-        else:
-            factors += (factor,)
+        factors = _append(factors, factor, as_atom)
     return left[0], factors
 
 
-def div_right(expr: Sum, divisor: Sum) -> Sum | None:
+def _append(factors: tuple[Any, ...], factor: Any, as_atom: AsAtom) -> tuple[Any, ...]:
+    """One more factor; numbers and sums unite with the one before, so that the place of brackets does not matter."""
+    if not factors:
+        return (factor,)
+    last, left, right = factors[-1], _sum_in(factors[-1]), _sum_in(factor)
+    if isinstance(last, int) and isinstance(factor, int):
+        return (*factors[:-1], last * factor)
+    if left is not None:  # a * ((b + c) * d)
+        return (
+            *factors[:-1],
+            as_atom(mul(left, constant(factor) if isinstance(factor, int) else atom(factor), as_atom)),
+        )
+    expanded = _times(last, right) if isinstance(last, int) and right is not None else None
+    return (*factors, factor) if expanded is None else (*factors[:-1], as_atom(expanded))
+
+
+def div_right(expr: Sum, divisor: Sum, as_atom: AsAtom) -> Sum | None:
     """The exact quotient from the right, `(a * b) // b == a`; None if it does not cancel."""
-    if len(divisor) != 1 or not expr:
-        return () if not expr else None
-    terms = [_strip_right(term, divisor[0]) for term in expr]
-    return None if any(term is None for term in terms) else _sum_of(terms)
+    if not expr or not divisor:
+        return () if divisor else None
+    result: Sum = ()
+    while expr:
+        taken, quotient = _take_right(expr, divisor, as_atom)
+        if quotient is None:
+            return None
+        expr, result = expr[:-taken], add(quotient, result)
+    return result
+
+
+def _take_right(expr: Sum, divisor: Sum, as_atom: AsAtom) -> tuple[int, Sum | None]:
+    """How many terms at the end are a multiple of the divisor, and the multiple."""
+    if len(divisor) == 1:
+        return 1, _strip_right(expr[-1], divisor[0], as_atom)
+    coefficient, factors = expr[-1]
+    for sign, part in ((1, divisor), (-1, neg(divisor))):
+        if expr[-len(part) :] == part:
+            return len(part), constant(sign)
+    inner = _sum_in(factors[-1]) if factors else None
+    quotient = None if inner is None else div_right(inner, divisor, as_atom)
+    return 1, None if quotient is None else mul(((coefficient, factors[:-1]),), quotient, as_atom)
 
 
 def div_left(expr: Sum, divisor: Sum) -> Sum | None:
     """The exact quotient from the left, `(b * a).div_left(b) == a`; None if it does not cancel."""
-    if len(divisor) != 1 or not expr:
-        return () if not expr else None
+    if not expr or not divisor:
+        return () if divisor else None
+    if len(divisor) > 1:  # (b + c) * a was written out as b * a + c * a
+        quotients = {div_left((term,), (part,)) for term, part in zip(expr, divisor)}
+        return quotients.pop() if len(quotients) == 1 and len(expr) == len(divisor) else None
     terms = [_strip_left(term, divisor[0]) for term in expr]
     return None if any(term is None for term in terms) else _sum_of(terms)
 
@@ -118,20 +174,22 @@ def _sum_of(terms: Any) -> Sum:
     return result
 
 
-def _strip_right(term: Term, divisor: Term) -> Term | None:
+def _strip_right(term: Term, divisor: Term, as_atom: AsAtom) -> Sum | None:
     coefficient, factors = term
     number, suffix = divisor
-    if suffix:
-        if factors[len(factors) - len(suffix) :] != suffix or len(factors) < len(suffix):
-            return None
-        factors = factors[: len(factors) - len(suffix)]
+    keep = len(factors) - len(suffix)
+    if keep < 0 or factors[keep:] != suffix or (not suffix and factors and _sum_in(factors[-1])):
+        inner = _sum_in(factors[-1]) if factors else None  # (a * (b * d + c * d)) // d
+        quotient = None if inner is None else div_right(inner, (divisor,), as_atom)
+        return None if quotient is None else mul(((coefficient, factors[:-1]),), quotient, as_atom)
+    factors = factors[:keep]
     if number == 1:
-        return coefficient, factors
+        return ((coefficient, factors),)
     if not factors:
-        return (coefficient // number, ()) if coefficient % number == 0 else None
+        return constant(coefficient // number) if coefficient % number == 0 else None
     if isinstance(factors[-1], int) and factors[-1] % number == 0:
         last = factors[-1] // number
-        return coefficient, factors[:-1] + ((last,) if last != 1 else ())
+        return ((coefficient, factors[:-1] + ((last,) if last != 1 else ())),)
     return None
 
 

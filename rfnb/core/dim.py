@@ -95,8 +95,11 @@ class Dim:
     @property
     def lengths(self) -> np.ndarray | None:
         """Lengths on the host, int32, axes in the order of `length_dims`; None if static or not known yet."""
-        if self.size is None and self._lengths is None and self.expr is not None:
-            self._complete()
+        if self._lengths is None and self.size is None:
+            if self.expr is not None:
+                self._complete()
+            elif self.twin_of is not None:
+                self._lengths, self._length_dims = self.twin_of.lengths, self.twin_of.length_dims
         return self._lengths
 
     @property
@@ -170,10 +173,9 @@ class Dim:
                     'rf.cast(lengths, "int32")',
                 )
             )
-        if known:
-            for clear in _on_resize:
-                clear()
         self._reset()
+        if known:
+            self._resized()
         self._lengths, self._length_dims = array.astype(np.int32), tuple(dims)
 
     def is_dim_known(self) -> bool:
@@ -248,10 +250,17 @@ class Dim:
         return mask
 
     def reset_eager(self) -> None:
-        """Forget sizes and everything cached."""
+        """Forget the lengths and everything cached; of a static dim the masks."""
+        self._reset()
+        self._resized()
+
+    def _resized(self) -> None:
+        """Void what was computed from the lengths that this dim had: plans, and the lengths of what is derived from it."""
         for clear in _on_resize:
             clear()
-        self._reset()
+        for dim in list(_interned.values()):
+            if dim.size is None and _depends_on(dim, self):
+                dim._reset()
 
     reset_raw = reset_eager
 
@@ -273,7 +282,7 @@ class Dim:
         return dim
 
     def _make_twin(self, match_priority: int) -> Dim:
-        twin = self.copy(same_as_self=False)
+        twin = Dim(self.size, name=self.name, kind=self.kind, vocab=self.vocab)
         twin.match_priority, twin.twin_of = match_priority, self
         return twin
 
@@ -306,6 +315,9 @@ class Dim:
     def __sub__(self, other: Dim | int) -> Dim:
         return _derive(algebra.add(_expr(self), algebra.neg(_expr(other))))
 
+    def __rsub__(self, other: Dim | int) -> Dim:
+        return _derive(algebra.add(_expr(other), algebra.neg(_expr(self))))
+
     sub_right = __sub__
 
     def sub_left(self, other: Dim | int) -> Dim:
@@ -324,6 +336,9 @@ class Dim:
     def __floordiv__(self, other: Dim | int) -> Dim:
         return self._divide("floordiv_right", other)
 
+    def __rfloordiv__(self, other: int) -> Dim:
+        return _derive(algebra.constant(other))._divide("floordiv_right", self)
+
     div_right = __truediv__ = __floordiv__
 
     def div_left(self, other: Dim | int) -> Dim:
@@ -339,7 +354,8 @@ class Dim:
 
     def _divide(self, kind: str, other: Dim | int) -> Dim:
         expr, divisor = _expr(self), _expr(other)
-        exact = (algebra.div_left if kind.endswith("left") else algebra.div_right)(expr, divisor)
+        left = kind.endswith("left")
+        exact = algebra.div_left(expr, divisor) if left else algebra.div_right(expr, divisor, _derive)
         if exact is not None:
             return _derive(exact)
         number = algebra.as_int(divisor)
@@ -414,6 +430,7 @@ def _expr(value: Dim | int) -> algebra.Sum:
 
 
 def _derive(expr: algebra.Sum) -> Dim:
+    expr = algebra.flatten(expr)
     if len(expr) == 1 and expr[0][0] == 1 and len(expr[0][1]) == 1 and isinstance(expr[0][1][0], Dim):
         return expr[0][1][0]
     return _intern(expr, lambda: _make_derived(expr))
@@ -442,6 +459,12 @@ def _atoms(expr: algebra.Sum) -> Iterator[Dim]:
             for part in (factor.numerator, factor.denominator) if isinstance(factor, algebra.Division) else (factor,):
                 if isinstance(part, Dim):
                     yield part
+
+
+def _depends_on(dim: Dim, part: Dim) -> bool:
+    """Whether the lengths of `dim` are computed from those of `part`."""
+    sources = [dim.twin_of] if dim.twin_of is not None else [] if dim.expr is None else list(_atoms(dim.expr))
+    return any(source is part or _depends_on(source, part) for source in sources)
 
 
 def _evaluate(expr: algebra.Sum, over: list[Dim]) -> Any:
@@ -483,7 +506,8 @@ def _name_of(expr: algebra.Sum) -> str:
         parts = [of_factor(factor) for factor in factors]
         if not parts:
             return str(coefficient)
-        return "*".join(parts) if coefficient == 1 else "*".join([str(coefficient), *parts])
+        sign = {1: "", -1: "-"}.get(coefficient, f"{coefficient}*")
+        return sign + "*".join(parts)
 
     return "+".join(of_term(term) for term in expr).replace("+-", "-") or "0"
 
