@@ -287,6 +287,11 @@ class NumpyBackend(Backend):
         return np.where(mask, *_same_dtype(true, false))
 
     @classmethod
+    def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
+        out = np.clip(raw, low, high)
+        return out.astype(raw.dtype) if raw.dtype.kind == "f" else out
+
+    @classmethod
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
         with np.errstate(all="ignore"):
             return _REDUCE[kind](raw, tuple(axes))

@@ -187,6 +187,11 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
+        """At least `low` and at most `high`; None for no bound, not both."""
+        raise NotImplementedError
+
+    @classmethod
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
         """One of REDUCE_KINDS over `axes` (arg* over one axis), which go away."""
         raise NotImplementedError
@@ -213,6 +218,11 @@ class Backend:
     def matmul_raw(cls, a: Any, b: Any) -> Any:
         """[..., m, k] x [..., k, n] with broadcasting batch axes, or a 2-D b."""
         raise NotImplementedError
+
+    @classmethod
+    def batched_matmul_raw(cls, a: Any, b: Any) -> Any:
+        """[batch, m, k] x [batch, k, n]."""
+        return cls.matmul_raw(a, b)
 
     @classmethod
     def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:

@@ -256,6 +256,10 @@ class TorchBackend(Backend):
         return torch.where(mask, true, false)
 
     @classmethod
+    def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
+        return torch.clamp(raw, low, high)
+
+    @classmethod
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
         return _REDUCE[kind](raw, axes)
 
@@ -267,9 +271,9 @@ class TorchBackend(Backend):
     def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
         return torch.log_softmax(raw, axis)
 
-    @classmethod
-    def matmul_raw(cls, a: Any, b: Any) -> Any:
-        return torch.matmul(a, b)
+    matmul_raw = staticmethod(torch.matmul)
+
+    batched_matmul_raw = staticmethod(torch.bmm)
 
     @classmethod
     def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:

@@ -11,6 +11,8 @@ import torch
 
 _SHUT = 1e4  # sigmoid(1e4) is exactly 1, sigmoid(-1e4) exactly 0, also in float16
 
+_zero_biases: dict[Any, Any] = {}
+
 
 def lstm(
     x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None, mask: Any | None
@@ -37,11 +39,21 @@ def lstm(
 
 def _fused(x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None) -> tuple[Any, Any, Any]:
     # torch keeps two biases that are always added; ours is the first, the second is zero.
-    weights = [ff_weight, rec_weight] if bias is None else [ff_weight, rec_weight, bias, torch.zeros_like(bias)]
+    weights = [ff_weight, rec_weight] if bias is None else [ff_weight, rec_weight, bias, _zeros(bias)]
     y, h, c = torch.lstm(x, (h.unsqueeze(0), c.unsqueeze(0)), weights, bias is not None, 1, 0.0, False, False, False)
     return y, h[0], c[0]
 
 
+def _zeros(bias: Any) -> Any:
+    """The second bias, made once per size, dtype and device."""
+    key = (bias.shape, bias.dtype, bias.device)
+    zeros = _zero_biases.get(key)
+    if zeros is None:
+        with torch.inference_mode(False):  # else a later training could not use it
+            zeros = _zero_biases[key] = torch.zeros(bias.shape, dtype=bias.dtype, device=bias.device)
+    return zeros
+
+
 def lstm_step(x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None) -> tuple[Any, Any]:
     """See `Backend.lstm_step_raw`."""
-    return torch.lstm_cell(x, (h, c), ff_weight, rec_weight, bias, None if bias is None else torch.zeros_like(bias))
+    return torch.lstm_cell(x, (h, c), ff_weight, rec_weight, bias, None if bias is None else _zeros(bias))

@@ -42,31 +42,46 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
         {..., out_dim}, out_dim.
     """
     dims = tuple(dims)
-    if not dims:
-        out_dim = out_dim or Dim(1, name="merged")
-        return expand_dim(source, out_dim), out_dim
-    if len(dims) == 1:
-        return dim_ops.replace_dim(source, in_dim=dims[0], out_dim=out_dim) if out_dim else (source, dims[0])
+    key = (source._raw.__class__, source.dims, dims, out_dim)
+    try:
+        order, reshape, shape, out_dims, merged = _merge_plans[key]
+    except KeyError:
+        if not dims:
+            out_dim = out_dim or Dim(1, name="merged")
+            return expand_dim(source, out_dim), out_dim
+        if len(dims) == 1:
+            return dim_ops.replace_dim(source, in_dim=dims[0], out_dim=out_dim) if out_dim else (source, dims[0])
+        order, reshape, shape, out_dims, merged = _merge_plans.put(key, _plan_merge(source, dims, out_dim))
+    raw = source._raw if order is None else order(source._raw)
+    out = new_tensor(reshape(raw, shape), out_dims)
+    if source.sparse_dim is not None:
+        out.sparse_dim = source.sparse_dim
+    feature = source._feature_dim
+    if feature is not None:
+        out._feature_dim = merged if feature in dims else feature
+    return out, merged
+
+
+_merge_plans = PlanCache()
+
+
+def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> Any:
     axes = [source.axis_of(dim, "merge_dims") for dim in dims]
+    volume = int(np.prod(full_shape(dims)))
     if out_dim is None:
         if any(dim.need_masking() for dim in dims[1:]):
-            out_dim = Dim(int(np.prod(full_shape(dims))), name="*".join(dim.name for dim in dims))
+            out_dim = Dim(volume, name="*".join(dim.name for dim in dims))
         else:
             out_dim = dims[0]
             for dim in dims[1:]:
                 out_dim = out_dim * dim
+    _define(out_dim, volume)
     rest = [dim for dim in source.dims if dim not in dims]
     place = sum(1 for dim in rest if source.dims.index(dim) < min(axes))
-    order = (*rest[:place], *dims, *rest[place:])
-    raw = source.copy_transpose(order)._raw
-    out_dims = (*rest[:place], out_dim, *rest[place:])
-    volume = int(np.prod(full_shape(dims)))
-    _define(out_dim, volume)
-    shape = (*full_shape(tuple(rest[:place])), volume, *full_shape(tuple(rest[place:])))
-    out = source._like(source.backend.reshape_raw(raw, shape), out_dims)
-    if source.feature_dim in dims:
-        out.feature_dim = out_dim
-    return out, out_dim
+    before, after = tuple(rest[:place]), tuple(rest[place:])
+    order = to_order(source.dims, before + dims + after, source.backend)
+    shape = (*full_shape(before), volume, *full_shape(after))
+    return order, source.backend.reshape_raw, shape, (*before, out_dim, *after), out_dim
 
 
 def _define(dim: Dim, size: int) -> None:

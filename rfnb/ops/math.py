@@ -20,6 +20,7 @@ _SYMBOLS = {
     ">=": "greater_equal", "eq": "equal", "dot": "mul",
 }  # fmt: skip
 _NUMBERS = (float, int, bool)
+_BOUNDS = (float, int, type(None))
 _make = Tensor.__new__
 
 
@@ -262,11 +263,15 @@ def compare_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = N
 
 def maximum(a: Any, b: Any, *other_tensors: Any) -> Any:
     """The largest of all arguments, elementwise; of plain numbers a plain number."""
+    if not other_tensors and isinstance(a, Tensor):
+        return _maximum(a, b)
     return _fold(max, _maximum, (a, b, *other_tensors))
 
 
 def minimum(a: Any, b: Any, *other_tensors: Any) -> Any:
     """The smallest of all arguments, elementwise; of plain numbers a plain number."""
+    if not other_tensors and isinstance(a, Tensor):
+        return _minimum(a, b)
     return _fold(min, _minimum, (a, b, *other_tensors))
 
 
@@ -478,6 +483,10 @@ def clip_by_value(
     x: Tensor, clip_value_min: Any = None, clip_value_max: Any = None, *, allow_broadcast_all_sources: bool = False
 ) -> Tensor:
     """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
+    if clip_value_min is clip_value_max is None:
+        return x
+    if clip_value_min.__class__ in _BOUNDS and clip_value_max.__class__ in _BOUNDS:
+        return x._like(x.backend.clip_raw(x._raw, clip_value_min, clip_value_max), x.dims)
     if clip_value_min is not None:
         x = combine(x, "maximum", clip_value_min, allow_broadcast_all_sources=allow_broadcast_all_sources)
     if clip_value_max is not None:

@@ -83,7 +83,9 @@ def _product(
         if only_a:
             return _compose(matmul_raw, order_a, order_b)
     if len(common) <= 1 and len(only_a) == 1 and len(only_b) == 1 and len(reduce) == 1:
-        return _compose(matmul_raw, order_a, order_b)
+        return _compose(backend.batched_matmul_raw if common else matmul_raw, order_a, order_b)
+    if common:
+        matmul_raw = backend.batched_matmul_raw
     shape_out = full_shape(common + only_a + only_b)
     count = [_volume(group) for group in (common, only_a, reduce, only_b)]
     batch = (count[0],) if common else ()
