@@ -55,7 +55,11 @@ class BeamHistory:
     """
 
     def __init__(
-        self, steps: Sequence[Mapping[str, np.ndarray]], labels: Sequence[str] | None = None, *, dims: BeamDims | None = None
+        self,
+        steps: Sequence[Mapping[str, np.ndarray]],
+        labels: Sequence[str] | None = None,
+        *,
+        dims: BeamDims | None = None,
     ):
         self.steps = [{"ended": np.zeros(step["tokens"].shape, bool), **step} for step in steps]
         self.labels = list(labels) if labels is not None else None
@@ -153,7 +157,9 @@ class BeamHistory:
         """
         nbest = self.nbest(seq, length_exponent=length_exponent)
         if not nbest:
-            raise ValueError(f"BeamHistory: sequence {seq} has no hypothesis after {self.num_steps} steps: all scores are -inf.")
+            raise ValueError(
+                f"BeamHistory: sequence {seq} has no hypothesis after {self.num_steps} steps: all scores are -inf."
+            )
         return nbest[0]
 
     def along(
@@ -206,9 +212,14 @@ class BeamHistory:
 
     def _table(self, seq: int, length_exponent: float) -> str:
         nbest = self.nbest(seq, length_exponent=length_exponent)
-        lines = [f"sequence {seq}: {len(nbest)} hypotheses after {self.num_steps} steps", "rank    score  ended  labels"]
+        lines = [
+            f"sequence {seq}: {len(nbest)} hypotheses after {self.num_steps} steps",
+            "rank    score  ended  labels",
+        ]
         for rank, item in enumerate(nbest):
-            lines.append(f"{rank + 1:>4} {item.score:>8.3f}  {'yes' if item.ended else 'no':<5}  {' '.join(item.labels)}")
+            lines.append(
+                f"{rank + 1:>4} {item.score:>8.3f}  {'yes' if item.ended else 'no':<5}  {' '.join(item.labels)}"
+            )
         return "\n".join(lines)
 
     def _make(self, seq: int, k: int, step: int, *, kept: bool) -> Hypothesis:
@@ -216,7 +227,9 @@ class BeamHistory:
         tokens = tuple(int(self.steps[index]["tokens"][seq, slot]) for index, slot in path)
         fields = self.steps[step]
         labels = tuple(self.label(token) for token in tokens)
-        return Hypothesis(tokens, labels, float(fields["scores"][seq, k]), bool(fields["ended"][seq, k]), kept, tuple(path))
+        return Hypothesis(
+            tokens, labels, float(fields["scores"][seq, k]), bool(fields["ended"][seq, k]), kept, tuple(path)
+        )
 
     def _until_end(self, seq: int, k: int, step: int | None) -> list[tuple[int, int]]:
         path = self.path(seq, k, step)

@@ -82,8 +82,9 @@ def load_trace(path: str | PathLike[str]) -> Trace:
         raise _unreadable(target, str(error)) from error
     try:
         return _trace(head, Reader(head["dims"], arrays))
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise _damaged(target, f"its description does not fit its arrays ({type(error).__name__}: {error})") from error
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise _damaged(target, f"its description does not fit its arrays ({reason})") from error
 
 
 def _trace(head: dict[str, Any], reader: Reader) -> Trace:
@@ -134,7 +135,9 @@ def _unreadable(path: Path, reason: str) -> ValueError:
     if start[8:9] == b"{":  # 8 bytes of length, then JSON
         return _damaged(path, f"it is cut off or changed ({reason})")
     kinds = {b"PK\x03\x04": "a zip file (torch.save makes such)", b"\x80": "a pickle", b"\x93NUMPY": "a NumPy array"}
-    found = next((kind for magic, kind in kinds.items() if start.startswith(magic)), f"a file that begins with {start[:8]!r}")
+    found = next(
+        (kind for magic, kind in kinds.items() if start.startswith(magic)), f"a file that begins with {start[:8]!r}"
+    )
     return _foreign(path, found)
 
 

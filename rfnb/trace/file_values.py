@@ -99,7 +99,9 @@ class Writer:
             "feature": tensor.dims.index(tensor.feature_dim) if tensor.feature_dim is not None else None,
         }
         if raw is not None:
-            if tensor.dtype not in _ARRAY_TYPES:  # bfloat16 and smaller floats: NumPy has none of them, float32 holds all
+            if (
+                tensor.dtype not in _ARRAY_TYPES
+            ):  # bfloat16 and smaller floats: NumPy has none of them, float32 holds all
                 raw = tensor.backend.cast_raw(raw, "float32")
             out["array"] = self._array(tensor.backend.raw_to_numpy(raw))
         return out
@@ -159,5 +161,7 @@ class Reader:
         if entry["feature"] is not None:
             out.feature_dim = dims[entry["feature"]]
         if "array" in entry:
-            out.raw_tensor = protocol.selected().from_numpy(self._arrays[entry["array"]], dtype=entry["dtype"], device="cpu")
+            out.raw_tensor = protocol.selected().from_numpy(
+                self._arrays[entry["array"]], dtype=entry["dtype"], device="cpu"
+            )
         return out

@@ -106,8 +106,7 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         return message(
             f'{self.name}["{path}"]: {len(runs)} runs were recorded.',
             [("runs", shown)],
-            "Only a path with one run has one value. Say which; all of them: "
-            f'{self.name}.runs("{path}").',
+            f'Only a path with one run has one value. Say which; all of them: {self.name}.runs("{path}").',
             f'{self.name}["{path}", -1]    # the latest',
         )
 

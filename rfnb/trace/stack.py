@@ -92,7 +92,9 @@ def _columns(tensors: Sequence[Tensor]) -> list[list[Dim]]:
 
 
 def _common(column: list[Dim], tensors: Sequence[Tensor]) -> Dim:
-    lengths = {tensor.raw_tensor.shape[tensor.dims.index(dim)] for tensor in tensors for dim in column if dim in tensor.dims}
+    lengths = {
+        tensor.raw_tensor.shape[tensor.dims.index(dim)] for tensor in tensors for dim in column if dim in tensor.dims
+    }
     if len(column) == 1 and len(lengths) == 1:
         return column[0]
     return Dim(max(lengths), name=column[0].name, kind=column[0].kind, vocab=column[0].vocab)
@@ -108,7 +110,9 @@ def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: tuple[Dim, ...]
             raw = backend.expand_dims_raw(raw, axis)
     shape = [dim.extent for dim in out_dims]
     nothing = float("nan") if tensor.dtype.startswith(("float", "bfloat")) else 0
-    order = sorted(range(len(own)), key=lambda axis: own[axis] is not zero)  # zeros first: NaN covers them where both are
+    order = sorted(
+        range(len(own)), key=lambda axis: own[axis] is not zero
+    )  # zeros first: NaN covers them where both are
     for axis in order:
         dim = own[axis]
         missing = shape[axis] - raw.shape[axis] if dim is not None else 0

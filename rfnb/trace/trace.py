@@ -158,7 +158,10 @@ class Trace:
                 rows.append((kind, path, str(len(events)), span, str(sum(event.num_bytes for event in events))))
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         lines = [
-            "  ".join(cell.rjust(width) if column > 1 else cell.ljust(width) for column, (cell, width) in enumerate(zip(row, widths)))
+            "  ".join(
+                cell.rjust(width) if column > 1 else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths))
+            )
             for row in rows
         ]
         return "\n".join([repr(self), *lines])
@@ -176,7 +179,16 @@ class Trace:
             fits = self._limit is None or self.num_bytes + num_bytes + (index + 1) * EVENT_COST <= self._limit
             if fits:
                 event = Event(
-                    kind, place.path, place.step, index, values, place.module, place.steps, place.axis, place.entry, num_bytes
+                    kind,
+                    place.path,
+                    place.step,
+                    index,
+                    values,
+                    place.module,
+                    place.steps,
+                    place.axis,
+                    place.entry,
+                    num_bytes,
                 )
                 self.events.append(event)
                 self._by_kind.setdefault(kind, {}).setdefault(place.path, []).append(event)

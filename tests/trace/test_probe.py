@@ -36,7 +36,11 @@ def test_listening_is_true_only_inside_a_recording():
 
 def test_a_path_is_that_of_the_module_then_the_names_of_its_loops():
     with record() as trace:
-        with trace_context.module("decoder"), trace_context.loop("outer", 2, None), trace_context.loop("inner", 5, None):
+        with (
+            trace_context.module("decoder"),
+            trace_context.loop("outer", 2, None),
+            trace_context.loop("inner", 5, None),
+        ):
             probe("x")
             with trace_context.module("decoder.att"):
                 probe("x")

@@ -80,7 +80,9 @@ def test_a_history_that_grows_is_filled_with_zeros(probe_steps):
 
 def test_slots_that_do_not_exist_yet_are_nan(probe_steps):
     source = Dim(2, name="source")
-    values = [{"weights": tensor(np.ones((size, 2)), Dim(size, name="beam"), source), "axis": source} for size in (1, 2)]
+    values = [
+        {"weights": tensor(np.ones((size, 2)), Dim(size, name="beam"), source), "axis": source} for size in (1, 2)
+    ]
     with record() as trace:
         probe_steps("attention", values)
     np.testing.assert_equal(weights_of(trace), [[[1.0, 1.0], [NAN, NAN]], [[1.0, 1.0], [1.0, 1.0]]])
@@ -99,7 +101,9 @@ def test_the_order_of_dims_may_differ_from_step_to_step(probe_steps):
     row, column = Dim(2, name="row"), Dim(3, name="column")
     x = randn(row, column)
     with record() as trace:
-        probe_steps("attention", [{"weights": x, "axis": row}, {"weights": x.copy_transpose([column, row]), "axis": row}])
+        probe_steps(
+            "attention", [{"weights": x, "axis": row}, {"weights": x.copy_transpose([column, row]), "axis": row}]
+        )
     first, second = trace.attention["loop"].numpy()
     assert first.tolist() == second.tolist() == x.numpy().tolist()
 
@@ -116,7 +120,9 @@ def test_values_in_beam_slots_do_not_get_the_lengths_of_the_final_hypotheses(pro
 
 
 def runs(trace, path="loop"):
-    return [[event.index for event in trace.attention.events(path, run)] for run in range(len(trace.attention.runs(path)))]
+    return [
+        [event.index for event in trace.attention.events(path, run)] for run in range(len(trace.attention.runs(path)))
+    ]
 
 
 def attend(weights=None):

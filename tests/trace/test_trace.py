@@ -26,7 +26,9 @@ def test_an_event_outside_of_loops_is_its_tensor():
     assert_same(trace.attention[""], weights)
 
 
-@pytest.mark.parametrize(("path", "value"), [("encoder.att", 0.0), ("decoder.att", 1.0), ("decoder.self", 2.0), ("self", 2.0)])
+@pytest.mark.parametrize(
+    ("path", "value"), [("encoder.att", 0.0), ("decoder.att", 1.0), ("decoder.self", 2.0), ("self", 2.0)]
+)
 def test_a_path_may_be_any_unique_end(path, value):
     trace = recorded("encoder.att", "decoder.att", "decoder.self")
     assert trace.attention[path].numpy().tolist() == [value, value]
