@@ -137,7 +137,7 @@ function pill(g: CanvasRenderingContext2D, placed: PlacedNode, scene: Scene, pal
   g.roundRect(x - width / 2, y - half, width, half * 2, round);
   g.fillStyle = won ? palette.accent : palette.paper;
   g.fill();
-  g.strokeStyle = won ? palette.accent : faint ? palette.faint : scene.path.has(node) ? palette.focus : palette.muted;
+  g.strokeStyle = won ? palette.accent : scene.path.has(node) ? palette.focus : faint ? palette.faint : palette.muted;
   g.lineWidth = scene.path.has(node) ? 1.8 : 1.2;
   g.stroke();
   if (complete) { // a second frame says: complete
@@ -225,6 +225,8 @@ function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: 
   g.fillText("step", 4, made.axis / 2 - 1);
   const pitch = (made.lanes[1] ?? Infinity) - (made.lanes[0] ?? 0);
   const every = Math.max(1, Math.ceil(12 / pitch));
+  g.fillStyle = palette.paper;
+  if (scene.left > 0) g.fillRect(0, made.axis - 2, 22, scene.height); // what has scrolled away does not shine through the slot numbers
   made.lanes.forEach((y, slot) => {
     if (slot % every === 0 && y - scene.top > made.axis + 4) haloed(g, String(slot), 6, y - scene.top, palette);
   });
