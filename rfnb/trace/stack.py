@@ -110,9 +110,8 @@ def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: tuple[Dim, ...]
             raw = backend.expand_dims_raw(raw, axis)
     shape = [dim.extent for dim in out_dims]
     nothing = float("nan") if tensor.dtype.startswith(("float", "bfloat")) else 0
-    order = sorted(
-        range(len(own)), key=lambda axis: own[axis] is not zero
-    )  # zeros first: NaN covers them where both are
+    # Zeros first: NaN covers them where both are.
+    order = sorted(range(len(own)), key=lambda axis: own[axis] is not zero)
     for axis in order:
         dim = own[axis]
         missing = shape[axis] - raw.shape[axis] if dim is not None else 0

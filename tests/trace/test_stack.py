@@ -88,6 +88,16 @@ def test_slots_that_do_not_exist_yet_are_nan(probe_steps):
     np.testing.assert_equal(weights_of(trace), [[[1.0, 1.0], [NAN, NAN]], [[1.0, 1.0], [1.0, 1.0]]])
 
 
+def test_a_slot_that_does_not_exist_yet_is_nan_also_where_the_history_is_short(probe_steps):
+    values = []
+    for size in (1, 2):
+        beam, history = Dim(size, name="beam"), Dim(size, name="history")
+        values.append({"weights": tensor(np.ones((size, size)), beam, history), "axis": history})
+    with record() as trace:
+        probe_steps("attention", values)
+    np.testing.assert_equal(weights_of(trace), [[[1.0, 0.0], [NAN, NAN]], [[1.0, 1.0], [1.0, 1.0]]])
+
+
 def test_a_step_without_the_beam_holds_for_all_of_it(probe_steps):
     source, beam = Dim(2, name="source"), Dim(3, name="beam")
     first, second = tensor([0.25, 0.75], source), tensor([[0.5, 0.5]] * 3, beam, source)
