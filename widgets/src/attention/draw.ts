@@ -1,0 +1,177 @@
+// Puts a layout on a canvas: cells as one image, labels frozen at the edges, row and column of the cursor marked.
+
+import { dots, hatch } from "../canvas";
+import type { Table } from "../color";
+import { lightness } from "../color";
+import type { Scene } from "../pane";
+import type { Palette } from "../theme";
+import type { Layout, Matrix, Position, Scale } from "./layout";
+import { LINE } from "./layout";
+
+export interface Picture {
+  matrix: Matrix; made: Layout; scale: Scale; colors: Table; palette: Palette; cells: HTMLCanvasElement | null;
+  cursor: Position | null; linked: number | null; // a row that a linked view points at
+  focused: boolean;
+}
+
+export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture): void {
+  const { made, matrix } = picture;
+  g.save();
+  g.beginPath(); g.rect(made.left, made.top, scene.width - made.left, scene.height - made.top); g.clip();
+  g.translate(made.left - scene.left, made.top - scene.top);
+  const seen = inSight(scene, made, matrix);
+  drawCells(g, picture, seen);
+  drawNothing(g, picture, seen);
+  if (made.numbers) drawNumbers(g, picture, seen);
+  mark(g, picture);
+  g.restore();
+  drawRowLabels(g, scene, picture);
+  drawColLabels(g, scene, picture);
+  drawNames(g, picture);
+}
+
+interface Seen { row0: number; row1: number; col0: number; col1: number }
+
+function inSight(scene: Scene, { cell, left, top }: Layout, { rows, cols }: Matrix): Seen {
+  return {
+    row0: Math.max(0, Math.floor(scene.top / cell)), row1: Math.min(rows, Math.ceil((scene.top + scene.height - top) / cell)),
+    col0: Math.max(0, Math.floor(scene.left / cell)), col1: Math.min(cols, Math.ceil((scene.left + scene.width - left) / cell)),
+  };
+}
+
+function drawCells(g: CanvasRenderingContext2D, { made: { cell }, matrix, cells, palette }: Picture, seen: Seen): void {
+  const { rowLen, colLen } = matrix;
+  if (!cells || !rowLen || !colLen) return;
+  g.imageSmoothingEnabled = false;
+  g.drawImage(cells, 0, 0, colLen * cell, rowLen * cell);
+  if (cell >= 7) { // a thin line of paper between cells
+    g.fillStyle = palette.paper;
+    for (let col = seen.col0; col <= Math.min(seen.col1, colLen); col++) g.fillRect(col * cell - 0.5, 0, 1, rowLen * cell);
+    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++) g.fillRect(0, row * cell - 0.5, colLen * cell, 1);
+  }
+}
+
+/** What holds no weight: padding is hatched, rows to come are dotted, a NaN among numbers is crossed. */
+function drawNothing(g: CanvasRenderingContext2D, { made: { cell }, matrix, palette }: Picture, seen: Seen): void {
+  const { rows, cols, rowLen, colLen } = matrix;
+  const [right, bottom] = [colLen * cell, rowLen * cell];
+  hatch(g, right, 0, (cols - colLen) * cell, rows * cell, palette.faint);
+  hatch(g, 0, bottom, right, (rows - rowLen) * cell, palette.faint);
+  g.strokeStyle = palette.line; g.lineWidth = 1;
+  g.strokeRect(-0.5, -0.5, cols * cell + 1, rows * cell + 1);
+  for (let row = seen.row0; row < Math.min(seen.row1, rowLen); row++) {
+    let empty = colLen > 0;
+    for (let col = 0; col < colLen && empty; col++) empty = Number.isNaN(matrix.value(row, col));
+    if (empty) { dots(g, 0, row * cell, right, cell, palette.muted, cell); continue; }
+    if (cell < 5) continue;
+    for (let col = seen.col0; col < Math.min(seen.col1, colLen); col++) if (Number.isNaN(matrix.value(row, col))) cross(g, col * cell, row * cell, cell, palette.warn);
+  }
+}
+
+function cross(g: CanvasRenderingContext2D, x: number, y: number, cell: number, color: string): void {
+  const inset = cell * 0.3;
+  g.strokeStyle = color; g.lineWidth = 1.2;
+  g.beginPath();
+  g.moveTo(x + inset, y + inset); g.lineTo(x + cell - inset, y + cell - inset);
+  g.moveTo(x + cell - inset, y + inset); g.lineTo(x + inset, y + cell - inset);
+  g.stroke();
+}
+
+function drawNumbers(g: CanvasRenderingContext2D, { made: { cell }, matrix, scale, colors, palette }: Picture, seen: Seen): void {
+  g.font = `10px ${palette.font}`; g.textAlign = "center"; g.textBaseline = "middle";
+  for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
+    for (let col = seen.col0; col < Math.min(seen.col1, matrix.colLen); col++) {
+      const value = matrix.value(row, col);
+      if (Number.isNaN(value) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
+      g.fillStyle = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
+      g.fillText(inCell(value), (col + 0.5) * cell, (row + 0.5) * cell + 0.5);
+    }
+  }
+}
+
+function inCell(value: number): string {
+  if (!Number.isFinite(value)) return value > 0 ? "▲" : "▼";
+  const size = Math.abs(value);
+  const text = size < 0.995 ? value.toFixed(2).replace("0.", ".") : size < 9.95 ? value.toFixed(1) : size < 1e4 ? value.toFixed(0) : value.toExponential(0);
+  return text.replace("-", "−");
+}
+
+/** The row a linked view points at, and row, column and cell of the cursor. */
+function mark(g: CanvasRenderingContext2D, { made: { cell }, matrix, palette, cursor, linked, focused }: Picture): void {
+  const [width, height] = [matrix.cols * cell, matrix.rows * cell];
+  const size = Math.max(cell, 3);
+  g.strokeStyle = palette.focus;
+  if (linked !== null && linked !== cursor?.row && linked < matrix.rows) {
+    g.lineWidth = 1.5; g.setLineDash([4, 3]);
+    g.strokeRect(0.75, linked * cell + 0.75, width - 1.5, size - 1.5);
+    g.setLineDash([]);
+  }
+  if (!cursor || cursor.row >= matrix.rows || cursor.col >= matrix.cols) return;
+  const [x, y] = [cursor.col * cell, cursor.row * cell];
+  g.lineWidth = 1; g.globalAlpha = 0.8;
+  g.strokeRect(-0.5, y - 0.5, width + 1, size + 1);
+  g.strokeRect(x - 0.5, -0.5, size + 1, height + 1);
+  g.globalAlpha = 1;
+  const out = cell < 6 ? 3 : 1;
+  g.lineWidth = focused ? 3 : 2;
+  g.strokeStyle = palette.paper; g.strokeRect(x - out - 1.5, y - out - 1.5, size + 2 * out + 3, size + 2 * out + 3);
+  g.strokeStyle = palette.focus; g.strokeRect(x - out, y - out, size + 2 * out, size + 2 * out);
+}
+
+function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor, linked }: Picture): void {
+  g.save();
+  g.beginPath(); g.rect(0, made.top, made.left, scene.height - made.top); g.clip();
+  g.textAlign = "right"; g.textBaseline = "middle";
+  const at = (row: number) => made.top - scene.top + (row + 0.5) * made.cell + 0.5;
+  const strong = cursor?.row ?? linked;
+  for (const { index, text } of made.rows) {
+    const y = at(index);
+    if (y < made.top - LINE || y > scene.height + LINE) continue;
+    if (strong !== null && Math.abs(y - at(strong)) < LINE - 1) continue; // room for the one of the cursor
+    g.font = `11px ${palette.font}`; g.fillStyle = palette.ink;
+    g.fillText(text, made.left - 6, y, made.left - 8);
+  }
+  if (strong !== null && strong < matrix.rowLen) {
+    g.font = `bold 11px ${palette.font}`; g.fillStyle = palette.focus;
+    g.fillText(visible(matrix.rowLabel(strong)), made.left - 6, at(strong), made.left - 8);
+  }
+  g.restore();
+}
+
+function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor }: Picture): void {
+  g.save();
+  g.beginPath(); g.rect(made.left - 2, 0, scene.width, made.top); g.clip();
+  g.textBaseline = "middle";
+  const at = (col: number) => made.left - scene.left + (col + 0.5) * made.cell;
+  const put = (text: string, x: number, bold: boolean) => {
+    g.font = `${bold ? "bold " : ""}11px ${palette.font}`; g.fillStyle = bold ? palette.focus : palette.ink;
+    g.textAlign = made.turn === "none" ? "center" : "left";
+    g.save();
+    g.translate(x, made.top - (made.turn === "none" ? 9 : 6));
+    if (made.turn !== "none") g.rotate(made.turn === "slanted" ? -Math.PI / 4 : -Math.PI / 2);
+    g.fillText(text, 0, 0, 120);
+    g.restore();
+  };
+  const strong = cursor && cursor.col < matrix.colLen ? cursor.col : null;
+  const near = made.turn === "none" ? (made.cols[1] ? (made.cols[1].index - made.cols[0]!.index) * made.cell * 0.95 : 1) : LINE;
+  for (const { index, text } of made.cols) {
+    const x = at(index);
+    if (x < made.left - made.top || x > scene.width + LINE) continue;
+    if (strong !== null && Math.abs(x - at(strong)) < near) continue;
+    put(text, x, false);
+  }
+  if (strong !== null) put(visible(matrix.colLabel(strong)), at(strong), true);
+  g.restore();
+}
+
+const visible = (label: string): string => { const letters = [...(label.trim() ? label : label === "" ? "∅" : "␣")]; return letters.length <= 18 ? letters.join("") : `${letters.slice(0, 17).join("")}…`; };
+
+/** The names of the two dims, in the corner. */
+function drawNames(g: CanvasRenderingContext2D, { made, matrix, palette }: Picture): void {
+  g.font = `11px ${palette.font}`; g.fillStyle = palette.muted; g.textBaseline = "middle";
+  g.textAlign = "left";
+  g.fillText(`${matrix.colName} →`, made.left, LINE / 2 + 1);
+  g.textAlign = "right";
+  g.fillText(`${matrix.rowName} ↓`, made.left - 6, made.top - 9);
+}
+

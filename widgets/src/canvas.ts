@@ -1,0 +1,76 @@
+// Canvas helpers: sharp on dense screens, matrices as images, hatching.
+
+import type { Table } from "./color";
+
+/** Sizes a canvas in CSS pixels; null where there is none to draw on (tests without a browser). */
+export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
+  const ratio = globalThis.devicePixelRatio || 1;
+  const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w; canvas.height = h;
+    canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
+  }
+  const g = context(canvas);
+  if (!g) return null;
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, width, height);
+  return g;
+}
+
+export function context(canvas: HTMLCanvasElement): CanvasRenderingContext2D | null {
+  try { return canvas.getContext("2d"); } catch { return null; }
+}
+
+/** Cells as an image, one pixel each; where there are more cells than `most` pixels, the largest magnitude of a block. */
+export interface Cells { rows: number; cols: number; value(row: number, col: number): number }
+
+export function image(cells: Cells, colors: Table, share: (value: number) => number, most: { rows: number; cols: number }): HTMLCanvasElement | null {
+  const down = Math.max(1, Math.ceil(cells.rows / Math.max(1, most.rows))), across = Math.max(1, Math.ceil(cells.cols / Math.max(1, most.cols)));
+  const rows = Math.ceil(cells.rows / down), cols = Math.ceil(cells.cols / across);
+  if (!rows || !cols) return null;
+  const canvas = document.createElement("canvas");
+  canvas.width = cols; canvas.height = rows;
+  const g = context(canvas);
+  if (!g) return null;
+  const data = g.createImageData(cols, rows);
+  const pixels = new Uint32Array(data.data.buffer);
+  for (let row = 0; row < rows; row++) {
+    for (let col = 0; col < cols; col++) {
+      let value = NaN;
+      const [bottom, right] = [Math.min(cells.rows, (row + 1) * down), Math.min(cells.cols, (col + 1) * across)];
+      for (let r = row * down; r < bottom; r++) {
+        for (let c = col * across; c < right; c++) {
+          const other = cells.value(r, c);
+          if (Number.isNaN(value) || Math.abs(other) > Math.abs(value)) value = other;
+        }
+      }
+      pixels[row * cols + col] = Number.isNaN(value) ? 0 : colors[Math.round(Math.min(1, Math.max(0, share(value))) * 255)]!;
+    }
+  }
+  g.putImageData(data, 0, 0);
+  return canvas;
+}
+
+/** Diagonal lines for what is no data (padding). */
+export function hatch(g: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
+  if (width <= 0 || height <= 0) return;
+  g.save();
+  g.beginPath(); g.rect(x, y, width, height); g.clip();
+  g.strokeStyle = color; g.lineWidth = 1; g.globalAlpha = 0.75;
+  g.beginPath();
+  const gap = 7;
+  const first = Math.floor((x + y) / gap) * gap; // lines of neighbouring areas meet
+  for (let sum = first; sum < x + y + width + height; sum += gap) { g.moveTo(sum - y, y); g.lineTo(sum - y - height, y + height); }
+  g.stroke();
+  g.restore();
+}
+
+/** Dots for what is not computed yet. */
+export function dots(g: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string, pitch: number): void {
+  if (width <= 0 || height <= 0) return;
+  const gap = Math.max(8, pitch);
+  g.fillStyle = color;
+  g.beginPath();
+  for (let cy = y + gap / 2; cy < y + height; cy += gap) for (let cx = x + gap / 2; cx < x + width; cx += gap) { g.moveTo(cx + 1.1, cy); g.arc(cx, cy, 1.1, 0, 7); }
+  g.fill();
+}

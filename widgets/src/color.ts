@@ -1,0 +1,70 @@
+// Ramps as tables of 256 colours: one hue, evenly lighter or darker in OKLab, starting near the paper in light and dark themes.
+
+export type Table = Uint32Array; // little-endian RGBA, ready for ImageData
+type Lab = [number, number, number];
+
+// The same colours at equal distances as in rfnb/viz/picture.py.
+const LIGHT = ["#f3f8ff", "#cfe4fc", "#a6cdf6", "#78b4ee", "#4a99e0", "#267dca", "#1061ab", "#094785", "#062c58"];
+const DARK = ["#16202c", "#16314d", "#16456f", "#1a5b94", "#2873b7", "#468fd6", "#71acec", "#a3cbf8", "#dceafd"];
+const DIVERGING_LIGHT = ["#084a91", "#2f78bd", "#72a7d8", "#b9d4ec", "#f7f7f6", "#f6cfae", "#e79f66", "#c96f2c", "#934a0b"];
+const DIVERGING_DARK = ["#a9d1ff", "#6aa9ea", "#3a7dc0", "#22507e", "#1d2126", "#71411c", "#b3642a", "#e59350", "#ffcf9f"];
+
+export const sequential = (dark: boolean): Table => table(dark ? DARK : LIGHT);
+export const diverging = (dark: boolean): Table => table(dark ? DIVERGING_DARK : DIVERGING_LIGHT);
+
+const made = new Map<string[], Table>();
+
+function table(stops: string[]): Table {
+  const known = made.get(stops);
+  if (known) return known;
+  const labs = stops.map((stop) => toLab(parse(stop)));
+  const out = new Uint32Array(256);
+  for (let i = 0; i < 256; i++) {
+    const at = (i / 255) * (labs.length - 1);
+    const low = Math.min(Math.floor(at), labs.length - 2);
+    const [a, b] = [labs[low]!, labs[low + 1]!];
+    const [r, g, blue] = fromLab([0, 1, 2].map((k) => a[k]! + (b[k]! - a[k]!) * (at - low)) as Lab);
+    out[i] = (255 << 24) | (blue << 16) | (g << 8) | r;
+  }
+  made.set(stops, out);
+  return out;
+}
+
+/** A CSS colour of a table, by a number from 0 to 1. */
+export function css(colors: Table, share: number): string {
+  const color = colors[Math.round(Math.min(1, Math.max(0, share)) * 255)]!;
+  return `rgb(${color & 255}, ${(color >> 8) & 255}, ${(color >> 16) & 255})`;
+}
+
+/** How light a colour of a table is, 0 to 1: text on it is dark above a half. */
+export function lightness(colors: Table, share: number): number {
+  const color = colors[Math.round(Math.min(1, Math.max(0, share)) * 255)]!;
+  return toLab([color & 255, (color >> 8) & 255, (color >> 16) & 255])[0];
+}
+
+const parse = (hex: string): Lab => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as Lab;
+
+// Björn Ottosson, "A perceptual color space for image processing", 2020.
+function toLab(rgb: Lab): Lab {
+  const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4)) as Lab;
+  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  return [
+    0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+    1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+    0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+  ];
+}
+
+function fromLab([L, a, b]: Lab): Lab {
+  const l = (L + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (L - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (L - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ];
+  return linear.map((c) => Math.round(255 * Math.min(1, Math.max(0, c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055)))) as Lab;
+}

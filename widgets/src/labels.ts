@@ -1,0 +1,35 @@
+// Labels along an axis: shortened, and thinned so that they never overlap.
+
+export type Measure = (text: string) => number;
+
+/** A label that can be seen: marks for what is invisible, cut after `most` letters. */
+export function shorten(label: string, most = 16): string {
+  const visible = label === "" ? "∅" : label.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +$/, "␣");
+  const letters = [...visible];
+  return letters.length <= most ? visible : `${letters.slice(0, most - 1).join("")}…`;
+}
+
+/** Each how-many-th label is drawn when each needs `room` pixels and has `pitch`: 1, 2, 5, 10, 20, ... */
+export function stride(pitch: number, room: number): number {
+  for (let base = 1; base < 1e9; base *= 10) for (const step of [1, 2, 5]) if (base * step * pitch >= room) return base * step;
+  return 1e9;
+}
+
+/** The positions of drawn labels. */
+export function drawn(count: number, pitch: number, room: number): number[] {
+  const every = stride(pitch, room);
+  return Array.from({ length: Math.ceil(count / every) }, (_, index) => index * every);
+}
+
+/** Remembers widths: measuring is the slow part of drawing text. */
+export function measurer(g: CanvasRenderingContext2D | null, font: string): Measure {
+  const known = new Map<string, number>();
+  return (text) => {
+    let width = known.get(text);
+    if (width === undefined) {
+      if (g) { g.font = font; width = g.measureText(text).width; } else width = text.length * 6.6;
+      known.set(text, width);
+    }
+    return width;
+  };
+}

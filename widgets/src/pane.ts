@@ -1,0 +1,117 @@
+// A scrollable area with one canvas that shows the part in sight, so that a canvas is never larger than the screen; pointer, keyboard, and
+// what a screen reader hears of the cell under the cursor.
+
+import { prepare } from "./canvas";
+import { h } from "./dom";
+
+export interface Scene { left: number; top: number; width: number; height: number }
+export interface Spot { x: number; y: number; left: number; top: number } // in the visible part, and how far it is scrolled
+export interface Handlers {
+  layout(width: number): { width: number; height: number }; // the size of the content, given the room there is
+  paint(g: CanvasRenderingContext2D, scene: Scene): void;
+  hover(spot: Spot | null): void;
+  click(spot: Spot): void;
+  key(event: KeyboardEvent): boolean; // whether it was of use
+}
+export interface Cell { row: number; col: number; rows: number; cols: number; text: string }
+
+const WIDTH_UNKNOWN = 800;
+let count = 0;
+
+export class Pane {
+  readonly element: HTMLDivElement;
+  private readonly canvas = h("canvas", { "aria-hidden": "true" });
+  private readonly space = h("div", { class: "rfnb-pane-space", role: "presentation" });
+  private readonly cell = h("div", { role: "gridcell", id: `rfnb-cell-${++count}` });
+  private readonly row = h("div", { role: "row", class: "rfnb-hidden" }, this.cell);
+  private readonly watcher: ResizeObserver | null;
+  private frame = 0;
+  private room = -1;
+
+  constructor(private readonly handlers: Handlers, private readonly mostHeight: number) {
+    this.element = h("div", { class: "rfnb-pane", tabindex: "0", role: "grid", "aria-readonly": "true", "data-lm-suppress-shortcuts": "true" }, this.row, this.space);
+    this.space.append(this.canvas);
+    const spot = (event: MouseEvent): Spot => {
+      const box = this.element.getBoundingClientRect();
+      return { x: event.clientX - box.left - this.element.clientLeft, y: event.clientY - box.top - this.element.clientTop, left: this.element.scrollLeft, top: this.element.scrollTop };
+    };
+    this.element.addEventListener("pointermove", (event) => handlers.hover(spot(event)));
+    this.element.addEventListener("pointerleave", () => handlers.hover(null));
+    this.element.addEventListener("click", (event) => handlers.click(spot(event)));
+    this.element.addEventListener("scroll", () => this.paintSoon());
+    for (const name of ["focus", "blur"]) this.element.addEventListener(name, () => this.paintSoon());
+    this.element.addEventListener("keydown", (event) => {
+      if (event.altKey || event.metaKey || !handlers.key(event)) return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    this.watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => { if (this.available() !== this.room) this.relayout(); });
+  }
+
+  /** To be called once the element is in the page. */
+  start(): void {
+    if (this.element.parentElement) this.watcher?.observe(this.element.parentElement);
+    this.relayout();
+  }
+
+  get focused(): boolean {
+    return (this.element.getRootNode() as Document | ShadowRoot).activeElement === this.element;
+  }
+
+  relayout(): void {
+    this.room = this.available();
+    const size = this.handlers.layout(this.room - 2);
+    const atEnd = this.element.scrollTop > 0 && this.element.scrollTop + this.element.clientHeight >= this.element.scrollHeight - 4;
+    const wide = size.width > this.room - 2, tall = size.height > this.mostHeight;
+    this.space.style.width = `${size.width}px`;
+    this.space.style.height = `${size.height}px`;
+    this.element.style.width = `${Math.min(this.room, Math.ceil(size.width) + 2 + (tall ? 16 : 0))}px`;
+    this.element.style.height = `${Math.ceil(Math.min(this.mostHeight, size.height)) + 2 + (wide ? 16 : 0)}px`;
+    this.element.style.overflow = `${wide || tall ? "auto" : "hidden"}`;
+    if (atEnd) this.element.scrollTop = this.element.scrollHeight;
+    this.paintSoon();
+  }
+
+  paintSoon(): void {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.paint());
+  }
+
+  /** Scrolls until a part of the content is in sight, beside the frozen labels. */
+  reveal(x: number, y: number, width: number, height: number, frozen: { left: number; top: number }): void {
+    const box = this.element;
+    if (x - frozen.left < box.scrollLeft) box.scrollLeft = x - frozen.left;
+    else if (x + width > box.scrollLeft + box.clientWidth) box.scrollLeft = x + width - box.clientWidth;
+    if (y - frozen.top < box.scrollTop) box.scrollTop = y - frozen.top;
+    else if (y + height > box.scrollTop + box.clientHeight) box.scrollTop = y + height - box.clientHeight;
+  }
+
+  /** What a screen reader says the cursor is on. */
+  say(label: string, cell: Cell | null): void {
+    this.element.setAttribute("aria-label", label);
+    if (!cell) { this.element.removeAttribute("aria-activedescendant"); this.cell.textContent = ""; return; }
+    this.element.setAttribute("aria-rowcount", String(cell.rows));
+    this.element.setAttribute("aria-colcount", String(cell.cols));
+    this.row.setAttribute("aria-rowindex", String(cell.row + 1));
+    this.cell.setAttribute("aria-colindex", String(cell.col + 1));
+    this.cell.setAttribute("aria-selected", "true");
+    this.cell.textContent = cell.text;
+    this.element.setAttribute("aria-activedescendant", this.cell.id);
+  }
+
+  destroy(): void {
+    cancelAnimationFrame(this.frame);
+    this.watcher?.disconnect();
+  }
+
+  private available(): number {
+    return this.element.parentElement?.clientWidth || WIDTH_UNKNOWN;
+  }
+
+  private paint(): void {
+    const width = this.element.clientWidth, height = this.element.clientHeight;
+    if (!width || !height) return;
+    const g = prepare(this.canvas, width, height);
+    if (g) this.handlers.paint(g, { left: this.element.scrollLeft, top: this.element.scrollTop, width, height });
+  }
+}

@@ -1,0 +1,128 @@
+// From a `states` spec to positions: per track a strip of units by steps and a line of norms, all over one axis of steps.
+
+import type { Frame } from "../frame";
+import type { Measure } from "../labels";
+import { drawn, shorten } from "../labels";
+
+interface DimEntry { name: string }
+export interface TrackEntry { label: string; unit_dim: DimEntry; block: string }
+export interface SeqEntry { label: string; steps: string[]; len: number }
+export interface Head { title?: string; live?: boolean; step_dim: DimEntry | null; tracks: TrackEntry[]; seqs: SeqEntry[] }
+
+/** One state of one sequence. */
+export interface Track { label: string; unitName: string; units: number; most: number; value(step: number, unit: number): number; norms: Float64Array }
+export interface Scene { seq: string; stepName: string; steps: number; len: number; stepLabel(step: number): string; tracks: Track[] }
+
+/** What is wrong with a frame, as a sentence; null if it can be drawn. */
+export function problem(frame: Frame): string | null {
+  const { tracks, seqs } = frame.head as unknown as Partial<Head>;
+  if (!Array.isArray(tracks) || !Array.isArray(seqs)) return "This states view has no list of tracks and of sequences.";
+  for (const track of tracks) {
+    const block = frame.blocks[track.block];
+    if (!block || block.shape.length !== 3) return `Track ${track.label} has no array of sequence, step and unit.`;
+    if (block.shape[0]! < seqs.length) return `Track ${track.label} has ${block.shape[0]} sequences, not ${seqs.length}.`;
+  }
+  return null;
+}
+
+export function sceneOf(frame: Frame, seq: number): Scene | null {
+  const head = frame.head as unknown as Head;
+  const of = head.seqs[seq];
+  if (!of || !head.tracks.length) return null;
+  const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
+  const len = Math.min(steps, of.len ?? steps);
+  const tracks = head.tracks.map((entry): Track => {
+    const { data, shape } = frame.blocks[entry.block]!;
+    const [, own = 0, units = 0] = shape;
+    const value = (step: number, unit: number) => (step < own ? data[(seq * own + step) * units + unit]! : NaN);
+    const norms = new Float64Array(len);
+    for (let step = 0; step < len; step++) {
+      let sum = 0;
+      for (let unit = 0; unit < units; unit++) sum += value(step, unit) ** 2;
+      norms[step] = Math.sqrt(sum);
+    }
+    return { label: entry.label, unitName: entry.unit_dim?.name ?? "unit", units, value, norms, most: largest(data) };
+  });
+  return { seq: of.label, stepName: head.step_dim?.name ?? "step", steps, len, stepLabel: (step) => of.steps[step] ?? String(step), tracks };
+}
+
+/** The largest magnitude in all sequences, so that colours mean the same in each. */
+function largest(data: ArrayLike<number>): number {
+  let most = 0;
+  for (let i = 0; i < data.length; i++) { const size = Math.abs(data[i]!); if (size > most && size !== Infinity) most = size; }
+  return most || 1;
+}
+
+export interface Placed { title: number; strip: number; height: number; norm: number; normHeight: number } // tops and heights
+export interface Layout {
+  cell: number; left: number; top: number; width: number; height: number; turn: "none" | "slanted" | "upright";
+  labels: { index: number; text: string }[]; tracks: Placed[];
+}
+
+export const NORM = 46, TITLE = 20, LINE = 13;
+const GAP = 12, CELL_MOST = 40, LONGEST = 120, STRIP_MOST = 192, STRIP_LEAST = 28, LEFT = 46;
+
+export function layout(scene: Scene, { width, zoom, measure }: { width: number; zoom: number; measure: Measure }): Layout {
+  const texts = Array.from({ length: scene.len }, (_, step) => shorten(scene.stepLabel(step)));
+  const some = texts.length <= 200 ? texts : [...new Set(texts)].sort((a, b) => b.length - a.length).slice(0, 50);
+  const room = Math.min(LONGEST, some.reduce((most, text) => Math.max(most, measure(text)), 0));
+  const steps = Math.max(1, scene.steps);
+  const fit = (right: number) => { const cell = Math.min(CELL_MOST, Math.max(0.02, (width - LEFT - right) / steps)) * zoom; return cell >= 4 ? Math.floor(cell) : cell; };
+  let turn: Layout["turn"] = "none", top = LINE * 2 + 6, right = 8;
+  let cell = fit(right);
+  if (room + 6 > cell) {
+    turn = "slanted"; top = Math.ceil(room * Math.SQRT1_2) + LINE + 14; right = Math.ceil(room * Math.SQRT1_2) + 6;
+    cell = fit(right);
+    if (cell < LINE + 2) { turn = "upright"; top = Math.ceil(room) + LINE + 12; right = 10; cell = fit(right); }
+  }
+  let at = top;
+  const tracks = scene.tracks.map(({ units }): Placed => {
+    const unit = Math.min(14, Math.max(1, Math.floor(STRIP_MOST / Math.max(1, units))));
+    const height = Math.min(STRIP_MOST, Math.max(STRIP_LEAST, units * unit));
+    const placed = { title: at, strip: at + TITLE, height, norm: at + TITLE + height + 5, normHeight: NORM };
+    at = placed.norm + NORM + GAP;
+    return placed;
+  });
+  return {
+    cell, left: LEFT, top, turn, width: LEFT + steps * cell + right, height: at - GAP + 4, tracks,
+    labels: drawn(scene.len, cell, turn === "none" ? room + 6 : LINE - 1).map((index) => ({ index, text: texts[index]! })),
+  };
+}
+
+export interface Position { track: number; unit: number; step: number }
+
+/** The value at a point of the content; in the norm line the unit is -1. */
+export function hit(made: Layout, scene: Scene, x: number, y: number): Position | null {
+  const step = Math.floor((x - made.left) / made.cell);
+  if (step < 0 || step >= scene.steps) return null;
+  for (const [track, placed] of made.tracks.entries()) {
+    const { units } = scene.tracks[track]!;
+    if (y >= placed.strip && y < placed.strip + placed.height && units) return { track, step, unit: Math.min(units - 1, Math.floor(((y - placed.strip) / placed.height) * units)) };
+    if (y >= placed.strip + placed.height && y < placed.norm + placed.normHeight + 4) return { track, step, unit: -1 };
+  }
+  return null;
+}
+
+/** Where a key leads; null if it does not walk. Up from the first unit is the norm of the track before. */
+export function walk(scene: Scene, at: Position | null, key: string): Position | null {
+  if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"].includes(key) || !scene.tracks.length || !scene.steps) return null;
+  if (!at) return { track: 0, unit: 0, step: 0 };
+  const { track, unit, step } = at;
+  const last = scene.tracks[track]!.units - 1;
+  switch (key) {
+    case "ArrowLeft": return { ...at, step: Math.max(0, step - 1) };
+    case "ArrowRight": return { ...at, step: Math.min(scene.steps - 1, step + 1) };
+    case "Home": return { ...at, step: 0 };
+    case "End": return { ...at, step: Math.max(0, scene.len - 1) };
+    case "PageUp": return { ...at, unit: Math.max(0, (unit < 0 ? last + 1 : unit) - 10) };
+    case "PageDown": return { ...at, unit: unit < 0 ? unit : Math.min(last, unit + 10) };
+    case "ArrowDown": return unit < 0 ? (track + 1 < scene.tracks.length ? { track: track + 1, unit: 0, step } : at) : { ...at, unit: unit < last ? unit + 1 : -1 };
+    default: return unit < 0 ? { ...at, unit: last } : unit > 0 ? { ...at, unit: unit - 1 } : track > 0 ? { track: track - 1, unit: -1, step } : at;
+  }
+}
+
+/** The value at a position: of a unit, or the norm. */
+export function valueAt(scene: Scene, { track, unit, step }: Position): number {
+  const of = scene.tracks[track]!;
+  return unit < 0 ? of.norms[step] ?? NaN : of.value(step, unit);
+}
