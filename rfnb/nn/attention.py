@@ -5,7 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.dropout import dropout
-from rfnb.ops.math import softmax, tanh
+from rfnb.ops.math import combine_bc, softmax, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.trace.probe import listening, probe
 
@@ -87,7 +87,7 @@ def additive_attention(
     """
     _check("additive_attention", query, keys, values, axis, key_dim)
     keys, values, kv_axis = _apart(query, keys, values, axis)
-    energy = matmul(tanh(query + keys), energy_weight, reduce=key_dim)
+    energy = matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
     return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
 
 

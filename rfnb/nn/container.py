@@ -11,10 +11,12 @@ from rfnb.nn.parameter import Parameter
 
 
 class _List(Module):
-    """Items by number, in order."""
+    """Items by number, in order. Other attributes of a subclass are no items."""
+
+    _item_type: type = Module
 
     def _items(self) -> list[tuple[str, Any]]:
-        return [(name, value) for name, value in vars(self).items() if not name.startswith("_")]
+        return [(name, value) for name, value in vars(self).items() if isinstance(value, self._item_type)]
 
     def __len__(self) -> int:
         return len(self._items())
@@ -93,6 +95,8 @@ def sequential(source: Any, *modules: Any) -> Any:
 
 class ParameterList(_List):
     """Parameters in order."""
+
+    _item_type = Parameter
 
     def __init__(self, *parameters: Any):
         self.extend(parameters[0] if len(parameters) == 1 and not isinstance(parameters[0], Parameter) else parameters)

@@ -33,7 +33,7 @@ class Module:
             cls.__call__ = _observed(call)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Module) and "_rfnb_parent" not in value.__dict__:
+        if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):
             value.__dict__["_rfnb_parent"] = (weakref.ref(self), name)
         object.__setattr__(self, name, value)
 
@@ -48,18 +48,29 @@ class Module:
                 setattr(new, name, copy.deepcopy(value, memo))
         return new
 
+    def _has_parent(self) -> bool:
+        """Whether the module that held this one first still does."""
+        if "_rfnb_parent" not in self.__dict__:
+            return False
+        parent, name = self.__dict__["_rfnb_parent"]
+        return parent() is not None and parent().__dict__.get(name) is self
+
+    def _is_inside(self, other: Module) -> bool:
+        """Whether this is `other` or in it: a reference to the outside does not make a path."""
+        module: Module | None = self
+        while module is not None and module is not other:
+            module = module.__dict__["_rfnb_parent"][0]() if "_rfnb_parent" in module.__dict__ else None
+        return module is other
+
     @property
     def module_path(self) -> str:
         """Dotted path from the outermost module that holds this one; "" for that one itself."""
         parts = []
         module: Module = self
-        while "_rfnb_parent" in module.__dict__:
+        while module._has_parent():
             parent, name = module.__dict__["_rfnb_parent"]
-            outer = parent()
-            if outer is None:
-                break
             parts.append(name)
-            module = outer
+            module = parent()
         return ".".join(reversed(parts))
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State | None:
@@ -157,11 +168,16 @@ class Module:
         return next(self.parameters(), None) is not None
 
     def apply(self, fn: Callable[[Module], Any]) -> Module:
-        """fn on all children, then on self; returns self."""
-        for child in self.children():
-            child.apply(fn)
-        fn(self)
+        """fn on all modules inside, each once, children before the module that holds them; returns self."""
+        self._apply(fn, set())
         return self
+
+    def _apply(self, fn: Callable[[Module], Any], done: set[Module]) -> None:
+        done.add(self)
+        for child in self.children():
+            if child not in done:
+                child._apply(fn, done)
+        fn(self)
 
     def to(self, *, device: str | None = None, dtype: str | None = None) -> None:
         """Move or cast all parameters in place."""

@@ -23,17 +23,18 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
-from rfnb.ops import math
+from rfnb.ops import array, math
+from rfnb.ops.const import zeros_like
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.nested import leaves
-from rfnb.rec.selection import Selection, backtrack
+from rfnb.rec.selection import Selection, align_host, backtrack, pick
 from rfnb.trace.probe import listening, probe, trace_context
 
 _running = threading.local()
 
 
 class Loop:
-    """Runs a step over `axis`, or until `end`.
+    """Runs a step over `axis`, or until `end`. Left early (`break`, an exception), it stacks nothing.
 
     Args:
         max_seq_len: Upper bound of the number of steps; needed with `end`. int or scalar Tensor.
@@ -65,9 +66,9 @@ class Loop:
         self._lengths: np.ndarray | None = None
         self._outputs: list[_Output] = []
         self._calls = 0
-        self._has_unstack = False
+        self.search: Any = None  # what a choice keeps from step to step
         self.selection: Selection | None = None
-        self._history: list[Selection] = []
+        self._history: list[Selection | None] = []
         self._on_commit: list[Callable[[], None]] = []
 
     @staticmethod
@@ -111,7 +112,6 @@ class Loop:
             DimError: If source does not have it.
         """
         self._need_inside("unstack")
-        self._has_unstack = True
         if self._given_axis is None:
             raise ValueError(
                 message(f'Loop "{self.name}": unstack without axis.', [("source", shape_of(source))],
@@ -164,7 +164,7 @@ class Loop:
                 f'Loop "{self.name}": a second choice in step {self._index}. One choice a step is possible so far.'
             )
         self.selection = selection
-        self._history.append(selection)
+        self._state.select(selection)
 
     def ended_before(self) -> np.ndarray | None:
         """Which hypotheses had ended before this step, over `end_dims`; None if none."""
@@ -195,43 +195,50 @@ class Loop:
         if self._phase != "before":
             raise RuntimeError(f'Loop "{self.name}" has run already. A loop runs once; make a new one.')
         self._phase = "in"
-        steps = self._max_steps()
         loops = _running.__dict__.setdefault("loops", [])
-        while self._index + 1 < steps and not (
-            self._ended is not None and self._given_axis is None and self._ended.all()
-        ):
-            self._index += 1
-            self._begin_step()
-            loops.append(self)
-            try:
-                if listening():
-                    with trace_context.loop(self.name, self._index, self.axis):
+        try:
+            while self._index + 1 < self._max_steps() and not self._all_ended():
+                self._index += 1
+                self._begin_step()
+                loops.append(self)
+                try:
+                    if listening():
+                        with trace_context.loop(self.name, self._index, self.axis):
+                            yield self._index
+                            self._commit()
+                    else:
                         yield self._index
                         self._commit()
-                else:
-                    yield self._index
-                    self._commit()
-            finally:
-                loops.remove(self)
-            if self._index == 0 and self._given_axis is None and self._ended is None:
-                raise ValueError(
-                    f'Loop "{self.name}": how long does it run?\nA loop without axis needs an end in its body.\n'
-                    "    loop.end(condition, include_eos=True)"
-                )
-        self._finish()
+                finally:
+                    loops.remove(self)
+                if self._index == 0 and self._given_axis is None and self._ended is None:
+                    raise ValueError(
+                        f'Loop "{self.name}": how long does it run?\nA loop without axis needs an end in its body.\n'
+                        "    loop.end(condition, include_eos=True)"
+                    )
+            self._finish()
+        finally:
+            self._phase = "after"
+            self._state.finish()
+
+    def _all_ended(self) -> bool:
+        return self._given_axis is None and self._ended is not None and bool(self._ended.all())
 
     def _max_steps(self) -> int:
         if self._given_axis is not None:
             return self.axis.extent
         if self.max_seq_len is None:
             return 1  # the first step tells what is missing: an end (which then asks for max_seq_len)
-        limit = self.max_seq_len
+        limit = self.max_seq_len  # looked at in every step, since a body may set it
         return int(limit.numpy().max()) if isinstance(limit, Tensor) else int(limit)
 
     def _begin_step(self) -> None:
         self._end, self.selection, self._calls = None, None, 0
         self._on_commit.clear()
         self._state.begin_step(self._index)
+        if self._given_axis is not None and self.axis.lengths is not None and self.axis.length_dims:
+            self._end_dims = self.axis.length_dims
+            self._ended = self._index >= self.axis.lengths
 
     def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:
         self._need_inside("last" if last else "stack")
@@ -244,15 +251,16 @@ class Loop:
             self._outputs.append(_Output(Tensor(name or f"{self.name}:output{self._calls}", (), source.dtype), last))
         output = self._outputs[self._calls]
         self._calls += 1
+        if self.selection is not None:
+            self.selection.check(source)
         output.values.append(source)
         return output.handle
 
     def _commit(self) -> None:
         if self._calls != len(self._outputs):
             raise ValueError(f'Loop "{self.name}", step {self._index}: fewer stack or last calls than in step 0.')
+        self._history.append(self.selection)
         active = self._update_ends()
-        if self.selection is not None:
-            self._state.follow(self.selection)
         for output in self._outputs:
             if output.last:
                 self._update_last(output, active)
@@ -267,60 +275,68 @@ class Loop:
     def _update_ends(self) -> Tensor | None:
         """Which sequences this step counts for, as bool Tensor; None: all."""
         if self._given_axis is not None:
-            lengths = self.axis.lengths
-            if lengths is None or not self.axis.length_dims or self._index < lengths.min(initial=0):
-                return None
-            return self._on_backend(self._index < lengths, self.axis.length_dims)
+            return self._update_ends_of_axis()
         if self._end is None:
             raise ValueError(
-                f'Loop "{self.name}", step {self._index}: no end.\nEvery step says what has ended.\n    loop.end(condition, include_eos=True)'
+                f'Loop "{self.name}", step {self._index}: no end.\nEvery step says what has ended.\n'
+                "    loop.end(condition, include_eos=True)"
             )
         cond, include_eos = self._end
-        if self.selection is not None:
-            cond = self.selection.bring(cond)
+        selection = self.selection
+        if selection is not None:
+            selection.check(cond)
+            cond = selection.bring(cond)
         dims = cond.dims
-        now = cond.numpy()
-        before = self._followed(self._ended, dims, bool)
-        lengths = self._followed(self._lengths, dims, np.int32)
+        for dim in self._end_dims:
+            dim = selection.out_dim if selection is not None and dim is selection.carried else dim
+            dims = dims if dim in dims else (*dims, dim)
+        now = align_host(cond.numpy(), cond.dims, dims)
+        before, lengths = self._followed(self._ended, dims), self._followed(self._lengths, dims)
         ended = before | now
-        counted = ~before if include_eos else ~ended
-        self._lengths = lengths + counted
+        counted = np.broadcast_to(~before if include_eos else ~ended, ended.shape)
+        self._lengths = lengths + counted.astype(np.int32)
         self._ended = ended
-        self._end_dims = tuple(
-            self.selection.carried if self.selection and dim is self.selection.out_dim else dim for dim in dims
-        )
-        return None if counted.all() else self._on_backend(counted, self._end_dims)
+        self._end_dims = tuple(selection.carried if selection and dim is selection.out_dim else dim for dim in dims)
+        return None if counted.all() else self._on_backend(counted, self._end_dims, cond)
 
-    def _followed(self, value: np.ndarray | None, dims: tuple[Dim, ...], dtype: Any) -> np.ndarray:
+    def _update_ends_of_axis(self) -> Tensor | None:
+        lengths = self.axis.lengths
+        if lengths is None or not self.axis.length_dims:
+            return None
+        self._ended = self._index + 1 >= lengths
+        if self._index < lengths.min(initial=self._index + 1):
+            return None
+        values = [leaf for _, leaf in leaves(self._state.values_now())] + [
+            output.values[-1] for output in self._outputs
+        ]
+        return self._on_backend(
+            self._index < lengths, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None)
+        )
+
+    def _followed(self, value: np.ndarray | None, dims: tuple[Dim, ...]) -> np.ndarray:
         """What is known per hypothesis from before this step, for the hypotheses after it."""
-        shape = tuple(dim.extent for dim in dims)
         if value is None:
-            return np.zeros(shape, dtype)
-        if self.selection is None or self.selection.in_dim is None:
-            return np.broadcast_to(value, shape)
+            return np.zeros([1] * len(dims), np.bool_)
+        if self.selection is None:
+            return align_host(value, self._end_dims, dims)
         return self.selection.follow_host(value, self._end_dims, dims)
 
-    def _on_backend(self, host: np.ndarray, dims: tuple[Dim, ...]) -> Tensor:
-        template = next((leaf for _, leaf in leaves(self._state.values_now()) if isinstance(leaf, Tensor)), None)
-        backend = template.backend if template is not None else protocol.selected()
-        raw = backend.from_numpy(host, dtype="bool", device=template.device if template is not None else None)
-        return new_tensor(raw, dims)
+    def _on_backend(self, host: np.ndarray, dims: tuple[Dim, ...], like: Tensor | None) -> Tensor:
+        backend, device = (like.backend, like.device) if like is not None else (protocol.selected(), None)
+        return new_tensor(backend.from_numpy(host, dtype="bool", device=device), dims)
 
     def _update_last(self, output: _Output, active: Tensor | None) -> None:
-        value = output.values.pop()
+        value, before = output.values.pop(), output.last_value
         if self.selection is not None:
             value = self.selection.to_carried(value)
-            if output.last_value is not None:
-                output.last_value = self.selection.to_carried(output.last_value)
-        if output.last_value is not None and active is not None:
-            value = math.where(active, value, output.last_value, allow_broadcast_all_sources=True).copy_transpose(
-                value.dims
-            )
+            before = self.selection.to_carried(before)
+        if active is not None:  # a sequence without any step has no last value: 0
+            before = zeros_like(value) if before is None else before
+            out = math.where(active, value, before, allow_broadcast_all_sources=True)
+            value = value._like(out._raw, out.dims)
         output.last_value = value
 
     def _finish(self) -> None:
-        self._phase = "after"
-        self._state.finish()
         if self._given_axis is None:
             self._set_axis_lengths()
         for output in self._outputs:
@@ -338,24 +354,36 @@ class Loop:
         values = output.values
         if not values:
             return None
-        if self._history:
-            values = backtrack(values, self._history)
+        history = self._history if any(self._history) else None
+        positions: list[np.ndarray] = []
+        if history is not None:
+            values, positions, position_dims = backtrack(values, history)
+            values = _expanded(values)
         first = values[0]
         for step, value in enumerate(values):
-            if set(value.dims) != set(first.dims):
+            if (
+                value.dims != first.dims and set(value.dims) != set(first.dims)
+            ) or value._raw.dtype != first._raw.dtype:
                 raise DimError(
-                    message(f'Loop "{self.name}": a stacked value changed its dims.',
-                            [("step 0", shape_of(first)), (f"step {step}", shape_of(value))], "It has the same dims in every step.")
+                    message(f'Loop "{self.name}": a stacked value changed its dims or dtype.',
+                            [(f"step {i}", f"{shape_of(x)} {x.dtype}") for i, x in ((0, first), (step, value))],
+                            "It has the same dims and dtype in every step.")
                 )  # fmt: skip
         values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
         raws = [value.copy_transpose(first.dims)._raw for value in values]
+        backend = first.backend
         if not raws:
-            raw = first.backend.full_raw(
-                (0, *(dim.extent for dim in first.dims)), 0, dtype=first.dtype, device=first.device
-            )
-        else:
-            raw = first.backend.stack_raw(raws, 0)
-        return first._like(raw, (self.axis, *first.dims))
+            raw = backend.full_raw((0, *(dim.extent for dim in first.dims)), 0, dtype=first.dtype, device=first.device)
+            return first._like(raw, (self.axis, *first.dims))
+        stacked = first._like(backend.stack_raw(raws, 0), (self.axis, *first.dims))
+        beam = next(
+            (dim for dim in first.dims if dim.kind == "beam" and history is not None and dim in position_dims), None
+        )
+        if beam is None:
+            return stacked
+        host = np.stack(positions[: len(raws)])
+        index = new_tensor(backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims))
+        return pick(stacked, index, beam, beam)
 
     def _need_inside(self, what: str) -> None:
         if self._phase != "in":
@@ -371,6 +399,18 @@ class _Output:
         self.handle, self.last = handle, last
         self.values: list[Tensor] = []
         self.last_value: Tensor | None = None
+
+
+def _expanded(values: list[Tensor]) -> list[Tensor]:
+    """Before the first choice a value has no beam: it is the same for all hypotheses."""
+    beams = {dim for value in values for dim in value.dims if dim.kind == "beam"}
+    out = []
+    for value in values:
+        for beam in beams:
+            if beam not in value.dims:
+                value = array.expand_dim(value, beam)
+        out.append(value)
+    return out
 
 
 def _fill(handle: Tensor, value: Tensor) -> None:

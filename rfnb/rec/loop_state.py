@@ -9,13 +9,13 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, dims_text
 from rfnb.ops import math
-from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.nested import leaves, map_nested, same_structure
 from rfnb.rec.selection import Selection
 
 
 class LoopState:
     """Attributes or items. Before the loop: assign the initial value. Inside: reading gives the previous value until it is
-    assigned, then the new one. After: the final value.
+    assigned, then the new one; after a choice, that of the hypotheses which were chosen. After: the final value.
 
     Raises:
         AttributeError: Reading a name without an initial value.
@@ -24,7 +24,7 @@ class LoopState:
     """
 
     def __init__(self, loop_name: str):
-        self.__dict__.update(_loop_name=loop_name, _now={}, _next={}, _step=None)
+        self.__dict__.update(_loop_name=loop_name, _now={}, _next={}, _step=None, _selection=None, _frozen={})
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -33,10 +33,11 @@ class LoopState:
         self[name] = value
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._next:
-            return self._next[name]
-        if name in self._now:
-            return self._now[name]
+        value = self._next.get(name, _MISSING)
+        if value is _MISSING:
+            value = self._now.get(name, _MISSING)
+        if value is not _MISSING:
+            return value if self._selection is None else map_nested(self._selection.bring, value)
         raise AttributeError(
             f'Loop "{self._loop_name}" has no state "{name}".\n  has  {", ".join(self._now) or "nothing"}\n'
             f"Give it an initial value before the loop:\n    loop.state.{name} = rf.zeros([...])"
@@ -84,75 +85,124 @@ class LoopState:
 
     def begin_step(self, index: int) -> None:
         self.__dict__["_step"] = index
+        self.__dict__["_selection"] = None
 
-    def follow(self, selection: Selection) -> None:
-        """Bring the previous and the new values to the hypotheses that were selected."""
-        self.__dict__["_next"] = map_nested(selection.to_carried, self._next)
-        self.__dict__["_now"] = map_nested(selection.to_carried, self._now)
+    def select(self, selection: Selection) -> None:
+        """From here on in this step, values are those of the hypotheses that were selected."""
+        self.__dict__["_selection"] = selection
 
     def commit(self, active: Tensor | None) -> None:
         """The new values become the previous ones; where not `active`, a sequence has ended and keeps what it had."""
-        step = self._step
-        for name, new in self._next.items():
-            old = self._now[name]
-            renamed = _renamed_dims(old, new)
-            for (path, a), (_, b) in zip(leaves(old, name), leaves(new, name)):
-                if isinstance(a, Tensor) and isinstance(b, Tensor):
-                    self._check_same(path, a, b, renamed, step)
+        selection = self._selection
+        for name, old in self._now.items():
+            if name not in self._next:
+                if selection is not None:
+                    self._now[name] = map_nested(selection.to_carried, old)
+                continue
+            new = self._next[name]
+            if selection is not None:
+                new = map_nested(selection.to_carried, new)
+                if active is not None:
+                    old = map_nested(selection.to_carried, old)
+            self._check_same(name, old, new)
             if active is not None:
-                new = map_nested(lambda b, a: _freeze(active, a, b), new, old)
+                new = map_nested(_Freeze(active, self._frozen.setdefault(name, set())), new, old)
             self._now[name] = new
         self._next.clear()
 
     def finish(self) -> None:
-        self.__dict__["_step"] = None
+        """After the last step, or when the loop is left early: what remains is the state after the last whole step."""
+        self._next.clear()
+        self.__dict__.update(_step=None, _selection=None)
 
     def _check_structure(self, name: str, value: Any) -> None:
-        had = [path for path, _ in leaves(self._now[name])]
-        has = [path for path, _ in leaves(value)]
-        if had != has:
-            raise ValueError(
-                message(
-                    f'Loop "{self._loop_name}", step {self._step}: state "{name}" changed its structure.',
-                    [("before", ", ".join(had) or "one value"), ("now", ", ".join(has) or "one value")],
-                    "A state keeps its structure in every step.",
-                )
-            )
-
-    def _check_same(self, path: str, old: Tensor, new: Tensor, renamed: dict[Dim, Dim], step: int) -> None:
-        if old.dims == new.dims and old._raw.dtype == new._raw.dtype:
+        before = self._now[name]
+        if same_structure(before, value):
             return
+        had = [path for path, _ in leaves(before)]
+        has = [path for path, _ in leaves(value)]
+        raise ValueError(
+            message(
+                f'Loop "{self._loop_name}", step {self._step}: state "{name}" changed its structure.',
+                [("before", ", ".join(had) or "one value"), ("now", ", ".join(has) or "one value")],
+                "A state keeps its structure in every step.",
+            )
+        )
+
+    def _check_same(self, name: str, old: Any, new: Any) -> None:
+        if _same_dims(old, new):
+            return
+        befores = dict(leaves(old, name))
+        renamed = None
+        for path, b in leaves(new, name):
+            a = befores[path]
+            if isinstance(a, Tensor) and isinstance(b, Tensor) and (a.dims != b.dims or a._raw.dtype != b._raw.dtype):
+                if renamed is None:
+                    renamed = _renamed_dims(old, new)
+                self._check_leaf(name, path, a, b, renamed)
+
+    def _check_leaf(self, name: str, path: str, old: Tensor, new: Tensor, renamed: dict[Dim, Dim]) -> None:
         old_dims = {renamed.get(dim, dim) for dim in old.dims}
         added = [dim for dim in new.dims if dim not in old_dims]
-        grown = step == 0 and all(dim.kind == "beam" for dim in added)  # a beam comes with the first choice
-        if (old_dims == set(new.dims) or (grown and old_dims < set(new.dims))) and old.dtype == new.dtype:
+        # A beam comes with the first choice; the dims of the lengths come with the first sequence that has ended.
+        lost = old_dims - set(new.dims) - self._frozen.get(name, set())
+        if not lost and all(dim.kind == "beam" for dim in added) and old.dtype == new.dtype:
             return
         change = f"   new: {dims_text(added)[1:-1]}" if added else ""
-        fix = None
+        hint, fix = "", None
         if added:
-            fix = f"loop.state.{path} = rf.expand_dim(initial, dim={added[0].name})"
+            hint, fix = (
+                "\nGive the initial state the new dim:",
+                f"loop.state.{path} = rf.expand_dim(initial, dim={added[0].name})",
+            )
+        elif old.dtype != new.dtype:
+            hint, fix = (
+                "\nGive the initial state the new dtype:",
+                f'loop.state.{path} = rf.cast(initial, "{new.dtype}")',
+            )
         raise DimError(
             message(
-                f'Loop "{self._loop_name}", step {step}: state "{path}" changed its dims or dtype.',
+                f'Loop "{self._loop_name}", step {self._step}: state "{path}" changed its dims or dtype.',
                 [
                     ("before", f"{dims_text(old.dims)} {old.dtype}"),
                     ("now", f"{dims_text(new.dims)} {new.dtype}{change}"),
                 ],
-                "A state keeps its dims and dtype in every step."
-                + ("\nGive the initial state the new dim:" if fix else ""),
+                "A state keeps its dims and dtype in every step." + hint,
                 fix,
             )
         )
 
 
+def _same_dims(old: Any, new: Any) -> bool:
+    if isinstance(new, Tensor):
+        return isinstance(old, Tensor) and old.dims == new.dims and old._raw.dtype == new._raw.dtype
+    if isinstance(new, dict):
+        return all(_same_dims(old[key], item) for key, item in new.items())
+    if isinstance(new, (list, tuple)):
+        return all(map(_same_dims, old, new))
+    return True
+
+
 def _renamed_dims(old: Any, new: Any) -> dict[Dim, Dim]:
     """Dims inside a state may be replaced, e.g. one that grows by a frame in every step."""
-    pairs = zip(leaves(old), leaves(new))
-    return {a: b for (_, a), (_, b) in pairs if isinstance(a, Dim) and isinstance(b, Dim)}
+    befores = dict(leaves(old))
+    return {befores[path]: b for path, b in leaves(new) if isinstance(befores[path], Dim) and isinstance(b, Dim)}
 
 
-def _freeze(active: Tensor, old: Any, new: Any) -> Any:
-    if not isinstance(new, Tensor) or new is old or set(old.dims) - set(new.dims):
-        return new
-    out = math.where(active, new, old, allow_broadcast_all_sources=True)
-    return new._like(out._raw, out.dims)
+class _Freeze:
+    """Keeps the old value where not active; notes the dims that a state gets by this."""
+
+    def __init__(self, active: Tensor, added: set[Dim]):
+        self._active, self._added = active, added
+
+    def __call__(self, new: Any, old: Any) -> Any:
+        if not isinstance(new, Tensor) or not isinstance(old, Tensor) or new is old:
+            return new
+        if set(old.dims) - set(new.dims) - self._added:  # it has grown by a frame: that has no place in the old value
+            return new
+        out = math.where(self._active, new, old, allow_broadcast_all_sources=True)
+        self._added.update(dim for dim in self._active.dims if dim not in new.dims)
+        return new._like(out._raw, out.dims)
+
+
+_MISSING = object()

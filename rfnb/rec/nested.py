@@ -21,6 +21,19 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def same_structure(a: Any, b: Any) -> bool:
+    """Whether two values have leaves at the same paths (the order of dict items does not matter)."""
+    if isinstance(a, dict):
+        return (
+            isinstance(b, dict)
+            and a.keys() == b.keys()
+            and all(same_structure(item, b[key]) for key, item in a.items())
+        )
+    if isinstance(a, (list, tuple)):
+        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(same_structure, a, b))
+    return not isinstance(b, (dict, list, tuple))
+
+
 def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
     if isinstance(value, dict):

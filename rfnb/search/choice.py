@@ -13,32 +13,33 @@ All states of the loop follow their parents by themselves.
 
 from __future__ import annotations
 
-import weakref
+from typing import Any
 
 import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
 from rfnb.ops import array, math, reduce
 from rfnb.ops.const import zeros
 from rfnb.rec.loop import Loop
-from rfnb.rec.selection import Selection
+from rfnb.rec.selection import Selection, align_host
 from rfnb.trace.probe import listening, probe
 
-_NEVER = -1e30  # log probability of leaving the end of a hypothesis
-_searches: weakref.WeakKeyDictionary[Dim, _Search] = weakref.WeakKeyDictionary()
 INPUT_TYPES = ("log_prob", "prob", "logits")
+_plans = PlanCache()
 
 
 class _Search:
-    """What one choice keeps from step to step."""
+    """What one choice keeps from step to step. It hangs on its beam dim, so whoever has a value with that dim finds it."""
 
     def __init__(self, beam_size: int):
         self.carried = Dim(beam_size, name="beam", kind="beam")
         self.chosen = Dim(beam_size, name="beam'", kind="beam")
+        self.carried.__dict__["search"] = self
         self.scores: Tensor | None = None  # {batch, carried}, natural log
-        self.loop: Loop | None = None
+        self.stay: Tensor | None = None  # {labels}: log probabilities after the end
 
 
 def choice(
@@ -53,7 +54,8 @@ def choice(
     """The labels of the hypotheses that go on: the `beam_size` best continuations, best first.
 
     Scores add up: log probability of the hypothesis so far plus that of the label. A hypothesis that has ended goes on only
-    through label 0, which costs nothing.
+    through label 0, which costs nothing. Where there are fewer continuations than `beam_size`, the rest of the hypotheses are
+    label 0 with score -inf.
 
     Args:
         scores: {batch, ..., axis}: scores of the next label of each hypothesis.
@@ -69,7 +71,9 @@ def choice(
 
     Raises:
         RuntimeError: Outside of a Loop.
-        ValueError: For a beam size below 1, an unknown input type, or scores with NaN in them.
+        ValueError: For a beam size below 1 or another one than in the step before, an unknown input type, or scores with NaN in
+            them.
+        DimError: If axis is not a dim of scores.
 
     Probes:
         beams: tokens, parents, scores, ended, and the best candidates with what became of them.
@@ -92,30 +96,26 @@ def choice(
     axis = axis or scores.feature_dim
     if axis is None or axis not in scores.dims:
         raise missing_dim("choice", scores, axis or Dim(0, name="labels"), "scores")
-    search = loop.__dict__.setdefault("search", None) or _start(loop, beam_size)
-    log_prob = _log_prob(scores, axis, input_type)
-    _check_finite(log_prob, loop, axis)
-    in_dim = search.carried if search.carried in scores.dims else None
-    if in_dim is None and search.scores is not None:
-        in_dim = search.carried
-        log_prob = array.expand_dim(log_prob, in_dim)
-    total = _continue(log_prob, search, loop, axis)
-    values, parents, labels = _select(total, search, in_dim, axis)
+    search: _Search = loop.search
+    if search is None:
+        search = loop.search = _Search(beam_size)
+    if beam_size != search.carried.size:
+        raise ValueError(
+            message(f'choice in loop "{loop.name}", step {loop.num_steps - 1}: another beam size.', [("before", search.carried.size), ("now", beam_size)],
+                    "A search keeps its number of hypotheses.")
+        )  # fmt: skip
+    in_dim = search.carried if search.scores is not None else None
+    total = _continue(_log_prob(scores, axis, input_type), search, loop, axis)
+    values, parents, labels, candidates = _select(
+        total, search, in_dim, axis, _num_candidates(keep_candidates, beam_size)
+    )
+    _check_finite(values, total, loop, axis)
     selection = Selection(in_dim, search.chosen, search.carried, parents)
     search.scores = selection.to_carried(values)
     loop.select(selection)
-    if listening():
-        candidates = _candidates(total, in_dim, axis, keep_candidates or max(2 * beam_size, 8))
-        loop.call_on_commit(lambda: _report(loop, name, labels, parents, values, candidates))
+    if candidates is not None:
+        loop.call_on_commit(lambda: _report(loop, selection, name, labels, values, candidates))
     return labels
-
-
-def _start(loop: Loop, beam_size: int) -> _Search:
-    search = _Search(beam_size)
-    search.loop = loop
-    loop.search = search  # type: ignore[attr-defined]
-    _searches[search.carried] = search
-    return search
 
 
 def _log_prob(scores: Tensor, axis: Dim, input_type: str) -> Tensor:
@@ -124,109 +124,122 @@ def _log_prob(scores: Tensor, axis: Dim, input_type: str) -> Tensor:
     return math.log(math.maximum(scores, 1e-20)) if input_type == "prob" else scores
 
 
-def _check_finite(log_prob: Tensor, loop: Loop, axis: Dim) -> None:
-    best = reduce.reduce_max(log_prob, axis=axis).numpy()  # NaN wins every maximum
-    if np.isnan(best).any():
-        where = ", ".join(
-            f"{dim.name} {index}"
-            for dim, index in zip([d for d in log_prob.dims if d is not axis], np.argwhere(np.isnan(best))[0])
-        )
-        raise ValueError(
-            message(f'choice in loop "{loop.name}", step {loop.num_steps - 1}: the scores contain NaN.', [("scores", shape_of(log_prob)), ("first", where)],
-                    "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
-        )  # fmt: skip
-
-
 def _continue(log_prob: Tensor, search: _Search, loop: Loop, axis: Dim) -> Tensor:
     """Scores of all continuations; an ended hypothesis goes on through label 0 alone."""
     ended = loop.ended_before()
     if ended is not None:
         backend = log_prob.backend
-        row = np.full(axis.extent, _NEVER, np.float32)
-        row[0] = 0
-        stay = new_tensor(backend.from_numpy(row, dtype=log_prob.dtype, device=log_prob.device), (axis,))
+        if search.stay is None:
+            row = np.full(axis.extent, -np.inf, np.float32)
+            row[0] = 0
+            search.stay = new_tensor(backend.from_numpy(row, dtype=log_prob.dtype, device=log_prob.device), (axis,))
         has_ended = new_tensor(backend.from_numpy(ended, dtype="bool", device=log_prob.device), loop.end_dims)
-        log_prob = math.where(has_ended, stay, log_prob, allow_broadcast_all_sources=True).copy_transpose(log_prob.dims)
-    return log_prob if search.scores is None else log_prob + search.scores
+        log_prob = math.where(has_ended, search.stay, log_prob, allow_broadcast_all_sources=True)
+    if search.scores is None:
+        return log_prob
+    if search.carried in log_prob.dims:
+        return log_prob + search.scores
+    return math.combine_bc(log_prob, "add", search.scores)  # the model knows nothing of the hypotheses
 
 
-def _select(total: Tensor, search: _Search, in_dim: Dim | None, axis: Dim) -> tuple[Tensor, Tensor, Tensor]:
-    beam = search.chosen
-    axes = (in_dim, axis) if in_dim is not None else (axis,)
-    available = axis.extent * (in_dim.extent if in_dim is not None else 1)
-    if available < beam.extent:  # fewer continuations than hypotheses: the rest is label 0 with score -inf
-        total, axis_padded = _padded(total, axis, -(-beam.extent // (available // axis.extent)))
-        axes = (*axes[:-1], axis_padded)
-    values, indices = _best(total, axes, beam)
-    labels = indices[-1]
-    if in_dim is not None:
-        parents = indices[0]
-    else:
-        parents = zeros(labels.dims, dtype="int64", device=labels.device)
-        parents.sparse_dim = search.carried
-    if axes[-1] is not axis:
-        real = labels < axis.extent
-        labels = math.where(real, labels, 0)
-        if in_dim is not None:
-            parents = math.where(real, parents, 0)
-            parents.sparse_dim = in_dim
+def _num_candidates(keep_candidates: int | None, beam_size: int) -> int:
+    """How many candidates the trace gets; 0 if nobody listens."""
+    if not listening():
+        return 0
+    return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
+
+
+def _select(
+    total: Tensor, search: _Search, in_dim: Dim | None, axis: Dim, num_candidates: int
+) -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor] | None]:
+    """The best continuations, best first: score, parent and label {batch, chosen}; and the best candidates for the trace."""
+    key = (total._raw.__class__, total.dims, in_dim, axis)
+    try:
+        order, shape, rest = _plans[key]
+    except KeyError:
+        axes = (in_dim, axis) if in_dim is not None else (axis,)
+        rest = tuple(dim for dim in total.dims if dim not in axes)
+        shape = (*full_shape(rest), int(np.prod(full_shape(axes))))
+        order, shape, rest = _plans.put(key, (to_order(total.dims, rest + axes, total.backend), shape, rest))
+    backend = total.backend
+    flat = backend.reshape_raw(total._raw if order is None else order(total._raw), shape)
+    best, index = backend.top_k_raw(flat, min(search.chosen.extent, shape[-1]), True)
+    candidates = _candidates(flat, index, rest, axis, num_candidates) if num_candidates else None
+    missing = search.chosen.extent - shape[-1]
+    if missing > 0:
+        widths = [(0, 0)] * len(rest) + [(0, missing)]
+        best, index = backend.pad_raw(best, widths, float("-inf")), backend.pad_raw(index, widths, 0)
+    values = new_tensor(best, (*rest, search.chosen))
+    if (
+        values.numpy().min(initial=0) == -np.inf
+    ):  # which of the impossible ones come first is chance: all are label 0 of the best
+        index = backend.where_raw(backend.unary_fn("is_neg_infinite")(best), 0, index)
+    parents = new_tensor(backend.binary_fn("floordiv")(index, axis.extent), values.dims)
+    parents.sparse_dim = search.carried
+    labels = new_tensor(backend.binary_fn("mod")(index, axis.extent), values.dims)
     labels.sparse_dim = axis
-    return values, parents, labels
+    return values, parents, labels, candidates
 
 
-def _best(total: Tensor, axes: tuple[Dim, ...], k_dim: Dim) -> tuple[Tensor, list[Tensor]]:
-    values, indices, _ = reduce.top_k(total, axis=axes, k_dim=k_dim)
-    return values, indices if isinstance(indices, list) else [indices]
+def _candidates(flat: Any, kept: Any, rest: tuple[Dim, ...], axis: Dim, count: int) -> dict[str, Tensor]:
+    """The best continuations, whether they are kept or cut."""
+    backend = new_tensor(flat, ()).backend
+    size = min(count, backend.get_shape_tuple_raw(flat)[-1])
+    scores, index = backend.top_k_raw(flat, size, True)
+    same = backend.binary_fn("equal")(
+        backend.expand_dims_raw(index, len(rest) + 1), backend.expand_dims_raw(kept, len(rest))
+    )
+    was_kept = backend.reduce_raw(same, "any", (len(rest) + 1,))
+    dims = (*rest, Dim(size, name="candidate"))
+    tokens = new_tensor(backend.binary_fn("mod")(index, axis.extent), dims)
+    tokens.sparse_dim = axis
+    parents = new_tensor(backend.binary_fn("floordiv")(index, axis.extent), dims)
+    return {
+        "cand_tokens": tokens,
+        "cand_parents": parents,
+        "cand_scores": new_tensor(scores, dims),
+        "cand_kept": new_tensor(was_kept, dims),
+    }
 
 
-def _padded(total: Tensor, axis: Dim, size: int) -> tuple[Tensor, Dim]:
-    padded = Dim(size, name=f"{axis.name}+none")
-    out, _ = array.pad(total, axes=[axis], padding=[(0, size - axis.extent)], out_dims=[padded], value=float("-inf"))
-    return out, padded
-
-
-def _candidates(total: Tensor, in_dim: Dim | None, axis: Dim, count: int) -> dict[str, Tensor]:
-    axes = (in_dim, axis) if in_dim is not None else (axis,)
-    available = axis.extent * (in_dim.extent if in_dim is not None else 1)
-    scores, indices = _best(total, axes, Dim(min(count, available), name="candidate"))
-    parents = indices[0] if in_dim is not None else zeros(scores.dims, dtype="int64", device=scores.device)
-    return {"cand_tokens": indices[-1], "cand_parents": parents, "cand_scores": scores}
+def _check_finite(values: Tensor, total: Tensor, loop: Loop, axis: Dim) -> None:
+    if not np.isnan(values.numpy()).any():  # NaN is first in every ranking
+        return
+    dims = tuple(dim for dim in total.dims if dim is not axis)
+    bad = np.isnan(total.copy_transpose((*dims, axis)).numpy()).any(-1)
+    where = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
+    raise ValueError(
+        message(f'choice in loop "{loop.name}", step {loop.num_steps - 1}: the scores contain NaN.', [("scores", shape_of(total)), ("first", where)],
+                "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
+    )  # fmt: skip
 
 
 def _report(
-    loop: Loop, name: str, labels: Tensor, parents: Tensor, values: Tensor, candidates: dict[str, Tensor]
+    loop: Loop, selection: Selection, name: str, labels: Tensor, values: Tensor, candidates: dict[str, Tensor]
 ) -> None:
     """The `beams` event of this step: what was kept, what was cut, what has ended."""
-    selection = loop.selection
-    assert selection is not None
-    ended = loop.ended
-    dims = tuple(selection.carried if dim is selection.out_dim else dim for dim in labels.dims)
-    if ended is None:
-        ended_tensor = zeros(dims, dtype="bool", device=labels.device)
+    tokens = selection.to_carried(labels)
+    if loop.ended is None:
+        ended = zeros(tokens.dims, dtype="bool", device=labels.device)
     else:
-        raw = labels.backend.from_numpy(ended, dtype="bool", device=labels.device)
-        ended_tensor = new_tensor(raw, loop.end_dims).copy_transpose(dims)
-    rank = candidates["cand_scores"].dims[-1]
-    kept = np.broadcast_to(
-        np.arange(rank.extent) < selection.out_dim.extent, [dim.extent for dim in candidates["cand_scores"].dims]
-    )
-    kept_raw = labels.backend.from_numpy(kept, dtype="bool", device=labels.device)
+        shape = [dim.extent for dim in tokens.dims]
+        host = np.broadcast_to(align_host(loop.ended, loop.end_dims, tokens.dims), shape)
+        ended = new_tensor(labels.backend.from_numpy(host, dtype="bool", device=labels.device), tokens.dims)
     probe(
         "beams",
         name=name,
-        tokens=selection.to_carried(labels),
-        parents=selection.to_carried(parents),
+        tokens=tokens,
+        parents=selection.to_carried(selection.parents),
         scores=selection.to_carried(values),
-        ended=ended_tensor,
-        cand_kept=new_tensor(kept_raw, candidates["cand_scores"].dims),
+        ended=ended,
         **candidates,
     )
 
 
 def _search_of(x: Tensor, what: str) -> _Search:
     for dim in x.dims:
-        if dim in _searches:
-            return _searches[dim]
+        if "search" in dim.__dict__:
+            return dim.__dict__["search"]
     raise ValueError(
         message(f"{what}: no search has made this.", [("value", shape_of(x))], "A value of a search has its beam dim.",
                 "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)")
@@ -254,7 +267,7 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
     Returns:
         Without the beam; a ragged time dim is a new one, with the lengths of the best hypotheses.
     """
-    if not any(dim in _searches for dim in x.dims):
+    if not any("search" in dim.__dict__ for dim in x.dims):
         return x
     search = _search_of(x, "decide")
     beam, scores = search.carried, search.scores
@@ -281,14 +294,9 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
 
 def _shortened(x: Tensor, dim: Dim, best: Tensor, beam: Dim) -> Tensor:
     """x over a dim with the lengths of the chosen hypotheses."""
-    index = best.numpy()
-    over = tuple(other for other in dim.length_dims if other is not beam)
-    axis = dim.length_dims.index(beam)
-    picked = np.take_along_axis(
-        dim.lengths, np.expand_dims(index.reshape([d.extent for d in over]), axis), axis
-    ).squeeze(axis)
-    lengths = new_tensor(best.backend.from_numpy(picked, dtype="int32", device="cpu"), over)
-    new = Dim(lengths, name=dim.name)
+    size = dim.get_size_tensor()
+    index = best._like(best.backend.to_device_raw(best._raw, "cpu"), best.dims)
+    new = Dim(array.gather(size, indices=index, axis=beam), name=dim.name)
     place = x.dims.index(dim)
     raw = x.backend.slice_raw(x._raw, place, 0, new.extent)
     return x._like(raw, (*x.dims[:place], new, *x.dims[place + 1 :]))

@@ -1,0 +1,254 @@
+"""What a Loop says when it is used wrongly: the whole message."""
+
+import pytest
+from asserting import raises_message, randn, tensor
+
+import rfnb as rf
+from rfnb import Dim, DimError
+
+
+@pytest.fixture
+def batch():
+    return Dim(3, name="batch")
+
+
+@pytest.fixture
+def loop(batch):
+    """A running loop in its first step, with a state `h`."""
+    loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
+    loop.state.h = rf.zeros([batch])
+    loop.steps = iter(loop)
+    next(loop.steps)
+    yield loop
+    loop.steps.close()
+
+
+def test_unknown_state(loop):
+    with raises_message(AttributeError, """
+        Loop "decoder" has no state "c".
+          has  h
+        Give it an initial value before the loop:
+            loop.state.c = rf.zeros([...])
+        """):  # fmt: skip
+        _ = loop.state.c
+
+
+def test_state_without_initial_value(loop, batch):
+    with raises_message(AttributeError, """
+        Loop "decoder", step 0: state "c" has no initial value.
+        Give it one before the loop:
+            loop.state.c = rf.zeros([...])
+        """):  # fmt: skip
+        loop.state.c = rf.zeros([batch])
+
+
+def test_state_assigned_twice(loop):
+    loop.state.h = loop.state.h + 1
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder", step 0: state "h" was assigned twice.
+        A step assigns a state once.
+        """,
+    ):
+        loop.state.h = loop.state.h + 1
+
+
+def test_state_with_another_structure(loop):
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder", step 0: state "h" changed its structure.
+          before  one value
+          now     h, c
+        A state keeps its structure in every step.
+        """,
+    ):
+        loop.state.h = rf.LstmState(h=loop.state.h, c=loop.state.h)
+
+
+def test_state_with_a_new_dim(loop, batch):
+    loop.state.h = rf.zeros([batch, Dim(4, name="model")])
+    with raises_message(
+        DimError,
+        """
+        Loop "decoder", step 0: state "h" changed its dims or dtype.
+          before  [batch=3] float32
+          now     [batch=3, model=4] float32   new: model=4
+        A state keeps its dims and dtype in every step.
+        Give the initial state the new dim:
+            loop.state.h = rf.expand_dim(initial, dim=model)
+        """,
+    ):
+        next(loop.steps)
+
+
+def test_state_with_a_lost_dim(loop):
+    loop.state.h = rf.zeros([])
+    with raises_message(
+        DimError,
+        """
+        Loop "decoder", step 0: state "h" changed its dims or dtype.
+          before  [batch=3] float32
+          now     [] float32
+        A state keeps its dims and dtype in every step.
+        """,
+    ):
+        next(loop.steps)
+
+
+def test_state_with_another_dtype(batch):
+    loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
+    loop.state.lstm = rf.LstmState(h=rf.zeros([batch]), c=rf.zeros([batch]))
+    with raises_message(
+        DimError,
+        """
+        Loop "decoder", step 0: state "lstm.c" changed its dims or dtype.
+          before  [batch=3] float32
+          now     [batch=3] int32
+        A state keeps its dims and dtype in every step.
+        Give the initial state the new dtype:
+            loop.state.lstm.c = rf.cast(initial, "int32")
+        """,
+    ):
+        for _ in loop:
+            loop.state.lstm = rf.LstmState(h=loop.state.lstm.h, c=rf.zeros([batch], dtype="int32"))
+
+
+def test_no_axis_and_no_end():
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder", step 0: no end.
+        Every step says what has ended.
+            loop.end(condition, include_eos=True)
+        """,
+    ):
+        for _ in rf.Loop(max_seq_len=3, name="decoder"):
+            pass
+
+
+def test_end_without_limit():
+    loop = rf.Loop(name="decoder")
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder": end without max_seq_len.
+        A loop that never ends has to be cut somewhere.
+            rf.Loop(max_seq_len=50, ...)
+        """,
+    ):
+        for _ in loop:
+            loop.end(tensor(False), include_eos=True)
+
+
+def test_end_that_is_no_bool(batch):
+    loop = rf.Loop(max_seq_len=3, name="decoder")
+    with raises_message(
+        TypeError,
+        """
+        Loop "decoder": end needs a bool.
+          cond  [batch=3] float32
+        It says for each sequence whether it has ended.
+            loop.end(labels == eos, include_eos=True)
+        """,
+    ):
+        for _ in loop:
+            loop.end(rf.zeros([batch]), include_eos=True)
+
+
+def test_end_twice():
+    loop = rf.Loop(max_seq_len=3, name="decoder")
+    with raises_message(ValueError, 'Loop "decoder": end was called twice in step 0. One condition decides.'):
+        for _ in loop:
+            loop.end(tensor(False), include_eos=True)
+            loop.end(tensor(False), include_eos=True)
+
+
+def test_unstack_without_axis(batch):
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder": unstack without axis.
+          source  [batch=3]
+        A loop that unstacks says over which dim.
+            rf.Loop(axis=time)
+        """,
+    ):
+        loop = rf.Loop(max_seq_len=3, name="decoder")
+        for _ in loop:
+            loop.unstack(randn(batch))
+
+
+def test_unstack_of_a_tensor_without_the_axis(loop, batch):
+    with raises_message(
+        DimError,
+        """
+        Loop "decoder": unstack: no dim time=2.
+          tensor  [batch=3]
+          dim     time=2
+        The dim time=2 is not among the dims of tensor.
+        """,
+    ):
+        loop.unstack(randn(batch))
+
+
+@pytest.mark.parametrize("what", ["unstack", "stack", "last", "end", "iter_idx"])
+def test_used_outside_of_the_loop(what, batch):
+    loop = rf.Loop(axis=Dim(2, name="time"), max_seq_len=3, name="decoder")
+    with raises_message(RuntimeError, f"""
+        Loop "decoder": {what} is used inside of the loop.
+            for _ in loop:
+                ... loop.{what}(...)
+        """):  # fmt: skip
+        if what == "iter_idx":
+            _ = loop.iter_idx
+        elif what == "end":
+            loop.end(tensor(True), include_eos=True)
+        else:
+            getattr(loop, what)(randn(batch))
+
+
+def test_a_loop_runs_once(batch):
+    loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
+    list(loop)
+    with raises_message(RuntimeError, 'Loop "decoder" has run already. A loop runs once; make a new one.'):
+        list(loop)
+
+
+def test_one_more_stack_in_a_later_step(batch):
+    loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder", step 1: one more stack or last than in step 0.
+        Every step collects the same values, in the same order.
+        """,
+    ):
+        for step in loop:
+            loop.stack(rf.zeros([batch]))
+            if step:
+                loop.stack(rf.zeros([batch]))
+
+
+def test_one_stack_less_in_a_later_step(batch):
+    loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
+    with raises_message(ValueError, 'Loop "decoder", step 1: fewer stack or last calls than in step 0.'):
+        for step in loop:
+            if not step:
+                loop.stack(rf.zeros([batch]))
+
+
+def test_a_stacked_value_with_other_dims(batch):
+    loop = rf.Loop(axis=Dim(2, name="time"), name="decoder")
+    with raises_message(
+        DimError,
+        """
+        Loop "decoder": a stacked value changed its dims or dtype.
+          step 0  [batch=3] float32
+          step 1  [] float32
+        It has the same dims and dtype in every step.
+        """,
+    ):
+        for step in loop:
+            loop.stack(rf.zeros([]) if step else rf.zeros([batch]))
