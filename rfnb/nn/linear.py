@@ -10,6 +10,7 @@ from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.array import gather
 from rfnb.ops.matmul import matmul
+from rfnb.trace.probe import listening, probe
 
 
 class Linear(Module):
@@ -71,6 +72,9 @@ class Embedding(Module):
 
         Raises:
             DimError: If source is sparse over another dim.
+
+        Probes:
+            tokens: ids, the source. Views take the labels of its dims from it.
         """
         if source.sparse_dim is not self.in_dim:
             sparse = source.sparse_dim.short_repr() if source.sparse_dim is not None else "none"
@@ -82,6 +86,8 @@ class Embedding(Module):
                     f"source = rf.set_sparse_dim(source, {self.in_dim.name})",
                 )
             )
+        if listening():
+            probe("tokens", ids=source)
         out = gather(self.weight, indices=source, axis=self.in_dim)
         out._feature_dim = self.out_dim
         return out

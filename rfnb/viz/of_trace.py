@@ -1,7 +1,8 @@
 """What a recording shows: a part for the searches, the attentions and the states in it, all linked by one selection.
 
-Under a beam search the attention of a step is in slots of the beam, and a hypothesis moves between slots. Here the rows of a map
-follow the best hypothesis of each sequence, not a slot.
+Under a beam search the attention and the states of a step are in slots of the beam, and a hypothesis moves between slots. Here the
+rows of a map and the columns of a state follow the best hypothesis of each sequence, not a slot. Axes are labelled with the tokens
+that were embedded along them (`tokens` events) or that the search wrote.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.trace.match import kind_filter, path_filter
 from rfnb.viz import group
 from rfnb.viz.attention import spec as attention_spec
 from rfnb.viz.axes import Axis, Named
@@ -24,23 +26,44 @@ from rfnb.viz.states import spec as states_spec
 _MOST_PARTS = 12
 
 
-def spec(trace: Any, *, labels: Mapping[Any, Sequence[Any]] | None = None, live: bool | None = None, title: str | None = None) -> Spec:
-    """The spec of all that a trace has.
+def spec(
+    trace: Any,
+    *,
+    kinds: str | Sequence[str] | None = None,
+    path: str | Sequence[str] | None = None,
+    labels: Mapping[Any, Sequence[Any]] | None = None,
+    live: bool | None = None,
+    title: str | None = None,
+) -> Spec:
+    """The spec of what a trace has.
 
     Args:
         trace: A Trace.
-        labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence.
+        kinds: What to show: "attention", "states", "beams", "module", or several. Default: all but the modules, which are shown if
+            there is nothing else.
+        path: Only these paths: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
+        labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Default: what was embedded.
         live: Whether more may come. Default: while the trace is not closed.
         title: Default says how much there is.
     """
-    labels = labels or {}
+    labels = {**_tokens(trace), **(labels or {})}
     running = not trace.closed if live is None else live
-    histories = {path: trace.beams.runs(path)[-1] for path in trace.beams}
-    parts = [beams_spec(history, title=f"Beam search: {path or 'search'}", live=running) for path, history in histories.items()]
-    parts += [made for path in trace.attention if (made := _attention(trace, path, histories, labels, running)) is not None]
-    parts += [made for path in trace.states if (made := _states(trace, path, histories, labels, running)) is not None]
-    if not parts and trace.modules:
-        parts = [dims_spec(trace, live=running)]
+    histories = {each: trace.beams.runs(each)[-1] for each in trace.beams}
+
+    def paths(kind: str, lookup: Any) -> list[str]:
+        if kinds is not None and not kind_filter(kinds)(kind):
+            return []
+        return [each for each in lookup if path is None or path_filter(path)(each, each)]
+
+    parts: list[Spec] = []
+    for each in paths("beams", trace.beams):
+        parts.append(beams_spec(histories[each], title=f"Beam search: {each or 'search'}", live=running))
+    for kind, lookup, make in (("attention", trace.attention, _attention), ("states", trace.states, _states)):
+        for each in paths(kind, lookup):
+            made = make(trace, each, histories, labels, running)
+            parts += [made] if made is not None else []
+    if paths("module", trace.modules) and (not parts or kinds is not None):
+        parts.append(dims_spec(trace, live=running))
     counts = ", ".join(f"{count} {kind}" for kind, count in trace.counts().items())
     cut = " (cut off at the limit)" if trace.truncated is not None else ""
     return group.spec(
@@ -97,6 +120,8 @@ def _states(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping
     step = trace.states.step_dim(path, -1)
     if not tracks or step is None:
         return None
+    if path in histories and any(_is_beam(dim) for value in tracks.values() for dim in value.dims):
+        return _states_along(trace, path, histories[path], tracks, step, live)
     shown = {name: value for name, value in tracks.items() if isinstance(value, Tensor) and _has(value, step) and _is_float(value)}
     # One track may lack the batch (a counter): it holds for all, and says nothing about one.
     most = max((len(Named.of(value).seq_axes([])) for value in shown.values()), default=0)
@@ -105,6 +130,46 @@ def _states(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping
         return None
     options: dict[str, Any] = {"step_dim": step.name, "title": f"States: {path or 'loop'}", "live": live}
     return states_spec(shown, steps=_labels(labels, step), **options)
+
+
+def _states_along(trace: Any, path: str, history: Any, tracks: Mapping[str, Tensor], step: Dim, live: bool) -> Spec | None:
+    """The states of the best hypothesis of each sequence, [seq, step, unit]."""
+    best = [_best(history, seq) for seq in range(history.num_seqs)]
+    lengths = [len(one[0]) for one in best]
+    shown: dict[str, np.ndarray] = {}
+    for name in tracks:
+        steps = trace.states.steps(path, name, -1)[: history.num_steps]
+        units = [dim for dim in steps[-1].dims if dim.kind != "batch" and not _is_beam(dim)]
+        if len(units) != 1 or not _is_float(steps[-1]):
+            continue
+        out = np.full((len(best), max(lengths, default=0), units[0].extent), np.nan, np.float32)
+        for seq, (labels, last, slot) in enumerate(best):
+            rows = history.along(steps[: len(labels)], seq, slot, step=last, before_choice=False) if labels else []
+            for index, row in enumerate(rows):
+                out[seq, index] = row
+        shown[name] = out
+    if not shown or not any(lengths):
+        return None
+    title = f"States: {path or 'loop'}, best hypothesis"
+    return states_spec(
+        shown, dims=["batch", step.name, "unit"], step_dim=step.name, steps=[one[0] for one in best], lengths=lengths,
+        title=title, live=live,
+    )  # fmt: skip
+
+
+def _tokens(trace: Any) -> dict[Dim, list[Any]]:
+    """Labels by dim, from what was embedded along it: indices into a vocabulary with labels, over that dim and at most a batch dim."""
+    labels: dict[Dim, list[Any]] = {}
+    for event in trace.select(kind="tokens"):
+        ids = event.values["ids"]
+        vocab = ids.sparse_dim.vocab if ids.sparse_dim is not None else None
+        along = [dim for dim in ids.dims if dim.kind != "batch" and not any(dim in other.length_dims for other in ids.dims)]
+        if vocab is None or len(along) != 1 or len(ids.dims) > 2 or _is_beam(along[0]):
+            continue
+        rows = ids.copy_transpose([*(dim for dim in ids.dims if dim is not along[0]), along[0]]).numpy()
+        names = np.asarray(vocab, dtype=object)[np.clip(rows, 0, len(vocab) - 1)]
+        labels[along[0]] = names.tolist()
+    return labels
 
 
 def _best(history: Any, seq: int) -> tuple[list[str], int, int]:
