@@ -11,6 +11,7 @@ from rfnb.models.g2p import G2PConfig as G2PConfig
 from rfnb.models.g2p_checkpoint import CheckpointError as CheckpointError
 from rfnb.models.g2p_checkpoint import load_g2p as load_g2p
 from rfnb.models.g2p_checkpoint import save_g2p as save_g2p
+from rfnb.models.g2p_live import train_live as train_live
 from rfnb.models.g2p_search import Pronunciation as Pronunciation
 from rfnb.models.g2p_search import beam_search as beam_search
 from rfnb.models.g2p_search import evaluate as evaluate
