@@ -120,7 +120,7 @@ function mark(g: CanvasRenderingContext2D, { made: { cell }, matrix, palette, cu
 
 function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor, linked }: Picture): void {
   g.save();
-  g.beginPath(); g.rect(0, made.top, made.left, scene.height - made.top); g.clip();
+  g.beginPath(); g.rect(0, made.top - 5, made.left, scene.height - made.top + 5); g.clip();
   g.textAlign = "right"; g.textBaseline = "middle";
   const at = (row: number) => made.top - scene.top + (row + 0.5) * made.cell + 0.5;
   const strong = cursor?.row ?? linked;

@@ -97,7 +97,7 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
   const label = (all: string[]) => (index: number): Label => ({ index, text: all[index]! });
   return {
     cell, left, top, turn, width: left + cols * cell + right, height: top + rows * cell + 4,
-    rows: drawn(matrix.rowLen, cell, LINE - 2).map(label(rowTexts)), cols: drawn(matrix.colLen, cell, turn === "none" ? colRoom + 6 : LINE - 1).map(label(colTexts)),
+    rows: drawn(matrix.rowLen, cell, cell >= LINE - 2 ? cell : LINE + 3).map(label(rowTexts)), cols: drawn(matrix.colLen, cell, turn === "none" ? colRoom + 6 : LINE - 1).map(label(colTexts)),
     numbers: cell >= CELL_NUMBERS,
   };
 }
