@@ -202,7 +202,7 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             return call(self, *args, **kwargs)
         if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
             return call(self, *args, **kwargs)
-        with trace_context.module(self.module_path or self.get_default_name()):
+        with trace_context.module(trace_context.module_name(self) or self.module_path or self.get_default_name()):
             result = call(self, *args, **kwargs)
             for hook in list(hooks.values()) if hooks else ():
                 result = hook(self, args, kwargs, result)

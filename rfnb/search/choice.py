@@ -101,8 +101,10 @@ def choice(
         search = loop.search = _Search(beam_size)
     if beam_size != search.carried.size:
         raise ValueError(
-            message(f'choice in loop "{loop.name}", step {loop.num_steps - 1}: another beam size.', [("before", search.carried.size), ("now", beam_size)],
-                    "A search keeps its number of hypotheses.")
+            message(
+                f'choice in loop "{loop.name}", step {loop.num_steps - 1}: another beam size.',
+                [("before", search.carried.size), ("now", beam_size)], "A search keeps its number of hypotheses.",
+            )
         )  # fmt: skip
     in_dim = search.carried if search.scores is not None else None
     total = _continue(_log_prob(scores, axis, input_type), search, loop, axis)
@@ -209,8 +211,11 @@ def _check_finite(values: Tensor, total: Tensor, loop: Loop, axis: Dim) -> None:
     bad = np.isnan(total.copy_transpose((*dims, axis)).numpy()).any(-1)
     where = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
     raise ValueError(
-        message(f'choice in loop "{loop.name}", step {loop.num_steps - 1}: the scores contain NaN.', [("scores", shape_of(total)), ("first", where)],
-                "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
+        message(
+            f'choice in loop "{loop.name}", step {loop.num_steps - 1}: the scores contain NaN.',
+            [("scores", shape_of(total)), ("first", where)],
+            "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
+        )
     )  # fmt: skip
 
 
