@@ -339,6 +339,11 @@ class TorchBackend(Backend):
 
     @classmethod
     def gradient_raw(cls, y: Any, x: Any) -> Any:
+        if not y.requires_grad or not x.requires_grad:
+            raise ValueError(
+                f"gradient: nothing was tracked.\n  y tracked  {y.requires_grad}\n  x tracked  {x.requires_grad}\n"
+                "Ask for gradients of x before y is computed from it.\n    rf.set_requires_gradient(x)"
+            )
         return torch.autograd.grad(y, x, create_graph=True)[0]
 
     @classmethod

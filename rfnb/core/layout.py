@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rfnb.backends import protocol
 from rfnb.core.dim import Dim, on_resize
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import dims_text
+from rfnb.core.tensor import dims_text, labels_of, replace_code
 
 Dims = tuple[Dim, ...]
 _caches: list[PlanCache] = []
@@ -71,7 +72,8 @@ def union(what: str, operands: Sequence[tuple[str, Dims]], *, outer: bool = Fals
 
 
 def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[Dim]) -> None:
-    shown = [(label, dims_text(dims)) for label, dims in operands]
+    labels = labels_of(result)
+    shown = [(label, dims_text(dims, labels)) for label, dims in operands]
     for index, (label_a, a) in enumerate(operands):
         for label_b, b in operands[index + 1 :]:
             only_a = [dim for dim in a if dim not in b]
@@ -83,20 +85,29 @@ def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[D
                 rule = f"{label_a} and {label_b} have no dim in common, so this would be an outer product."
             elif ragged[0] and ragged[1]:
                 rule = (
-                    f"{ragged[0][0].short_repr()} and {ragged[1][0].short_repr()} are two different ragged dims, "
+                    f"{labels[ragged[0][0]]} and {labels[ragged[1][0]]} are two different ragged dims, "
                     "so this would compare every frame with every frame."
                 )
             else:
                 continue
             first = (ragged[0] or only_a)[0]
             second = (ragged[1] or only_b)[0]
-            fix = f'rf.combine_bc(a, "{what}", b)'
+            fix = _outer_code(what)
             if _alike(first, second):
                 rule += "\nIf they are the same axis, replace one first; if the outer product is meant, say so:"
-                fix = f"{label_b}, _ = rf.replace_dim({label_b}, in_dim={second.name}, out_dim={first.name})\n{fix}"
+                place = f"{label_a}.dims[{a.index(first)}]" if first.name == second.name else None
+                fix = f"{replace_code(label_b, b, second, first, place)}\n{fix}"
             else:
                 rule += "\nIf it is meant, say so:"
             raise DimError(message(f"{what}: the dims of the operands do not match.", shown, rule, fix))
+
+
+def _outer_code(what: str) -> str:
+    if what in protocol.BINARY_KINDS:
+        return f'rf.combine_bc(a, "{what}", b)'
+    if what in protocol.COMPARE_KINDS:
+        return f'rf.compare_bc(a, "{what}", b)'
+    return f"rf.{what}(..., allow_broadcast_all_sources=True)"
 
 
 def _alike(a: Dim, b: Dim) -> bool:

@@ -8,7 +8,7 @@ The operators (`+`, `<`, ...) are bound by `rfnb/ops/operators.py`, since what t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,8 +79,8 @@ class Tensor:
                     message(
                         f'Tensor "{self.name}": dtype differs.',
                         [("tensor", self._dtype), ("array", got)],
-                        "A tensor keeps the dtype it was declared with.",
-                        f'rf.cast(..., "{self._dtype}")',
+                        "A tensor keeps the dtype it was declared with. Declare the one of the array:",
+                        f'Tensor("{self.name}", dims=[...], dtype="{got}")',
                     )
                 )
         self._raw = raw
@@ -221,7 +221,15 @@ class Tensor:
         return self._like(raw, self.dims)
 
     def numpy(self) -> np.ndarray:
-        """The values on the host, axes in the order of `dims` (waits for a GPU)."""
+        """The values on the host, axes in the order of `dims` (waits for a GPU).
+
+        Raises:
+            ValueError: Of a template.
+        """
+        if self._raw is None:
+            raise ValueError(
+                message("numpy: a template has no values.", [("tensor", repr(self))], "Assign x.raw_tensor first.")
+            )
         return self.backend.raw_to_numpy(self._raw)
 
     def num_elements(self) -> int:
@@ -353,24 +361,36 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
     """Compare a raw shape with the dims; a dim without size takes it over if nothing else can."""
     dims = tensor.dims
     if len(shape) == len(dims):
-        for own, length in zip(dims, shape):
-            if own.size is None and own.lengths is None and own.expr is None:
-                own.dyn_size_ext = np.int32(length)
-        if all(own.extent == length for own, length in zip(dims, shape)):
+        new = [dim for dim in dims if dim.size is None and dim.lengths is None and dim.expr is None]
+        if all(dim in new or dim.extent == length for dim, length in zip(dims, shape)):
+            for dim, length in zip(dims, shape):
+                if dim in new:
+                    dim.dyn_size_ext = np.int32(length)
             return
-    rows = [("axis", f"{'dim':<20}{'needs':<7}got")]
+    raise _misfit(tensor, tuple(shape))
+
+
+def _misfit(tensor: Tensor, shape: tuple[int, ...]) -> ShapeError:
+    dims, labels = tensor.dims, labels_of(tensor.dims)
+    table = [("dim", "needs", "got", "")]
     for axis in range(max(len(dims), len(shape))):
-        dim: Dim | None = dims[axis] if axis < len(dims) else None
-        got = shape[axis] if axis < len(shape) else "none"
-        differs = "" if dim is not None and dim.extent == got else "  <- differs"
-        rows.append(
-            (str(axis), f"{dim.short_repr() if dim else 'none':<20}{dim.extent if dim else '':<7}{got}{differs}")
-        )
-    raise ShapeError(
+        dim = dims[axis] if axis < len(dims) else None
+        needs = "" if dim is None else str(dim.extent) if dim.is_dim_known() else "any"
+        got = str(shape[axis]) if axis < len(shape) else ""
+        mark = "" if needs == got or (needs == "any" and got) else "<- differs"
+        table.append((labels[dim] if dim else "none", needs, got or "none", mark))
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    wrong = [axis for axis, row in enumerate(table[1:]) if row[3]]
+    fix = f"Dim({shape[wrong[0]]}, name=...)" if len(wrong) == 1 and len(dims) == len(shape) else None
+    name = "" if tensor.name is None else f' "{tensor.name}"'
+    return ShapeError(
         message(
-            f'Tensor "{tensor.name}": raw shape {tuple(shape)} does not fit its dims.',
-            rows,
-            "The dims of a tensor are in the order of its raw array.",
+            f"Tensor{name}: raw shape {shape} does not fit its dims.",
+            zip(["axis", *map(str, range(len(lines) - 1))], lines),
+            "The dims of a tensor are in the order of its raw array."
+            + (f"\nAxis {wrong[0]} needs the dim that this array was made with:" if fix else ""),
+            fix,
         )
     )
 
@@ -386,16 +406,25 @@ def raw_mask_for(tensor: Tensor, dim: Dim) -> Any:
     return mask
 
 
-def dims_text(dims: Sequence[Dim]) -> str:
-    """`[batch=3, time<=7]`; dims of equal name are told apart by number and place of birth."""
-    names = [dim.name for dim in dims]
-    parts = []
-    for dim in dims:
-        text = dim.short_repr()
-        if names.count(dim.name) > 1:
-            text = text.replace(dim.name, f"{dim.name}({dim.created})", 1)
-        parts.append(text)
-    return f"[{', '.join(parts)}]"
+def labels_of(dims: Iterable[Dim]) -> dict[Dim, str]:
+    """How a message writes each of these dims: `time<=7`, and where another one has the same name, `time(train.py:12)<=7`, or
+    `time#1<=7` if they were made in the same place."""
+    unique = list(dict.fromkeys(dims))
+    labels = {}
+    for dim in unique:
+        alike = [other for other in unique if other.name == dim.name]
+        mark = ""
+        if len(alike) > 1:
+            places = {other.created for other in alike}
+            mark = f"({dim.created})" if len(places) == len(alike) else f"#{alike.index(dim) + 1}"
+        labels[dim] = f"{dim.name}{mark}{dim.short_repr()[len(dim.name) :]}"
+    return labels
+
+
+def dims_text(dims: Sequence[Dim], labels: dict[Dim, str] | None = None) -> str:
+    """`[batch=3, time<=7]`, the dims labelled by `labels_of` of these, or of all in a message."""
+    labels = labels_of(dims) if labels is None else labels
+    return f"[{', '.join(labels[dim] for dim in dims)}]"
 
 
 def shape_of(tensor: Tensor) -> str:
@@ -403,27 +432,52 @@ def shape_of(tensor: Tensor) -> str:
     return dims_text(tensor.dims)
 
 
-def missing_dim(what: str, tensor: Tensor, dim: Dim, label: str = "tensor") -> DimError:
-    """The error for a dim that a tensor does not have, with a hint if another one has the same name or sizes."""
-    rule = f"The dim {dim.short_repr()} is not among the dims of {label}."
-    fix = None
-    for other in tensor.dims:
-        same_name, same_size = other.name == dim.name, _same_sizes(other, dim)
-        if same_name or same_size:
-            alike = (
-                "name" if same_name and not same_size else "sizes" if same_size and not same_name else "name and sizes"
-            )
-            rule = (
-                f'"{dim.name}" (made at {dim.created}) and "{other.name}" (made at {other.created}) have the same {alike}, '
-                "but are different dims.\nIf they are the same axis, replace one first:"
-            )
-            fix = f"x, _ = rf.replace_dim(x, in_dim={other.name}, out_dim={dim.name})"
-            break
-    return DimError(
-        message(
-            f"{what}: no dim {dim.short_repr()}.", [(label, shape_of(tensor)), ("dim", dim.short_repr())], rule, fix
+def operand_rows(operands: Sequence[tuple[str, Tensor]]) -> list[tuple[str, str]]:
+    """The rows of a message that show these operands; equal names among them are told apart."""
+    labels = labels_of(dim for _, tensor in operands for dim in tensor.dims)
+    return [(label, dims_text(tensor.dims, labels)) for label, tensor in operands]
+
+
+def missing_dim(
+    what: str,
+    tensor: Tensor,
+    dim: Dim,
+    label: str = "tensor",
+    operands: Sequence[tuple[str, Tensor]] | None = None,
+    role: str | None = None,
+) -> DimError:
+    """The error for a dim that a tensor does not have, with a hint if another one has the same name or sizes.
+
+    Args:
+        label: What the message calls the tensor.
+        operands: All that the message shows, if that is more than the tensor.
+        role: What the dim is for, e.g. "reduce".
+    """
+    operands = [(label, tensor)] if operands is None else operands
+    labels = labels_of([*(other for _, operand in operands for other in operand.dims), dim])
+    rule, fix = f"The dim {labels[dim]} is not among the dims of {label}.", None
+    other = next((other for other in tensor.dims if other.name == dim.name), None)
+    other = other or next((other for other in tensor.dims if _same_sizes(other, dim)), None)
+    if other is not None:
+        alike = ["name"] if other.name == dim.name else []
+        alike += [_sizes(dim)] if _same_sizes(other, dim) else []
+        first, second = (labels[each].removesuffix(each.short_repr()[len(each.name) :]) for each in (dim, other))
+        rule = (
+            f'"{first}" and "{second}" have the same {" and ".join(alike)} but are different dims.\n'
+            "If they are the same axis, replace one first:"
         )
-    )
+        fix = replace_code(label if label.isidentifier() and label != "tensor" else "x", tensor.dims, other, dim)
+    rows = [(name, dims_text(operand.dims, labels)) for name, operand in operands]
+    first_line = f"{what}: {f'{label} has ' if role else ''}no dim {labels[dim]}{f' to {role}' if role else ''}."
+    return DimError(message(first_line, [*rows, (role or "dim", labels[dim])], rule, fix))
+
+
+def replace_code(label: str, dims: Sequence[Dim], in_dim: Dim, out_dim: Dim, out_label: str | None = None) -> str:
+    """The line to type that replaces `in_dim` of the tensor called `label`; what has no name of its own is named by place."""
+    same = in_dim.name == out_dim.name
+    old = in_dim.name if in_dim.name.isidentifier() and not same else f"{label}.dims[{list(dims).index(in_dim)}]"
+    new = out_dim.name if out_dim.name.isidentifier() else "..."
+    return f"{label}, _ = rf.replace_dim({label}, in_dim={old}, out_dim={out_label or new})"
 
 
 def _same_sizes(a: Dim, b: Dim) -> bool:
@@ -432,6 +486,13 @@ def _same_sizes(a: Dim, b: Dim) -> bool:
     if a.lengths is None or b.lengths is None:
         return False
     return a.lengths.shape == b.lengths.shape and bool((a.lengths == b.lengths).all())
+
+
+def _sizes(dim: Dim) -> str:
+    if dim.lengths is None or not dim.length_dims:
+        return f"size {dim.extent}"
+    shown = ", ".join(map(str, dim.lengths.ravel()[:8]))
+    return f"sizes ({shown}{', ...' if dim.lengths.size > 8 else ''})"
 
 
 def _show(item: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order, union, view
-from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor, operand_rows, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.math import _common_backend
@@ -238,6 +238,9 @@ def concat(
 
 
 def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
+    if not sources:
+        fix = "rf.concat((a, a_dim), (b, b_dim))"
+        raise ValueError(message("concat: of nothing.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix))
     backend = _common_backend("concat", *(tensor for tensor, _ in sources))
     if out_dim is None:
         out_dim = sources[0][1]
@@ -256,7 +259,7 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
             raise DimError(
                 message(
                     "concat: the dims beside the joined ones differ.",
-                    [(f"source {i}", shape_of(tensor)) for i, (tensor, _) in enumerate(sources)],
+                    operand_rows([(f"source {i}", tensor) for i, (tensor, _) in enumerate(sources)]),
                     "All sources need the same other dims; if a source should be repeated, say so:",
                     "rf.concat(..., allow_broadcast=True)",
                 )
@@ -319,14 +322,17 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
 
     Raises:
         DimError: If their dims differ.
+        ValueError: Of nothing.
     """
+    if not sources:
+        raise ValueError(message("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor."))
     first = sources[0]
     out_dim = out_dim or Dim(len(sources), name="stack")
     _define(out_dim, len(sources))
     for index, source in enumerate(sources):
         if set(source.dims) != set(first.dims):
             raise DimError(
-                message("stack: the dims differ.", [("source 0", shape_of(first)), (f"source {index}", shape_of(source))],
+                message("stack: the dims differ.", operand_rows([("source 0", first), (f"source {index}", source)]),
                         "Stacked tensors have the same dims.")
             )  # fmt: skip
     raws = [source.copy_transpose(first.dims)._raw for source in sources]

@@ -93,16 +93,7 @@ def convert_to_tensor(
         return copy_to_device(out, device) if device else out
     backend = protocol.selected()
     if not isinstance(value, backend.RawTensorType):
-        array = np.asarray(value)
-        if array.dtype == object:
-            raise TypeError(
-                message(
-                    "convert_to_tensor: not a regular array.",
-                    [("got", type(value).__name__)],
-                    "All rows need the same length; a ragged batch is padded, and its dim has lengths.",
-                    'time = rf.ragged_dim([7, 5, 3], over=batch, name="time")',
-                )
-            )
+        array = _as_array(value)
         value = backend.from_numpy(
             array, dtype=dtype or _dtype_of_array(value, array), device=device or get_default_device()
         )
@@ -114,6 +105,23 @@ def convert_to_tensor(
     if dims is None:
         dims = [Dim(length, name=f"axis{axis}") for axis, length in enumerate(backend.get_shape_tuple_raw(value))]
     return Tensor(name, tuple(dims), sparse_dim=sparse_dim, feature_dim=feature_dim, raw_tensor=value)
+
+
+def _as_array(value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        array = np.empty((), object)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(
+            message(
+                "convert_to_tensor: not a regular array of numbers.",
+                [("got", type(value).__name__)],
+                "All rows need the same length; a ragged batch is padded, and its dim has lengths.",
+                'time = rf.ragged_dim([7, 5, 3], over=batch, name="time")',
+            )
+        )
+    return array
 
 
 def _dtype_of(value: Any) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.tensor import Tensor, dims_text, labels_of, missing_dim, new_tensor, replace_code, shape_of
 from rfnb.ops import array, math, reduce
 from rfnb.ops import matmul as matmul_ops
 
@@ -43,12 +43,17 @@ def cross_entropy(
         raise missing_dim("cross_entropy", estimated, axis, "estimated")
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
     if set(rest) != set(target.dims) - {axis}:
+        labels = labels_of((*estimated.dims, *target.dims))
         raise DimError(
             message(
                 "cross_entropy: estimated and target have different dims beside the classes.",
-                [("estimated", shape_of(estimated)), ("target", shape_of(target)), ("axis", axis.short_repr())],
+                [
+                    ("estimated", dims_text(estimated.dims, labels)),
+                    ("target", dims_text(target.dims, labels)),
+                    ("axis", labels[axis]),
+                ],
                 "Each frame has one target. If two dims are the same axis, replace one first:",
-                "target, _ = rf.replace_dim(target, in_dim=..., out_dim=...)",
+                _same_axis_code(estimated, target, rest),
             )
         )
     if axis in target.dims or estimated_type != "logits":
@@ -77,6 +82,16 @@ def cross_entropy(
     )
     out = backend.reshape_raw(flat, shape)
     return new_tensor(out if mask is None else backend.where_raw(mask(out), out, 0), rest)
+
+
+def _same_axis_code(estimated: Tensor, target: Tensor, rest: Dims) -> str:
+    """The line that replaces the first dim of target that estimated lacks by the first the other way round."""
+    wrong = [dim for dim in target.dims if dim not in estimated.dims]
+    right = [dim for dim in rest if dim not in target.dims]
+    if not wrong or not right:
+        return "target, _ = rf.replace_dim(target, in_dim=..., out_dim=...)"
+    place = f"estimated.dims[{estimated.dims.index(right[0])}]" if wrong[0].name == right[0].name else None
+    return replace_code("target", target.dims, wrong[0], right[0], place)
 
 
 def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float) -> Tensor:
@@ -108,6 +123,13 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
         )
     axis = axis or prob.feature_dim
     if axis is None:
-        raise missing_dim("label_smoothing", prob, Dim(0, name="axis"))
+        raise DimError(
+            message(
+                "label_smoothing: over which dim?",
+                [("prob", shape_of(prob))],
+                "It has neither a sparse_dim nor a feature_dim, so name the classes:",
+                "rf.label_smoothing(prob, 0.1, axis=...)",
+            )
+        )
     other = smoothing / (axis.extent - 1)
     return prob * (1 - smoothing - other) + other

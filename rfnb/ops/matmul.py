@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, dims_text, missing_dim
+from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.ops.math import _common_backend
 
 _plans = PlanCache()
@@ -117,7 +117,4 @@ def _volume(dims: Dims) -> int:
 
 
 def _missing(label: str, a: Tensor, b: Tensor, dim: Dim) -> DimError:
-    text = str(missing_dim("matmul", a if label == "a" else b, dim, label))
-    rule = text.splitlines()[3:]
-    operands = [("a", dims_text(a.dims)), ("b", dims_text(b.dims)), ("reduce", dim.short_repr())]
-    return DimError(message(f"matmul: {label} has no dim {dim.short_repr()} to reduce.", operands, "\n".join(rule)))
+    return missing_dim("matmul", a if label == "a" else b, dim, label, [("a", a), ("b", b)], "reduce")

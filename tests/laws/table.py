@@ -54,6 +54,7 @@ exempt("the run context", "RunCtx get_run_ctx init_forward_step_run_ctx init_tra
 exempt(
     "holds modules or parameters and computes nothing itself", "Functional Module ModuleList Parameter ParameterList"
 )
+exempt("records and shows runs, computes nothing", "BeamHistory Trace load_trace probe record save_html show")
 exempt("needs a search around it; tests/search/", "choice decide get_beam_scores")
 exempt("gradients: torch only", "gradient set_requires_gradient stop_gradient_scope")
 
