@@ -101,7 +101,7 @@ class _Weights:
     @staticmethod
     def of(value: Any, source: Any, target: Any, source_dim: Any, target_dim: Any, dims: Sequence[str] | None) -> _Weights:
         if isinstance(value, Tensor):
-            named, title = Named.of(value), value.name or "weights"
+            named, title = Named.of(value), "weights"
         else:
             array = host(value)
             named, title = Named.of(array, dims if dims is not None else _default_names(array, source, target), where="attention"), "weights"

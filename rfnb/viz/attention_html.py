@@ -62,7 +62,7 @@ def _figure(spec: Any, panels: list[tuple[dict[str, Any], int]]) -> Any:
     rows = max(_values(spec, *panel).shape[0] for panel in panels)
     cols = max(_values(spec, *panel).shape[1] for panel in panels)
     width, height = (_inches(size, across) for size in (cols, rows))
-    figure = picture.new_figure(across * (width + 1.0) + 0.8, down * (height + 0.9))
+    figure = picture.new_figure(across * (width + 0.8) + 0.8, down * (height + 0.9))
     full = max(top(_values(spec, *panel)) for panel in panels)
     grid = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     image = None
@@ -80,7 +80,7 @@ def _figure(spec: Any, panels: list[tuple[dict[str, Any], int]]) -> Any:
 
 
 def _inches(size: int, across: int) -> float:
-    return min(max(0.3 * size, 0.6), 6.0 / min(across, 2) if across < 4 else 2.2)
+    return min(max(0.3 * size, 0.6), 6.0 / min(across, 2) if across < 4 else 1.9)
 
 
 def _panel(axes: Any, spec: Any, entry: dict[str, Any], index: int, full: float, size: tuple[float, float], label: str) -> Any:

@@ -24,7 +24,8 @@ def text(spec: Any) -> str:
     seq = head["seqs"][entry["seqs"][0]]
     values = spec.blocks[entry["block"]][0, : seq["row_len"], : seq["col_len"]]
     names = f"{entry['row_dim']['name']} ↓ looks at {entry['col_dim']['name']} →"
-    lines = [f"{title}: {entry['label']}, {seq['label']}  ({names})"]
+    label = f"{entry['label']}, " if len(head["maps"]) > 1 else ""
+    lines = [f"{title}: {label}{seq['label']}  ({names})"]
     if not values.size:
         lines.append("  empty: nothing to look at")
     elif values.shape[1] <= _MOST_NUMBERS and values.shape[0] <= _HEIGHT:

@@ -84,7 +84,7 @@ def _attention(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapp
     step_or_none = next((dim for dim in weights.dims if step is not None and (dim is step or dim.name == step.name)), None)
     options: dict[str, Any] = {"source_dim": axis, "target_dim": step_or_none, "title": title, "live": live}
     target = _labels(labels, step_or_none)
-    return attention_spec({"": weights}, source=source, target=target, **options)
+    return attention_spec(weights, source=source, target=target, **options)
 
 
 def _along(

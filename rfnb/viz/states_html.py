@@ -58,7 +58,7 @@ def _figure(spec: Any, index: int) -> Any:
         _norm(grid[2 * number + 1], values, seq)
     labels = [*seq["steps"]][: seq["len"]]
     at, texts = picture.ticks(labels, width / 0.2)
-    turned = max((len(text) for text in texts), default=0) * 0.085 > width / max(total, 1) * max(1, len(labels) // max(len(at), 1))
+    turned = max((len(text) for text in texts), default=0) * 0.07 > width / max(total, 1) * max(1, len(labels) // max(len(at), 1))
     grid[-1].set_xticks(at, texts, rotation=90 if turned else 0, fontsize=8.5)
     return figure
 
