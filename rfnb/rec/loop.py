@@ -61,6 +61,7 @@ class Loop:
         self._index = -1
         self._phase = "before"  # "before", "in", "after"
         self._ended: np.ndarray | None = None
+        self._some_ended = False
         self._end: tuple[Tensor, bool] | None = None
         self._end_dims: tuple[Dim, ...] = ()
         self._lengths: np.ndarray | None = None
@@ -168,7 +169,7 @@ class Loop:
 
     def ended_before(self) -> np.ndarray | None:
         """Which hypotheses had ended before this step, over `end_dims`; None if none."""
-        return self._ended if self._ended is not None and self._ended.any() else None
+        return self._ended if self._some_ended else None
 
     @property
     def end_dims(self) -> tuple[Dim, ...]:
@@ -239,6 +240,7 @@ class Loop:
         if self._given_axis is not None and self.axis.lengths is not None and self.axis.length_dims:
             self._end_dims = self.axis.length_dims
             self._ended = self._index >= self.axis.lengths
+            self._some_ended = bool(self._ended.any())
 
     def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:
         self._need_inside("last" if last else "stack")
@@ -267,6 +269,8 @@ class Loop:
         self._state.commit(active)
         for fn in self._on_commit:
             fn()
+        if self.selection is not None:
+            self.selection.close()
         if listening():
             values = {path: leaf for path, leaf in leaves(self._state.values_now()) if isinstance(leaf, Tensor)}
             if values:
@@ -286,18 +290,28 @@ class Loop:
         if selection is not None:
             selection.check(cond)
             cond = selection.bring(cond)
-        dims = cond.dims
+        if not self._some_ended:  # the usual case: all have run for as many steps as the loop
+            ended, dims = cond.numpy().copy(), cond.dims
+            counted = np.ones_like(ended) if include_eos else ~ended
+            self._lengths = counted.astype(np.int32) + np.int32(self._index)
+        else:
+            dims = self._dims_of_ends(cond.dims)
+            now = align_host(cond.numpy(), cond.dims, dims)
+            before = self._followed(self._ended, dims)
+            ended = before | now
+            counted = np.broadcast_to(~before if include_eos else ~ended, ended.shape)
+            self._lengths = self._followed(self._lengths, dims) + counted.astype(np.int32)
+        self._ended, self._some_ended = ended, bool(ended.any())
+        self._end_dims = tuple(selection.carried if selection and dim is selection.out_dim else dim for dim in dims)
+        return None if not self._some_ended or counted.all() else self._on_backend(counted, self._end_dims, cond)
+
+    def _dims_of_ends(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """The dims of this step's condition and those that the ends of the steps before have besides."""
+        selection = self.selection
         for dim in self._end_dims:
             dim = selection.out_dim if selection is not None and dim is selection.carried else dim
             dims = dims if dim in dims else (*dims, dim)
-        now = align_host(cond.numpy(), cond.dims, dims)
-        before, lengths = self._followed(self._ended, dims), self._followed(self._lengths, dims)
-        ended = before | now
-        counted = np.broadcast_to(~before if include_eos else ~ended, ended.shape)
-        self._lengths = lengths + counted.astype(np.int32)
-        self._ended = ended
-        self._end_dims = tuple(selection.carried if selection and dim is selection.out_dim else dim for dim in dims)
-        return None if counted.all() else self._on_backend(counted, self._end_dims, cond)
+        return dims
 
     def _update_ends_of_axis(self) -> Tensor | None:
         lengths = self.axis.lengths
@@ -313,10 +327,8 @@ class Loop:
             self._index < lengths, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None)
         )
 
-    def _followed(self, value: np.ndarray | None, dims: tuple[Dim, ...]) -> np.ndarray:
+    def _followed(self, value: Any, dims: tuple[Dim, ...]) -> np.ndarray:
         """What is known per hypothesis from before this step, for the hypotheses after it."""
-        if value is None:
-            return np.zeros([1] * len(dims), np.bool_)
         if self.selection is None:
             return align_host(value, self._end_dims, dims)
         return self.selection.follow_host(value, self._end_dims, dims)

@@ -6,6 +6,7 @@ At the end of a step what was computed before the choice is gathered by parent, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,6 +89,10 @@ class Selection:
             known = self._gathered[id(value)] = value, pick(value, self.parents, self.in_dim, self.out_dim)
         return known[1]
 
+    def close(self) -> None:
+        """Forget what was gathered: the step is over, and only the parents are still needed."""
+        self._gathered.clear()
+
     def follow_host(self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...]) -> np.ndarray:
         """A host array over `dims_in` (with the carried beam) for the hypotheses after the choice, over `dims_out`."""
         before = tuple(self.carried if dim is self.out_dim else dim for dim in dims_out)
@@ -146,28 +151,27 @@ def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> Tensor:
 
 def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> Any:
     """The usual order, {batch dims, beam, ...}, is one look-up of rows; None for any other."""
-    count = len(index.dims)
+    axis = len(index.dims) - 1
     batch = index.dims[:-1]
-    if index.dims[-1] is not index_beam or value.dims[:count] != (*batch, beam) or beam.extent != index_beam.extent:
+    if index.dims[-1] is not index_beam or value.dims[: axis + 1] != (*batch, beam) or beam.extent != index_beam.extent:
         return None
     backend = value.backend
-    shape, rest, num_batch = full_shape(value.dims), full_shape(value.dims[count:]), int(np.prod(full_shape(batch)))
-    rows_shape = (num_batch * beam.extent, int(np.prod(rest))) if rest else (num_batch * beam.extent,)
-    reshape, take, add = backend.reshape_raw, backend.take_raw, backend.binary_tensors_fn("add")
-    starts_shape = (*full_shape(batch), 1)
+    reshape, take = backend.reshape_raw, backend.take_raw
+    shape, rest, num_batch = full_shape(value.dims), full_shape(value.dims[axis + 1 :]), math.prod(full_shape(batch))
+    if num_batch == 1:
+        return lambda raw, raw_index: take(raw, reshape(raw_index, (-1,)), axis)
+    rows_shape = (num_batch * beam.extent, math.prod(rest)) if rest else (num_batch * beam.extent,)
+    add = backend.binary_tensors_fn("add")
+    host = (np.arange(num_batch) * beam.extent).reshape(*full_shape(batch), 1)
     starts: dict[Any, Any] = {}
 
     def fn(raw: Any, raw_index: Any) -> Any:
-        if num_batch > 1:
-            device = getattr(raw_index, "device", None)
-            start = starts.get(device)
-            if start is None:
-                host = (np.arange(num_batch) * beam.extent).reshape(starts_shape)
-                start = starts[device] = backend.from_numpy(
-                    host, dtype="int64", device=backend.get_device_raw(raw_index)
-                )
-            raw_index = add(raw_index, start)
-        return reshape(take(reshape(raw, rows_shape), reshape(raw_index, (-1,)), 0), shape)
+        device = getattr(raw_index, "device", None)
+        start = starts.get(device)
+        if start is None:
+            start = starts[device] = backend.from_numpy(host, dtype="int64", device=backend.get_device_raw(raw_index))
+        rows = reshape(add(raw_index, start), (-1,))
+        return reshape(take(reshape(raw, rows_shape), rows, 0), shape)
 
     return fn
 

@@ -109,9 +109,8 @@ def choice(
     in_dim = search.carried if search.scores is not None else None
     total = _continue(_log_prob(scores, axis, input_type), search, loop, axis)
     values, parents, labels, candidates = _select(
-        total, search, in_dim, axis, _num_candidates(keep_candidates, beam_size)
+        total, search, loop, in_dim, axis, _num_candidates(keep_candidates, beam_size)
     )
-    _check_finite(values, total, loop, axis)
     selection = Selection(in_dim, search.chosen, search.carried, parents)
     search.scores = selection.to_carried(values)
     loop.select(selection)
@@ -152,7 +151,7 @@ def _num_candidates(keep_candidates: int | None, beam_size: int) -> int:
 
 
 def _select(
-    total: Tensor, search: _Search, in_dim: Dim | None, axis: Dim, num_candidates: int
+    total: Tensor, search: _Search, loop: Loop, in_dim: Dim | None, axis: Dim, num_candidates: int
 ) -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor] | None]:
     """The best continuations, best first: score, parent and label {batch, chosen}; and the best candidates for the trace."""
     key = (total._raw.__class__, total.dims, in_dim, axis)
@@ -172,9 +171,10 @@ def _select(
         widths = [(0, 0)] * len(rest) + [(0, missing)]
         best, index = backend.pad_raw(best, widths, float("-inf")), backend.pad_raw(index, widths, 0)
     values = new_tensor(best, (*rest, search.chosen))
-    if (
-        values.numpy().min(initial=0) == -np.inf
-    ):  # which of the impossible ones come first is chance: all are label 0 of the best
+    worst = values.numpy().min(initial=0)  # NaN if there is one among the scores: it is first in every ranking
+    if np.isnan(worst):
+        raise _nan_error(total, loop, axis)
+    if worst == -np.inf:  # which of the impossible ones come first is chance: all are label 0 of the best
         index = backend.where_raw(backend.unary_fn("is_neg_infinite")(best), 0, index)
     parents = new_tensor(backend.binary_fn("floordiv")(index, axis.extent), values.dims)
     parents.sparse_dim = search.carried
@@ -204,13 +204,11 @@ def _candidates(flat: Any, kept: Any, rest: tuple[Dim, ...], axis: Dim, count: i
     }
 
 
-def _check_finite(values: Tensor, total: Tensor, loop: Loop, axis: Dim) -> None:
-    if not np.isnan(values.numpy()).any():  # NaN is first in every ranking
-        return
+def _nan_error(total: Tensor, loop: Loop, axis: Dim) -> ValueError:
     dims = tuple(dim for dim in total.dims if dim is not axis)
     bad = np.isnan(total.copy_transpose((*dims, axis)).numpy()).any(-1)
     where = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
-    raise ValueError(
+    return ValueError(
         message(
             f'choice in loop "{loop.name}", step {loop.num_steps - 1}: the scores contain NaN.',
             [("scores", shape_of(total)), ("first", where)],

@@ -165,14 +165,14 @@ def test_dropout_on_the_weights_in_training(shared):
     """Values are one-hot per frame, so the result is the weights after dropout."""
     frames, many = Dim(2, name="frames"), Dim(300, name="many")
     one_hot = rf.convert_to_tensor(np.eye(2, dtype=np.float32), dims=[frames, value2 := Dim(2, name="value")])
-    options = dict(
-        keys=rf.zeros([frames, key]),
-        values=one_hot,
-        key_dim=key,
-        axis=frames,
-        att_dropout=0.5,
-        att_dropout_broadcast=shared,
-    )
+    options = {
+        "keys": rf.zeros([frames, key]),
+        "values": one_hot,
+        "key_dim": key,
+        "axis": frames,
+        "att_dropout": 0.5,
+        "att_dropout_broadcast": shared,
+    }
     assert_same(rf.dot_attention(rf.zeros([many, key]), **options), rf.zeros([many, value2]) + 0.5)
     rf.set_random_seed(0)
     rf.init_train_step_run_ctx()
