@@ -34,6 +34,7 @@ class Tensor:
         ShapeError: If the raw array does not fit the dims.
     """
 
+    __array_ufunc__ = None  # `np.zeros(3) + x` is for x to answer, not an array of three Tensors
     # Class-level defaults: a result of an op sets only what it has, which keeps making one cheap.
     name: str | None = None
     sparse_dim: Dim | None = None

@@ -61,6 +61,8 @@ def test_a_scalar_goes_with_everything():
 def test_numbers_on_either_side_keep_the_dtype(value):
     assert_same(x * value, x + x)
     assert_same(rf.mul(value, x), x + x)
+    assert_same(value * x, x + x)
+    assert_same(value < x, x > 2)
 
 
 def test_reflected_operators():
@@ -174,6 +176,16 @@ ERRORS = {
     ),
     "a raw array": (
         lambda: x + np.zeros(3),
+        TypeError,
+        """
+        add: this operand is not a Tensor.
+          got  ndarray
+        Raw arrays and lists do not say which axis is which.
+            rf.convert_to_tensor(value, dims=[...])
+        """,
+    ),
+    "a raw array on the left": (
+        lambda: np.zeros(3) + x,
         TypeError,
         """
         add: this operand is not a Tensor.

@@ -1,0 +1,181 @@
+"""Reductions and top_k: padding is left out, whatever it holds."""
+
+import math
+
+import numpy as np
+import pytest
+from asserting import assert_same, ragged, raises_message, randn, tensor
+
+import rfnb as rf
+from rfnb import Dim, DimError
+
+batch, feat = Dim(3, name="batch"), Dim(2, name="feat")
+time = ragged([3, 1, 0], batch)
+nan, inf = math.nan, math.inf
+x = tensor([[1.0, 5.0, 3.0], [-2.0, nan, nan], [nan, nan, nan]], batch, time)
+
+BY_HAND = {
+    "sum": [9.0, -2.0, 0.0],
+    "mean": [3.0, -2.0, 0.0],
+    "max": [5.0, -2.0, -inf],
+    "min": [1.0, -2.0, inf],
+    "logsumexp": [math.log(math.exp(1) + math.exp(5) + math.exp(3)), -2.0, -inf],
+}
+
+
+@pytest.mark.parametrize("mode", BY_HAND)
+def test_over_real_frames_of_each_sequence(mode):
+    assert_same(getattr(rf, f"reduce_{mode}")(x, axis=time), BY_HAND[mode])
+    assert_same(rf.reduce(x, mode=mode, axis=time), BY_HAND[mode])
+
+
+def test_over_all_real_frames():
+    assert_same(rf.reduce_sum(x, axis=[batch, time]), np.float32(7))
+    assert_same(rf.reduce_mean(x, axis=[time, batch]), np.float32(7 / 4))
+    assert_same(rf.reduce_max(x, axis=[batch, time]), np.float32(5))
+
+
+def test_any_and_all():
+    y = tensor([[False, False, True], [True, False, False], [True, True, True]], batch, time)
+    assert_same(rf.reduce_any(y, axis=time), [True, True, False])
+    assert_same(rf.reduce_all(y, axis=time), [False, True, True])
+
+
+def test_argmax_and_argmin_are_sparse_over_the_axis():
+    best, worst = rf.reduce_argmax(x, axis=time), rf.reduce_argmin(x, axis=time)
+    assert best.sparse_dim is time and worst.sparse_dim is time
+    assert_same(best, tensor(np.asarray([1, 0, 0]), batch, sparse_dim=time))
+    assert_same(worst, tensor(np.asarray([0, 0, 0]), batch, sparse_dim=time))
+
+
+def test_the_first_of_equal_ones_is_the_maximum():
+    assert rf.reduce_argmax(tensor([1.0, 4.0, 4.0], batch), axis=batch).numpy() == 1
+
+
+def test_the_mean_of_bools_is_a_share():
+    right = tensor([[True, False, True], [True, True, True], [True, True, True]], batch, time)
+    assert_same(rf.reduce_mean(right, axis=[batch, time]), np.float32(3 / 4))
+
+
+def test_dtypes_do_not_mix_in_the_plan():
+    ints = tensor(np.asarray([[1, 5, 3], [-2, 9, 9], [9, 9, 9]], np.int32), batch, time)
+    rf.reduce_max(x, axis=time)
+    assert_same(rf.reduce_max(ints, axis=time), tensor(np.asarray([5, -2, -(2**31)], np.int32), batch))
+
+
+def test_without_mask_the_padding_counts():
+    y = tensor([[1.0, 1.0, 1.0]] * 3, batch, time)
+    assert_same(rf.reduce_sum(y, axis=time, use_mask=False), [3.0, 3.0, 3.0])
+
+
+def test_of_a_dim_without_any_entry():
+    none = ragged([0, 0, 0], batch, "none")
+    y = rf.zeros([batch, none])
+    for mode, value in {"sum": 0.0, "mean": 0.0, "max": -inf, "min": inf, "logsumexp": -inf}.items():
+        assert_same(rf.reduce(y, mode=mode, axis=none), [value] * 3)
+
+
+def test_gradient_reaches_real_frames_only():
+    y = tensor([[1.0, 5.0, 3.0], [-2.0, nan, nan], [nan, nan, nan]], batch, time)
+    rf.set_requires_gradient(y)
+    total = rf.reduce_sum(rf.reduce_mean(y, axis=time), axis=batch)
+    assert rf.gradient(total, y).numpy().tolist() == [pytest.approx([1 / 3] * 3), [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_top_k_best_first():
+    values, indices, k_dim = rf.top_k(tensor([3.0, 7.0, 5.0], batch), axis=batch, k=2)
+    assert_same(values, tensor([7.0, 5.0], k_dim))
+    assert_same(indices, tensor(np.asarray([1, 2]), k_dim, sparse_dim=batch))
+
+
+def test_top_k_takes_padding_last():
+    values, indices, _ = rf.top_k(x, axis=time, k=2)
+    assert values.numpy().tolist() == [[5.0, 3.0], [-2.0, -inf], [-inf, -inf]]
+    assert indices.numpy()[0].tolist() == [1, 2] and indices.numpy()[1, 0] == 0
+
+
+def test_top_k_over_several_dims_jointly():
+    y = tensor([[1.0, 6.0], [5.0, 2.0], [3.0, 4.0]], batch, feat)
+    values, (rows, columns), k_dim = rf.top_k(y, axis=[batch, feat], k=3)
+    assert_same(values, tensor([6.0, 5.0, 4.0], k_dim))
+    assert_same(rows, tensor(np.asarray([0, 1, 2]), k_dim, sparse_dim=batch))
+    assert_same(columns, tensor(np.asarray([1, 0, 1]), k_dim, sparse_dim=feat))
+
+
+ERRORS = {
+    "a missing dim": (
+        lambda: rf.reduce_sum(x, axis=feat),
+        DimError,
+        """
+        reduce_sum: no dim feat=2.
+          source  [batch=3, time<=3]
+          dim     feat=2
+        The dim feat=2 is not among the dims of source.
+        """,
+    ),
+    "lengths over a dim that is gone": (
+        lambda: rf.reduce_sum(rf.reduce_sum(x, axis=batch), axis=time),
+        DimError,
+        """
+        reduce_sum: the lengths of time<=3 are over [batch=3], which is not here.
+          tensor   [time<=3]
+          lengths  [batch=3]
+        Which frames are real differs per sequence, so the tensor needs that dim:
+            x = rf.expand_dim(x, dim=batch)
+        """,
+    ),
+    "an unknown mode": (
+        lambda: rf.reduce(x, mode="median", axis=time),
+        ValueError,
+        """
+        reduce: unknown mode "median".
+          known  sum, max, min, mean, logsumexp, any, all, argmax, argmin
+        A mode is one of these.
+        """,
+    ),
+    "argmax over two dims": (
+        lambda: rf.reduce_argmax(x, axis=[batch, time]),
+        DimError,
+        """
+        reduce_argmax: one axis at a time.
+          source  [batch=3, time<=3]
+        An index is into one dim.
+            rf.merge_dims(...)
+        """,
+    ),
+    "no Tensor": (
+        lambda: rf.reduce_sum([1.0], axis=time),
+        TypeError,
+        """
+        reduce_sum: this operand is not a Tensor.
+          got  list
+        Raw arrays and lists do not say which axis is which.
+            rf.convert_to_tensor(value, dims=[...])
+        """,
+    ),
+    "more than there is": (
+        lambda: rf.top_k(randn(batch, feat), axis=feat, k=4),
+        DimError,
+        """
+        top_k: k=4 of only 2 entries.
+          source  [batch=3, feat=2]
+          axis    feat=2
+        There are not that many entries.
+            rf.top_k(..., k=2)
+        """,
+    ),
+    "no k": (
+        lambda: rf.top_k(randn(batch, feat), axis=feat),
+        TypeError,
+        """
+        top_k: needs k or k_dim.
+            rf.top_k(x, axis=vocab, k=4)
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS.values(), ids=ERRORS)
+def test_error(call, error, text):
+    with raises_message(error, text):
+        call()
