@@ -1,0 +1,365 @@
+"""Rearranging: each op on numbers that can be followed by hand."""
+
+import numpy as np
+import pytest
+from asserting import assert_same, ragged, raises_message, randn, tensor
+
+import rfnb as rf
+from rfnb import Dim, DimError
+
+batch, feat, out = Dim(3, name="batch"), Dim(2, name="feat"), Dim(5, name="out")
+time, source = ragged([3, 1, 2], batch), ragged([1, 2, 0], batch, "source")
+x = tensor([[1.0, 2.0, 3.0], [4.0, -9.0, -9.0], [5.0, 6.0, -9.0]], batch, time)
+y = tensor([[10.0, -9.0], [20.0, 30.0], [-9.0, -9.0]], batch, source)
+
+
+def ints(values, *dims, sparse_dim=None):
+    return tensor(np.asarray(values, np.int32), *dims, sparse_dim=sparse_dim)
+
+
+def test_copy_is_another_array():
+    z = rf.copy(x)
+    z.raw_tensor[0, 0] = 7
+    assert x.numpy()[0, 0] == 1
+
+
+def test_cast_to_the_same_dtype_is_the_same_object():
+    assert rf.cast(x, "float32") is x
+    assert rf.cast(x, "int64").dtype == "int64"
+
+
+def test_merge_dims_has_the_first_as_major():
+    z = tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], batch, feat)
+    merged, dim = rf.merge_dims(z, dims=[batch, feat])
+    assert dim is batch * feat
+    assert_same(merged, tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], dim))
+    merged, dim = rf.merge_dims(z, dims=[feat, batch])
+    assert_same(merged, tensor([1.0, 3.0, 5.0, 2.0, 4.0, 6.0], dim))
+
+
+def test_merging_a_ragged_minor_dim_keeps_the_padding():
+    merged, dim = rf.merge_dims(x, dims=[batch, time])
+    assert dim.size == 9
+    assert merged.numpy().tolist() == x.numpy().ravel().tolist()
+
+
+def test_split_dims_undoes_merge_dims():
+    z = randn(batch, feat, out)
+    merged, dim = rf.merge_dims(z, dims=[feat, out])
+    assert_same(rf.split_dims(merged, axis=dim, dims=[feat, out]), z)
+
+
+def test_split_dims_finds_one_size():
+    rest = Dim(None, name="rest")
+    split = rf.split_dims(randn(batch, feat * out), axis=feat * out, dims=[rest, out])
+    assert rest.extent == 2 and split.dims == (batch, rest, out)
+
+
+def test_split_undoes_concat():
+    a, b = randn(batch, feat), randn(batch, out, seed=1)
+    joined, dim = rf.concat((a, feat), (b, out))
+    assert dim is feat + out
+    assert_same(list(rf.split(joined, axis=dim, out_dims=[feat, out])), [a, b])
+
+
+def test_concat_of_ragged_dims_leaves_no_gap():
+    joined, dim = rf.concat((x, time), (y, source))
+    assert dim is time + source
+    assert dim.lengths.tolist() == [4, 3, 2]
+    assert_same(joined, tensor([[1.0, 2.0, 3.0, 10.0], [4.0, 20.0, 30.0, 0.0], [5.0, 6.0, 0.0, 0.0]], batch, dim))
+
+
+def test_concat_repeats_what_is_allowed_to():
+    joined, dim = rf.concat((randn(batch, feat), feat), (rf.ones([out]), out), allow_broadcast=True)
+    assert_same(rf.split(joined, axis=dim, out_dims=[feat, out])[1], rf.ones([batch, out]))
+
+
+def test_concat_features_marks_the_result():
+    a, b = randn(batch, feat), randn(batch, out)
+    a.feature_dim, b.feature_dim = feat, out
+    assert rf.concat_features(a, b).feature_dim is feat + out
+
+
+def test_expand_dim_repeats():
+    assert_same(
+        rf.expand_dim(tensor([1.0, 2.0, 3.0], batch), feat), tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], batch, feat)
+    )
+    assert set(rf.expand_dims(tensor([1.0, 2.0, 3.0], batch), [feat, out]).dims) == {batch, feat, out}
+
+
+def test_squeeze_drops_one_entry():
+    one = Dim(1, name="one")
+    assert_same(rf.squeeze(tensor([[1.0], [2.0], [3.0]], batch, one), one), [1.0, 2.0, 3.0])
+
+
+def test_stack_and_unstack():
+    parts = [tensor([1.0, 2.0, 3.0], batch), tensor([4.0, 5.0, 6.0], batch)]
+    stacked, dim = rf.stack(parts)
+    assert dim.size == 2
+    assert_same(list(rf.unstack(stacked, axis=dim)), parts)
+
+
+def test_gather_by_indices_into_their_sparse_dim():
+    table = tensor([[0.0, 1.0], [10.0, 11.0], [20.0, 21.0], [30.0, 31.0], [40.0, 41.0]], out, feat)
+    assert_same(
+        rf.gather(table, indices=ints([4, 0, 2], batch, sparse_dim=out)),
+        tensor([[40.0, 41.0], [0.0, 1.0], [20.0, 21.0]], batch, feat),
+    )
+
+
+def test_gather_with_a_batch_dim_in_common():
+    z = tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], batch, feat)
+    assert_same(rf.gather(z, indices=ints([1, 0, 1], batch), axis=feat), [2.0, 3.0, 6.0])
+
+
+def test_gather_one_entry():
+    assert_same(rf.gather(x, indices=0, axis=time), [1.0, 4.0, 5.0])
+    assert_same(rf.gather(tensor([1.0, 2.0, 3.0], batch), indices=-1, axis=batch), np.float32(3))
+
+
+def test_gather_clipped_to_the_real_frames():
+    assert_same(rf.gather(x, indices=ints([9, 9, -1], batch), axis=time, clip_to_valid=True), [3.0, 4.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "lengths", "rows"),
+    [
+        (1, None, [2, 0, 1], [[2.0, 3.0], [0.0, 0.0], [6.0, 0.0]]),
+        (0, 2, [2, 1, 2], [[1.0, 2.0], [4.0, 0.0], [5.0, 6.0]]),
+        (1, 2, [1, 0, 1], [[2.0], [0.0], [6.0]]),
+        (0, -1, [2, 0, 1], [[1.0, 2.0], [0.0, 0.0], [5.0, 0.0]]),
+    ],
+)
+def test_slice_of_a_ragged_dim(start, end, lengths, rows):
+    cut, dim = rf.slice(x, axis=time, start=start, end=end)
+    assert dim.lengths.tolist() == lengths
+    assert_same(cut, tensor(rows, batch, dim))
+
+
+def test_slice_of_a_static_dim():
+    cut, dim = rf.slice(tensor([0.0, 1.0, 2.0, 3.0, 4.0], out), axis=out, start=1, end=4)
+    assert dim.size == 3
+    assert_same(cut, tensor([1.0, 2.0, 3.0], dim))
+
+
+def test_pad_starts_at_the_end_of_each_sequence():
+    padded, (dim,) = rf.pad(x, axes=[time], padding=[(1, 2)], value=7.0)
+    assert dim is 1 + time + 2
+    assert_same(padded, tensor([[7.0, 1, 2, 3, 7, 7], [7, 4, 7, 7, 0, 0], [7, 5, 6, 7, 7, 0]], batch, dim))
+
+
+def test_shift():
+    assert_same(
+        rf.shift_right(x, axis=time, pad_value=0.0),
+        tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0], [0.0, 5.0, 0.0]], batch, time),
+    )
+    assert_same(
+        rf.shift_left(x, axis=time, pad_value=0.0),
+        tensor([[2.0, 3.0, 0.0], [0.0, 0.0, 0.0], [6.0, 0.0, 0.0]], batch, time),
+    )
+
+
+def test_reverse_sequence_keeps_the_padding_at_the_end():
+    assert_same(
+        rf.reverse_sequence(x, axis=time), tensor([[3.0, 2.0, 1.0], [4.0, 0.0, 0.0], [6.0, 5.0, 0.0]], batch, time)
+    )
+    assert_same(rf.reverse_sequence(rf.reverse_sequence(x, axis=time), axis=time), x)
+
+
+def test_one_hot():
+    hot = rf.one_hot(ints([1, 0, 1], batch, sparse_dim=feat))
+    assert hot.feature_dim is feat
+    assert_same(hot, tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]], batch, feat))
+
+
+def test_sparse_to_dense():
+    dense = rf.sparse_to_dense(ints([1, 0, 1], batch), label_value=0.5, other_value=-1.0, axis=feat)
+    assert_same(dense, tensor([[-1.0, 0.5], [0.5, -1.0], [-1.0, 0.5]], batch, feat))
+
+
+def _char():
+    return ragged(np.ones((3, 3), np.int32), [batch, time], "char")
+
+
+ERRORS = {
+    "merge of a missing dim": (
+        lambda: rf.merge_dims(x, dims=[time, out]),
+        DimError,
+        """
+        merge_dims: no dim out=5.
+          tensor  [batch=3, time<=3]
+          dim     out=5
+        The dim out=5 is not among the dims of tensor.
+        """,
+    ),
+    "split_dims into other sizes": (
+        lambda: rf.split_dims(randn(batch, out), axis=out, dims=[feat, Dim(2, name="two")]),
+        DimError,
+        """
+        split_dims: the sizes do not multiply to the size of the axis.
+          source  [batch=3, out=5]
+          axis    out=5
+          dims    feat=2 * two=2
+        A split keeps the number of entries.
+        """,
+    ),
+    "split into other sizes": (
+        lambda: (
+            rf.split(randn(batch, out), axis=out, out_dims=[feat, batch])
+            and rf.split(randn(out), axis=out, out_dims=[feat, feat])
+        ),
+        DimError,
+        """
+        split: the pieces do not add up to the axis.
+          axis      out=5
+          out_dims  feat=2, feat=2
+        The pieces cover the axis exactly.
+        """,
+    ),
+    "expand by a dim that is there": (
+        lambda: rf.expand_dim(x, batch),
+        DimError,
+        """
+        expand_dim: the dim is there already.
+          source  [batch=3, time<=3]
+          dim     batch=3
+        A dim occurs once.
+        """,
+    ),
+    "squeeze of more than one entry": (
+        lambda: rf.squeeze(x, batch),
+        DimError,
+        """
+        squeeze: the axis is not of size 1.
+          source  [batch=3, time<=3]
+          axis    batch=3
+        Only an axis of one entry can go without losing values.
+            rf.gather(x, indices=0, axis=batch)
+        """,
+    ),
+    "concat of other dims": (
+        lambda: rf.concat((randn(batch, feat), feat), (randn(out), out)),
+        DimError,
+        """
+        concat: the dims beside the joined ones differ.
+          source 0  [batch=3, feat=2]
+          source 1  [out=5]
+        All sources need the same other dims; if a source should be repeated, say so:
+            rf.concat(..., allow_broadcast=True)
+        """,
+    ),
+    "concat of nothing": (
+        lambda: rf.concat(),
+        ValueError,
+        """
+        concat: of nothing.
+          sources  none
+        It takes (tensor, dim) pairs.
+            rf.concat((a, a_dim), (b, b_dim))
+        """,
+    ),
+    "concat_features without feature_dim": (
+        lambda: rf.concat_features(x, y),
+        DimError,
+        """
+        concat_features: source 0 has no feature_dim.
+          source 0  [batch=3, time<=3]
+        Mark the dim to join along, or name it:
+            rf.concat((a, a_dim), (b, b_dim))
+        """,
+    ),
+    "stack of other dims": (
+        lambda: rf.stack([x, y]),
+        DimError,
+        """
+        stack: the dims differ.
+          source 0  [batch=3, time<=3]
+          source 1  [batch=3, source<=2]
+        Stacked tensors have the same dims.
+        """,
+    ),
+    "stack of nothing": (
+        lambda: rf.stack([]),
+        ValueError,
+        """
+        stack: of nothing.
+          sources  none
+        The dims come from the first tensor.
+        """,
+    ),
+    "gather along which axis": (
+        lambda: rf.gather(x, indices=ints([0, 0, 0], batch)),
+        DimError,
+        """
+        gather: which axis?
+          source   [batch=3, time<=3]
+          indices  [batch=3]
+        The indices have no sparse_dim, so name the axis:
+            rf.gather(x, indices=i, axis=...)
+        """,
+    ),
+    "gather by an int without axis": (
+        lambda: rf.gather(x, indices=0),
+        TypeError,
+        """
+        gather: an int index needs the axis.
+            rf.gather(x, indices=0, axis=time)
+        """,
+    ),
+    "gather beyond the end": (
+        lambda: rf.gather(x, indices=3, axis=batch),
+        IndexError,
+        """
+        gather: index 3 of batch=3.
+          source  [batch=3, time<=3]
+        Indices start at 0.
+        """,
+    ),
+    "gather along a missing dim": (
+        lambda: rf.gather(x, indices=ints([0, 0, 0], batch), axis=out),
+        DimError,
+        """
+        gather: no dim out=5.
+          source  [batch=3, time<=3]
+          dim     out=5
+        The dim out=5 is not among the dims of source.
+        """,
+    ),
+    "pad with a mirror": (
+        lambda: rf.pad(x, axes=[time], padding=[(1, 1)], mode="reflect"),
+        ValueError,
+        """
+        pad: mode "reflect".
+          known  constant
+        Only a constant can be padded with.
+            rf.pad(..., mode="constant")
+        """,
+    ),
+    "dense labels without classes": (
+        lambda: rf.one_hot(ints([0, 0, 0], batch)),
+        DimError,
+        """
+        sparse_to_dense: into which dim?
+          labels  [batch=3]
+        The labels have no sparse_dim.
+            rf.set_sparse_dim(labels, vocab)
+        """,
+    ),
+    "reverse under other lengths": (
+        lambda: rf.reverse_sequence(randn(batch, time, _char()), axis=time),
+        DimError,
+        """
+        reverse_sequence: the lengths of char<=1 are over time<=3.
+          tensor   [batch=3, time<=3, char<=1]
+          axis     time<=3
+          lengths  [batch=3, time<=3]
+        Frames that change places would leave their lengths behind. Work on a copy of the axis with its own lengths, or without char.
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS.values(), ids=ERRORS)
+def test_error(call, error, text):
+    with raises_message(error, text):
+        call()
