@@ -69,14 +69,14 @@ def _numbers(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
     full = top(values)
     lines = [" " * left + " " + " ".join(clip(token, wide) for token in cols)]
     for token, row in zip(rows, values):
-        cells = [clip(f"{shade(value / full)}{_number(value)}", wide) for value in row]
+        cells = [clip(shade(value / full) + _number(value), wide) for value in row]
         lines.append(f"{clip(token, left, right=True)} " + " ".join(cells))
     return [line.rstrip() for line in lines]
 
 
 def _number(value: float) -> str:
     if np.isnan(value):
-        return "?"
+        return ""  # the shade says it
     return f"{value:.2f}" if np.isfinite(value) else str(value)
 
 

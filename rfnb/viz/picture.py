@@ -23,9 +23,7 @@ def color_map(colors: tuple[str, ...]) -> Any:
     """A matplotlib colour map; NaN is transparent."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    made = LinearSegmentedColormap.from_list("rfnb", colors)
-    made.set_bad((1, 1, 1, 0))
-    return made
+    return LinearSegmentedColormap.from_list("rfnb", colors).with_extremes(bad=(1, 1, 1, 0))
 
 
 def new_figure(width: float, height: float) -> Any:

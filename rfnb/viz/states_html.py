@@ -38,7 +38,7 @@ def description(spec: Any, index: int) -> str:
         values = spec.blocks[track["block"]][index, : seq["len"]]
         finite = values[np.isfinite(values)]
         span = f"values from {finite.min():.3g} to {finite.max():.3g}" if finite.size else "no values"
-        words += f" {track['label']}: {values.shape[1]} {track['unit_dim']['name']}, {span}."
+        words += f" {track['label']}: {track['unit_dim']['name']}={values.shape[1]}, {span}."
     return words
 
 
@@ -74,7 +74,7 @@ def _strip(figure: Any, axes: Any, values: np.ndarray, seq: dict[str, Any], trac
         interpolation="nearest", extent=(-0.5, max(steps, 1) - 0.5, max(units, 1) - 0.5, -0.5), zorder=1,
     ) if shown.size else None  # fmt: skip
     picture.hatch(axes, seq["len"] - 0.5, -0.5, steps - 0.5, units - 0.5)
-    axes.set_title(f"{track['label']}: {units} {track['unit_dim']['name']}".replace("$", r"\$"), fontsize=9, loc="left", color=picture.INK)
+    axes.set_title(f"{track['label']}: {track['unit_dim']['name']}={units}".replace("$", r"\$"), fontsize=9, loc="left", color=picture.INK)
     picture.frameless(axes)
     axes.set_yticks([0, units - 1] if units > 1 else [0])
     axes.tick_params(labelsize=7.5)

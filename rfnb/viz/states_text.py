@@ -68,7 +68,7 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: list[int], left: in
     finite = values[np.isfinite(values)]
     most = float(np.abs(finite).max(initial=0.0))
     top = float(norm[np.isfinite(norm)].max(initial=0.0)) or 1.0
-    lines = [f"{track['label']}: {size} {unit['name']}, largest magnitude {most:.3g}, norm up to {top:.3g}"]
+    lines = [f"{track['label']}: {unit['name']}={size}, largest magnitude {most:.3g}, norm up to {top:.3g}"]
     line = lambda label, shares, texts: f"  {clip(label, left)}" + gap.join(  # noqa: E731
         clip(bar(share) + (text_ if wide > 1 else ""), wide) for share, text_ in zip(shares, texts)
     )

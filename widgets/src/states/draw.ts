@@ -41,7 +41,7 @@ function drawTrack(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   g.fillText(track.label, made.left, placed.title + TITLE / 2 + 1);
   const wide = g.measureText(track.label).width;
   g.font = `11px ${palette.font}`; g.fillStyle = palette.muted;
-  g.fillText(`${track.units} ${track.unitName}, ±${short(track.most)}`, made.left + wide + 8, placed.title + TITLE / 2 + 1);
+  g.fillText(`${track.unitName}=${track.units}, ±${short(track.most)}`, made.left + wide + 8, placed.title + TITLE / 2 + 1);
   drawAxis(g, placed, track, made.left, palette);
   g.save();
   g.beginPath(); g.rect(made.left - 1, placed.strip - 1, sight.width - made.left + 1, placed.norm + placed.normHeight - placed.strip + 3); g.clip();

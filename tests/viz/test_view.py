@@ -1,0 +1,215 @@
+"""View, frames, the pump, and what a recording shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import rfnb as rf
+from rfnb.viz import display
+from rfnb.viz.pump import Pump
+from rfnb.viz.show import view_of
+from rfnb.viz.spec import Spec, pack, unpack
+from rfnb.viz.view import View
+
+group = import_module("rfnb.viz.group")
+
+
+def attention_view(**head) -> View:
+    view = rf.viz.attention(np.eye(2, dtype=np.float32))
+    return View(Spec("attention", {**view.spec.head, **head}, view.spec.blocks))
+
+
+def decoder():
+    """A loop over 4 steps with attention over 3 and 2 positions."""
+    batch = rf.Dim(2, name="batch")
+    source = rf.ragged_dim([3, 2], over=batch, name="source")
+    target, key = rf.Dim(4, name="target"), rf.Dim(5, name="key")
+    rf.set_random_seed(1)
+    keys, start = rf.random_normal([batch, source, key]), rf.random_normal([batch, key])
+
+    class Attention(rf.Module):
+        def __call__(self, query):
+            return rf.dot_attention(query, keys, keys, key_dim=key, axis=source)
+
+    class Decoder(rf.Module):
+        def __init__(self):
+            self.attention = Attention()
+
+        def __call__(self):
+            loop = rf.Loop(axis=target)
+            loop.state.h = start
+            for _ in loop:
+                loop.state.h = rf.tanh(loop.state.h + self.attention(loop.state.h))
+                out = loop.stack(loop.state.h)
+            return out
+
+    return Decoder()
+
+
+def test_importing_the_views_loads_no_widget_and_no_plot_library():
+    script = "import sys, rfnb.viz; print([m for m in ('anywidget', 'ipywidgets', 'IPython', 'matplotlib', 'graphviz') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_view_has_text_html_and_a_widget_in_one_display():
+    bundle = attention_view()._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
+    assert bundle["text/plain"].startswith("Attention: sequence 0") and "<img" in bundle["text/html"]
+
+
+def test_the_widget_carries_the_packed_spec_and_shares_one_bundle():
+    one, other = attention_view(title="one"), attention_view(title="other")
+    for view in (one, other):
+        view._repr_mimebundle_()
+    assert unpack(one._widget.frame).head["title"] == "one"
+    assert one._widget._carrier is other._widget._carrier
+    assert len(one._widget._esm) < 400
+
+
+def test_an_update_that_is_the_last_one_is_sent_at_once():
+    view = attention_view(live=True)
+    view._repr_mimebundle_()
+    view.update(Spec("attention", {**view.spec.head, "title": "next", "live": False}, view.spec.blocks))
+    assert unpack(view._widget.frame).head["title"] == "next"
+
+
+def test_a_live_update_is_sent_by_the_pump():
+    view = attention_view(live=True)
+    view._repr_mimebundle_()
+    view.update(Spec("attention", {**view.spec.head, "title": "soon"}, view.spec.blocks))
+    deadline = time.monotonic() + 20
+    while unpack(view._widget.frame).head["title"] != "soon":
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+def test_the_stored_output_is_replaced_once_at_the_end(monkeypatch):
+    stored = []
+    monkeypatch.setattr(display, "publish", lambda bundle: stored.append(("publish", bundle)) or "handle")
+    monkeypatch.setattr(display, "republish", lambda handle, bundle: stored.append((handle, bundle)))
+    monkeypatch.setattr(display, "shell", lambda: object())
+    with rf.record() as trace:
+        rf.show(trace, live=True)
+        decoder()()
+    assert [name for name, _ in stored] == ["publish", "handle"]
+    assert "waiting for events" in stored[0][1]["text/plain"]
+    assert "States: decoder.loop" in stored[1][1]["text/plain"]
+
+
+def test_show_as_last_line_is_displayed_once_but_a_later_cell_displays_again(monkeypatch):
+    shown, cell = [], [1]
+    monkeypatch.setattr(display, "publish", lambda bundle: shown.append(cell[0]))
+    monkeypatch.setattr(display, "shell", lambda: object())
+    monkeypatch.setattr(display, "execution_count", lambda: cell[0])
+    view = rf.show(attention_view())
+    view._ipython_display_()
+    cell[0] = 2
+    view._ipython_display_()
+    assert shown == [1, 2]
+
+
+def test_show_prints_text_where_there_is_no_notebook(capsys, monkeypatch):
+    monkeypatch.setattr(display, "shell", lambda: None)
+    assert repr(rf.show(attention_view())) == '<View attention "Attention">'
+    assert capsys.readouterr().out.startswith("Attention: sequence 0")
+
+
+def test_following_calls_no_drawing_in_the_thread_of_the_model():
+    threads = []
+    with rf.record() as trace:
+        view = view_of(trace)
+        make = lambda more: threads.append(threading.current_thread()) or attention_view(live=more).spec  # noqa: E731
+        view.follow(trace, make)
+        decoder()()
+        assert threading.current_thread() not in threads
+    assert threads[-1] is threading.current_thread(), "the last state is drawn when the recording ends"
+    assert not view.spec.live
+
+
+def test_the_pump_keeps_only_the_newest_job():
+    pump, ready, done = Pump(rate=100), threading.Event(), []
+    pump.put("other", ready.wait)  # holds the pump until all jobs are there
+    for number in range(50):
+        pump.put("view", lambda number=number: done.append(number))
+    ready.set()
+    pump.flush("view")
+    deadline = time.monotonic() + 20
+    while not done:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    assert done[-1] == 49 and len(done) <= 2
+
+
+@pytest.mark.filterwarnings("ignore:rfnb. a live view could not be drawn")
+def test_a_job_that_fails_does_not_end_the_pump():
+    pump, done = Pump(rate=100), threading.Event()
+    pump.put("bad", lambda: 1 / 0)
+    pump.put("good", done.set)
+    assert done.wait(20)
+
+
+def test_a_trace_is_shown_as_linked_parts():
+    with rf.record() as trace:
+        decoder()()
+    spec = view_of(trace, labels={"target": list("abcd"), "source": [list("xyz"), list("uv")]}).spec
+    parts = group.parts_of(spec)
+    assert [part.kind for part in parts] == ["attention", "states"] and spec.head["link"]
+    assert [(seq["rows"], seq["cols"]) for seq in parts[0].head["seqs"]] == [(list("abcd"), list("xyz")), (list("abcd"), list("uv"))]
+    assert parts[1].head["seqs"][0]["steps"] == list("abcd")
+    expected = trace.attention["attention"].copy_transpose([rf_dim for rf_dim in _named(trace, "batch", "target", "source")]).numpy()
+    assert np.array_equal(parts[0].blocks["map0"], expected)
+
+
+def _named(trace, *names):
+    dims = trace.attention["attention"].dims
+    return [next(dim for dim in dims if dim.name == name) for name in names]
+
+
+def test_an_empty_trace_says_so():
+    with rf.record() as trace:
+        pass
+    view = view_of(trace)
+    assert view.text() == "Trace: no events: nothing recorded"
+    assert unpack(pack(view.spec)).head["parts"] == []
+
+
+def test_what_has_no_view_is_refused():
+    with pytest.raises(TypeError) as caught:
+        rf.show(object())
+    assert str(caught.value) == (
+        "show: there is no view of object.\n"
+        "  given  object\n"
+        "  known  Tensor, Dim, Module, Trace, BeamHistory, array, list or dict of them\n"
+        "A view shows dims, attention, beams or states.\n"
+        "    rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])"
+    )
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ValueError, match='there is no kind "pie"'):
+        View(Spec("pie", {}))
+
+
+def test_a_frame_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="this is no frame"):
+        unpack(b"PNG")
+
+
+def test_numbers_that_json_lacks_are_null_in_a_head():
+    head = unpack(pack(Spec("dims", {"x": float("nan"), "n": np.float32(2.5), "i": np.int64(3), "a": np.array([1, 2])}))).head
+    assert head == {"x": None, "n": 2.5, "i": 3, "a": [1, 2]}
+
+
+@pytest.mark.parametrize("shape", [(0,), (3,), (2, 0, 5), (2, 3, 5)])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+def test_blocks_survive_packing(shape, dtype):
+    block = np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+    back = unpack(pack(Spec("states", {"odd": "ä€"}, {"pad": np.zeros(3, np.uint8), "b": block}))).blocks["b"]
+    assert back.dtype == block.dtype and back.shape == block.shape and (back == block).all()
