@@ -15,7 +15,7 @@ from typing import Any
 INK, MUTED, LINE = "#1f2328", "#59636e", "#d8dee4"
 # The ramps of widgets/src/color.ts at equal distances: one hue, evenly darker; blue to orange through the paper.
 SEQUENTIAL = ("#f3f8ff", "#cfe4fc", "#a6cdf6", "#78b4ee", "#4a99e0", "#267dca", "#1061ab", "#094785", "#062c58")
-DIVERGING = ("#084a91", "#2f78bd", "#72a7d8", "#b9d4ec", "#f7f7f6", "#f6cfae", "#e79f66", "#c96f2c", "#934a0b")
+DIVERGING = ("#014e8e", "#2a76c3", "#6da5e4", "#b6d2f3", "#f7f7f7", "#f4c4a4", "#df8a4b", "#af5b0b", "#753b07")
 DPI = 110
 
 

@@ -6,8 +6,8 @@ type Lab = [number, number, number];
 // The same colours at equal distances as in rfnb/viz/picture.py.
 const LIGHT = ["#f3f8ff", "#cfe4fc", "#a6cdf6", "#78b4ee", "#4a99e0", "#267dca", "#1061ab", "#094785", "#062c58"];
 const DARK = ["#16202c", "#16314d", "#16456f", "#1a5b94", "#2873b7", "#468fd6", "#71acec", "#a3cbf8", "#dceafd"];
-const DIVERGING_LIGHT = ["#084a91", "#2f78bd", "#72a7d8", "#b9d4ec", "#f7f7f6", "#f6cfae", "#e79f66", "#c96f2c", "#934a0b"];
-const DIVERGING_DARK = ["#a9d1ff", "#6aa9ea", "#3a7dc0", "#22507e", "#1d2126", "#71411c", "#b3642a", "#e59350", "#ffcf9f"];
+const DIVERGING_LIGHT = ["#014e8e", "#2a76c3", "#6da5e4", "#b6d2f3", "#f7f7f7", "#f4c4a4", "#df8a4b", "#af5b0b", "#753b07"];
+const DIVERGING_DARK = ["#b4dbff", "#6baffa", "#317dca", "#214c79", "#222222", "#6b3e11", "#b16512", "#e6964f", "#fdcda6"];
 
 export const sequential = (dark: boolean): Table => table(dark ? DARK : LIGHT);
 export const diverging = (dark: boolean): Table => table(dark ? DIVERGING_DARK : DIVERGING_LIGHT);

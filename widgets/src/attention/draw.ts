@@ -32,59 +32,59 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
 
 interface Seen { row0: number; row1: number; col0: number; col1: number }
 
-function inSight(scene: Scene, { cell, left, top }: Layout, { rows, cols }: Matrix): Seen {
+function inSight(scene: Scene, { cell, tall, left, top }: Layout, { rows, cols }: Matrix): Seen {
   return {
-    row0: Math.max(0, Math.floor(scene.top / cell)), row1: Math.min(rows, Math.ceil((scene.top + scene.height - top) / cell)),
+    row0: Math.max(0, Math.floor(scene.top / tall)), row1: Math.min(rows, Math.ceil((scene.top + scene.height - top) / tall)),
     col0: Math.max(0, Math.floor(scene.left / cell)), col1: Math.min(cols, Math.ceil((scene.left + scene.width - left) / cell)),
   };
 }
 
-function drawCells(g: CanvasRenderingContext2D, { made: { cell }, matrix, cells, palette }: Picture, seen: Seen): void {
+function drawCells(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, cells, palette }: Picture, seen: Seen): void {
   const { rowLen, colLen } = matrix;
   if (!cells || !rowLen || !colLen) return;
   g.imageSmoothingEnabled = false;
-  g.drawImage(cells, 0, 0, colLen * cell, rowLen * cell);
-  if (cell >= 7) { // a thin line of paper between cells
+  g.drawImage(cells, 0, 0, colLen * cell, rowLen * tall);
+  if (Math.min(cell, tall) >= 7) { // a thin line of paper between cells
     g.fillStyle = palette.paper;
-    for (let col = seen.col0; col <= Math.min(seen.col1, colLen); col++) g.fillRect(col * cell - 0.5, 0, 1, rowLen * cell);
-    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++) g.fillRect(0, row * cell - 0.5, colLen * cell, 1);
+    for (let col = seen.col0; col <= Math.min(seen.col1, colLen); col++) g.fillRect(col * cell - 0.5, 0, 1, rowLen * tall);
+    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++) g.fillRect(0, row * tall - 0.5, colLen * cell, 1);
   }
 }
 
 /** What holds no weight: padding is hatched, rows to come are dotted, a NaN among numbers is crossed. */
-function drawNothing(g: CanvasRenderingContext2D, { made: { cell }, matrix, palette }: Picture, seen: Seen): void {
+function drawNothing(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, palette }: Picture, seen: Seen): void {
   const { rows, cols, rowLen, colLen } = matrix;
-  const [right, bottom] = [colLen * cell, rowLen * cell];
-  hatch(g, right, 0, (cols - colLen) * cell, rows * cell, palette.faint);
-  hatch(g, 0, bottom, right, (rows - rowLen) * cell, palette.faint);
+  const [right, bottom] = [colLen * cell, rowLen * tall];
+  hatch(g, right, 0, (cols - colLen) * cell, rows * tall, palette.faint);
+  hatch(g, 0, bottom, right, (rows - rowLen) * tall, palette.faint);
   g.strokeStyle = palette.line; g.lineWidth = 1;
-  g.strokeRect(-0.5, -0.5, cols * cell + 1, rows * cell + 1);
+  g.strokeRect(-0.5, -0.5, cols * cell + 1, rows * tall + 1);
   for (let row = seen.row0; row < Math.min(seen.row1, rowLen); row++) {
     let empty = colLen > 0;
     for (let col = 0; col < colLen && empty; col++) empty = Number.isNaN(matrix.value(row, col));
-    if (empty) { dots(g, 0, row * cell, right, cell, palette.muted, cell); continue; }
-    if (cell < 5) continue;
-    for (let col = seen.col0; col < Math.min(seen.col1, colLen); col++) if (Number.isNaN(matrix.value(row, col))) cross(g, col * cell, row * cell, cell, palette.warn);
+    if (empty) { dots(g, 0, row * tall, right, tall, palette.muted, Math.min(cell, tall)); continue; }
+    if (Math.min(cell, tall) < 5) continue;
+    for (let col = seen.col0; col < Math.min(seen.col1, colLen); col++) if (Number.isNaN(matrix.value(row, col))) cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
   }
 }
 
 function cross(g: CanvasRenderingContext2D, x: number, y: number, cell: number, color: string): void {
-  const inset = cell * 0.3;
+  const arm = cell * 0.2;
   g.strokeStyle = color; g.lineWidth = 1.2;
   g.beginPath();
-  g.moveTo(x + inset, y + inset); g.lineTo(x + cell - inset, y + cell - inset);
-  g.moveTo(x + cell - inset, y + inset); g.lineTo(x + inset, y + cell - inset);
+  g.moveTo(x - arm, y - arm); g.lineTo(x + arm, y + arm);
+  g.moveTo(x + arm, y - arm); g.lineTo(x - arm, y + arm);
   g.stroke();
 }
 
-function drawNumbers(g: CanvasRenderingContext2D, { made: { cell }, matrix, scale, colors, palette }: Picture, seen: Seen): void {
+function drawNumbers(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, scale, colors, palette }: Picture, seen: Seen): void {
   g.font = `10px ${palette.font}`; g.textAlign = "center"; g.textBaseline = "middle";
   for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.colLen); col++) {
       const value = matrix.value(row, col);
       if (Number.isNaN(value) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
       g.fillStyle = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
-      g.fillText(inCell(value), (col + 0.5) * cell, (row + 0.5) * cell + 0.5);
+      g.fillText(inCell(value), (col + 0.5) * cell, (row + 0.5) * tall + 0.5);
     }
   }
 }
@@ -97,32 +97,32 @@ function inCell(value: number): string {
 }
 
 /** The row a linked view points at, and row, column and cell of the cursor. */
-function mark(g: CanvasRenderingContext2D, { made: { cell }, matrix, palette, cursor, linked, focused }: Picture): void {
-  const [width, height] = [matrix.cols * cell, matrix.rows * cell];
-  const size = Math.max(cell, 3);
+function mark(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, palette, cursor, linked, focused }: Picture): void {
+  const [width, height] = [matrix.cols * cell, matrix.rows * tall];
+  const [wide, high] = [Math.max(cell, 3), Math.max(tall, 3)];
   g.strokeStyle = palette.focus;
   if (linked !== null && linked !== cursor?.row && linked < matrix.rows) {
     g.lineWidth = 1.5; g.setLineDash([4, 3]);
-    g.strokeRect(0.75, linked * cell + 0.75, width - 1.5, size - 1.5);
+    g.strokeRect(0.75, linked * tall + 0.75, width - 1.5, high - 1.5);
     g.setLineDash([]);
   }
   if (!cursor || cursor.row >= matrix.rows || cursor.col >= matrix.cols) return;
-  const [x, y] = [cursor.col * cell, cursor.row * cell];
+  const [x, y] = [cursor.col * cell, cursor.row * tall];
   g.lineWidth = 1; g.globalAlpha = 0.8;
-  g.strokeRect(-0.5, y - 0.5, width + 1, size + 1);
-  g.strokeRect(x - 0.5, -0.5, size + 1, height + 1);
+  g.strokeRect(-0.5, y - 0.5, width + 1, high + 1);
+  g.strokeRect(x - 0.5, -0.5, wide + 1, height + 1);
   g.globalAlpha = 1;
   const out = cell < 6 ? 3 : 1;
   g.lineWidth = focused ? 3 : 2;
-  g.strokeStyle = palette.paper; g.strokeRect(x - out - 1.5, y - out - 1.5, size + 2 * out + 3, size + 2 * out + 3);
-  g.strokeStyle = palette.focus; g.strokeRect(x - out, y - out, size + 2 * out, size + 2 * out);
+  g.strokeStyle = palette.paper; g.strokeRect(x - out - 1.5, y - out - 1.5, wide + 2 * out + 3, high + 2 * out + 3);
+  g.strokeStyle = palette.focus; g.strokeRect(x - out, y - out, wide + 2 * out, high + 2 * out);
 }
 
 function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor, linked }: Picture): void {
   g.save();
   g.beginPath(); g.rect(0, made.top - 5, made.left, scene.height - made.top + 5); g.clip();
   g.textAlign = "right"; g.textBaseline = "middle";
-  const at = (row: number) => made.top - scene.top + (row + 0.5) * made.cell + 0.5;
+  const at = (row: number) => made.top - scene.top + (row + 0.5) * made.tall + 0.5;
   const strong = cursor?.row ?? linked;
   for (const { index, text } of made.rows) {
     const y = at(index);

@@ -67,7 +67,8 @@ export function scaleOf(frame: Frame): Scale {
 
 export interface Label { index: number; text: string }
 export interface Layout {
-  cell: number; left: number; top: number; width: number; height: number;
+  cell: number; tall: number; // width and height of a cell; equal but for very long maps of few rows
+  left: number; top: number; width: number; height: number;
   turn: "none" | "slanted" | "upright"; // of the column labels
   rows: Label[]; cols: Label[]; // the labels that have room
   numbers: boolean; // whether cells have room for their value
@@ -75,36 +76,40 @@ export interface Layout {
 export interface Options { width: number; height: number; zoom: number; measure: Measure }
 
 export const CELL_MOST = 38, CELL_NUMBERS = 30, LINE = 13;
-const MARGIN = 10, LONGEST = 120, SLANT = Math.SQRT1_2;
+const MARGIN = 10, LONGEST = 120, LEAST = 96, SLANT = Math.SQRT1_2;
 
 export function layout(matrix: Matrix, { width, height, zoom, measure }: Options): Layout {
   const rowTexts = texts(matrix.rowLen, matrix.rowLabel), colTexts = texts(matrix.colLen, matrix.colLabel);
   const rowRoom = Math.min(LONGEST, longest(rowTexts, measure)), colRoom = Math.min(LONGEST, longest(colTexts, measure));
   const left = Math.ceil(Math.max(rowRoom, measure(matrix.rowName) + 14) + MARGIN);
   const rows = Math.max(1, matrix.rows), cols = Math.max(1, matrix.cols);
-  const fit = (top: number, right: number) => Math.min((width - left - right) / cols, (height - top - 4) / rows);
+  const fit = (top: number, right: number) => {
+    const [across, down] = [(width - left - right) / cols, (height - top - 4) / rows];
+    // A few rows of very many columns would be a line: then cells are taller than wide, or wider than tall.
+    return { cell: size(Math.max(Math.min(across, down), Math.min(across, LEAST / cols)), zoom), tall: size(Math.max(Math.min(across, down), Math.min(down, LEAST / rows)), zoom) };
+  };
   // Level labels where they fit, then slanted, then upright and thinned.
   let turn: Layout["turn"] = "none", top = LINE * 2 + 8, right = 4;
-  let cell = size(fit(top, right), zoom);
+  let { cell, tall } = fit(top, right);
   if (colRoom + 6 > cell) {
     turn = "slanted"; top = Math.ceil(colRoom * SLANT) + LINE * 2 + 8; right = Math.ceil(colRoom * SLANT) + 4;
-    cell = size(fit(top, right), zoom);
+    ({ cell, tall } = fit(top, right));
     if (cell < LINE + 2) {
       turn = "upright"; top = Math.ceil(colRoom) + LINE + 14; right = 8;
-      cell = size(fit(top, right), zoom);
+      ({ cell, tall } = fit(top, right));
     }
   }
   const label = (all: string[]) => (index: number): Label => ({ index, text: all[index]! });
   return {
-    cell, left, top, turn, width: left + cols * cell + right, height: top + rows * cell + 4,
-    rows: drawn(matrix.rowLen, cell, cell >= LINE - 2 ? cell : LINE + 3).map(label(rowTexts)), cols: drawn(matrix.colLen, cell, turn === "none" ? colRoom + 6 : LINE - 1).map(label(colTexts)),
-    numbers: cell >= CELL_NUMBERS,
+    cell, tall, left, top, turn, width: left + cols * cell + right, height: top + rows * tall + 4,
+    rows: drawn(matrix.rowLen, tall, tall >= LINE - 2 ? tall : LINE + 3).map(label(rowTexts)), cols: drawn(matrix.colLen, cell, turn === "none" ? colRoom + 6 : LINE - 1).map(label(colTexts)),
+    numbers: Math.min(cell, tall) >= CELL_NUMBERS,
   };
 }
 
 /** Whole pixels where that makes no visible difference in size: sharp cells. */
 function size(fit: number, zoom: number): number {
-  const cell = Math.min(CELL_MOST, Math.max(0.05, fit)) * zoom;
+  const cell = Math.min(CELL_MOST, Math.max(0.01, fit)) * zoom;
   return cell >= 4 ? Math.floor(cell) : cell;
 }
 
@@ -120,7 +125,7 @@ export interface Position { row: number; col: number }
 
 /** The cell at a point of the content; null outside and in the labels. */
 export function hit(made: Layout, matrix: Matrix, x: number, y: number): Position | null {
-  const col = Math.floor((x - made.left) / made.cell), row = Math.floor((y - made.top) / made.cell);
+  const col = Math.floor((x - made.left) / made.cell), row = Math.floor((y - made.top) / made.tall);
   return row >= 0 && col >= 0 && row < matrix.rows && col < matrix.cols ? { row, col } : null;
 }
 

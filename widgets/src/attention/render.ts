@@ -121,11 +121,11 @@ class AttentionView {
   }
 
   /** The cells as an image. With more cells than pixels, the largest of each block is drawn: a peak is never lost. */
-  private makeCells(matrix: Matrix, { cell }: Layout, dark: boolean): HTMLCanvasElement | null {
-    const pixels = cell * (globalThis.devicePixelRatio || 1);
-    const most = (count: number) => (pixels < 1 ? Math.ceil(count * pixels) : 4096);
+  private makeCells(matrix: Matrix, { cell, tall }: Layout, dark: boolean): HTMLCanvasElement | null {
+    const ratio = globalThis.devicePixelRatio || 1;
+    const most = (count: number, size: number) => (size * ratio < 1 ? Math.ceil(count * size * ratio) : 4096);
     const cells = { rows: matrix.rowLen, cols: matrix.colLen, value: matrix.value };
-    return image(cells, sequential(dark), this.scale.share, { rows: most(matrix.rowLen), cols: most(matrix.colLen) });
+    return image(cells, sequential(dark), this.scale.share, { rows: most(matrix.rowLen, tall), cols: most(matrix.colLen, cell) });
   }
 
   private place(width: number): { width: number; height: number } {
@@ -164,7 +164,7 @@ class AttentionView {
     this.pinned = at;
     this.hovered = null;
     const { made } = this;
-    if (at && made && reveal) this.pane.reveal(made.left + at.col * made.cell - 2, made.top + at.row * made.cell - 2, made.cell + 4, made.cell + 4, made);
+    if (at && made && reveal) this.pane.reveal(made.left + at.col * made.cell - 2, made.top + at.row * made.tall - 2, made.cell + 4, made.tall + 4, made);
     this.point();
     this.tell();
   }
@@ -209,7 +209,7 @@ class AttentionView {
     if (Math.abs(this.zoom - 1) < 0.05) this.zoom = 1;
     this.redraw();
     const { made, cursor } = this;
-    if (made && cursor) this.pane.reveal(made.left + cursor.col * made.cell, made.top + cursor.row * made.cell, made.cell, made.cell, made);
+    if (made && cursor) this.pane.reveal(made.left + cursor.col * made.cell, made.top + cursor.row * made.tall, made.cell, made.tall, made);
   }
 
   private toggleTable(): void {

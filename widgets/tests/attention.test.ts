@@ -1,0 +1,187 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import small from "../../tests/viz/fixtures/attention_small.json";
+import { hit, isPadding, largest, layout, matrixOf, problem, scaleOf, walk } from "../src/attention/layout";
+import { fromJson } from "../src/frame";
+import type { Frame } from "../src/frame";
+import { showIn } from "../src/mount";
+
+HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
+
+const measure = (text: string) => text.length * 7;
+const frame = () => fromJson(small as unknown as Parameters<typeof fromJson>[0]);
+const matrix = (map = 0, seq = 0) => matrixOf(frame(), map, seq)!;
+
+/** A map of the given size, value = row + col / 1000. */
+function sized(rows: number, cols: number, label = (index: number) => String(index)): Frame {
+  const data = Float32Array.from({ length: rows * cols }, (_, index) => Math.floor(index / cols) + (index % cols) / 1000);
+  const labels = (count: number) => Array.from({ length: count }, (_, index) => label(index));
+  return { kind: "attention", blocks: { m: { data, shape: [1, rows, cols] } }, head: {
+    title: "sized", live: false, seqs: [{ label: "s", rows: labels(rows), cols: labels(cols), row_len: rows, col_len: cols }],
+    maps: [{ label: "m", row_dim: { name: "target" }, col_dim: { name: "source" }, block: "m", seqs: [0] }],
+  } };
+}
+const place = (made: Frame, width = 900, zoom = 1) => layout(matrixOf(made, 0, 0)!, { width, height: 620, zoom, measure });
+
+describe("a map", () => {
+  it("has the numbers, labels and lengths of its sequence", () => {
+    const of = matrix(1, 1);
+    expect([of.label, of.seq, of.rows, of.cols, of.rowLen, of.colLen]).toEqual(["head 1", "hi", 3, 5, 2, 2]);
+    expect([of.rowLabel(1), of.colLabel(0)]).toEqual(["AY", "h"]);
+    expect(of.value(1, 1)).toBe(small.blocks.map1.data[15 + 5 + 1]);
+    expect(isPadding(of, { row: 1, col: 2 })).toBe(true);
+    expect(matrix().value(2, 0)).toBeNaN();
+  });
+
+  it("tells the sources with the largest weights", () => {
+    expect(largest(matrix(), 0, 2)).toEqual([4, 3]);
+    expect(largest(matrix(), 2, 2)).toEqual([]); // not computed
+  });
+
+  it("is not there for a sequence or map that is not there", () => {
+    expect(matrixOf(frame(), 5, 0)).toBeNull();
+    expect(matrixOf(frame(), 0, 5)).toBeNull();
+  });
+});
+
+describe("the colours", () => {
+  it("go by the square root from 0 to 1 for weights", () => {
+    const scale = scaleOf(frame());
+    expect([scale.low, scale.high, scale.share(0.25), scale.share(1), scale.share(0)]).toEqual([0, 1, 0.5, 1, 0]);
+  });
+
+  it("go to the largest for other values, and straight where some are negative", () => {
+    expect(scaleOf(sized(3, 2)).high).toBeCloseTo(2.001);
+    const signed = sized(1, 3);
+    signed.blocks["m"]!.data.set([-1, 0, 3]);
+    expect(scaleOf(signed).share(1)).toBe(0.5);
+  });
+
+  it("have a scale where all is zero or infinite", () => {
+    const flat = sized(1, 2);
+    flat.blocks["m"]!.data.set([0, Infinity]);
+    expect(scaleOf(flat).share(0)).toBe(0);
+  });
+});
+
+describe("the layout", () => {
+  it("gives small maps large sharp cells with numbers and level labels", () => {
+    const made = place(sized(3, 5));
+    expect([made.cell, made.tall, made.turn, made.numbers]).toEqual([38, 38, "none", true]);
+    expect(made.cols.map((label) => label.text)).toEqual(["0", "1", "2", "3", "4"]);
+  });
+
+  it("slants long labels", () => {
+    const made = place(sized(9, 9, (index) => `internationalization${index}`));
+    expect(made.turn).toBe("slanted");
+    expect(made.rows[0]!.text).toBe("internationaliz…");
+  });
+
+  it.each([[50, 60], [200, 300], [1000, 1000], [3, 5000]])("fits %i x %i into the room, with labels that do not overlap", (rows, cols) => {
+    const made = place(sized(rows, cols));
+    expect(made.width).toBeLessThanOrEqual(900.01);
+    expect(made.height - made.top).toBeGreaterThan(90);
+    expect(made.height).toBeLessThanOrEqual(620 + 1);
+    const steps = made.cols.slice(1).map((label, index) => (label.index - made.cols[index]!.index) * made.cell);
+    expect(Math.min(...steps)).toBeGreaterThanOrEqual(11);
+    expect(Math.min(...made.rows.slice(1).map((label, index) => (label.index - made.rows[index]!.index) * made.tall))).toBeGreaterThanOrEqual(11);
+  });
+
+  it("grows beyond the room when zoomed, and then scrolls", () => {
+    expect(place(sized(100, 100), 900, 4).width).toBeGreaterThan(1800);
+  });
+
+  it("finds the cell at each point of a cell, and none outside", () => {
+    const made = place(sized(3, 5)), of = matrixOf(sized(3, 5), 0, 0)!;
+    const at = (row: number, col: number) => hit(made, of, made.left + (col + 0.5) * made.cell, made.top + (row + 0.5) * made.tall);
+    expect([at(0, 0), at(2, 4), at(3, 0), at(0, 5), at(-1, 0)]).toEqual([{ row: 0, col: 0 }, { row: 2, col: 4 }, null, null, null]);
+  });
+
+  it("has no cell in an empty map", () => {
+    expect(hit(place(sized(0, 5)), matrixOf(sized(0, 5), 0, 0)!, 200, 200)).toBeNull();
+    expect(walk(matrixOf(sized(0, 5), 0, 0)!, null, "ArrowRight", false)).toBeNull();
+  });
+});
+
+describe("the keyboard", () => {
+  const of = matrixOf(sized(30, 7), 0, 0)!;
+  it.each([
+    ["ArrowRight", { row: 2, col: 4 }], ["ArrowLeft", { row: 2, col: 2 }], ["ArrowUp", { row: 1, col: 3 }], ["ArrowDown", { row: 3, col: 3 }],
+    ["Home", { row: 2, col: 0 }], ["End", { row: 2, col: 6 }], ["PageDown", { row: 12, col: 3 }], ["PageUp", { row: 0, col: 3 }],
+  ])("%s walks", (key, to) => {
+    expect(walk(of, { row: 2, col: 3 }, key, false)).toEqual(to);
+  });
+
+  it("stays inside, starts at the first cell, and goes to the corners with Ctrl", () => {
+    expect(walk(of, { row: 29, col: 6 }, "ArrowRight", false)).toEqual({ row: 29, col: 6 });
+    expect(walk(of, null, "ArrowDown", false)).toEqual({ row: 0, col: 0 });
+    expect(walk(of, { row: 2, col: 3 }, "End", true)).toEqual({ row: 29, col: 6 });
+    expect(walk(of, null, "x", false)).toBeNull();
+  });
+});
+
+describe("the view in the page", () => {
+  let root: HTMLElement;
+  beforeEach(() => { document.body.replaceChildren(root = document.createElement("div")); });
+  const press = (key: string) => root.querySelector(".rfnb-pane")!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  const readout = () => root.querySelector(".rfnb-readout")!.textContent;
+
+  it("tells the cell under the cursor exactly, to eyes and to screen readers", () => {
+    showIn(root).update(frame());
+    for (const key of ["ArrowRight", "ArrowDown", "ArrowRight"]) press(key);
+    expect([root.dataset["row"], root.dataset["col"], root.dataset["kind"], root.dataset["seq"], root.dataset["live"]]).toEqual(["1", "1", "attention", "0", "true"]);
+    const value = small.blocks.map0.data[6] as number;
+    expect(Math.fround(Number(/0\.\d+/.exec(readout()!)![0]))).toBe(Math.fround(value));
+    const cell = root.querySelector("[role=gridcell]")!;
+    expect(cell.textContent).toContain("target “N” (1) to source “n” (1): 0.1");
+    expect(root.querySelector("[role=grid]")!.getAttribute("aria-activedescendant")).toBe(cell.id);
+  });
+
+  it("says what is padding and what is not computed", () => {
+    showIn(root).update(frame());
+    press("End"); press("ArrowDown"); press("ArrowDown");
+    expect(readout()).toContain("not computed");
+    const select = root.querySelector<HTMLSelectElement>("select[aria-label=sequence]")!;
+    select.value = "1"; select.dispatchEvent(new Event("change"));
+    expect([root.dataset["seq"], readout()]).toEqual(["1", "target 2, source 4: padding, past the end of hi"]);
+  });
+
+  it("keeps what the person chose when more rows arrive", () => {
+    const shown = showIn(root);
+    shown.update(frame());
+    const select = root.querySelector<HTMLSelectElement>("select[aria-label=map]")!;
+    select.value = "1"; select.dispatchEvent(new Event("change"));
+    press("ArrowRight"); press("ArrowDown");
+    shown.update(frame());
+    expect([root.dataset["map"], root.dataset["row"], root.dataset["step"]]).toEqual(["1", "1", "1"]);
+  });
+
+  it("offers the same numbers as a table", () => {
+    showIn(root).update(frame());
+    root.querySelector<HTMLButtonElement>("[data-do=table]")!.click();
+    expect([...root.querySelectorAll("thead th")].map((cell) => cell.textContent)).toEqual(["target ↓ source →", "e", "n", "u", "f", "f"]);
+    expect([...root.querySelectorAll("tbody tr")].map((row) => row.children[5]!.textContent)).toEqual(["0.3333", "0.2500", "–"]);
+  });
+
+  it("shows bad data as a sentence and recovers", () => {
+    const shown = showIn(root);
+    const bad = frame();
+    delete bad.blocks["map1"];
+    expect(problem(bad)).toBe("Map head 1 has no array of sequence, target and source.");
+    shown.update(bad);
+    expect(root.querySelector("[role=alert]")!.textContent).toContain("Map head 1 has no array");
+    shown.update(frame());
+    expect(root.querySelector<HTMLElement>(".rfnb-sentence")!.hidden).toBe(true);
+  });
+
+  it("points linked views at its row", () => {
+    const linked = document.createElement("div");
+    document.body.append(linked);
+    const with_link = { ...frame(), head: { ...frame().head, link: "t" } };
+    showIn(root).update(with_link);
+    showIn(linked).update(with_link);
+    press("ArrowRight"); press("ArrowDown");
+    expect([linked.dataset["linked"], root.dataset["linked"]]).toEqual(["1", undefined]);
+    press("Escape");
+    expect(linked.dataset["linked"]).toBe("");
+  });
+});
