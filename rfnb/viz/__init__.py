@@ -1,4 +1,4 @@
-"""Views: pictures of attention, beams, states and dims, as text, static HTML and widgets.
+"""Views: pictures of attention, beams, states, dims and training curves, as text, static HTML and widgets.
 
 Importing this loads none of anywidget, ipywidgets, IPython and matplotlib; each view loads what it needs when it is displayed.
 """
@@ -9,6 +9,7 @@ from typing import Any
 
 from rfnb.viz.attention import spec as _attention
 from rfnb.viz.beams import spec as _beams
+from rfnb.viz.curves import spec as _curves
 from rfnb.viz.dims import spec as _dims
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
@@ -16,7 +17,7 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.states import spec as _states
 from rfnb.viz.view import View
 
-__all__ = ["Spec", "View", "attention", "beams", "dims", "save_html", "show", "states"]
+__all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "save_html", "show", "states"]
 
 
 # The functions have the names of the modules they take their spec from; `rfnb.viz.attention` is the function, and the module is
@@ -46,3 +47,11 @@ def beams(history: Any = None, **options: Any) -> View:
 def dims(value: Any, **options: Any) -> View:
     """The view of the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims.py`."""
     return View(_dims(value, **options))
+
+
+def curves(series: Any, **options: Any) -> View:
+    """The view of numbers over the steps of a training, by label: lists of (x, y), of y, or tuples of an array of x and one of y.
+
+    Options: x (what x counts), units, best ("min", "max" or None by label), log (labels), title, live. See `rfnb/viz/curves.py`.
+    """
+    return View(_curves(series, **options))

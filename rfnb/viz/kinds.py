@@ -11,7 +11,7 @@ from types import ModuleType
 
 from rfnb.core.errors import message
 
-KINDS = ("attention", "states", "beams", "dims", "group")
+KINDS = ("attention", "states", "beams", "dims", "curves", "group")
 
 
 def module_of(kind: str) -> ModuleType:

@@ -30,7 +30,7 @@ class Spec:
     """What a view shows.
 
     Attributes:
-        kind: "attention", "states", "beams", "dims" or "group".
+        kind: "attention", "states", "beams", "dims", "curves" or "group".
         head: Plain JSON data; always with `title` (str) and `live` (bool: more may come).
         blocks: Arrays by name. Floats become float32, integers int32, bools uint8.
     """
@@ -89,7 +89,11 @@ def unpack(frame: bytes) -> Spec:
 def to_json(spec: Spec) -> dict[str, Any]:
     """The spec as readable JSON data; NaN becomes null, infinities "inf" and "-inf"."""
     blocks = {
-        name: {"dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data": [_number(value) for value in array.ravel().tolist()]}
+        name: {
+            "dtype": _DTYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data": [_number(value) for value in array.ravel().tolist()],
+        }
         for name, array in spec.blocks.items()
     }
     return {"kind": spec.kind, "head": _clean(spec.head), "blocks": blocks}

@@ -1,0 +1,134 @@
+"""The `curves` view for terminals: a line of bars per series, with its first, last and best value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.terminal import bar, clip, width_of
+
+_MOST_BARS, _MOST_LABEL = 40, 28
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One series: x and y as float64, and its index of the best point (None if there is none)."""
+
+    label: str
+    unit: str
+    x: np.ndarray
+    y: np.ndarray
+    best: int | None
+    log: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    @property
+    def known(self) -> np.ndarray:
+        """The indices of the points that have a number."""
+        return np.flatnonzero(np.isfinite(self.y))
+
+
+def text(spec: Any) -> str:
+    """The series below each other, over the same axis of steps."""
+    fault = problem(spec)
+    if fault:
+        return fault
+    head = spec.head
+    title, live = str(head.get("title") or "Curves"), bool(head.get("live"))
+    curves = curves_of(spec)
+    steps = np.unique(np.concatenate([curve.x for curve in curves])) if curves else np.zeros(0)
+    if not len(steps):
+        return f"{title}: no points{' yet' if live else ''}"
+    lines = [f"{title}: {head['x']} {number(steps[0])} to {number(steps[-1])}{', running' if live else ''}"]
+    left = min(_MOST_LABEL, max(width_of(curve.name) for curve in curves))
+    edges = np.linspace(steps[0], steps[-1], min(_MOST_BARS, len(steps)) + 1)
+    for curve in curves:
+        lines.append(f"  {clip(curve.name, left)}  {_bars(curve, edges)}  {values_text(curve, head['x'])}")
+    return "\n".join(lines)
+
+
+def problem(spec: Any) -> str | None:
+    """What is wrong with the spec, as a sentence; None if it can be drawn."""
+    series = spec.head.get("series")
+    if not isinstance(series, list):
+        return "These curves cannot be drawn: the list of series is missing."
+    for number_, entry in enumerate(series):
+        if not isinstance(entry, dict):
+            return f"These curves cannot be drawn: series {number_} is no entry with a label, x and y."
+        label = entry.get("label", number_)
+        x, y = (spec.blocks.get(entry.get(name)) for name in ("x", "y"))
+        if x is None or y is None:
+            return f"These curves cannot be drawn: series {label} has no array of {'x' if x is None else 'y'}."
+        if x.ndim != 1 or x.shape != y.shape:
+            return f"These curves cannot be drawn: series {label} has {x.size} x and {y.size} y."
+    return None
+
+
+def curves_of(spec: Any) -> list[Curve]:
+    """The series of a spec without fault."""
+    return [_curve(entry, spec.blocks) for entry in spec.head["series"]]
+
+
+def values_text(curve: Curve, x_name: str) -> str:
+    """The first, last and best value in words."""
+    if not len(curve.y):
+        return "no points"
+    if not len(curve.known):
+        return f"no finite value in {len(curve.y)} points"
+    return ", ".join(_values(curve, x_name))
+
+
+def number(value: float) -> str:
+    """Four significant digits; whole numbers in full."""
+    return str(int(value)) if np.isfinite(value) and value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
+
+
+def _values(curve: Curve, x_name: str) -> Iterator[str]:
+    yield f"first {number(curve.y[0])}"
+    if len(curve.y) > 1:
+        yield f"last {number(curve.y[-1])}"
+    if curve.best is not None and len(curve.y) > 1:
+        yield f"best {number(curve.y[curve.best])} at {x_name} {number(curve.x[curve.best])}"
+
+
+def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray]) -> Curve:
+    x, y = (blocks[entry[name]].astype(np.float64) for name in ("x", "y"))
+    best = None
+    finite = np.isfinite(y)
+    if entry.get("best") in ("min", "max") and finite.any():
+        sign = -1 if entry["best"] == "max" else 1
+        best = int(np.argmin(np.where(finite, sign * y, np.inf)))
+    log = bool(entry.get("log")) and bool(finite.any()) and bool((y[finite] > 0).all())
+    return Curve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log)
+
+
+def _bars(curve: Curve, edges: np.ndarray) -> str:
+    """One bar per column: the mean of the points in it, between two points what a straight line has; blank in gaps."""
+    known = curve.known
+    if not len(known):
+        return " " * (len(edges) - 1)
+    y = np.full(len(curve.y), np.nan)
+    y[known] = np.log(curve.y[known]) if curve.log else curve.y[known]
+    column = np.clip(np.searchsorted(edges, curve.x, side="right") - 1, 0, len(edges) - 2)
+    low, high = float(y[known].min()), float(y[known].max())
+    out = ""
+    for index, middle in enumerate((edges[:-1] + edges[1:]) / 2):
+        here = y[column == index]
+        finite = here[np.isfinite(here)]
+        value = float(finite.mean()) if len(finite) else np.nan if len(here) else _between(curve.x, y, middle)
+        out += " " if np.isnan(value) else bar((value - low) / (high - low) * 0.999 if high > low else 0.5)
+    return out
+
+
+def _between(x: np.ndarray, y: np.ndarray, at: float) -> float:
+    after = int(np.searchsorted(x, at))
+    if not 0 < after < len(x):
+        return float("nan")
+    share = (at - x[after - 1]) / (x[after] - x[after - 1])
+    return float(y[after - 1] + share * (y[after] - y[after - 1]))

@@ -1,0 +1,121 @@
+"""The curves view in the page: drawn in light and dark, read by pointer and keyboard, growing while its cell runs."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from browser.jupyter import ms
+from playwright.sync_api import expect
+
+from rfnb.viz import curves, save_html
+
+GROWING = (
+    """
+import time
+from pathlib import Path
+import rfnb as rf
+POINTS = {"loss": [], "learning rate": []}
+view = rf.viz.curves(POINTS, title="Training", live=True).show()
+""",
+    """
+while not Path("stop").exists() and len(POINTS["loss"]) < 2000:
+    step = len(POINTS["loss"])
+    POINTS["loss"].append((step, 4 / (step + 1)))
+    POINTS["learning rate"].append((step, 3e-4))
+    view.update(rf.viz.curves(POINTS, title="Training", live=True).spec)
+    time.sleep(0.05)
+view.update(rf.viz.curves({name: points[:3] for name, points in POINTS.items()}, title="Training").spec)
+""",
+)
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    """A function that opens a saved view in a colour scheme and gives its root."""
+    context = browser.new_context(viewport={"width": 900, "height": 700})
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+
+    def open_view(view, scheme: str = "light"):
+        opened.emulate_media(color_scheme=scheme)
+        save_html(tmp_path / "page.html", [view])
+        opened.goto((tmp_path / "page.html").as_uri())
+        return opened.locator('.rfnb-root[data-kind="curves"]')
+
+    yield open_view
+    context.close()
+    assert errors == []
+
+
+def training():
+    steps = np.arange(0, 1000, 10)
+    return curves({"loss": (steps, 1000.0 - steps), "errors": [(100, 50.0), (900, 12.5)]}, units={"errors": "%"})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_curve_stands_out_from_its_paper(page, scheme):
+    root = page(training(), scheme)
+    color = "element => getComputedStyle(element)"
+    line = root.locator(".rfnb-curves-line").first.evaluate(f"{color}.stroke")
+    paper = root.evaluate(f"{color}.backgroundColor")
+    light = [
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+        for r, g, b in (map(int, re.findall(r"\d+", rgb)[:3]) for rgb in (line, paper))
+    ]
+    assert (light[1] > 128) == (scheme == "light")
+    assert abs(light[0] - light[1]) > 90
+
+
+def test_pointer_and_keyboard_read_the_exact_values_of_all_panels(page):
+    root = page(training())
+    box = root.locator(".rfnb-curves-line").first.bounding_box()
+    root.page.mouse.move(box["x"] + box["width"] * 500 / 990, box["y"] + 20)
+    expect(root).to_have_attribute("data-cursor", "500")
+    assert root.locator(".rfnb-curves-value").all_inner_texts() == ["500", "50"]
+    root.page.mouse.move(5, 5)
+    root.locator(".rfnb-curves-stage").focus()
+    root.page.keyboard.press("End")
+    root.page.keyboard.press("ArrowLeft")
+    assert root.locator(".rfnb-readout").inner_text() == "step 980: loss 20, errors 12.5 % (at step 900)"
+
+
+def test_panels_stand_under_each_other_on_one_axis_and_fit_a_narrow_page(page):
+    root = page(training())
+    for width in (900, 380):
+        root.page.set_viewport_size({"width": width, "height": 700})
+        root.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        bases = [root.locator(".rfnb-curves-base").nth(index).bounding_box() for index in range(2)]
+        assert bases[0]["x"] == bases[1]["x"] and bases[0]["width"] == bases[1]["width"]
+        assert bases[0]["x"] + bases[0]["width"] < width
+        assert bases[0]["y"] < bases[1]["y"]
+
+
+def test_twenty_thousand_points_are_drawn_in_a_blink(page):
+    root = page(curves({"loss": np.random.default_rng(0).random(20_000)}))
+    took = root.page.evaluate(
+        """() => { const began = performance.now();
+        document.querySelector('[data-do="log"]').click();
+        return performance.now() - began; }"""
+    )
+    assert took < 100
+
+
+def test_curves_grow_while_their_cell_runs(lab):
+    (lab.server.root / "stop").unlink(missing_ok=True)
+    lab.open(lab.write("curves.ipynb", *GROWING))
+    lab.run_all()
+    root = lab.page.locator('.rfnb-root[data-kind="curves"]')
+    expect(root).to_have_attribute("data-step", re.compile(r"^([5-9]|\d\d+)$"), timeout=ms(60))
+    assert lab.cells()[1]["state"] == "running"
+    (lab.server.root / "stop").touch()
+    lab.wait_cells()
+    expect(root).to_have_attribute("data-live", "false")
+    root.locator(".rfnb-curves-stage").focus()
+    lab.page.keyboard.press("End")
+    expect(root.locator(".rfnb-readout")).to_have_text("step 2: loss 1.3333334, learning rate 0.0003")
+    stored = lab.cells()[0]["outputs"][0]["data"]["text/plain"]
+    assert "".join(stored).startswith("Training: step 0 to 2\n")
+    assert lab.errors == []

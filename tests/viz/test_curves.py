@@ -1,0 +1,271 @@
+"""The curves view: which points its spec has, its text and its picture, and what it says of bad data and wrong arguments."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+from viz.stored_files import assert_stored
+
+import rfnb as rf
+from rfnb.core.errors import ShapeError
+from rfnb.viz.curves_text import number
+from rfnb.viz.spec import Spec, pack, to_json, unpack
+
+curves = import_module("rfnb.viz.curves")
+
+
+def example(**options) -> Spec:
+    """Three units, different steps, a gap, an infinite value, and a series that has no points yet."""
+    series = {
+        "loss": [(0, 4.5), (10, 2.5), (20, float("nan")), (30, 1.25), (40, 0.75), (50, 1.0)],
+        "phoneme accuracy": ([10, 30, 50], [25.0, 62.5, 60.0]),
+        "learning rate": (np.arange(0, 60, 10), np.array([0.0, 3e-4, 3e-4, 2e-4, 1e-4, 0.0])),
+        "gradient norm": [(0, 8.0), (20, float("inf")), (50, 2.0)],
+        "test loss": [],
+    }
+    units = {"loss": "nats", "phoneme accuracy": "%"}
+    return curves.spec(series, units=units, log=["gradient norm"], title="Training", live=True, **options)
+
+
+def points(series, label="loss") -> list[tuple[float, float]]:
+    """The points of a series as the spec has them."""
+    spec = curves.spec({label: series})
+    return [(float(x), float(y)) for x, y in zip(spec.blocks["x0"], spec.blocks["y0"])]
+
+
+def test_spec_is_the_stored_one():
+    assert_stored("curves_training.json", to_json(example()))
+
+
+def test_text_is_the_stored_one():
+    assert_stored("curves_training.txt", curves.text(example()))
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        [(0, 3.0), (1, 2.0)],
+        [[0, 3.0], [1, 2.0]],
+        ([0, 1], [3.0, 2.0]),
+        (range(2), np.array([3.0, 2.0])),
+        np.array([[0, 3.0], [1, 2.0]]),
+        [3.0, 2.0],
+        np.array([3.0, 2.0]),
+        [np.float32(3.0), np.array(2.0)],
+        (3.0, 2.0),
+        iter([3.0, 2.0]),
+    ],
+    ids=["pairs", "lists", "two arrays", "range and array", "n x 2", "y", "y array", "scalars", "y tuple", "iterator"],
+)
+def test_each_way_to_write_a_series_gives_the_same_points(series):
+    assert points(series) == [(0, 3.0), (1, 2.0)]
+
+
+def test_values_of_torch_are_taken_also_while_they_are_part_of_a_graph():
+    torch = pytest.importorskip("torch")
+    loss = torch.tensor([3.0, 2.0], requires_grad=True)
+    assert points([(0, loss[0]), (1, loss[1])]) == points(loss) == points(list(loss)) == [(0, 3.0), (1, 2.0)]
+
+
+def test_points_are_put_into_the_order_of_x():
+    assert points([(30, 1.0), (10, 3.0), (20, 2.0)]) == [(10, 3.0), (20, 2.0), (30, 1.0)]
+
+
+def test_none_is_a_gap():
+    assert np.isnan(curves.spec({"loss": [1.0, None, 3.0]}).blocks["y0"]).tolist() == [False, True, False]
+
+
+def test_steps_beyond_what_float32_counts_stay_exact():
+    spec = curves.spec({"loss": [(16_777_217, 1.0), (16_777_219, 2.0)]})
+    assert spec.blocks["x0"].dtype == np.int32
+    assert spec.blocks["x0"].tolist() == [16_777_217, 16_777_219]
+
+
+def test_an_x_that_is_not_whole_is_a_float():
+    assert curves.spec({"loss": [(0.5, 1.0)]}, x="hours").blocks["x0"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    "label, best",
+    [
+        ("loss", "min"),
+        ("phoneme errors (%)", "min"),
+        ("test accuracy", "max"),
+        ("dev_acc", "max"),
+        ("learning rate", None),
+        ("lr", None),
+    ],
+)
+def test_the_best_point_is_the_lowest_unless_the_label_says_otherwise(label, best):
+    assert curves.spec({label: [1.0]}).head["series"][0]["best"] == best
+
+
+def test_the_caller_says_what_is_best():
+    spec = curves.spec({"a": [1.0, 3.0, 2.0], "b": [1.0, 3.0]}, best={"a": "max", "b": None})
+    assert curves.text(spec).splitlines()[1:] == [
+        "  a  ▁█▄  first 1, last 2, best 3 at step 1",
+        "  b  ▁█   first 1, last 3",
+    ]
+
+
+def test_a_long_series_takes_one_line_of_forty_bars():
+    line = curves.text(curves.spec({"loss": np.linspace(8, 1, 5000)})).splitlines()[1]
+    assert re.fullmatch("  loss  ([▁-█]{40})  first 8, last 1, best 1 at step 4999", line)
+    assert re.findall("[▁-█]+", line)[0] == "".join(sorted(re.findall("[▁-█]", line), reverse=True))
+
+
+def test_a_curve_without_points_or_numbers_says_so():
+    assert curves.text(curves.spec({"loss": []}, live=True)) == "Curves: no points yet"
+    assert curves.html(curves.spec({})) == "<p>Curves: no points</p>"
+    text = curves.text(curves.spec({"loss": [float("nan")] * 3, "rate": []}))
+    assert "no finite value in 3 points" in text and "no points" in text
+
+
+def test_the_picture_is_an_image_with_its_values_in_words():
+    page = curves.html(
+        curves.spec({"loss <b>": [(0, 4.5), (10, 0.75), (20, 1.0)]}, units={"loss <b>": "nats"}, title="A & B")
+    )
+    assert page.startswith(
+        '<p><b>A &amp; B</b></p>\n<img alt="A &amp; B over step. loss &lt;b&gt; (nats): first 4.5, last 1, best 0.75 at step 10.'
+    )
+    assert not re.search("<(script|style|svg)", page)
+
+
+def test_a_picture_is_made_of_everything_that_can_be_in_a_spec():
+    assert "data:image/png" in curves.html(example())
+
+
+def test_text_loads_no_matplotlib():
+    code = "import sys, rfnb as rf; rf.viz.curves({'loss': [2, 1]}).text(); print('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_spec_survives_being_packed():
+    spec = example()
+    other = unpack(pack(spec))
+    assert other.head == spec.head
+    assert all(np.array_equal(other.blocks[name], block, equal_nan=True) for name, block in spec.blocks.items())
+
+
+def test_a_view_shows_what_it_is_updated_with():
+    view = rf.viz.curves({"loss": []}, title="Training")
+    view.update(rf.viz.curves({"loss": [2.0, 1.0]}, title="Training").spec)
+    assert view.text() == "Training: step 0 to 1\n  loss  █▁  first 2, last 1, best 1 at step 1"
+
+
+@pytest.mark.parametrize(
+    "value, text", [(3.0, "3"), (1200, "1200"), (0.431213, "0.4312"), (7.4e-8, "7.4e-08"), (float("nan"), "nan")]
+)
+def test_numbers_have_four_digits(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    "head, blocks, sentence",
+    [
+        ({}, {}, "the list of series is missing."),
+        ({"series": [5]}, {}, "series 0 is no entry with a label, x and y."),
+        ({"series": [{"label": "loss", "x": "x0", "y": "y0"}]}, {"x0": [1.0]}, "series loss has no array of y."),
+        (
+            {"series": [{"label": "loss", "x": "x0", "y": "y0"}]},
+            {"x0": [1.0, 2.0], "y0": [1.0]},
+            "series loss has 2 x and 1 y.",
+        ),
+    ],
+)
+def test_bad_data_is_shown_as_a_sentence(head, blocks, sentence):
+    spec = Spec(
+        "curves", {"title": "x", "live": False, **head}, {name: np.array(block) for name, block in blocks.items()}
+    )
+    assert curves.text(spec) == f"These curves cannot be drawn: {sentence}"
+    assert curves.html(spec) == f"<p>These curves cannot be drawn: {sentence}</p>"
+
+
+_EXAMPLE = '    rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
+
+
+@pytest.mark.parametrize(
+    "series, options, error, text",
+    [
+        (
+            [1.0, 2.0],
+            {},
+            TypeError,
+            'curves: the series have no labels.\n  series  list\nSeries are a dict: label -> points.\n    rf.viz.curves({"loss": points})',
+        ),
+        (
+            {"loss": ([1, 2, 3], [4.0, 3.0])},
+            {},
+            ShapeError,
+            'curves: series "loss": x and y differ in length.\n  x  3\n  y  2\nThere is one y for each x; NaN where there is none.\n'
+            '    rf.viz.curves({"loss": (x[:2], y[:2])})',
+        ),
+        (
+            {"loss": [(0, 1.0), (1, 2.0, 3.0)]},
+            {},
+            ShapeError,
+            'curves: series "loss": point 1 is no pair.\n  points   2\n  point 1  3 numbers\nPoints are all (x, y), or all only y.\n'
+            + _EXAMPLE,
+        ),
+        (
+            {"loss": [(0, 1.0), 2.0]},
+            {},
+            ShapeError,
+            'curves: series "loss": point 1 is no pair.\n  points   2\n  point 1  1 number\nPoints are all (x, y), or all only y.\n'
+            + _EXAMPLE,
+        ),
+        (
+            {"loss": [(0, 1.0), (float("nan"), 2.0)]},
+            {},
+            ValueError,
+            'curves: series "loss": an x is not finite.\n  points      2\n  not finite  1\nAn x is a step or a time; only a y may be NaN.\n'
+            + _EXAMPLE,
+        ),
+        (
+            {"loss": "high"},
+            {},
+            TypeError,
+            'curves: series "loss" holds no numbers.\n  given  str\n'
+            "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.\n" + _EXAMPLE,
+        ),
+        (
+            {"loss": [1.0, "low"]},
+            {},
+            TypeError,
+            'curves: series "loss" holds no numbers.\n  given  str\n'
+            "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.\n" + _EXAMPLE,
+        ),
+        (
+            {"loss": [1.0]},
+            {"units": {"los": "nats"}},
+            ValueError,
+            'curves: units names a series that is not there: "los".\n  series  loss\n  units   los\n'
+            "units goes by the labels of the series.\n"
+            '    units={"loss": ...}',
+        ),
+        (
+            {"loss": [1.0]},
+            {"log": "rate"},
+            ValueError,
+            'curves: log names a series that is not there: "rate".\n  series  loss\n  log     rate\n'
+            'log goes by the labels of the series.\n    log=["loss"]',
+        ),
+        (
+            {"loss": [1.0]},
+            {"best": {"loss": "low"}},
+            ValueError,
+            'curves: best of series "loss" is none of the choices.\n  best     \'low\'\n  choices  "min", "max", None\n'
+            'The best point is the lowest, the highest, or there is none.\n    best={"loss": "max"}',
+        ),
+    ],
+    ids=["no dict", "lengths", "triple", "mixed", "nan x", "string", "string inside", "units", "log", "best"],
+)
+def test_wrong_arguments_say_what_to_type(series, options, error, text):
+    with pytest.raises(error) as caught:
+        rf.viz.curves(series, **options)
+    assert str(caught.value) == text
