@@ -119,7 +119,7 @@ def _log_sum_exp(raw: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return np.log(np.exp(raw - peak).sum(axis=axes)) + peak.squeeze(axes)
 
 
-_REDUCE: dict[str, Callable[[np.ndarray, tuple[int, ...]], np.ndarray]] = {
+_REDUCE: dict[str, Callable[[np.ndarray, tuple[int, ...]], Any]] = {
     "sum": lambda raw, axes: raw.sum(axis=axes),
     "mean": lambda raw, axes: raw.mean(axis=axes),
     "max": lambda raw, axes: raw.max(axis=axes),
@@ -178,6 +178,7 @@ class NumpyBackend(Backend):
         cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float
     ) -> Any:
         shape = tuple(shape)
+        raw: Any
         if distribution == "normal":
             raw = _random.normal(low, high, shape)
         elif np.dtype(dtype).kind == "f":

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order, union, view
-from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor, operand_rows, shape_of
+from rfnb.core.tensor import Tensor, check_unique, dims_text, missing_dim, new_tensor, operand_rows, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.math import _common_backend
@@ -76,17 +76,31 @@ def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> A
             for dim in dims[1:]:
                 out_dim = out_dim * dim
     _define(out_dim, volume)
+    _check_size("merge_dims", out_dim, volume)
     rest = [dim for dim in source.dims if dim not in dims]
     place = sum(1 for dim in rest if source.dims.index(dim) < min(axes))
     before, after = tuple(rest[:place]), tuple(rest[place:])
     order = to_order(source.dims, before + dims + after, source.backend)
     shape = (*full_shape(before), volume, *full_shape(after))
-    return order, source.backend.reshape_raw, shape, (*before, out_dim, *after), out_dim
+    out_dims = check_unique((*before, out_dim, *after), "merge_dims")
+    return order, source.backend.reshape_raw, shape, out_dims, out_dim
 
 
 def _define(dim: Dim, size: int) -> None:
     if not dim.is_dim_known():
         dim.dyn_size_ext = np.int32(size)
+
+
+def _check_size(what: str, out_dim: Dim, size: int) -> None:
+    if out_dim.extent != size:
+        raise DimError(
+            message(
+                f"{what}: out_dim has another size.",
+                [("out_dim", out_dim.short_repr()), ("needed", size)],
+                "An out_dim fits, or has no size yet and takes it over.",
+                f'Dim(None, name="{out_dim.name}")',
+            )
+        )
 
 
 def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
@@ -113,6 +127,7 @@ def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
             )
         )
     out_dims = (*source.dims[:index], *dims, *source.dims[index + 1 :])
+    check_unique(out_dims, "split_dims")
     raw = source.backend.reshape_raw(source._raw, full_shape(out_dims))
     return source._like(raw, out_dims)
 
@@ -136,7 +151,8 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
     for dim in out_dims:
         raw = source.backend.slice_raw(source._raw, index, start, start + dim.extent)
         start += dim.extent
-        piece = source._like(raw, (*source.dims[:index], dim, *source.dims[index + 1 :]))
+        piece_dims = check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split")
+        piece = source._like(raw, piece_dims)
         if source.feature_dim is axis:
             piece.feature_dim = dim
         pieces.append(piece)
@@ -242,12 +258,16 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
         fix = "rf.concat((a, a_dim), (b, b_dim))"
         raise ValueError(message("concat: of nothing.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix))
     backend = _common_backend("concat", *(tensor for tensor, _ in sources))
-    if out_dim is None:
-        out_dim = sources[0][1]
-        for _, dim in sources[1:]:
-            out_dim = out_dim + dim
-    _define(out_dim, sum(dim.extent for _, dim in sources))
-    ragged = handle_dynamic_dims and any(dim.has_padding() for _, dim in sources[:-1])
+    total = sources[0][1]
+    for _, dim in sources[1:]:
+        total = total + dim
+    ragged = any(dim.has_padding() for _, dim in sources[:-1])
+    if ragged and not handle_dynamic_dims:  # with the padding in the middle, lengths would not describe it
+        ragged, total = False, Dim(sum(dim.extent for _, dim in sources), name=total.name)
+    out_dim = total if out_dim is None else out_dim
+    if not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = total.get_size_tensor()
+    _check_size("concat", out_dim, total.extent)
     rests = [tuple(dim for dim in tensor.dims if dim is not axis) for tensor, axis in sources]
     for tensor, axis in sources:
         tensor.axis_of(axis, "concat")
@@ -275,7 +295,7 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
             size, inner = full_shape(target), shape
             shape = lambda raw, inner=inner, size=size: backend.expand_raw(raw if inner is None else inner(raw), size)  # noqa: E731
         fns.append(shape)
-    dims = (*full[:place], out_dim, *full[place:])
+    dims = check_unique((*full[:place], out_dim, *full[place:]), "concat")
     return backend.concat_raw, fns if any(fns) else None, place, dims, out_dim, ragged
 
 
@@ -329,6 +349,8 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
     first = sources[0]
     out_dim = out_dim or Dim(len(sources), name="stack")
     _define(out_dim, len(sources))
+    _check_size("stack", out_dim, len(sources))
+    dims = check_unique((out_dim, *first.dims), "stack")
     for index, source in enumerate(sources):
         if set(source.dims) != set(first.dims):
             raise DimError(
@@ -336,7 +358,7 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
                         "Stacked tensors have the same dims.")
             )  # fmt: skip
     raws = [source.copy_transpose(first.dims)._raw for source in sources]
-    return first._like(first.backend.stack_raw(raws, 0), (out_dim, *first.dims)), out_dim
+    return first._like(first.backend.stack_raw(raws, 0), dims), out_dim
 
 
 def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:
@@ -444,26 +466,23 @@ def slice(
     index = source.axis_of(axis, "slice")
     start = start or 0
     if start < 0:
-        start += axis.extent
+        start = max(start + axis.extent, 0)
     if size is not None:
         end = start + (size.extent if isinstance(size, Dim) else size)
         out_dim = out_dim or (size if isinstance(size, Dim) else None)
     if end is not None and end < 0:
         dim = axis.sub_left(start) + end if start else axis + end
-        stop = axis.extent + end
     elif end is None or end >= axis.extent:
         dim = axis.sub_left(start) if start else axis
-        stop = axis.extent
     else:
-        dim, stop = _cut(axis, start, end), end
-    stop = max(stop, start)
+        dim = _cut(axis, start, max(start, end))
     out_dim = out_dim or dim
     if not out_dim.is_dim_known():
         out_dim.dyn_size_ext = dim.get_size_tensor()
-    out = source._like(
-        source.backend.slice_raw(source._raw, index, min(start, axis.extent), min(max(stop, start), axis.extent)),
-        (*source.dims[:index], out_dim, *source.dims[index + 1 :]),
-    )
+    _check_size("slice", out_dim, dim.extent)
+    start = min(start, axis.extent)
+    out_dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "slice")
+    out = source._like(source.backend.slice_raw(source._raw, index, start, start + dim.extent), out_dims)
     if source.feature_dim is axis:
         out.feature_dim = out_dim
     return out, out_dim
@@ -514,6 +533,8 @@ def pad(
         widths[index], dims[index] = width, out_dim
         if not out_dim.is_dim_known():
             out_dim.dyn_size_ext = (width[0] + axis + width[1]).get_size_tensor()
+        _check_size("pad", out_dim, width[0] + axis.extent + width[1])
+    check_unique(tuple(dims), "pad")
     backend = source.backend
     out = source._like(backend.pad_raw(source._raw, widths, value), tuple(dims))
     for axis, (left, right), out_dim in zip(axes, padding, out_dims):

@@ -9,7 +9,7 @@ import numpy as np
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
 from rfnb.ops import math
 from rfnb.ops.default import get_default_device
 
@@ -61,7 +61,10 @@ def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> t
                 "A replaced dim keeps its size.",
             )
         )
-    out = source._like(source._raw, (*source.dims[:index], out_dim, *source.dims[index + 1 :]))
+    dims = (*source.dims[:index], out_dim, *source.dims[index + 1 :])
+    if out_dim in source.dims:
+        check_unique(dims, "replace_dim")
+    out = source._like(source._raw, dims)
     if source.feature_dim is in_dim:
         out.feature_dim = out_dim
     return out, out_dim

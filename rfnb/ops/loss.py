@@ -104,7 +104,7 @@ def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str,
             target = target * (1 - label_smoothing) + label_smoothing / axis.extent
         out = -matmul_ops.matmul(target, log_prob, reduce=axis)
     else:
-        out = -array.gather(log_prob, indices=target, axis=axis)
+        out = -array.gather(log_prob, indices=target.copy_masked(0), axis=axis)
         if label_smoothing:
             out = out * (1 - label_smoothing) - reduce.reduce_mean(log_prob, axis=axis) * label_smoothing
     out = out.copy_transpose([dim for dim in estimated.dims if dim is not axis])

@@ -9,7 +9,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor, shape_of
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.math import need_values
 
@@ -209,7 +209,7 @@ def top_k(
     if len(axes) > 1:
         raw = backend.reshape_raw(raw, (*full_shape(rest), total))
     values, flat = backend.top_k_raw(raw, k, sorted)
-    dims = (*rest, k_dim)
+    dims = (*rest, k_dim) if k_dim not in rest else check_unique((*rest, k_dim), "top_k")
     result = new_tensor(values, dims)
     indices: list[Tensor] = []
     divide, modulo = backend.binary_fn("floordiv"), backend.binary_fn("mod")

@@ -177,6 +177,42 @@ def test_sparse_to_dense():
     assert_same(dense, tensor([[-1.0, 0.5], [0.5, -1.0], [-1.0, 0.5]], batch, feat))
 
 
+def test_concat_fills_in_the_lengths_of_a_new_dim():
+    new = Dim(None, name="new")
+    rf.concat((x, time), (y, source), out_dim=new)
+    assert new.lengths.tolist() == [4, 3, 2]
+
+
+def test_concat_of_the_raw_arrays_keeps_the_padding_between():
+    joined, dim = rf.concat((x, time), (y, source), handle_dynamic_dims=False)
+    assert dim.size == 5
+    assert joined.numpy()[1].tolist() == [4.0, -9.0, -9.0, 20.0, 30.0]
+
+
+def test_slice_before_the_start_is_the_start():
+    assert rf.slice(tensor([1.0, 2.0, 3.0], batch), axis=batch, start=-9, end=2)[0].numpy().tolist() == [1.0, 2.0]
+
+
+one, two, three = (Dim(size, name=name) for size, name in ((1, "one"), (2, "two"), (3, "three")))
+SAME_DIM_TWICE = {
+    "split": lambda: rf.split(randn(batch, out), axis=out, out_dims=[batch, feat]),
+    "split_dims": lambda: rf.split_dims(randn(feat, 2 * feat), axis=2 * feat, dims=[two, feat]),
+    "merge_dims": lambda: rf.merge_dims(randn(batch, three, one), dims=[three, one], out_dim=batch),
+    "stack": lambda: rf.stack([randn(batch), randn(batch), randn(batch)], out_dim=batch),
+    "slice": lambda: rf.slice(randn(batch, out), axis=out, end=3, out_dim=batch),
+    "pad": lambda: rf.pad(randn(batch, feat), axes=[feat], padding=[(0, 1)], out_dims=[batch]),
+    "concat": lambda: rf.concat((randn(batch, feat), feat), (randn(batch, one), one), out_dim=batch),
+    "replace_dim": lambda: rf.replace_dim(randn(batch, three), in_dim=three, out_dim=batch),
+    "top_k": lambda: rf.top_k(randn(batch, out), axis=out, k_dim=batch),
+}
+
+
+@pytest.mark.parametrize("call", SAME_DIM_TWICE.values(), ids=SAME_DIM_TWICE)
+def test_a_result_never_has_a_dim_twice(call):
+    with pytest.raises(DimError, match="the same dim twice"):
+        call()
+
+
 def _char():
     return ragged(np.ones((3, 3), np.int32), [batch, time], "char")
 
@@ -204,16 +240,24 @@ ERRORS = {
         """,
     ),
     "split into other sizes": (
-        lambda: (
-            rf.split(randn(batch, out), axis=out, out_dims=[feat, batch])
-            and rf.split(randn(out), axis=out, out_dims=[feat, feat])
-        ),
+        lambda: rf.split(randn(out), axis=out, out_dims=[feat, Dim(2, name="two")]),
         DimError,
         """
         split: the pieces do not add up to the axis.
           axis      out=5
-          out_dims  feat=2, feat=2
+          out_dims  feat=2, two=2
         The pieces cover the axis exactly.
+        """,
+    ),
+    "out_dim of another size": (
+        lambda: rf.merge_dims(randn(batch, feat), dims=[batch, feat], out_dim=out),
+        DimError,
+        """
+        merge_dims: out_dim has another size.
+          out_dim  out=5
+          needed   6
+        An out_dim fits, or has no size yet and takes it over.
+            Dim(None, name="out")
         """,
     ),
     "expand by a dim that is there": (

@@ -1,0 +1,122 @@
+"""Losses: cross entropy in its forms, label smoothing."""
+
+import math
+
+import numpy as np
+import pytest
+from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
+
+import rfnb as rf
+from rfnb import Dim, DimError
+
+batch, classes = Dim(2, name="batch"), Dim(5, name="classes")
+time, frames = ragged([3, 1], batch), ragged([3, 1], batch, "frames")
+logits = randn(batch, time, classes)
+target = tensor(np.asarray([[4, 0, 1], [2, 9, -9]], np.int32), batch, time, sparse_dim=classes)
+
+
+def loss(estimated=logits, target=target, kind="logits", **options):
+    return rf.cross_entropy(estimated=estimated, target=target, axis=classes, estimated_type=kind, **options)
+
+
+def test_uniform_logits_cost_the_log_of_their_number():
+    assert_same(
+        loss(rf.zeros([batch, time, classes])), tensor([[math.log(5)] * 3, [math.log(5), 0.0, 0.0]], batch, time)
+    )
+
+
+def test_is_minus_the_log_probability_of_the_target():
+    ids = rf.clip_by_value(target, 0, 4)
+    expected = -rf.gather(rf.log_softmax(logits, axis=classes), indices=ids, axis=classes)
+    assert_same(loss(), expected)
+
+
+def test_padding_is_zero_whatever_it_holds():
+    assert loss(with_nan_padding(logits)).numpy()[1, 1:].tolist() == [0.0, 0.0]
+
+
+def test_the_three_kinds_agree():
+    assert_same(loss(rf.log_softmax(logits, axis=classes), kind="log-probs"), loss())
+    assert_same(loss(rf.softmax(logits, axis=classes), kind="probs"), loss())
+
+
+def test_a_distribution_as_target():
+    ids = rf.clip_by_value(target, 0, 4)
+    assert_same(loss(target=rf.one_hot(ids)), loss())
+
+
+def test_label_smoothing_of_the_loss_is_the_loss_of_the_mixture():
+    ids = rf.clip_by_value(target, 0, 4)
+    mixture = rf.one_hot(ids) * 0.9 + 0.1 / 5
+    assert_same(loss(label_smoothing=0.1), loss(target=mixture))
+
+
+def test_label_smoothing_spreads_over_the_other_classes():
+    smooth = [0.9, 0.025, 0.025, 0.025, 0.025]
+    assert_same(rf.label_smoothing(tensor(np.asarray(0), sparse_dim=classes), 0.1), tensor(smooth, classes))
+    assert_same(
+        rf.label_smoothing(tensor([1.0, 0.0, 0.0, 0.0, 0.0], classes), 0.1, axis=classes), tensor(smooth, classes)
+    )
+
+
+ERRORS = {
+    "other frames": (
+        lambda: loss(randn(batch, frames, classes)),
+        DimError,
+        """
+        cross_entropy: estimated and target have different dims beside the classes.
+          estimated  [batch=2, frames<=3, classes=5]
+          target     [batch=2, time<=3]
+          axis       classes=5
+        Each frame has one target. If two dims are the same axis, replace one first:
+            target, _ = rf.replace_dim(target, in_dim=time, out_dim=frames)
+        """,
+    ),
+    "other frames of the same name": (
+        lambda: loss(randn(batch, ragged([3, 1], batch), classes)),
+        DimError,
+        """
+        cross_entropy: estimated and target have different dims beside the classes.
+          estimated  [batch=2, time#1<=3, classes=5]
+          target     [batch=2, time#2<=3]
+          axis       classes=5
+        Each frame has one target. If two dims are the same axis, replace one first:
+            target, _ = rf.replace_dim(target, in_dim=target.dims[1], out_dim=estimated.dims[1])
+        """,
+    ),
+    "no classes": (
+        lambda: loss(randn(batch, time)),
+        DimError,
+        """
+        cross_entropy: no dim classes=5.
+          estimated  [batch=2, time<=3]
+          dim        classes=5
+        The dim classes=5 is not among the dims of estimated.
+        """,
+    ),
+    "an unknown kind": (
+        lambda: loss(kind="energies"),
+        ValueError,
+        """
+        cross_entropy: estimated_type "energies".
+          known  logits, log-probs, probs
+        It is one of these.
+        """,
+    ),
+    "smoothing over which dim": (
+        lambda: rf.label_smoothing(logits, 0.1),
+        DimError,
+        """
+        label_smoothing: over which dim?
+          prob  [batch=2, time<=3, classes=5]
+        It has neither a sparse_dim nor a feature_dim, so name the classes:
+            rf.label_smoothing(prob, 0.1, axis=...)
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS.values(), ids=ERRORS)
+def test_error(call, error, text):
+    with raises_message(error, text):
+        call()
