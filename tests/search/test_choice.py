@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from asserting import assert_same, ragged, raises_message, randn, tensor
+from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend
 from markov import Markov, beam_search, hypotheses
 
 import rfnb as rf
@@ -302,6 +302,22 @@ def test_decide_of_a_value_without_beam_is_the_value():
     assert rf.decide(x) is x
 
 
+def test_what_a_step_gathered_is_freed_with_the_step():
+    import weakref
+
+    model = Markov()
+    loop = rf.Loop(axis=Dim(4, name="time"))
+    loop.state.label, loop.state.h = model.start(), rf.zeros([model.batch])
+    watched = []
+    for step in loop:
+        h = loop.state.h + rf.cast(loop.state.label, "float32")  # before the choice, so it is gathered
+        watched.append(weakref.ref(h))
+        label = rf.choice(model.log_prob(loop.state.label, step), beam_size=2, axis=model.vocab)
+        loop.state.label, loop.state.h = label, h
+        del h
+    assert [ref() for ref in watched] == [None] * 4
+
+
 def test_a_search_is_forgotten_with_its_values():
     import gc
     import weakref
@@ -476,3 +492,13 @@ def test_length_normalization_without_lengths():
         """,
     ):
         rf.decide(labels, length_normalization=True)
+
+
+def test_the_numpy_backend_finds_the_same():
+    expected = Markov(num_seqs=3, seed=3)
+    with using_backend("numpy"):
+        model = Markov(num_seqs=3, seed=3)
+        found = hypotheses(model.search(4, max_seq_len=6)[1], model.batch)
+    for got, want in zip(found, hypotheses(expected.search(4, max_seq_len=6)[1], expected.batch)):
+        assert [labels for labels, _ in got] == [labels for labels, _ in want]
+        np.testing.assert_allclose([s for _, s in got], [s for _, s in want], atol=1e-5)
