@@ -76,17 +76,22 @@ def spec(
         own = _names(names, one.seqs)
         first = len(seqs)
         for index, name in enumerate(own):
-            entry = {"label": name, "rows": rows[index], "cols": cols[index]}
-            entry |= {"row_len": int(lengths["row"][index]), "col_len": int(lengths["col"][index])}
-            seqs.append(entry)
+            sizes = {"row_len": int(lengths["row"][index]), "col_len": int(lengths["col"][index])}
+            seqs.append({"label": name, "rows": rows[index], "cols": cols[index], **sizes})
         where = _reuse(seqs, first)
         array = one.array(lengths["row"], lengths["col"])
-        row_entry = one.target.entry(0) if one.target is not None else {"name": "target", "size": 1, "lengths": None, "kind": None, "id": 0}
+        row_entry = (
+            one.target.entry(0)
+            if one.target is not None
+            else {"name": "target", "size": 1, "lengths": None, "kind": None, "id": 0}
+        )
         for number, name in enumerate(names_of(one.maps)):
             block = f"map{len(maps)}"
             blocks[block] = array[:, number]
             text_ = ", ".join(filter(None, [str(label), name])) or one.title
-            maps.append({"label": text_, "row_dim": row_entry, "col_dim": one.source.entry(1), "block": block, "seqs": where})
+            maps.append(
+                {"label": text_, "row_dim": row_entry, "col_dim": one.source.entry(1), "block": block, "seqs": where}
+            )
     return Spec("attention", {"title": title, "live": live, "maps": maps, "seqs": seqs}, blocks)
 
 
@@ -99,17 +104,29 @@ class _Weights:
         self.maps = [axis for axis in named.axes if axis is not source and axis is not target and axis not in self.seqs]
 
     @staticmethod
-    def of(value: Any, source: Any, target: Any, source_dim: Any, target_dim: Any, dims: Sequence[str] | None) -> _Weights:
+    def of(
+        value: Any, source: Any, target: Any, source_dim: Any, target_dim: Any, dims: Sequence[str] | None
+    ) -> _Weights:
         if isinstance(value, Tensor):
             named, title = Named.of(value), "weights"
         else:
             array = host(value)
-            named, title = Named.of(array, dims if dims is not None else _default_names(array, source, target), where="attention"), "weights"
+            named, title = (
+                Named.of(array, dims if dims is not None else _default_names(array, source, target), where="attention"),
+                "weights",
+            )
         if not named.axes:
             raise DimError(
-                message("attention: the weights have no dims.", [("given", "a scalar")], "Weights have a source dim and a target dim.", _EXAMPLE)
+                message(
+                    "attention: the weights have no dims.",
+                    [("given", "a scalar")],
+                    "Weights have a source dim and a target dim.",
+                    _EXAMPLE,
+                )
             )
-        source_axis = named.find(source_dim, where="attention", role="source_dim") if source_dim is not None else _source(named)
+        source_axis = (
+            named.find(source_dim, where="attention", role="source_dim") if source_dim is not None else _source(named)
+        )
         if target_dim is not None:
             return _Weights(named, source_axis, named.find(target_dim, where="attention", role="target_dim"), title)
         return _Weights(named, source_axis, _target(named, source_axis), title)
@@ -125,7 +142,9 @@ class _Weights:
 
 
 def _default_names(array: np.ndarray, source: Any, target: Any) -> list[str]:
-    nested = any(labels is not None and len(labels) and isinstance(labels[0], (list, tuple)) for labels in (source, target))
+    nested = any(
+        labels is not None and len(labels) and isinstance(labels[0], (list, tuple)) for labels in (source, target)
+    )
     front = {0: [], 1: ["batch" if nested else "head"], 2: ["batch", "head"], 3: ["batch", "layer", "head"]}
     if array.ndim == 1:
         return ["source"]
@@ -158,16 +177,11 @@ def _names(names: Sequence[str] | None, seq_axes: Sequence[Axis]) -> list[str]:
 
 def _reuse(seqs: list[dict[str, Any]], first: int) -> list[int]:
     """Which entries of `seqs` the new ones (from `first`) are; those that were there before are taken away again."""
-    where = []
-    for entry in seqs[first:]:
-        before = next((index for index, other in enumerate(seqs[:first]) if other == entry), None)
-        if before is None:
-            where.append(entry)
-        else:
-            where.append(before)
+    new, where = seqs[first:], []
     del seqs[first:]
-    for index, item in enumerate(where):
-        if isinstance(item, dict):
-            where[index] = len(seqs)
-            seqs.append(item)
+    for entry in new:
+        before = next((index for index, other in enumerate(seqs[:first]) if other == entry), None)
+        where.append(len(seqs) if before is None else before)
+        if before is None:
+            seqs.append(entry)
     return where

@@ -37,12 +37,19 @@ def description(spec: Any, panels: list[tuple[dict[str, Any], int]]) -> str:
     entry, index = panels[0]
     seq = spec.head["seqs"][entry["seqs"][index]]
     values = _values(spec, entry, index)[: seq["row_len"], : seq["col_len"]]
-    words = f"Attention, {entry['label']}, {seq['label']}: {seq['row_len']} target by {seq['col_len']} source positions."
+    words = (
+        f"Attention, {entry['label']}, {seq['label']}: {seq['row_len']} target by {seq['col_len']} source positions."
+    )
     rows = [row for row in range(values.shape[0]) if values.shape[1] and np.isfinite(values[row]).any()]
-    most = [f"{seq['rows'][row]} to {seq['cols'][int(np.nanargmax(values[row]))]} {np.nanmax(values[row]):.2f}" for row in rows[:24]]
+    most = [
+        f"{seq['rows'][row]} to {seq['cols'][int(np.nanargmax(values[row]))]} {np.nanmax(values[row]):.2f}"
+        for row in rows[:24]
+    ]
     if most:
         words += f" Largest weights: {', '.join(most)}{', ...' if len(rows) > 24 else ''}."
-    return words + (f" {len(panels)} panels: {', '.join(_label(spec, *panel) for panel in panels)}." if len(panels) > 1 else "")
+    return words + (
+        f" {len(panels)} panels: {', '.join(_label(spec, *panel) for panel in panels)}." if len(panels) > 1 else ""
+    )
 
 
 def _values(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray:
@@ -83,7 +90,9 @@ def _inches(size: int, across: int) -> float:
     return min(max(0.3 * size, 0.6), 6.0 / min(across, 2) if across < 4 else 1.9)
 
 
-def _panel(axes: Any, spec: Any, entry: dict[str, Any], index: int, full: float, size: tuple[float, float], label: str) -> Any:
+def _panel(
+    axes: Any, spec: Any, entry: dict[str, Any], index: int, full: float, size: tuple[float, float], label: str
+) -> Any:
     from matplotlib.colors import PowerNorm
 
     seq = spec.head["seqs"][entry["seqs"][index]]
@@ -101,14 +110,18 @@ def _panel(axes: Any, spec: Any, entry: dict[str, Any], index: int, full: float,
     values[:, col_len:] = np.nan
     norm = PowerNorm(0.5, vmin=min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0, vmax=full)
     aspect = "equal" if max(rows, cols) <= 4 * min(rows, cols) else "auto"
-    image = axes.imshow(values, cmap=picture.color_map(picture.SEQUENTIAL), norm=norm, aspect=aspect, interpolation="nearest", zorder=1)
+    image = axes.imshow(
+        values, cmap=picture.color_map(picture.SEQUENTIAL), norm=norm, aspect=aspect, interpolation="nearest", zorder=1
+    )
     picture.hatch(axes, col_len - 0.5, -0.5, cols - 0.5, rows - 0.5)
     picture.hatch(axes, -0.5, row_len - 0.5, col_len - 0.5, rows - 0.5)
     for row in range(row_len):
         if col_len and np.isnan(values[row, :col_len]).all() and rows <= 100:
             picture.hatch(axes, -0.5, row - 0.5, col_len - 0.5, row + 0.5, "..")
     at, labels = picture.ticks([*seq["cols"]][:col_len], size[0] / 0.17)
-    turned = max((len(text) for text in labels), default=0) * 0.085 > size[0] / max(cols, 1) * max(1, cols // max(len(at), 1))
+    turned = max((len(text) for text in labels), default=0) * 0.085 > size[0] / max(cols, 1) * max(
+        1, cols // max(len(at), 1)
+    )
     axes.set_xticks(at, labels, rotation=90 if turned else 0, fontsize=8.5)
     axes.xaxis.tick_top()
     axes.set_yticks(*picture.ticks([*seq["rows"]][:row_len], size[1] / 0.17), fontsize=8.5)

@@ -1,7 +1,7 @@
 """Axes with names: what the views need to know of an array, whether it came as a Tensor or as a plain array with names.
 
-    named = Named.of(tensor)                                # names, lengths and kinds from its dims
-    named = Named.of(array, ["head", "target", "source"])   # a plain array
+named = Named.of(tensor)                                # names, lengths and kinds from its dims
+named = Named.of(array, ["head", "target", "source"])   # a plain array
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ class Axis:
 
     def entry(self, number: int) -> dict[str, Any]:
         """The *dim entry* of the contract for specs."""
-        lengths = [int(length) for length in np.ravel(self.dim.lengths)] if self.ragged and self.dim is not None else None
+        lengths = (
+            [int(length) for length in np.ravel(np.asarray(self.dim.lengths))]
+            if self.ragged and self.dim is not None
+            else None
+        )
         size = None if self.ragged else self.size
         return {"name": self.name, "size": size, "lengths": lengths, "kind": self.kind, "id": number}
 
@@ -182,7 +186,9 @@ def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, wher
     return [row[: int(length)] for row, length in zip(rows, lengths)]
 
 
-def given_lengths(given: Any, tokens: Any, axis: Axis | None, seq_axes: Sequence[Axis], *, where: str, role: str) -> np.ndarray:
+def given_lengths(
+    given: Any, tokens: Any, axis: Axis | None, seq_axes: Sequence[Axis], *, where: str, role: str
+) -> np.ndarray:
     """The lengths the caller named, else those of the dim, else those of the labels.
 
     Raises:
@@ -199,7 +205,11 @@ def given_lengths(given: Any, tokens: Any, axis: Axis | None, seq_axes: Sequence
         raise ShapeError(
             message(
                 f"{where}: {role}_lengths do not fit.",
-                [("sequences", len(own)), (axis.name if axis else role, size), (f"{role}_lengths", lengths.tolist()[:8])],
+                [
+                    ("sequences", len(own)),
+                    (axis.name if axis else role, size),
+                    (f"{role}_lengths", lengths.tolist()[:8]),
+                ],
                 "There is one length per sequence, from 0 to the size of the axis.",
                 f"{role}_lengths=[{', '.join([str(size)] * min(len(own), 4))}]",
             )

@@ -67,11 +67,16 @@ def spec(
     counts = ", ".join(f"{count} {kind}" for kind, count in trace.counts().items())
     cut = " (cut off at the limit)" if trace.truncated is not None else ""
     return group.spec(
-        parts[:_MOST_PARTS], title=title or f"Trace: {counts or 'no events'}{cut}", live=running, link=f"trace {id(trace)}"
+        parts[:_MOST_PARTS],
+        title=title or f"Trace: {counts or 'no events'}{cut}",
+        live=running,
+        link=f"trace {id(trace)}",
     )
 
 
-def _attention(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping[Any, Any], live: bool) -> Spec | None:
+def _attention(
+    trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping[Any, Any], live: bool
+) -> Spec | None:
     weights = trace.attention.runs(path)[-1]
     axis, step = trace.attention.axis(path, -1), trace.attention.step_dim(path, -1)
     history = _history_of(path, histories) if step is not None else None
@@ -81,7 +86,9 @@ def _attention(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapp
     source = _labels(labels, axis)
     if history is not None and any(_is_beam(dim) for dim in weights.dims):
         return _along(trace, path, history, source_axis, batch, source, title, live)
-    step_or_none = next((dim for dim in weights.dims if step is not None and (dim is step or dim.name == step.name)), None)
+    step_or_none = next(
+        (dim for dim in weights.dims if step is not None and (dim is step or dim.name == step.name)), None
+    )
     options: dict[str, Any] = {"source_dim": axis, "target_dim": step_or_none, "title": title, "live": live}
     target = _labels(labels, step_or_none)
     return attention_spec(weights, source=source, target=target, **options)
@@ -93,7 +100,9 @@ def _along(
     """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
     steps = trace.attention.steps(path, -1)[: history.num_steps]
     best = [_best(history, seq) for seq in range(history.num_seqs)]
-    rows = [history.along(steps[: len(one[0])], seq, one[2], step=one[1]) if one[0] else [] for seq, one in enumerate(best)]
+    rows = [
+        history.along(steps[: len(one[0])], seq, one[2], step=one[1]) if one[0] else [] for seq, one in enumerate(best)
+    ]
     rest = [dim for dim in steps[0].dims if dim is not batch and not _is_beam(dim)]
     if not any(rows) or axis is None or not rest:
         return None
@@ -101,7 +110,7 @@ def _along(
     out = np.full((len(rows), max(map(len, rows)), *shape), np.nan, np.float32)
     for seq, one in enumerate(rows):
         for index, array in enumerate(one):
-            out[(seq, index, *map(slice, array.shape))] = array
+            out[(seq, index, *(slice(0, size) for size in array.shape))] = array
     names = ["batch", "target", *("source" if dim.name == axis.name else dim.name for dim in rest)]
     source_lengths = None
     if axis.ragged and axis.dim is not None and axis.dim.lengths is not None and axis.dim.lengths.size == len(rows):
@@ -122,7 +131,11 @@ def _states(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping
         return None
     if path in histories and any(_is_beam(dim) for value in tracks.values() for dim in value.dims):
         return _states_along(trace, path, histories[path], tracks, step, live)
-    shown = {name: value for name, value in tracks.items() if isinstance(value, Tensor) and _has(value, step) and _is_float(value)}
+    shown = {
+        name: value
+        for name, value in tracks.items()
+        if isinstance(value, Tensor) and _has(value, step) and _is_float(value)
+    }
     # One track may lack the batch (a counter): it holds for all, and says nothing about one.
     most = max((len(Named.of(value).seq_axes([])) for value in shown.values()), default=0)
     shown = {name: value for name, value in shown.items() if len(Named.of(value).seq_axes([])) == most}
@@ -132,7 +145,9 @@ def _states(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping
     return states_spec(shown, steps=_labels(labels, step), **options)
 
 
-def _states_along(trace: Any, path: str, history: Any, tracks: Mapping[str, Tensor], step: Dim, live: bool) -> Spec | None:
+def _states_along(
+    trace: Any, path: str, history: Any, tracks: Mapping[str, Tensor], step: Dim, live: bool
+) -> Spec | None:
     """The states of the best hypothesis of each sequence, [seq, step, unit]."""
     best = [_best(history, seq) for seq in range(history.num_seqs)]
     lengths = [len(one[0]) for one in best]
@@ -163,7 +178,9 @@ def _tokens(trace: Any) -> dict[Dim, list[Any]]:
     for event in trace.select(kind="tokens"):
         ids = event.values["ids"]
         vocab = ids.sparse_dim.vocab if ids.sparse_dim is not None else None
-        along = [dim for dim in ids.dims if dim.kind != "batch" and not any(dim in other.length_dims for other in ids.dims)]
+        along = [
+            dim for dim in ids.dims if dim.kind != "batch" and not any(dim in other.length_dims for other in ids.dims)
+        ]
         if vocab is None or len(along) != 1 or len(ids.dims) > 2 or _is_beam(along[0]):
             continue
         rows = ids.copy_transpose([*(dim for dim in ids.dims if dim is not along[0]), along[0]]).numpy()
@@ -190,7 +207,14 @@ def _history_of(path: str, histories: Mapping[str, Any]) -> Any:
 def _labels(labels: Mapping[Any, Any], dim: Dim | None) -> Any:
     if dim is None:
         return None
-    return next((value for key, value in labels.items() if key is dim or key == dim.name or getattr(key, "name", None) == dim.name), None)
+    return next(
+        (
+            value
+            for key, value in labels.items()
+            if key is dim or key == dim.name or getattr(key, "name", None) == dim.name
+        ),
+        None,
+    )
 
 
 def _is_beam(dim: Dim) -> bool:

@@ -41,8 +41,17 @@ def hatch(axes: Any, left: float, top: float, right: float, bottom: float, patte
     from matplotlib.patches import Rectangle
 
     if right > left and bottom > top:
-        style = {"facecolor": "#f6f8fa", "edgecolor": "#c4cbd2", "hatch": pattern, "linewidth": 0}
-        axes.add_patch(Rectangle((left, top), right - left, bottom - top, zorder=2, **style))
+        area = Rectangle(
+            (left, top),
+            right - left,
+            bottom - top,
+            facecolor="#f6f8fa",
+            edgecolor="#c4cbd2",
+            hatch=pattern,
+            linewidth=0,
+            zorder=2,
+        )
+        axes.add_patch(area)
 
 
 def frameless(axes: Any) -> None:
@@ -68,7 +77,9 @@ def img(figure: Any, alt: str) -> str:
     """The figure as an `<img>` with its description."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a script that matplotlib's font lacks: boxes, no alarm
+        warnings.filterwarnings(
+            "ignore", message="Glyph .* missing"
+        )  # a script that matplotlib's font lacks: boxes, no alarm
         figure.savefig(buffer, format="png", metadata={"Software": None})
     data = base64.b64encode(buffer.getvalue()).decode()
     return f'<img alt="{escape(alt, quote=True)}" src="data:image/png;base64,{data}">'

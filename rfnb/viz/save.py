@@ -37,10 +37,19 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
         TypeError: If there is no view for something in the list.
         ValueError: If there are none.
     """
-    many = list(views) if isinstance(views, Iterable) and not isinstance(views, (str, bytes, dict)) and not hasattr(views, "dims") else [views]
+    many = (
+        list(views)
+        if isinstance(views, Iterable) and not isinstance(views, (str, bytes, dict)) and not hasattr(views, "dims")
+        else [views]
+    )
     if not many:
         raise ValueError(
-            message("save_html: nothing to save.", [("views", "an empty list")], "A page has one view or more.", "rf.save_html(path, [view])")
+            message(
+                "save_html: nothing to save.",
+                [("views", "an empty list")],
+                "A page has one view or more.",
+                "rf.save_html(path, [view])",
+            )
         )
     sections = "\n".join(_section(view_of(view)) for view in many)
     style, script = ((_STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", "rfnb-static.js"))

@@ -1,9 +1,9 @@
 """show: the picture of anything.
 
-    rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Module
-    rf.show(trace)                # all that a recording has
-    rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
-    rf.show(history), rf.show(view), rf.show(spec)
+rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Module
+rf.show(trace)                # all that a recording has
+rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
+rf.show(history), rf.show(view), rf.show(spec)
 """
 
 from __future__ import annotations
@@ -49,12 +49,19 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
     if isinstance(value, BeamHistory):
         return View(beams_spec(value, **options))
-    if isinstance(value, (Tensor, Dim, Mapping, list, tuple)) or hasattr(value, "named_parameters") or hasattr(value, "__array__"):
+    if (
+        isinstance(value, (Tensor, Dim, Mapping, list, tuple))
+        or hasattr(value, "named_parameters")
+        or hasattr(value, "__array__")
+    ):
         return View(dims_spec(value, **options))
     raise TypeError(
         message(
             f"show: there is no view of {type(value).__name__}.",
-            [("given", type(value).__name__), ("known", "Tensor, Dim, Module, Trace, BeamHistory, array, list or dict of them")],
+            [
+                ("given", type(value).__name__),
+                ("known", "Tensor, Dim, Module, Trace, BeamHistory, array, list or dict of them"),
+            ],
             "A view shows dims, attention, beams or states.",
             "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
         )

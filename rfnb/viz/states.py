@@ -53,8 +53,8 @@ def spec(
         ShapeError: If the tracks, labels or lengths do not fit together.
     """
     given = tracks if isinstance(tracks, Mapping) else {getattr(tracks, "name", None) or "state": tracks}
-    made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items()]
-    made = [track for track in made if track is not None]
+    # A state that is None (a cell without memory) has nothing to show.
+    made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items() if value is not None]
     head: dict[str, Any] = {"title": title, "live": live, "step_dim": None, "tracks": [], "seqs": []}
     if not made:
         return Spec("states", head)
@@ -84,10 +84,7 @@ class _Track:
         self.units = [axis for axis in named.axes if axis is not step and axis not in self.seqs]
 
     @staticmethod
-    def of(label: str, value: Any, step_dim: Any, dims: Sequence[str] | None) -> _Track | None:
-        """None for what has no numbers over steps, e.g. a state that is None."""
-        if value is None:
-            return None
+    def of(label: str, value: Any, step_dim: Any, dims: Sequence[str] | None) -> _Track:
         if isinstance(value, Tensor):
             named = Named.of(value)
         else:
@@ -142,5 +139,3 @@ def _check(tracks: list[_Track]) -> None:
                 f'rf.viz.states({{"{tracks[0].label}": ...}})',
             )
         )
-
-

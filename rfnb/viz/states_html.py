@@ -24,7 +24,9 @@ def html(spec: Any) -> str:
         return f"<p>{title}: no states{' yet' if head.get('live') else ''}</p>"
     parts = [f"<p><b>{title}</b></p>"]
     for index, seq in enumerate(head["seqs"][:_MOST_SEQS]):
-        parts.append(f"<p>{escape(str(seq['label']))}</p>\n{picture.img(_figure(spec, index), description(spec, index))}")
+        parts.append(
+            f"<p>{escape(str(seq['label']))}</p>\n{picture.img(_figure(spec, index), description(spec, index))}"
+        )
     if len(head["seqs"]) > _MOST_SEQS:
         parts.append(f"<p>{_MOST_SEQS} of {len(head['seqs'])} sequences</p>")
     return "\n".join(parts)
@@ -58,7 +60,9 @@ def _figure(spec: Any, index: int) -> Any:
         _norm(grid[2 * number + 1], values, seq)
     labels = [*seq["steps"]][: seq["len"]]
     at, texts = picture.ticks(labels, width / 0.2)
-    turned = max((len(text) for text in texts), default=0) * 0.07 > width / max(total, 1) * max(1, len(labels) // max(len(at), 1))
+    turned = max((len(text) for text in texts), default=0) * 0.07 > width / max(total, 1) * max(
+        1, len(labels) // max(len(at), 1)
+    )
     grid[-1].set_xticks(at, texts, rotation=90 if turned else 0, fontsize=8.5)
     return figure
 
@@ -74,7 +78,12 @@ def _strip(figure: Any, axes: Any, values: np.ndarray, seq: dict[str, Any], trac
         interpolation="nearest", extent=(-0.5, max(steps, 1) - 0.5, max(units, 1) - 0.5, -0.5), zorder=1,
     ) if shown.size else None  # fmt: skip
     picture.hatch(axes, seq["len"] - 0.5, -0.5, steps - 0.5, units - 0.5)
-    axes.set_title(f"{track['label']}: {track['unit_dim']['name']}={units}".replace("$", r"\$"), fontsize=9, loc="left", color=picture.INK)
+    axes.set_title(
+        f"{track['label']}: {track['unit_dim']['name']}={units}".replace("$", r"\$"),
+        fontsize=9,
+        loc="left",
+        color=picture.INK,
+    )
     picture.frameless(axes)
     axes.set_yticks([0, units - 1] if units > 1 else [0])
     axes.tick_params(labelsize=7.5)
@@ -88,7 +97,14 @@ def _strip(figure: Any, axes: Any, values: np.ndarray, seq: dict[str, Any], trac
 
 def _norm(axes: Any, values: np.ndarray, seq: dict[str, Any]) -> None:
     norm = norms(values[: seq["len"]])
-    axes.plot(range(len(norm)), norm, color=picture.SEQUENTIAL[6], linewidth=1.2, marker="o" if len(norm) < 40 else "", markersize=3)
+    axes.plot(
+        range(len(norm)),
+        norm,
+        color=picture.SEQUENTIAL[6],
+        linewidth=1.2,
+        marker="o" if len(norm) < 40 else "",
+        markersize=3,
+    )
     finite = norm[np.isfinite(norm)]
     axes.set_ylim(0, (float(finite.max(initial=0.0)) or 1.0) * 1.15)
     axes.set_ylabel("norm", fontsize=7.5, color=picture.MUTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -69,17 +70,19 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: list[int], left: in
     most = float(np.abs(finite).max(initial=0.0))
     top = float(norm[np.isfinite(norm)].max(initial=0.0)) or 1.0
     lines = [f"{track['label']}: {unit['name']}={size}, largest magnitude {most:.3g}, norm up to {top:.3g}"]
-    line = lambda label, shares, texts: f"  {clip(label, left)}" + gap.join(  # noqa: E731
-        clip(bar(share) + (text_ if wide > 1 else ""), wide) for share, text_ in zip(shares, texts)
-    )
-    lines.append(line("norm", norm[shown] / top, [f"{value:.2g}" for value in norm[shown]]).rstrip())
+
+    def line(label: str, shares: Iterable[float], texts: Iterable[str]) -> str:
+        cells = [clip(bar(share) + (text_ if wide > 1 else ""), wide) for share, text_ in zip(shares, texts)]
+        return f"  {clip(label, left)}{gap.join(cells)}".rstrip()
+
+    lines.append(line("norm", norm[shown] / top, [f"{value:.2g}" for value in norm[shown]]))
     with np.errstate(invalid="ignore"):
         spread = np.nan_to_num(np.ptp(values, axis=0)) if len(values) else np.zeros(size)
     chosen = sorted(np.argsort(-spread, kind="stable")[:_MOST_UNITS].tolist())
     for index in chosen:
         column = values[shown, index]
         shares = (column / (most or 1.0) + 1) / 2
-        lines.append(line(f"{unit['name']} {index}", shares, [f"{value:+.1f}" for value in column]).rstrip())
+        lines.append(line(f"{unit['name']} {index}", shares, [f"{value:+.1f}" for value in column]))
     if size > len(chosen):
         lines.append(f"  (the {len(chosen)} that vary most)")
     return lines

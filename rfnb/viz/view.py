@@ -1,9 +1,9 @@
 """View: one spec with three renderings: text, static HTML, widget.
 
-    view = View(spec)
-    view                        # as the last line of a cell: the widget, with HTML and text for where it cannot run
-    view.update(other_spec)     # shows in the cell it was displayed in
-    view.follow(trace, make)    # live: shows make() after each event, at most 10 times a second
+view = View(spec)
+view                        # as the last line of a cell: the widget, with HTML and text for where it cannot run
+view.update(other_spec)     # shows in the cell it was displayed in
+view.follow(trace, make)    # live: shows make() after each event, at most 10 times a second
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class View:
         if self._widget is not None:
             self._widget.frame = pack(self._spec)
 
-    def _repr_mimebundle_(self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None) -> dict[str, Any]:
+    def _repr_mimebundle_(
+        self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
+    ) -> dict[str, Any]:
         bundle: dict[str, Any] = {"text/plain": self.text(), "text/html": self.html()}
         bundle.update(self._widget_data())
         keep = set(include) if include is not None else set(bundle)

@@ -51,5 +51,9 @@ def make_widget(frame: bytes) -> ViewWidget:
 def view_data(widget: ViewWidget) -> dict[str, Any]:
     """What a display message needs to refer to the widget."""
     return {
-        "application/vnd.jupyter.widget-view+json": {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+        "application/vnd.jupyter.widget-view+json": {
+            "version_major": 2,
+            "version_minor": 0,
+            "model_id": widget.model_id,
+        }
     }

@@ -10,12 +10,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from viz.stored_files import assert_stored
 
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import Spec, from_json, pack, to_json, unpack
-from viz.stored_files import assert_stored
 
 attention = import_module("rfnb.viz.attention")
 
@@ -85,9 +85,14 @@ def test_dims_of_a_tensor_give_roles_and_lengths_in_any_order():
     source, target = ragged_dim([5, 4], over=batch, name="enc"), ragged_dim([7, 6], over=batch, name="dec")
     array = weights(2, 3, 7, 5)
     one = attention.spec(Tensor("w", [batch, head, target, source], raw_tensor=array))
-    other = attention.spec(Tensor("w", [target, source, head, batch], raw_tensor=array.transpose(2, 3, 1, 0).copy()), source_dim=source)
+    other = attention.spec(
+        Tensor("w", [target, source, head, batch], raw_tensor=array.transpose(2, 3, 1, 0).copy()), source_dim=source
+    )
     assert [entry["label"] for entry in one.head["maps"]] == ["head 0", "head 1", "head 2"]
-    assert [(seq["label"], seq["row_len"], seq["col_len"]) for seq in one.head["seqs"]] == [("sequence 0", 7, 5), ("sequence 1", 6, 4)]
+    assert [(seq["label"], seq["row_len"], seq["col_len"]) for seq in one.head["seqs"]] == [
+        ("sequence 0", 7, 5),
+        ("sequence 1", 6, 4),
+    ]
     assert one.head["maps"][0]["col_dim"] == {"name": "enc", "size": None, "lengths": [5, 4], "kind": None, "id": 1}
     assert one.head == other.head
     assert all((one.blocks[name] == other.blocks[name]).all() for name in one.blocks)
@@ -97,7 +102,10 @@ def test_lengths_over_batch_and_beam_give_a_sequence_each():
     batch, beam = Dim(2, name="batch"), Dim(3, name="beam")
     lengths = np.array([[4, 3, 2], [1, 4, 2]], np.int32)
     target = Dim(Tensor("lengths", [batch, beam], raw_tensor=lengths), name="target")
-    spec = attention.spec(Tensor("w", [beam, target, batch, source := Dim(5, name="source")], raw_tensor=weights(3, 4, 2, 5)), source_dim=source)
+    spec = attention.spec(
+        Tensor("w", [beam, target, batch, source := Dim(5, name="source")], raw_tensor=weights(3, 4, 2, 5)),
+        source_dim=source,
+    )
     assert len(spec.head["maps"]) == 1
     assert {seq["label"]: seq["row_len"] for seq in spec.head["seqs"]} == {
         "beam 0, sequence 0": 4, "beam 0, sequence 1": 1, "beam 1, sequence 0": 3,
@@ -107,7 +115,13 @@ def test_lengths_over_batch_and_beam_give_a_sequence_each():
 
 def test_several_weights_share_the_sequences_that_are_equal():
     spec = attention.spec({"layer 0": weights(2, 3, 5), "layer 1": weights(2, 3, 5), "cross": weights(3, 7)})
-    assert [entry["label"] for entry in spec.head["maps"]] == ["layer 0, head 0", "layer 0, head 1", "layer 1, head 0", "layer 1, head 1", "cross"]
+    assert [entry["label"] for entry in spec.head["maps"]] == [
+        "layer 0, head 0",
+        "layer 0, head 1",
+        "layer 1, head 0",
+        "layer 1, head 1",
+        "cross",
+    ]
     assert [entry["seqs"] for entry in spec.head["maps"]] == [[0], [0], [0], [0], [1]]
 
 
@@ -121,7 +135,10 @@ def test_frame_gives_the_spec_back():
     back = unpack(pack(spec))
     assert back.kind == "attention" and back.head == spec.head
     assert all(np.array_equal(back.blocks[name], spec.blocks[name], equal_nan=True) for name in spec.blocks)
-    assert all(np.array_equal(block, spec.blocks[name], equal_nan=True) for name, block in from_json(to_json(spec)).blocks.items())
+    assert all(
+        np.array_equal(block, spec.blocks[name], equal_nan=True)
+        for name, block in from_json(to_json(spec)).blocks.items()
+    )
 
 
 def test_html_is_one_picture_with_words_and_no_script():
@@ -137,11 +154,15 @@ def test_a_large_map_is_drawn_within_bounds():
 
 
 def test_tokens_cannot_become_markup():
-    html = attention.html(attention.spec(np.eye(2, dtype=np.float32), source=["<b>", '"$x'], target=["&", "a_b$"], title="<script>"))
+    html = attention.html(
+        attention.spec(np.eye(2, dtype=np.float32), source=["<b>", '"$x'], target=["&", "a_b$"], title="<script>")
+    )
     assert "<script>" not in html and "<b>" not in html.replace("<p><b>", "")
 
 
-@pytest.mark.parametrize("array", [np.zeros((0, 5), np.float32), np.zeros((3, 0), np.float32), np.full((2, 3), np.nan, np.float32)])
+@pytest.mark.parametrize(
+    "array", [np.zeros((0, 5), np.float32), np.zeros((3, 0), np.float32), np.full((2, 3), np.nan, np.float32)]
+)
 def test_nothing_to_see_is_said_and_drawn(array):
     spec = attention.spec(array)
     assert attention.text(spec) and "<img" in attention.html(spec)
@@ -153,7 +174,9 @@ def test_infinite_and_negative_values_are_drawn():
 
 
 def test_a_broken_spec_is_a_sentence():
-    broken = Spec("attention", {"title": "x", "live": False, "maps": [{"label": "m", "block": "gone", "seqs": [0]}], "seqs": []})
+    broken = Spec(
+        "attention", {"title": "x", "live": False, "maps": [{"label": "m", "block": "gone", "seqs": [0]}], "seqs": []}
+    )
     assert attention.text(broken) == "Map m has no array of sequence, target and source."
     assert attention.html(broken) == "<p>Map m has no array of sequence, target and source.</p>"
 

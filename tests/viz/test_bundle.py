@@ -25,7 +25,10 @@ def test_the_stamp_says_that_the_bundle_is_of_these_sources():
     assert bundle_module().problem() is None, "run: python widgets/bundle.py"
 
 
-@pytest.mark.skipif(not (WIDGETS / "node_modules" / "esbuild").is_dir() or shutil.which("node") is None, reason="needs Node.js and npm ci in widgets/")
+@pytest.mark.skipif(
+    not (WIDGETS / "node_modules" / "esbuild").is_dir() or shutil.which("node") is None,
+    reason="needs Node.js and npm ci in widgets/",
+)
 def test_building_again_gives_the_committed_bundle(tmp_path):
     subprocess.run(["node", "build.mjs", "--outdir", str(tmp_path)], cwd=WIDGETS, check=True)
     built = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

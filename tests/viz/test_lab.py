@@ -78,7 +78,9 @@ def test_keys_move_the_cursor_and_linked_views_follow_and_the_theme_changes(lab)
     light = pane.locator("canvas").evaluate(_PICTURE)
     lab.page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     lab.page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
-    lab.page.wait_for_function(f"light => ({_PICTURE})(document.querySelector('[data-kind=attention] .rfnb-pane canvas')) !== light", arg=light)
+    lab.page.wait_for_function(
+        f"light => ({_PICTURE})(document.querySelector('[data-kind=attention] .rfnb-pane canvas')) !== light", arg=light
+    )
     assert lab.errors == []
 
 

@@ -41,7 +41,10 @@ def test_the_page_is_alive_without_network(browser, tmp_path, scheme):  # noqa: 
     context = browser.new_context(color_scheme=scheme, viewport={"width": 900, "height": 900})
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.route("**/*", lambda route: route.continue_() if route.request.url.startswith("file:") else errors.append(route.request.url))
+    page.route(
+        "**/*",
+        lambda route: route.continue_() if route.request.url.startswith("file:") else errors.append(route.request.url),
+    )
     page.goto(path.as_uri())
     attention, states = (page.locator(f'[data-kind="{kind}"]') for kind in ("attention", "states"))
     assert attention.is_visible() and states.is_visible() and page.locator("img").count() == 0
@@ -72,5 +75,7 @@ def test_a_thousand_by_a_thousand_is_drawn_within_a_second(browser, tmp_path):  
     assert float(root.get_attribute("data-draw-ms")) < 1000
     colors = """canvas => { const d = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data, found = [];
         for (let i = 0; i < d.length; i += 4) if (d[i] < 40 && d[i + 2] > 70 && d[i + 2] < 110) found.push(i); return found.length; }"""
-    assert root.locator(".rfnb-pane canvas").evaluate(colors) >= 1, "the peak is not lost when cells are smaller than pixels"
+    assert root.locator(".rfnb-pane canvas").evaluate(colors) >= 1, (
+        "the peak is not lost when cells are smaller than pixels"
+    )
     context.close()

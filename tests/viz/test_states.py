@@ -7,12 +7,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from viz.stored_files import assert_stored
 
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import Spec, to_json
-from viz.stored_files import assert_stored
 
 states = import_module("rfnb.viz.states")
 
@@ -26,7 +26,10 @@ def values(*shape: int) -> np.ndarray:
 def example() -> Spec:
     """Two states over two sequences of different lengths."""
     return states.spec(
-        {"h": values(2, 5, 3), "c": -2 * values(2, 5, 2)}, steps=[["t", "h", "a", "t", "</s>"], ["a", "</s>"]], names=["that", "a"], title="decoder"
+        {"h": values(2, 5, 3), "c": -2 * values(2, 5, 2)},
+        steps=[["t", "h", "a", "t", "</s>"], ["a", "</s>"]],
+        names=["that", "a"],
+        title="decoder",
     )
 
 
@@ -44,7 +47,11 @@ def test_dims_of_tensors_give_steps_sequences_and_units():
     array = values(4, 3, 2, 7, 5)
     spec = states.spec({"s": Tensor("s", [time, beam, batch, head, hidden], raw_tensor=array)}, step_dim=time)
     assert spec.head["step_dim"]["name"] == "time" and spec.head["tracks"][0]["unit_dim"]["name"] == "head × hidden"
-    assert [(seq["label"], seq["len"]) for seq in spec.head["seqs"]][:3] == [("sequence 0, beam 0", 4), ("sequence 0, beam 1", 4), ("sequence 0, beam 2", 4)]
+    assert [(seq["label"], seq["len"]) for seq in spec.head["seqs"]][:3] == [
+        ("sequence 0, beam 0", 4),
+        ("sequence 0, beam 1", 4),
+        ("sequence 0, beam 2", 4),
+    ]
     assert spec.blocks["track0"].shape == (6, 4, 35)
     assert (spec.blocks["track0"][4] == array[:, 1, 1].reshape(4, 35)).all()
 
@@ -63,7 +70,9 @@ def test_html_is_a_picture_per_sequence_and_no_script():
     assert "h: unit=3, values from -1.25 to 0.5" in html
 
 
-@pytest.mark.parametrize("array", [np.zeros((0, 3), np.float32), np.zeros((3, 0), np.float32), np.full((2, 3), np.nan, np.float32)])
+@pytest.mark.parametrize(
+    "array", [np.zeros((0, 3), np.float32), np.zeros((3, 0), np.float32), np.full((2, 3), np.nan, np.float32)]
+)
 def test_nothing_to_see_is_said_and_drawn(array):
     spec = states.spec({"h": array})
     assert states.text(spec) and "<img" in states.html(spec)

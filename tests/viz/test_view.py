@@ -54,7 +54,8 @@ def decoder():
 
 
 def test_importing_the_views_loads_no_widget_and_no_plot_library():
-    script = "import sys, rfnb.viz; print([m for m in ('anywidget', 'ipywidgets', 'IPython', 'matplotlib', 'graphviz') if m in sys.modules])"
+    heavy = ("anywidget", "ipywidgets", "IPython", "matplotlib", "graphviz")
+    script = f"import sys, rfnb.viz; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
@@ -161,9 +162,12 @@ def test_a_trace_is_shown_as_linked_parts():
     spec = view_of(trace, labels={"target": list("abcd"), "source": [list("xyz"), list("uv")]}).spec
     parts = group.parts_of(spec)
     assert [part.kind for part in parts] == ["attention", "states"] and spec.head["link"]
-    assert [(seq["rows"], seq["cols"]) for seq in parts[0].head["seqs"]] == [(list("abcd"), list("xyz")), (list("abcd"), list("uv"))]
+    assert [(seq["rows"], seq["cols"]) for seq in parts[0].head["seqs"]] == [
+        (list("abcd"), list("xyz")),
+        (list("abcd"), list("uv")),
+    ]
     assert parts[1].head["seqs"][0]["steps"] == list("abcd")
-    expected = trace.attention["attention"].copy_transpose([rf_dim for rf_dim in _named(trace, "batch", "target", "source")]).numpy()
+    expected = trace.attention["attention"].copy_transpose(_named(trace, "batch", "target", "source")).numpy()
     assert np.array_equal(parts[0].blocks["map0"], expected)
 
 
@@ -203,7 +207,9 @@ def test_a_frame_of_something_else_is_refused():
 
 
 def test_numbers_that_json_lacks_are_null_in_a_head():
-    head = unpack(pack(Spec("dims", {"x": float("nan"), "n": np.float32(2.5), "i": np.int64(3), "a": np.array([1, 2])}))).head
+    head = unpack(
+        pack(Spec("dims", {"x": float("nan"), "n": np.float32(2.5), "i": np.int64(3), "a": np.array([1, 2])}))
+    ).head
     assert head == {"x": None, "n": 2.5, "i": 3, "a": [1, 2]}
 
 

@@ -126,7 +126,7 @@ function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
   const strong = cursor?.row ?? linked;
   for (const { index, text } of made.rows) {
     const y = at(index);
-    if (y < made.top - LINE || y > scene.height + LINE) continue;
+    if (y < made.top + (scene.top > 0 ? 5 : -5) || y > scene.height + LINE) continue;
     if (strong !== null && Math.abs(y - at(strong)) < LINE - 1) continue; // room for the one of the cursor
     g.font = `11px ${palette.font}`; g.fillStyle = palette.ink;
     g.fillText(text, made.left - 6, y, made.left - 8);
@@ -140,7 +140,7 @@ function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
 
 function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor }: Picture): void {
   g.save();
-  g.beginPath(); g.rect(made.left - 2, 0, scene.width, made.top); g.clip();
+  g.beginPath(); g.rect(made.left - 6, 0, scene.width, made.top); g.clip();
   g.textBaseline = "middle";
   const at = (col: number) => made.left - scene.left + (col + 0.5) * made.cell;
   const put = (text: string, x: number, bold: boolean) => {
@@ -156,7 +156,7 @@ function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
   const near = made.turn === "none" ? (made.cols[1] ? (made.cols[1].index - made.cols[0]!.index) * made.cell * 0.95 : 1) : LINE;
   for (const { index, text } of made.cols) {
     const x = at(index);
-    if (x < made.left - made.top || x > scene.width + LINE) continue;
+    if (x < made.left + (scene.left > 0 ? 5 : -5) || x > scene.width + LINE) continue;
     if (strong !== null && Math.abs(x - at(strong)) < near) continue;
     put(text, x, false);
   }

@@ -126,7 +126,17 @@ export interface Position { row: number; col: number }
 /** The cell at a point of the content; null outside and in the labels. */
 export function hit(made: Layout, matrix: Matrix, x: number, y: number): Position | null {
   const col = Math.floor((x - made.left) / made.cell), row = Math.floor((y - made.top) / made.tall);
-  return row >= 0 && col >= 0 && row < matrix.rows && col < matrix.cols ? { row, col } : null;
+  if (row < 0 || col < 0 || row >= matrix.rows || col >= matrix.cols) return null;
+  return made.cell < 1 || made.tall < 1 ? peak(matrix, row, col, Math.ceil(1 / made.tall), Math.ceil(1 / made.cell)) : { row, col };
+}
+
+/** The largest of the cells that share a pixel, the one that is drawn. */
+function peak(matrix: Matrix, row: number, col: number, down: number, across: number): Position {
+  let best = { row, col };
+  for (let r = row; r < Math.min(matrix.rows, row + down); r++) {
+    for (let c = col; c < Math.min(matrix.cols, col + across); c++) if (matrix.value(r, c) > matrix.value(best.row, best.col)) best = { row: r, col: c };
+  }
+  return best;
 }
 
 /** Where a key leads; null if it does not walk. */

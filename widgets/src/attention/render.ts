@@ -164,7 +164,10 @@ class AttentionView {
     this.pinned = at;
     this.hovered = null;
     const { made } = this;
-    if (at && made && reveal) this.pane.reveal(made.left + at.col * made.cell - 2, made.top + at.row * made.tall - 2, made.cell + 4, made.tall + 4, made);
+    if (at && made && reveal) { // with its neighbours, and room for a slanted label
+      const [wide, high] = [made.cell * 2 + (made.turn === "slanted" ? 40 : 4), made.tall * 2 + 4];
+      this.pane.reveal(made.left + (at.col - 1) * made.cell - 2, made.top + (at.row - 1) * made.tall - 2, wide + made.cell, high + made.tall, made);
+    }
     this.point();
     this.tell();
   }

@@ -130,7 +130,7 @@ function mark(g: CanvasRenderingContext2D, { made, scene, palette, cursor, linke
 
 function drawSteps(g: CanvasRenderingContext2D, sight: Sight, { scene, made, palette, cursor, linked }: Picture): void {
   g.save();
-  g.beginPath(); g.rect(made.left - 2, 0, sight.width, made.top); g.clip();
+  g.beginPath(); g.rect(made.left - 6, 0, sight.width, made.top); g.clip();
   g.textBaseline = "middle"; g.textAlign = made.turn === "none" ? "center" : "left";
   const at = (step: number) => made.left - sight.left + (step + 0.5) * made.cell;
   const strong = cursor?.step ?? linked;
@@ -145,7 +145,7 @@ function drawSteps(g: CanvasRenderingContext2D, sight: Sight, { scene, made, pal
   };
   for (const { index, text } of made.labels) {
     const x = at(index);
-    if (x < made.left - made.top || x > sight.width + LINE || (strong !== null && Math.abs(x - at(strong)) < near)) continue;
+    if (x < made.left + (sight.left > 0 ? 5 : -5) || x > sight.width + LINE || (strong !== null && Math.abs(x - at(strong)) < near)) continue;
     put(text, x, false);
   }
   if (strong !== null && strong < scene.len) put(scene.stepLabel(strong) || "∅", at(strong), true);
