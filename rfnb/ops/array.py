@@ -595,7 +595,9 @@ def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = T
     if not handle_dynamic_dims or not axis.has_padding():
         return tensor._like(tensor.backend.flip_raw(tensor._raw, index), tensor.dims)
     masks_for(tensor.dims, [axis], tensor.backend, "reverse_sequence")
-    lengths = np.asarray(axis.lengths)[..., None].astype(np.int64)
+    lengths = np.minimum(np.asarray(axis.lengths), axis.extent)[..., None].astype(
+        np.int64
+    )  # lengths may have padding themselves
     steps = np.arange(axis.extent)
     positions = np.where(steps < lengths, lengths - 1 - steps, steps)
     raw = tensor.backend.from_numpy(positions, dtype="int64", device=tensor.device)

@@ -93,7 +93,7 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None) -> Tensor
     """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim."""
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
     raw = protocol.selected().from_numpy(
-        np.maximum(lengths - 1, 0), dtype="int32", device=device or get_default_device()
+        np.clip(lengths - 1, 0, max(dim.extent - 1, 0)), dtype="int32", device=device or get_default_device()
     )
     out = new_tensor(raw, dim.length_dims)
     out.sparse_dim = dim

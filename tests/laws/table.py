@@ -516,7 +516,15 @@ def _sequence_mask(w: World) -> Any:
 
 @case("last_frame_position_of_dim")
 def _last_frame(w: World) -> Any:
-    return lambda x: x + rf.last_frame_position_of_dim(w.time), [w.floats(w.batch, w.feat)]
+    x = w.floats(w.batch, w.time, w.char, w.feat)
+    if w.char.extent == 0:  # there is no last frame
+        return lambda x: x, [x]
+
+    def call(x: Tensor) -> Tensor:
+        last = rf.gather(x, indices=rf.last_frame_position_of_dim(w.char))
+        return rf.where(w.char.dyn_size_ext > 0, last, 0)  # what is empty has no last frame either
+
+    return call, [x]
 
 
 @case("num_elements_of_shape")

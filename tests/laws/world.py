@@ -22,7 +22,9 @@ class World:
         self.batch = Dim(len(time), name="batch", kind="batch")
         self.time = ragged(time, self.batch, "time")
         self.source = ragged((source * len(time))[: len(time)], self.batch, "source")
-        self.char = ragged(self.rng.integers(0, 4, (len(time), max(time))), [self.batch, self.time], "char")
+        chars = self.rng.integers(0, 4, (len(time), max(time)))
+        chars[np.arange(max(time)) >= np.asarray(time)[:, None]] = 9  # lengths have padding too
+        self.char = ragged(chars, [self.batch, self.time], "char")
         self.heads, self.feat, self.out, self.classes = (
             Dim(size, name=name) for size, name in zip(sizes, ("heads", "feat", "out", "classes"))
         )
