@@ -271,9 +271,9 @@ class TorchBackend(Backend):
     def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
         return torch.log_softmax(raw, axis)
 
-    matmul_raw = staticmethod(torch.matmul)
+    matmul_raw: Any = staticmethod(torch.matmul)
 
-    batched_matmul_raw = staticmethod(torch.bmm)
+    batched_matmul_raw: Any = staticmethod(torch.bmm)
 
     @classmethod
     def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
