@@ -24,6 +24,8 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.states import spec as states_spec
 
 _MOST_PARTS = 12
+_STATES = "States: "
+_SEARCH = ""  # the axis of the steps of a search; views that run over another dim have its name as their `head.axis`
 
 
 def spec(
@@ -61,7 +63,8 @@ def spec(
     for kind, lookup, make in (("attention", trace.attention, _attention), ("states", trace.states, _states)):
         for each in paths(kind, lookup):
             made = make(trace, each, histories, labels, running)
-            parts += [made] if made is not None else []
+            if made is not None and not _joined(parts, made):
+                parts.append(made)
     if paths("module", trace.modules) and (not parts or kinds is not None):
         parts.append(dims_spec(trace, live=running))
     counts = ", ".join(f"{count} {kind}" for kind, count in trace.counts().items())
@@ -91,7 +94,11 @@ def _attention(
     )
     options: dict[str, Any] = {"source_dim": axis, "target_dim": step_or_none, "title": title, "live": live}
     target = _labels(labels, step_or_none)
-    return attention_spec(weights, source=source, target=target, **options)
+    made = attention_spec(weights, source=source, target=target, **options)
+    for entry in made.head["maps"][:1]:
+        rows = _SEARCH if history is not None else entry["row_dim"]["name"]
+        made.head.update(axis=rows, col_axis=entry["col_dim"]["name"])
+    return made
 
 
 def _along(
@@ -110,7 +117,8 @@ def _along(
     out = np.full((len(rows), max(map(len, rows)), *shape), np.nan, np.float32)
     for seq, one in enumerate(rows):
         for index, array in enumerate(one):
-            out[(seq, index, *(slice(0, size) for size in array.shape))] = array
+            place: tuple[Any, ...] = (seq, index, *(slice(0, size) for size in array.shape))
+            out[place] = array
     names = ["batch", "target", *("source" if dim.name == axis.name else dim.name for dim in rest)]
     source_lengths = None
     if axis.ragged and axis.dim is not None and axis.dim.lengths is not None and axis.dim.lengths.size == len(rows):
@@ -121,6 +129,7 @@ def _along(
     )  # fmt: skip
     for entry in made.head["maps"]:
         entry["col_dim"]["name"] = axis.name
+    made.head["col_axis"] = axis.name
     return made
 
 
@@ -141,8 +150,37 @@ def _states(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping
     shown = {name: value for name, value in shown.items() if len(Named.of(value).seq_axes([])) == most}
     if not shown:
         return None
-    options: dict[str, Any] = {"step_dim": step.name, "title": f"States: {path or 'loop'}", "live": live}
-    return states_spec(shown, steps=_labels(labels, step), **options)
+    options: dict[str, Any] = {"step_dim": step.name, "title": f"{_STATES}{path or 'loop'}", "live": live}
+    made = states_spec(shown, steps=_labels(labels, step), **options)
+    made.head["axis"] = _SEARCH if path in histories else step.name
+    return made
+
+
+def _joined(parts: list[Spec], new: Spec) -> bool:
+    """Put the tracks of states into the part before, if that runs over the same steps of the same sequences (layers of an encoder)."""
+    last = parts[-1] if parts else None
+    if last is None or new.kind != "states" or last.kind != "states":
+        return False
+    if any(last.head.get(name) != new.head.get(name) for name in ("seqs", "axis")) or not new.head["tracks"]:
+        return False
+    paths = [str(spec.head["title"]).removeprefix(_STATES) for spec in (last, new)]
+    common = _common(*paths)
+    tracks: list[dict[str, Any]] = []
+    blocks: dict[str, np.ndarray] = {}
+    for spec, path in zip((last, new), paths):
+        own = path[len(common) :].strip(".")
+        for track in spec.head["tracks"]:
+            block = f"track{len(tracks)}"
+            tracks.append({**track, "label": ".".join(filter(None, [own, track["label"]])), "block": block})
+            blocks[block] = spec.blocks[track["block"]]
+    parts[-1] = Spec("states", {**last.head, "title": f"{_STATES}{common or 'several'}", "tracks": tracks}, blocks)
+    return True
+
+
+def _common(one: str, other: str) -> str:
+    """The path that both begin with."""
+    same = [a for a, b in zip(one.split("."), other.split(".")) if a == b]
+    return ".".join(same if one.split(".")[: len(same)] == same else [])
 
 
 def _states_along(

@@ -29,7 +29,8 @@ def text(spec: Any) -> str:
         return "\n".join([*lines, "  empty: no steps"])
     wide = max(5, min(7, max(width_of(seq["steps"][step]) for step in shown))) if len(shown) <= 12 else 1
     gap = " " if wide > 1 else ""
-    left = max(12, *(width_of(str(track["label"])) + 6 for track in head["tracks"]))
+    names = [f"{track['unit_dim']['name']} {spec.blocks[track['block']].shape[2]}" for track in head["tracks"]]
+    left = max(12, *(min(width_of(name), 24) + 1 for name in names))
     if wide > 1:
         lines.append(" " * (left + 2) + gap.join(clip(seq["steps"][step], wide) for step in shown).rstrip())
     else:

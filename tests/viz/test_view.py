@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import rfnb as rf
+from rfnb.trace.probe import trace_context
 from rfnb.viz import display
 from rfnb.viz.pump import Pump
 from rfnb.viz.show import view_of
@@ -219,3 +220,24 @@ def test_blocks_survive_packing(shape, dtype):
     block = np.arange(np.prod(shape), dtype=dtype).reshape(shape)
     back = unpack(pack(Spec("states", {"odd": "ä€"}, {"pad": np.zeros(3, np.uint8), "b": block}))).blocks["b"]
     assert back.dtype == block.dtype and back.shape == block.shape and (back == block).all()
+
+
+def test_only_parts_over_the_same_steps_point_at_the_same_step():
+    with rf.record() as trace:
+        decoder()()
+    attention, states = group.parts_of(view_of(trace).spec)
+    assert (attention.head["axis"], attention.head["col_axis"], states.head["axis"]) == ("target", "source", "target")
+
+
+def test_states_over_the_same_steps_are_tracks_of_one_part():
+    time, unit = rf.Dim(3, name="time"), rf.Dim(2, name="unit")
+    raw = np.arange(6, dtype=np.float32).reshape(3, 2)
+    place = trace_context.place
+    with rf.record() as trace:
+        for path in ("enc.layers.0.forward", "enc.layers.0.backward", "enc.layers.1.forward"):
+            h = rf.convert_to_tensor(raw + len(trace), dims=[time, unit])
+            trace.add("states", place._replace(path=path), {"h": h, "axis": time})
+    [part] = group.parts_of(view_of(trace).spec)
+    assert part.head["title"] == "States: enc.layers"
+    assert [track["label"] for track in part.head["tracks"]] == ["0.forward.h", "0.backward.h", "1.forward.h"]
+    assert [part.blocks[track["block"]][0, 0, 0] for track in part.head["tracks"]] == [0, 1, 2]

@@ -7,7 +7,8 @@ import type { Palette } from "./theme";
 export interface Context {
   palette(): Palette; // colours as they are now
   onTheme(changed: () => void): void; // called when they change; ends with the view
-  bus: Bus; // what linked views point at
+  bus: Bus; // what linked views point at, on the axis `head.axis`
+  busOf(axis: string): Bus; // the same on another axis
 }
 
 export interface Rendered { update(frame: Frame): void; destroy(): void }

@@ -53,6 +53,7 @@ export function showIn(root: HTMLElement): Shown {
   let view: Rendered | null = null;
   let kind = "";
   let link = "";
+  let axis = "";
   let ends: (() => void)[] = [];
   const destroy = () => {
     for (const end of ends.splice(0)) end();
@@ -63,14 +64,17 @@ export function showIn(root: HTMLElement): Shown {
   return {
     update(frame) {
       guard(root, () => {
-        const wanted = typeof frame.head["link"] === "string" ? frame.head["link"] : "";
-        if (view && kind === frame.kind && link === wanted) { view.update(frame); return; }
+        const text = (name: string) => (typeof frame.head[name] === "string" ? (frame.head[name] as string) : "");
+        const wanted = text("link"), along = text("axis");
+        if (view && kind === frame.kind && link === wanted && axis === along) { view.update(frame); return; }
         destroy();
         const render = views[frame.kind];
         if (!render) throw new Error(`This version of rfnb has no view "${frame.kind}".`);
-        kind = frame.kind; link = wanted;
+        kind = frame.kind; link = wanted; axis = along;
         root.setAttribute("data-kind", kind);
-        view = render(root, frame, { palette: () => palette(root), onTheme: (changed) => { ends.push(onTheme(root, changed)); }, bus: busOf(link) });
+        view = render(root, frame, {
+          palette: () => palette(root), onTheme: (changed) => { ends.push(onTheme(root, changed)); }, bus: busOf(link, axis), busOf: (other) => busOf(wanted, other),
+        });
       }, destroy);
       root.setAttribute("data-live", String(Boolean(frame.head["live"])));
     },

@@ -1,33 +1,40 @@
-// What the views of a page point at together: pointing at target token 3 in one highlights step 3 in all.
+// What the views of a page point at together: pointing at target token 3 in one highlights step 3 in all that run over the same axis.
 
 export interface Selection { seq: number | null; step: number | null }
 type Listener = (selection: Selection, origin: object) => void;
 
-const buses = new Map<string, { now: Selection; listeners: Set<Listener> }>();
+interface Group { seq: number | null; steps: Map<string, number | null>; listeners: Set<{ axis: string; listener: Listener }> }
+const groups = new Map<string, Group>();
 
-/** One per group of linked views: the views of one trace, or (group "") all others on the page. */
+/** What a view has in its hand: the sequence of its group, and the step on its axis. */
 export interface Bus {
   readonly now: Selection;
   point(change: Partial<Selection>, origin: object): void;
   listen(listener: Listener): () => void;
 }
 
-export function busOf(group: string): Bus {
-  let shared = buses.get(group);
-  if (!shared) buses.set(group, (shared = { now: { seq: null, step: null }, listeners: new Set() }));
-  const { listeners } = shared;
-  const state = shared;
+/**
+ * The bus of a group of linked views (the views of one trace have the same `link`; "" is all others on the page) for one axis: a state of the
+ * encoder runs over other steps than the decoder. The sequence is shared by all axes.
+ */
+export function busOf(link: string, axis = ""): Bus {
+  let group = groups.get(link);
+  if (!group) groups.set(link, (group = { seq: null, steps: new Map(), listeners: new Set() }));
+  const shared = group;
+  const now = (of: string): Selection => ({ seq: shared.seq, step: shared.steps.get(of) ?? null });
   return {
-    get now() { return state.now; },
+    get now() { return now(axis); },
     point(change, origin) {
-      const next = { ...state.now, ...change };
-      if (next.seq === state.now.seq && next.step === state.now.step) return;
-      state.now = next;
-      for (const listener of [...listeners]) listener(next, origin);
+      const before = now(axis), next = { ...before, ...change };
+      if (next.seq === before.seq && next.step === before.step) return;
+      shared.seq = next.seq;
+      shared.steps.set(axis, next.step);
+      for (const other of [...shared.listeners]) if (other.axis === axis || next.seq !== before.seq) other.listener(now(other.axis), origin);
     },
     listen(listener) {
-      listeners.add(listener);
-      return () => { listeners.delete(listener); };
+      const entry = { axis, listener };
+      shared.listeners.add(entry);
+      return () => { shared.listeners.delete(entry); };
     },
   };
 }

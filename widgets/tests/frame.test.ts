@@ -103,6 +103,19 @@ describe("the selection", () => {
   });
 });
 
+describe("the selection on several axes", () => {
+  it("shares the sequence, not the step", () => {
+    const [target, source] = [busOf("axes", ""), busOf("axes", "letters")];
+    const heard: unknown[] = [];
+    source.listen((selection) => heard.push(selection));
+    target.point({ step: 3 }, {});
+    target.point({ seq: 1 }, {});
+    source.point({ step: 7 }, {});
+    expect(heard).toEqual([{ seq: 1, step: null }, { seq: 1, step: 7 }]);
+    expect(target.now).toEqual({ seq: 1, step: 3 });
+  });
+});
+
 describe("numbers", () => {
   it.each([[0.1, "0.1"], [1 / 3, "0.33333334"], [0, "0"], [-0.75, "−0.75"], [1e-20, "1e-20"], [16777216, "16777216"], [NaN, "NaN"], [-Infinity, "−∞"]])("%d is the float32 %s", (value, text) => {
     expect(exact(Math.fround(value))).toBe(text);

@@ -10,7 +10,7 @@ import { LINE } from "./layout";
 
 export interface Picture {
   matrix: Matrix; made: Layout; scale: Scale; colors: Table; palette: Palette; cells: HTMLCanvasElement | null;
-  cursor: Position | null; linked: number | null; // a row that a linked view points at
+  cursor: Position | null; linked: number | null; linkedCol: number | null; // the row and the column that linked views point at
   focused: boolean;
 }
 
@@ -97,13 +97,18 @@ function inCell(value: number): string {
 }
 
 /** The row a linked view points at, and row, column and cell of the cursor. */
-function mark(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, palette, cursor, linked, focused }: Picture): void {
+function mark(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, palette, cursor, linked, linkedCol, focused }: Picture): void {
   const [width, height] = [matrix.cols * cell, matrix.rows * tall];
   const [wide, high] = [Math.max(cell, 3), Math.max(tall, 3)];
   g.strokeStyle = palette.focus;
   if (linked !== null && linked !== cursor?.row && linked < matrix.rows) {
     g.lineWidth = 1.5; g.setLineDash([4, 3]);
     g.strokeRect(0.75, linked * tall + 0.75, width - 1.5, high - 1.5);
+    g.setLineDash([]);
+  }
+  if (linkedCol !== null && !cursor && linkedCol < matrix.cols) {
+    g.lineWidth = 1.5; g.setLineDash([4, 3]);
+    g.strokeRect(linkedCol * cell + 0.75, 0.75, wide - 1.5, height - 1.5);
     g.setLineDash([]);
   }
   if (!cursor || cursor.row >= matrix.rows || cursor.col >= matrix.cols) return;
@@ -138,7 +143,7 @@ function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
   g.restore();
 }
 
-function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor }: Picture): void {
+function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor, linkedCol }: Picture): void {
   g.save();
   g.beginPath(); g.rect(made.left - 6, 0, scene.width, made.top); g.clip();
   g.textBaseline = "middle";
@@ -152,7 +157,8 @@ function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
     g.fillText(text, 0, 0, 120);
     g.restore();
   };
-  const strong = cursor && cursor.col < matrix.colLen ? cursor.col : null;
+  const pointed = cursor?.col ?? linkedCol;
+  const strong = pointed !== null && pointed < matrix.colLen ? pointed : null;
   const near = made.turn === "none" ? (made.cols[1] ? (made.cols[1].index - made.cols[0]!.index) * made.cell * 0.95 : 1) : LINE;
   for (const { index, text } of made.cols) {
     const x = at(index);

@@ -8,6 +8,7 @@ import type { Frame } from "../frame";
 import { measurer } from "../labels";
 import type { Scene, Spot } from "../pane";
 import { Pane } from "../pane";
+import type { Bus } from "../selection";
 import { draw } from "./draw";
 import type { Head, Layout, Matrix, Position, Scale } from "./layout";
 import { hit, layout, matrixOf, problem, scaleOf, walk } from "./layout";
@@ -29,7 +30,9 @@ class AttentionView {
   private pinned: Position | null = null;
   private hovered: Position | null = null;
   private linked: number | null = null;
-  private readonly unlisten: () => void;
+  private linkedCol: number | null = null;
+  private readonly cols: Bus | null; // the axis of the sources, where other views run over it
+  private readonly unlisten: (() => void)[];
 
   private readonly title = h("b", { class: "rfnb-title" });
   private readonly mapSelect = h("select", { "aria-label": "map" });
@@ -45,7 +48,7 @@ class AttentionView {
   private readonly pane: Pane;
   private readonly body: HTMLElement;
 
-  constructor(private readonly el: HTMLElement, private readonly ctx: Context) {
+  constructor(private readonly el: HTMLElement, private readonly ctx: Context, colAxis: string | null) {
     this.pane = new Pane({
       layout: (width) => this.place(width),
       paint: (g, scene) => this.paint(g, scene),
@@ -61,7 +64,9 @@ class AttentionView {
     this.zoomIn.addEventListener("click", () => this.zoomTo(1.5));
     this.zoomOut.addEventListener("click", () => this.zoomTo(1 / 1.5));
     this.tableButton.addEventListener("click", () => this.toggleTable());
-    this.unlisten = ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection.seq, selection.step); });
+    this.cols = colAxis === null ? null : ctx.busOf(colAxis);
+    this.unlisten = [ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection.seq, selection.step); })];
+    if (this.cols) this.unlisten.push(this.cols.listen((selection, origin) => { if (origin !== this) { this.linkedCol = selection.step; this.pane.paintSoon(); } }));
     ctx.onTheme(() => this.redraw());
   }
 
@@ -83,7 +88,7 @@ class AttentionView {
   }
 
   destroy(): void {
-    this.unlisten();
+    for (const end of this.unlisten) end();
     this.pane.destroy();
     this.el.replaceChildren();
   }
@@ -143,7 +148,7 @@ class AttentionView {
     const began = performance.now();
     const palette = this.ctx.palette();
     this.cells ??= this.makeCells(matrix, made, palette.dark);
-    draw(g, scene, { matrix, made, scale: this.scale, colors: sequential(palette.dark), palette, cells: this.cells, cursor: this.cursor, linked: this.linked, focused: this.pane.focused });
+    draw(g, scene, { matrix, made, scale: this.scale, colors: sequential(palette.dark), palette, cells: this.cells, cursor: this.cursor, linked: this.linked, linkedCol: this.linkedCol, focused: this.pane.focused });
     this.el.dataset["drawMs"] = (performance.now() - began).toFixed(1);
   }
 
@@ -174,8 +179,9 @@ class AttentionView {
 
   /** Linked views point at the same target; called only when the person moved the cursor. */
   private tell(): void {
-    this.linked = null;
+    this.linked = this.linkedCol = null;
     this.ctx.bus.point({ step: this.cursor?.row ?? null }, this);
+    this.cols?.point({ step: this.cursor?.col ?? null }, this);
   }
 
   /** The cursor moved: readout and canvas follow. */
@@ -232,7 +238,8 @@ function rowsComputed(matrix: Matrix): number {
 }
 
 export const render: Render = (el, frame, ctx) => {
-  const view = new AttentionView(el, ctx);
+  const { axis, col_axis: cols } = frame.head;
+  const view = new AttentionView(el, ctx, typeof cols === "string" && cols !== axis ? cols : null);
   view.update(frame);
   return view;
 };

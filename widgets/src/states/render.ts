@@ -13,7 +13,7 @@ import { draw, stripsOf } from "./draw";
 import type { Head, Layout, Position, Scene } from "./layout";
 import { hit, layout, problem, sceneOf, valueAt, walk } from "./layout";
 
-const MOST_HEIGHT = 680;
+const MOST_HEIGHT = 760;
 const HINT = "Point at a value, or focus the strips and use the arrow keys; + and − zoom.";
 
 class StatesView {

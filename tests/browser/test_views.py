@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from browser.conftest import browser, lab, server  # noqa: F401 (fixtures)
 from playwright.sync_api import expect
-
-pytestmark = pytest.mark.browser
 
 _MODEL = """
 import time as clock
@@ -40,7 +36,7 @@ with rf.record(kinds={"attention", "states"}) as trace:
 _PICTURE = "canvas => canvas.toDataURL()"
 
 
-def test_a_live_view_advances_while_the_cell_runs_and_ends_with_the_last_state(lab):  # noqa: F811
+def test_a_live_view_advances_while_the_cell_runs_and_ends_with_the_last_state(lab):
     lab.open(lab.write("live.ipynb", _MODEL, _LIVE))
     lab.run_all()
     view = lab.page.locator('.rfnb-part[data-kind="attention"]')
@@ -60,7 +56,7 @@ def test_a_live_view_advances_while_the_cell_runs_and_ends_with_the_last_state(l
     assert lab.errors == []
 
 
-def test_keys_move_the_cursor_and_linked_views_follow_and_the_theme_changes(lab):  # noqa: F811
+def test_keys_move_the_cursor_and_linked_views_follow_and_the_theme_changes(lab):
     lab.open(lab.write("linked.ipynb", _MODEL, _LIVE.replace("0.5", "0").replace(", live=True", "")))
     lab.run_all()
     lab.wait_cells()
@@ -84,7 +80,7 @@ def test_keys_move_the_cursor_and_linked_views_follow_and_the_theme_changes(lab)
     assert lab.errors == []
 
 
-def test_show_as_the_last_line_displays_once_and_a_view_displays_itself(lab):  # noqa: F811
+def test_show_as_the_last_line_displays_once_and_a_view_displays_itself(lab):
     script = "import rfnb as rf, numpy as np\nview = rf.viz.attention(np.eye(3), title='mine')"
     lab.open(lab.write("once.ipynb", script, "rf.show(view)", "view"))
     lab.run_all()
