@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import rfnb as rf
 import torch
 import torch.nn.functional as F
+
+import rfnb as rf
 from rfnb import Dim
 
 batch, feat, out_dim = Dim(3, name="batch"), Dim(16, name="feat"), Dim(16, name="out")

@@ -355,6 +355,8 @@ class Loop:
             result = output.last_value if output.last else self._stacked(output)
             if result is not None:
                 _fill(output.handle, result)
+                if result.sparse_dim is not None and listening():
+                    probe("tokens", ids=result)  # what was written labels the steps, as what was read does
             output.values.clear()
 
     def _set_axis_lengths(self) -> None:

@@ -25,8 +25,8 @@ __all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "save_html", 
 def attention(weights: Any, **options: Any) -> View:
     """The view of attention weights {target, source, ...}: a Tensor, an array, or a dict of them by label.
 
-    Options: source, target (labels, or a list of labels per sequence), source_lengths, target_lengths, source_dim, target_dim, dims (names of
-    the axes of a plain array), names, title. See `rfnb/viz/attention.py`.
+    Options: source, target (labels, or a list of labels per sequence), source_lengths, target_lengths, source_dim, target_dim, dims
+    (names of the axes of a plain array), names, title, live. See `rfnb/viz/attention.py`.
     """
     return View(_attention(weights, **options))
 
