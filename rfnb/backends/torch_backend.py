@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -112,6 +113,16 @@ _REDUCE: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "argmax": lambda raw, axes: torch.argmax(raw, axes[0]),
     "argmin": lambda raw, axes: torch.argmin(raw, axes[0]),
 }
+
+
+@functools.lru_cache(maxsize=256)
+def _grids(sizes: tuple[int, ...], ndim: int, device: torch.device) -> tuple[Any, ...]:
+    """An index along each batch axis that broadcasts against `ndim` axes."""
+    with torch.inference_mode(False):  # else a later training could not use them
+        return tuple(
+            torch.arange(size, device=device).view([-1 if other == axis else 1 for other in range(ndim)])
+            for axis, size in enumerate(sizes)
+        )
 
 
 class TorchBackend(Backend):
@@ -286,12 +297,7 @@ class TorchBackend(Backend):
 
     @classmethod
     def batched_take_raw(cls, raw: Any, indices: Any, num_batch: int) -> Any:
-        grids = []
-        for axis in range(num_batch):
-            shape = [1] * indices.dim()
-            shape[axis] = -1
-            grids.append(torch.arange(raw.shape[axis], device=raw.device).view(shape))
-        return raw[(*grids, indices)]
+        return raw[(*_grids(raw.shape[:num_batch], indices.dim(), raw.device), indices)]
 
     @classmethod
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:

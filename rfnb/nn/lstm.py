@@ -8,7 +8,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.layout import full_shape
+from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
@@ -16,6 +16,8 @@ from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import zeros
 from rfnb.rec.state import State
 from rfnb.trace.probe import listening, probe
+
+_step_plans = PlanCache()
 
 
 class LstmState(State):
@@ -64,26 +66,18 @@ class LSTM(Module):
         """
         if self.in_dim not in source.dims:
             raise missing_dim("LSTM", source, self.in_dim, "source")
-        single = spatial_dim is single_step_dim
-        if not single and spatial_dim not in source.dims:
+        if spatial_dim is single_step_dim:
+            return self._step(source, state)
+        if spatial_dim not in source.dims:
             raise missing_dim("LSTM", source, spatial_dim, "source")
-        skip = (self.in_dim,) if single else (self.in_dim, spatial_dim)
-        batch = tuple(dim for dim in source.dims if dim not in skip)
-        batch += tuple(dim for dim in state.h.dims if dim not in batch and dim is not self.out_dim)
+        batch = self._batch(source, state, (self.in_dim, spatial_dim))
         out_dims = (*batch, self.out_dim)
         shape = full_shape(batch)
-        lead = () if single else (spatial_dim.extent,)
-        raw = self._flat(source, (*(() if single else (spatial_dim,)), *batch, self.in_dim), lead)
+        lead = (spatial_dim.extent,)
+        raw = self._flat(source, (spatial_dim, *batch, self.in_dim), lead)
         h, c = (self._flat(part, out_dims, ()) for part in (state.h, state.c))
         backend = source.backend
         bias = None if self.bias is None else self.bias._raw
-        if single:
-            h, c = backend.lstm_step_raw(raw, h, c, self.ff_weight._raw, self.rec_weight._raw, bias)
-            if len(batch) != 1:
-                h, c = (backend.reshape_raw(part, (*shape, self.out_dim.extent)) for part in (h, c))
-            out = new_tensor(h, out_dims)
-            out._feature_dim = self.out_dim
-            return out, LstmState(h=out, c=new_tensor(c, out_dims))
         mask = self._mask(source, spatial_dim, batch)
         y, h, c = backend.lstm_raw(raw, h, c, self.ff_weight._raw, self.rec_weight._raw, bias, mask)
         if len(batch) != 1:
@@ -94,6 +88,35 @@ class LSTM(Module):
         if listening():
             probe("states", h=out, axis=spatial_dim)
         return out, LstmState(h=new_tensor(h, out_dims), c=new_tensor(c, out_dims))
+
+    def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
+        """One step; how the dims are flattened to one batch axis is a plan."""
+        h, c = state.h, state.c
+        key = (source.dims, h.dims, c.dims, self.in_dim, self.out_dim)
+        try:
+            out_dims, shape = _step_plans[key]
+        except KeyError:
+            batch = self._batch(source, state, (self.in_dim,))
+            out_dims = (*batch, self.out_dim)
+            direct = source.dims == (*batch, self.in_dim) and h.dims == c.dims == out_dims and len(batch) == 1
+            out_dims, shape = _step_plans.put(key, (out_dims, None if direct else full_shape(out_dims)))
+        backend = source.backend
+        bias = None if self.bias is None else self.bias._raw
+        if shape is None:
+            raw, raw_h, raw_c = source._raw, h._raw, c._raw
+        else:
+            raw = self._flat(source, (*out_dims[:-1], self.in_dim), ())
+            raw_h, raw_c = self._flat(h, out_dims, ()), self._flat(c, out_dims, ())
+        raw_h, raw_c = backend.lstm_step_raw(raw, raw_h, raw_c, self.ff_weight._raw, self.rec_weight._raw, bias)
+        if shape is not None and len(shape) != 2:
+            raw_h, raw_c = backend.reshape_raw(raw_h, shape), backend.reshape_raw(raw_c, shape)
+        out = new_tensor(raw_h, out_dims)
+        out._feature_dim = self.out_dim
+        return out, LstmState(h=out, c=new_tensor(raw_c, out_dims))
+
+    def _batch(self, source: Tensor, state: LstmState, skip: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        batch = tuple(dim for dim in source.dims if dim not in skip)
+        return batch + tuple(dim for dim in state.h.dims if dim not in batch and dim is not self.out_dim)
 
     def _flat(self, value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
         """The raw array over `dims`, its batch dims flattened to one."""

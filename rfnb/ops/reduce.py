@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -178,18 +179,16 @@ def top_k(
         DimError: If an axis is missing, or k is larger than what there is.
     """
     axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
-    for dim in axes:
-        if dim not in source.dims:
-            raise missing_dim("top_k", source, dim, "source")
-    backend = source.backend
+    try:
+        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans[source._raw.__class__, source.dims, axes]
+    except KeyError:
+        key = (source._raw.__class__, source.dims, axes)
+        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans.put(key, _plan_top_k(source, axes))
     if k_dim is None:
         if k is None:
             raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
         k_dim = Dim(k, name="top_k")
     k = k_dim.extent
-    total = 1
-    for dim in axes:
-        total *= dim.extent
     if k > total:
         raise DimError(
             message(
@@ -199,20 +198,10 @@ def top_k(
                 f"rf.top_k(..., k={total})",
             )
         )
-    raw = source._raw
-    mask = masks_for(source.dims, axes, backend, "top_k")
-    if mask is not None:
-        raw = backend.where_raw(mask(raw), raw, backend.extreme_value(source.dtype, -1))
-    rest = tuple(dim for dim in source.dims if dim not in axes)
-    order = to_order(source.dims, rest + axes, backend)
-    raw = raw if order is None else order(raw)
-    if len(axes) > 1:
-        raw = backend.reshape_raw(raw, (*full_shape(rest), total))
-    values, flat = backend.top_k_raw(raw, k, sorted)
+    values, flat = top_k_raw(flatten(source._raw), k, sorted)
     dims = (*rest, k_dim) if k_dim not in rest else check_unique((*rest, k_dim), "top_k")
     result = new_tensor(values, dims)
     indices: list[Tensor] = []
-    divide, modulo = backend.binary_fn("floordiv"), backend.binary_fn("mod")
     for dim in reversed(axes):
         last = dim is axes[0]
         index = new_tensor(flat if last else modulo(flat, dim.extent), dims)
@@ -220,3 +209,28 @@ def top_k(
         indices.insert(0, index)
         flat = flat if last else divide(flat, dim.extent)
     return result, indices[0] if isinstance(axis, Dim) else indices, k_dim
+
+
+_top_k_plans = PlanCache()
+
+
+def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
+    """raw -> raw {rest, entries of all axes}, with the padding lowest; and what top_k needs besides."""
+    for dim in axes:
+        if dim not in source.dims:
+            raise missing_dim("top_k", source, dim, "source")
+    backend = source.backend
+    total = math.prod(full_shape(axes))
+    mask = masks_for(source.dims, axes, backend, "top_k")
+    rest = tuple(dim for dim in source.dims if dim not in axes)
+    order = to_order(source.dims, rest + axes, backend)
+    shape = (*full_shape(rest), total)
+    several, where, reshape = len(axes) > 1, backend.where_raw, backend.reshape_raw
+
+    def flatten(raw: Any) -> Any:
+        if mask is not None:
+            raw = where(mask(raw), raw, backend.extreme_value(backend.get_dtype_name_raw(raw), -1))
+        raw = raw if order is None else order(raw)
+        return reshape(raw, shape) if several else raw
+
+    return flatten, rest, total, backend.top_k_raw, backend.binary_fn("floordiv"), backend.binary_fn("mod")
