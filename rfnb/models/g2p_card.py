@@ -55,7 +55,7 @@ warm-up over the first {warm_up:.0%} of the steps, then linearly to 0. Words of 
 
     {command}
 
-took {minutes} minutes on one core of a busy machine with two.
+took {minutes} minutes on a busy machine with two cores.
 """
 
 
