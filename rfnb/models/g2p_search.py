@@ -18,8 +18,8 @@ from rfnb.data import g2p
 from rfnb.data.cmudict import Pronunciations
 from rfnb.data.error_rate import ErrorRate, error_rate
 from rfnb.models.g2p import G2P, Encoded, label_dim, letter_dim
-from rfnb.ops.array import gather
 from rfnb.ops.const import convert_to_tensor, zeros
+from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.math import log_softmax
 from rfnb.ops.reduce import reduce_sum

@@ -8,7 +8,7 @@ from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
-from rfnb.ops.array import gather
+from rfnb.ops.gather import gather
 from rfnb.ops.matmul import matmul
 from rfnb.trace.probe import listening, probe
 

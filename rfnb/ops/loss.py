@@ -6,8 +6,10 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, dims_text, labels_of, missing_dim, new_tensor, replace_code, shape_of
-from rfnb.ops import array, math, reduce
+from rfnb.ops import math, reduce
 from rfnb.ops import matmul as matmul_ops
+from rfnb.ops.gather import gather
+from rfnb.ops.one_hot import sparse_to_dense
 
 _plans = PlanCache()
 
@@ -104,7 +106,7 @@ def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str,
             target = target * (1 - label_smoothing) + label_smoothing / axis.extent
         out = -matmul_ops.matmul(target, log_prob, reduce=axis)
     else:
-        out = -array.gather(log_prob, indices=target.copy_masked(0), axis=axis)
+        out = -gather(log_prob, indices=target.copy_masked(0), axis=axis)
         if label_smoothing:
             out = out * (1 - label_smoothing) - reduce.reduce_mean(log_prob, axis=axis) * label_smoothing
     out = out.copy_transpose([dim for dim in estimated.dims if dim is not axis])
@@ -118,9 +120,7 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
         prob: int, sparse over axis; or a distribution {..., axis}.
     """
     if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):
-        return array.sparse_to_dense(
-            prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1)
-        )
+        return sparse_to_dense(prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1))
     axis = axis or prob.feature_dim
     if axis is None:
         raise DimError(

@@ -23,8 +23,9 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
-from rfnb.ops import array, math
+from rfnb.ops import math
 from rfnb.ops.const import zeros_like
+from rfnb.ops.expand import expand_dim
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.nested import leaves
 from rfnb.rec.selection import Selection, align_host, backtrack, pick
@@ -422,7 +423,7 @@ def _expanded(values: list[Tensor]) -> list[Tensor]:
     for value in values:
         for beam in beams:
             if beam not in value.dims:
-                value = array.expand_dim(value, beam)
+                value = expand_dim(value, beam)
         out.append(value)
     return out
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rfnb.core.tensor import Tensor
-from rfnb.ops import array, math
+from rfnb.ops import math
+from rfnb.ops.gather import gather
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -51,7 +52,7 @@ def gather_nested(s: Any, *, indices: Tensor) -> Any:
     """Every tensor that has the sparse_dim of `indices`, picked by them (beam reordering); the rest as it is."""
     axis = indices.sparse_dim
     return map_nested(
-        lambda x: array.gather(x, indices=indices, axis=axis) if isinstance(x, Tensor) and axis in x.dims else x, s
+        lambda x: gather(x, indices=indices, axis=axis) if isinstance(x, Tensor) and axis in x.dims else x, s
     )
 
 

@@ -16,7 +16,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
-from rfnb.ops import array
+from rfnb.ops.gather import gather
 
 _plans = PlanCache()
 _renamed = PlanCache()
@@ -145,7 +145,7 @@ def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> Tensor:
         return value._like(fn(value._raw, index._raw), value.dims)
     twin = beam.copy(match_priority=beam.match_priority + 1)
     renamed = new_tensor(index._raw, tuple(twin if dim is index_beam else dim for dim in index.dims))
-    picked = array.gather(value, indices=renamed, axis=beam)
+    picked = gather(value, indices=renamed, axis=beam)
     return picked._like(picked._raw, tuple(beam if dim is twin else dim for dim in picked.dims))
 
 

@@ -21,8 +21,11 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
-from rfnb.ops import array, math, reduce
+from rfnb.ops import math, reduce
+from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.gather import gather
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import Selection, align_host
 from rfnb.trace.probe import listening, probe
@@ -286,10 +289,10 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
                     "x needs a dim with a length for each hypothesis.",
                 )
             )
-        lengths = array.cast(ragged[0].get_size_tensor(), scores.dtype)
-        ranked = scores / array._on_device(math.maximum(lengths, 1), scores)
+        lengths = cast(ragged[0].get_size_tensor(), scores.dtype)
+        ranked = scores / copy_to_device(math.maximum(lengths, 1), scores.device)
     best = reduce.reduce_argmax(ranked, axis=beam)
-    out = array.gather(x, indices=best, axis=beam)
+    out = gather(x, indices=best, axis=beam)
     for dim in ragged:
         out = _shortened(out, dim, best, beam)
     return out
@@ -299,7 +302,7 @@ def _shortened(x: Tensor, dim: Dim, best: Tensor, beam: Dim) -> Tensor:
     """x over a dim with the lengths of the chosen hypotheses."""
     size = dim.get_size_tensor()
     index = best._like(best.backend.to_device_raw(best._raw, "cpu"), best.dims)
-    new = Dim(array.gather(size, indices=index, axis=beam), name=dim.name)
+    new = Dim(gather(size, indices=index, axis=beam), name=dim.name)
     place = x.dims.index(dim)
     raw = x.backend.slice_raw(x._raw, place, 0, new.extent)
     return x._like(raw, (*x.dims[:place], new, *x.dims[place + 1 :]))

@@ -1,0 +1,177 @@
+"""Dims joined one after the other, and cut apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, full_shape, union, view
+from rfnb.core.tensor import Tensor, check_unique, new_tensor, operand_rows, shape_of
+from rfnb.ops import dims as dim_ops
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.gather import gather
+from rfnb.ops.math import _common_backend
+from rfnb.ops.out_dim import check_size
+
+
+def concat(
+    *sources: tuple[Tensor, Dim],
+    allow_broadcast: bool = False,
+    out_dim: Dim | None = None,
+    handle_dynamic_dims: bool | None = None,
+) -> tuple[Tensor, Dim]:
+    """Join (tensor, dim) pairs along their dims.
+
+    If any dim but the last is ragged, the frames of each sequence are joined without padding between the parts
+    (`handle_dynamic_dims=False` joins the raw arrays).
+
+    Returns:
+        {other dims, out_dim}, out_dim: by default the sum of the dims.
+
+    Raises:
+        DimError: If the other dims differ, unless `allow_broadcast`.
+    """
+    key = (
+        *((tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources),
+        out_dim,
+        allow_broadcast,
+        handle_dynamic_dims,
+    )
+    try:
+        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans[key]
+    except KeyError:
+        plan = _plan_concat(sources, out_dim, allow_broadcast, handle_dynamic_dims is not False)
+        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans.put(key, plan)
+    if fns is None:
+        raws = [tensor._raw for tensor, _ in sources]
+    else:
+        raws = [tensor._raw if fn is None else fn(tensor._raw) for (tensor, _), fn in zip(sources, fns)]
+    out = new_tensor(concat_raw(raws, axis), dims)
+    first = sources[0][0]
+    if first.sparse_dim is not None:
+        out.sparse_dim = first.sparse_dim
+    if first._feature_dim is not None and first._feature_dim in dims:
+        out._feature_dim = first._feature_dim
+    if ragged:
+        padded = Dim(sum(dim.extent for _, dim in sources), name="joined")
+        joined = out._like(out._raw, tuple(padded if dim is out_dim else dim for dim in dims))
+        out = gather(joined, indices=_packed_positions(sources, out_dim, padded, out), axis=padded).copy_transpose(dims)
+    return out, out_dim
+
+
+_concat_plans = PlanCache()
+
+
+def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
+    if not sources:
+        fix = "rf.concat((a, a_dim), (b, b_dim))"
+        raise ValueError(message("concat: of nothing.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix))
+    backend = _common_backend("concat", *(tensor for tensor, _ in sources))
+    total = sources[0][1]
+    for _, dim in sources[1:]:
+        total = total + dim
+    ragged = any(dim.has_padding() for _, dim in sources[:-1])
+    if ragged and not handle_dynamic_dims:  # with the padding in the middle, lengths would not describe it
+        ragged, total = False, Dim(sum(dim.extent for _, dim in sources), name=total.name)
+    out_dim = total if out_dim is None else out_dim
+    if not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = total.get_size_tensor()
+    check_size("concat", out_dim, total.extent)
+    rests = [tuple(dim for dim in tensor.dims if dim is not axis) for tensor, axis in sources]
+    for tensor, axis in sources:
+        tensor.axis_of(axis, "concat")
+    first_tensor, first_axis = sources[0]
+    full = union("concat", [(f"source {i}", rest) for i, rest in enumerate(rests)], outer=True)
+    place = first_tensor.dims.index(first_axis)
+    if any(len(rest) != len(full) for rest in rests):
+        if not allow_broadcast:
+            raise DimError(
+                message(
+                    "concat: the dims beside the joined ones differ.",
+                    operand_rows([(f"source {i}", tensor) for i, (tensor, _) in enumerate(sources)]),
+                    "All sources need the same other dims; if a source should be repeated, say so:",
+                    "rf.concat(..., allow_broadcast=True)",
+                )
+            )
+        place = len(full)
+    else:
+        full = rests[0]
+    fns = []
+    for (tensor, axis), rest in zip(sources, rests):
+        target = (*full[:place], axis, *full[place:])
+        shape = view(tensor.dims, target, backend)
+        if len(rest) != len(full):
+            size, inner = full_shape(target), shape
+            shape = lambda raw, inner=inner, size=size: backend.expand_raw(raw if inner is None else inner(raw), size)  # noqa: E731
+        fns.append(shape)
+    dims = check_unique((*full[:place], out_dim, *full[place:]), "concat")
+    return backend.concat_raw, fns if any(fns) else None, place, dims, out_dim, ragged
+
+
+def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> Tensor:
+    """Where frame t of each joined sequence stands among the joined padded arrays; {length dims, out_dim}."""
+    frames = dim_ops.range_over_dim(out_dim, dtype="int64")
+    position, start, offset = frames, None, 0
+    for _, dim in sources[:-1]:
+        length = _length_of(dim)
+        start = length if start is None else math.combine_bc(start, "add", length)
+        offset += dim.extent
+        shifted = math.combine_bc(frames, "sub", start) + offset
+        position = math.where(
+            math.compare_bc(frames, "greater_equal", start), shifted, position, allow_broadcast_all_sources=True
+        )
+    position = math.clip_by_value(position, 0, padded.extent - 1)
+    return copy_to_device(position, like.device)
+
+
+def _length_of(dim: Dim) -> Any:
+    return dim.size if dim.size is not None else cast(dim.get_size_tensor(), "int64")
+
+
+def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
+    """Join along each source's feature_dim; the result has it marked.
+
+    Raises:
+        DimError: If a source has no feature_dim.
+    """
+    for index, source in enumerate(sources):
+        if source.feature_dim is None:
+            raise DimError(
+                message(f"concat_features: source {index} has no feature_dim.", [(f"source {index}", shape_of(source))],
+                        "Mark the dim to join along, or name it:", "rf.concat((a, a_dim), (b, b_dim))")
+            )  # fmt: skip
+    pairs = [(source, source.feature_dim) for source in sources if source.feature_dim is not None]
+    out, dim = concat(*pairs, allow_broadcast=allow_broadcast)
+    out.feature_dim = dim
+    return out
+
+
+def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor, ...]:
+    """Cut a static `axis` into consecutive pieces, one per dim of `out_dims`.
+
+    Raises:
+        DimError: If the sizes do not add up to that of axis.
+    """
+    index = source.axis_of(axis, "split")
+    if sum(dim.extent for dim in out_dims) != axis.extent:
+        raise DimError(
+            message(
+                "split: the pieces do not add up to the axis.",
+                [("axis", axis.short_repr()), ("out_dims", ", ".join(dim.short_repr() for dim in out_dims))],
+                "The pieces cover the axis exactly.",
+            )
+        )
+    pieces, start = [], 0
+    for dim in out_dims:
+        raw = source.backend.slice_raw(source._raw, index, start, start + dim.extent)
+        start += dim.extent
+        piece_dims = check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split")
+        piece = source._like(raw, piece_dims)
+        if source.feature_dim is axis:
+            piece.feature_dim = dim
+        pieces.append(piece)
+    return tuple(pieces)

@@ -1,0 +1,56 @@
+"""A new dim without new values, and a dim of one entry dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, shape_of
+
+
+def expand_dim(source: Tensor, dim: Dim) -> Tensor:
+    """Repeat along a new dim, without copying; static dims go before the feature axis, dynamic ones after the last dynamic.
+
+    Raises:
+        DimError: If the dim is there already.
+    """
+    if dim in source.dims:
+        raise DimError(
+            message(
+                "expand_dim: the dim is there already.",
+                [("source", shape_of(source)), ("dim", dim.short_repr())],
+                "A dim occurs once.",
+            )
+        )
+    if dim.is_static():
+        place = len(source.dims)
+        if source.feature_dim is not None:
+            place = source.dims.index(source.feature_dim)
+    else:
+        place = max((axis + 1 for axis, other in enumerate(source.dims) if other.is_dynamic()), default=0)
+    dims = (*source.dims[:place], dim, *source.dims[place:])
+    backend = source.backend
+    raw = backend.expand_raw(backend.expand_dims_raw(source._raw, place), full_shape(dims))
+    return source._like(raw, dims)
+
+
+def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
+    """`expand_dim` for several dims."""
+    for dim in dims:
+        source = expand_dim(source, dim)
+    return source
+
+
+def squeeze(source: Tensor, axis: Dim) -> Tensor:
+    """Drop an axis of static size 1."""
+    index = source.axis_of(axis, "squeeze")
+    if axis.size != 1:
+        raise DimError(
+            message("squeeze: the axis is not of size 1.", [("source", shape_of(source)), ("axis", axis.short_repr())],
+                    "Only an axis of one entry can go without losing values.", f"rf.gather(x, indices=0, axis={axis.name})")
+        )  # fmt: skip
+    return source._like(
+        source.backend.squeeze_raw(source._raw, (index,)), source.dims[:index] + source.dims[index + 1 :]
+    )

@@ -1,0 +1,99 @@
+"""Entries picked by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, to_order
+from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.ops import dims as dim_ops
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.math import _common_backend
+
+_make = Tensor.__new__
+
+
+def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, clip_to_valid: bool = False) -> Tensor:
+    """Pick entries along `axis`.
+
+    Args:
+        source: {..., axis}
+        indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis.
+        axis: Default: the sparse_dim of indices.
+        clip_to_valid: Clip the indices to each sequence's real frames.
+
+    Returns:
+        The dims of source, with axis replaced by the further dims of indices.
+
+    Raises:
+        DimError: If axis is not a dim of source.
+    """
+    if isinstance(indices, int):
+        if axis is None:
+            raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
+        index = source.axis_of(axis, "gather")
+        if not -axis.extent <= indices < axis.extent:
+            raise IndexError(
+                f"gather: index {indices} of {axis.short_repr()}.\n  source  {shape_of(source)}\nIndices start at 0."
+            )
+        raw = source.backend.select_raw(source._raw, index, indices % axis.extent)
+        return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
+    if axis is None:
+        axis = indices.sparse_dim
+        if axis is None:
+            raise DimError(
+                message("gather: which axis?", [("source", shape_of(source)), ("indices", shape_of(indices))],
+                        "The indices have no sparse_dim, so name the axis:", "rf.gather(x, indices=i, axis=...)")
+            )  # fmt: skip
+    if clip_to_valid:
+        last = (
+            cast(dim_ops.last_frame_position_of_dim(axis), indices.dtype) if not axis.is_static() else axis.extent - 1
+        )
+        indices = math.clip_by_value(indices, 0, last)
+    try:
+        fn, dims = _gather_plans[source._raw.__class__, source.dims, indices.dims, axis]
+    except KeyError:
+        key = (source._raw.__class__, source.dims, indices.dims, axis)
+        fn, dims = _gather_plans.put(key, _plan_gather(source, indices, axis))
+    out = _make(Tensor)
+    out._raw = fn(source._raw, indices._raw)
+    out.dims = dims
+    if source.sparse_dim is not None:
+        out.sparse_dim = source.sparse_dim
+    feature = source._feature_dim
+    if feature is not None and feature in dims:
+        out._feature_dim = feature
+    return out
+
+
+_gather_plans = PlanCache()
+
+
+def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
+    if axis not in source.dims:
+        raise missing_dim("gather", source, axis, "source")
+    backend = _common_backend("gather", source, indices)
+    common = tuple(dim for dim in source.dims if dim in indices.dims and dim is not axis)
+    own = tuple(dim for dim in indices.dims if dim not in common)
+    index = source.dims.index(axis)
+    if not common:
+        dims = source.dims[:index] + own + source.dims[index + 1 :]
+        take = backend.take_raw
+        return (lambda raw, raw_indices: take(raw, raw_indices, index)), dims
+    rest = tuple(dim for dim in source.dims if dim not in common and dim is not axis)
+    order = to_order(source.dims, (*common, axis, *rest), backend)
+    order_indices = to_order(indices.dims, common + own, backend)
+    dims_raw = common + own + rest
+    dims = tuple(part for dim in source.dims for part in (own if dim is axis else (dim,)))
+    back, take, count = to_order(dims_raw, dims, backend), backend.batched_take_raw, len(common)
+
+    def fn(raw: Any, raw_indices: Any) -> Any:
+        raw = raw if order is None else order(raw)
+        raw_indices = raw_indices if order_indices is None else order_indices(raw_indices)
+        out = take(raw, raw_indices, count)
+        return out if back is None else back(out)
+
+    return fn, dims

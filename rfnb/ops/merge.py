@@ -1,0 +1,101 @@
+"""Several dims flattened into one, and one split into several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, full_shape, to_order
+from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.ops import dims as dim_ops
+from rfnb.ops.expand import expand_dim
+from rfnb.ops.out_dim import check_size, define_size
+
+
+def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+    """Flatten `dims` (first is major) into one, at the place of the first merged axis.
+
+    Args:
+        source: {..., dims}
+        out_dim: Default: the product of the dims; if any but the first is ragged, a new dim of plain size (padding included),
+            since a product of lengths would not describe where the frames are.
+
+    Returns:
+        {..., out_dim}, out_dim.
+    """
+    dims = tuple(dims)
+    key = (source._raw.__class__, source.dims, dims, out_dim)
+    try:
+        order, reshape, shape, out_dims, merged = _merge_plans[key]
+    except KeyError:
+        if not dims:
+            out_dim = out_dim or Dim(1, name="merged")
+            return expand_dim(source, out_dim), out_dim
+        if len(dims) == 1:
+            return dim_ops.replace_dim(source, in_dim=dims[0], out_dim=out_dim) if out_dim else (source, dims[0])
+        order, reshape, shape, out_dims, merged = _merge_plans.put(key, _plan_merge(source, dims, out_dim))
+    raw = source._raw if order is None else order(source._raw)
+    out = new_tensor(reshape(raw, shape), out_dims)
+    if source.sparse_dim is not None:
+        out.sparse_dim = source.sparse_dim
+    feature = source._feature_dim
+    if feature is not None:
+        out._feature_dim = merged if feature in dims else feature
+    return out, merged
+
+
+_merge_plans = PlanCache()
+
+
+def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> Any:
+    axes = [source.axis_of(dim, "merge_dims") for dim in dims]
+    volume = int(np.prod(full_shape(dims)))
+    if out_dim is None:
+        if any(dim.need_masking() for dim in dims[1:]):
+            out_dim = Dim(volume, name="*".join(dim.name for dim in dims))
+        else:
+            out_dim = dims[0]
+            for dim in dims[1:]:
+                out_dim = out_dim * dim
+    define_size(out_dim, volume)
+    check_size("merge_dims", out_dim, volume)
+    rest = [dim for dim in source.dims if dim not in dims]
+    place = sum(1 for dim in rest if source.dims.index(dim) < min(axes))
+    before, after = tuple(rest[:place]), tuple(rest[place:])
+    order = to_order(source.dims, before + dims + after, source.backend)
+    shape = (*full_shape(before), volume, *full_shape(after))
+    out_dims = check_unique((*before, out_dim, *after), "merge_dims")
+    return order, source.backend.reshape_raw, shape, out_dims, out_dim
+
+
+def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
+    """Split `axis` into `dims` (first is major); at most one of them may have no size yet.
+
+    Raises:
+        DimError: If the sizes do not multiply to that of axis.
+    """
+    index = source.axis_of(axis, "split_dims")
+    unknown = [dim for dim in dims if not dim.is_dim_known()]
+    known = int(np.prod([dim.extent for dim in dims if dim not in unknown]))
+    if len(unknown) == 1 and known and axis.extent % known == 0:
+        define_size(unknown[0], axis.extent // known)
+    elif unknown or known != axis.extent:
+        raise DimError(
+            message(
+                "split_dims: the sizes do not multiply to the size of the axis.",
+                [
+                    ("source", shape_of(source)),
+                    ("axis", axis.short_repr()),
+                    ("dims", " * ".join(d.short_repr() for d in dims)),
+                ],
+                "A split keeps the number of entries.",
+            )
+        )
+    out_dims = (*source.dims[:index], *dims, *source.dims[index + 1 :])
+    check_unique(out_dims, "split_dims")
+    raw = source.backend.reshape_raw(source._raw, full_shape(out_dims))
+    return source._like(raw, out_dims)

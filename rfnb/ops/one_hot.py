@@ -1,0 +1,30 @@
+"""Labels as vectors over the classes."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+
+
+def one_hot(source: Tensor) -> Tensor:
+    """1.0 at the index, 0.0 elsewhere; {dims of source, sparse_dim}, feature_dim is the sparse dim."""
+    return sparse_to_dense(source, label_value=1.0, other_value=0.0)
+
+
+def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, axis: Dim | None = None) -> Tensor:
+    """`label_value` at the index, `other_value` elsewhere; {dims of labels, axis}; axis defaults to the sparse_dim."""
+    axis = axis or labels.sparse_dim
+    if axis is None:
+        raise DimError(
+            message(
+                "sparse_to_dense: into which dim?",
+                [("labels", shape_of(labels))],
+                "The labels have no sparse_dim.",
+                "rf.set_sparse_dim(labels, vocab)",
+            )
+        )
+    raw = labels.backend.one_hot_raw(labels._raw, axis.extent, label_value, other_value, "float32")
+    out = new_tensor(raw, (*labels.dims, axis))
+    out.feature_dim = axis
+    return out

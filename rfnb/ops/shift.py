@@ -1,0 +1,46 @@
+"""Frames moved within their sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.layout import masks_for
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops.gather import gather
+from rfnb.ops.out_dim import check_movable
+from rfnb.ops.pad import pad
+
+
+def shift_right(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
+    """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims."""
+    check_movable("shift_right", source, axis)
+    padded, (longer,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
+    index = padded.axis_of(longer)
+    raw = padded.backend.slice_raw(padded._raw, index, 0, axis.extent)
+    return source._like(raw, source.dims)
+
+
+def shift_left(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
+    """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims."""
+    check_movable("shift_left", source, axis)
+    padded, (longer,) = pad(source, axes=[axis], padding=[(0, amount)], value=pad_value)
+    index = padded.axis_of(longer)
+    raw = padded.backend.slice_raw(padded._raw, index, amount, amount + axis.extent)
+    return source._like(raw, source.dims)
+
+
+def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = True) -> Tensor:
+    """The real frames of each sequence in reverse order; padding stays at the end."""
+    index = tensor.axis_of(axis, "reverse_sequence")
+    check_movable("reverse_sequence", tensor, axis)
+    if not handle_dynamic_dims or not axis.has_padding():
+        return tensor._like(tensor.backend.flip_raw(tensor._raw, index), tensor.dims)
+    masks_for(tensor.dims, [axis], tensor.backend, "reverse_sequence")
+    lengths = np.minimum(np.asarray(axis.lengths), axis.extent)[..., None].astype(
+        np.int64
+    )  # lengths may have padding themselves
+    steps = np.arange(axis.extent)
+    positions = np.where(steps < lengths, lengths - 1 - steps, steps)
+    raw = tensor.backend.from_numpy(positions, dtype="int64", device=tensor.device)
+    return gather(tensor, indices=new_tensor(raw, (*axis.length_dims, axis)), axis=axis).copy_transpose(tensor.dims)

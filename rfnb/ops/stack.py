@@ -1,0 +1,40 @@
+"""Tensors of the same dims along a new one, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, check_unique, operand_rows
+from rfnb.ops.gather import gather
+from rfnb.ops.out_dim import check_size, define_size
+
+
+def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+    """A new leading dim over tensors of the same dims.
+
+    Raises:
+        DimError: If their dims differ.
+        ValueError: Of nothing.
+    """
+    if not sources:
+        raise ValueError(message("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor."))
+    first = sources[0]
+    out_dim = out_dim or Dim(len(sources), name="stack")
+    define_size(out_dim, len(sources))
+    check_size("stack", out_dim, len(sources))
+    dims = check_unique((out_dim, *first.dims), "stack")
+    for index, source in enumerate(sources):
+        if set(source.dims) != set(first.dims):
+            raise DimError(
+                message("stack: the dims differ.", operand_rows([("source 0", first), (f"source {index}", source)]),
+                        "Stacked tensors have the same dims.")
+            )  # fmt: skip
+    raws = [source.copy_transpose(first.dims)._raw for source in sources]
+    return first._like(first.backend.stack_raw(raws, 0), dims), out_dim
+
+
+def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:
+    """One tensor per entry of a static `axis`."""
+    return tuple(gather(source, indices=index, axis=axis) for index in range(axis.extent))
