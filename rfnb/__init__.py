@@ -26,6 +26,7 @@ from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import dot_attention as dot_attention
+from rfnb.nn.batch_norm import BatchNorm as BatchNorm
 from rfnb.nn.container import ModuleList as ModuleList
 from rfnb.nn.container import ParameterList as ParameterList
 from rfnb.nn.container import Sequential as Sequential
@@ -45,6 +46,13 @@ from rfnb.nn.lstm import LSTM as LSTM
 from rfnb.nn.lstm import LstmState as LstmState
 from rfnb.nn.module import Functional as Functional
 from rfnb.nn.module import Module as Module
+from rfnb.nn.normalization import GroupNorm as GroupNorm
+from rfnb.nn.normalization import GroupNormSpatial as GroupNormSpatial
+from rfnb.nn.normalization import LayerNorm as LayerNorm
+from rfnb.nn.normalization import Normalize as Normalize
+from rfnb.nn.normalization import RMSNorm as RMSNorm
+from rfnb.nn.normalization import moments as moments
+from rfnb.nn.normalization import normalize as normalize
 from rfnb.nn.parameter import Parameter as Parameter
 from rfnb.nn.run_ctx import RunCtx as RunCtx
 from rfnb.nn.run_ctx import get_run_ctx as get_run_ctx

@@ -308,6 +308,12 @@ class NumpyBackend(Backend):
             return raw - np.log(np.exp(raw).sum(axis=axis, keepdims=True))
 
     @classmethod
+    def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
+        axes = tuple(range(-scale.ndim, 0))
+        mean, variance = raw.mean(axes, keepdims=True), raw.var(axes, keepdims=True)
+        return (raw - mean) / np.sqrt(variance + eps) * scale + (0 if bias is None else bias)
+
+    @classmethod
     def matmul_raw(cls, a: Any, b: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.matmul(a, b)

@@ -215,6 +215,11 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
+        """Mean 0 and variance 1 over the last axes, those of `scale` and `bias`; then times scale plus bias."""
+        raise NotImplementedError
+
+    @classmethod
     def matmul_raw(cls, a: Any, b: Any) -> Any:
         """[..., m, k] x [..., k, n] with broadcasting batch axes, or a 2-D b."""
         raise NotImplementedError

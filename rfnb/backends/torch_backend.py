@@ -282,6 +282,10 @@ class TorchBackend(Backend):
     def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
         return torch.log_softmax(raw, axis)
 
+    @classmethod
+    def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
+        return F.layer_norm(raw, scale.shape, scale, bias, eps)
+
     matmul_raw: Any = staticmethod(torch.matmul)
 
     batched_matmul_raw: Any = staticmethod(torch.bmm)

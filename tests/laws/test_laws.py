@@ -1,6 +1,7 @@
 """The three laws, for every public op: order, padding, backend. Inputs are random and the same in every run."""
 
 import pytest
+import table_layers  # noqa: F401  registers its cases
 from hypothesis import HealthCheck, given, settings
 from laws import LAWS
 from table import CASES, EXEMPT

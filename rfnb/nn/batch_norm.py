@@ -1,0 +1,80 @@
+"""BatchNorm: each feature normalised over all real frames of the batch."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.nn import run_ctx
+from rfnb.nn.module import Module
+from rfnb.nn.normalization import affine, check_dims, moments
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.math import rsqrt
+
+
+class BatchNorm(Module):
+    """(x - mean) / sqrt(variance + eps) * gamma + beta, over all dims but `in_dim`.
+
+    In training the statistics are those of the batch, and move the running ones; else the running ones are used.
+
+    Args:
+        affine: With gamma and beta.
+        momentum: running = (1 - momentum) * running + momentum * of this batch.
+        track_running_stats: False: always the statistics of the batch.
+        use_mask: False counts the padding too. Default: it does not count.
+
+    Parameters:
+        gamma: {in}, one. beta: {in}, zero.
+        running_mean: {in}, zero. running_variance: {in}, one; biased (torch keeps the unbiased one). Both auxiliary.
+
+    Source: Ioffe and Szegedy 2015, algorithm 1.
+    """
+
+    def __init__(
+        self,
+        in_dim: Dim,
+        *,
+        affine: bool = True,
+        momentum: float = 0.1,
+        eps: float = 1e-3,
+        track_running_stats: bool = True,
+        use_mask: bool | None = None,
+    ):
+        self.in_dim, self.momentum, self.eps = in_dim, momentum, eps
+        self.use_mask = use_mask is not False
+        self.gamma = Parameter((in_dim,), initial=1.0) if affine else None
+        self.beta = Parameter((in_dim,)) if affine else None
+        self.running_mean = Parameter((in_dim,), auxiliary=True) if track_running_stats else None
+        self.running_variance = Parameter((in_dim,), auxiliary=True, initial=1.0) if track_running_stats else None
+
+    def __call__(self, source: Tensor) -> Tensor:
+        """{..., in} -> {..., in}.
+
+        Raises:
+            DimError: If source has no in_dim, or no other dim to take statistics over.
+        """
+        check_dims("BatchNorm", source, (self.in_dim,))
+        training = run_ctx.get_run_ctx().train_flag
+        mean, variance = self.running_mean, self.running_variance
+        if mean is None or variance is None:
+            mean_now, variance_now = self._of_batch(source)
+        elif training:
+            mean_now, variance_now = self._of_batch(source)
+            mean.assign_add((stop_gradient(mean_now) - mean) * self.momentum)
+            variance.assign_add((stop_gradient(variance_now) - variance) * self.momentum)
+        else:
+            mean_now, variance_now = mean, variance
+        return affine((source - mean_now) * rsqrt(variance_now + self.eps), self.gamma, self.beta)
+
+    def _of_batch(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        axes = tuple(dim for dim in source.dims if dim is not self.in_dim)
+        if not axes:
+            raise DimError(
+                message(
+                    "BatchNorm: nothing to take statistics over.",
+                    [("source", shape_of(source)), ("in_dim", self.in_dim.short_repr())],
+                    "In training the mean is over all dims but in_dim, so source needs another one.",
+                )
+            )
+        return moments(source, axes, use_mask=self.use_mask)

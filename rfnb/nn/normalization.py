@@ -1,0 +1,199 @@
+"""Normalisation of each frame by itself: LayerNorm, RMSNorm, GroupNorm, and moments, with padding left out.
+
+What is averaged over all frames of a batch is in `batch_norm.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, to_order
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.const import ones
+from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.math import maximum, rsqrt, square, squared_difference
+from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.reduce import reduce_mean, reduce_sum
+
+_plans = PlanCache()
+
+
+def moments(
+    x: Tensor, axis: Dim | Sequence[Dim], *, use_mask: bool = True, correction: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance over the real frames of `axis`.
+
+    Args:
+        x: {..., axis}
+        use_mask: False counts the padding too.
+        correction: The variance divides by the number of frames less this; 1 for the unbiased one.
+
+    Returns:
+        mean {...}, variance {...}. A sequence without frames gives 0 for both.
+
+    Raises:
+        DimError: If an axis is not a dim of x.
+    """
+    axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+    mean = reduce_mean(x, axis=axes, use_mask=use_mask)
+    # The gradient through the mean is zero (the differences sum to 0), so it is not computed.
+    variance = reduce_mean(squared_difference(x, stop_gradient(mean)), axis=axes, use_mask=use_mask)
+    if correction:
+        over = [dim for own in axes for dim in own.length_dims if dim not in axes]
+        count = ones((*dict.fromkeys(over), *axes), dtype=variance.dtype, device=variance.device)
+        count = reduce_sum(count, axis=axes, use_mask=use_mask)
+        variance = variance * (count / maximum(count - correction, 1.0))
+    return mean, variance
+
+
+def normalize(a: Tensor, *, axis: Dim | Sequence[Dim], epsilon: float = 1e-6) -> Tensor:
+    """(a - mean) / sqrt(variance + epsilon), over the real frames of `axis`. See `moments`."""
+    mean, variance = moments(a, axis)
+    return (a - mean) * rsqrt(variance + epsilon)
+
+
+class Normalize(Module):
+    """`normalize`, then a factor and an offset.
+
+    Parameters:
+        scale: {param_dims}, one. bias: {param_dims}, zero. Either may be left out.
+    """
+
+    def __init__(
+        self, *, param_dims: Dim | Sequence[Dim], epsilon: float = 1e-6, scale: bool = True, bias: bool = True
+    ):
+        self.epsilon = epsilon
+        dims = (param_dims,) if isinstance(param_dims, Dim) else tuple(param_dims)
+        self.scale = Parameter(dims, initial=1.0) if scale else None
+        self.bias = Parameter(dims) if bias else None
+
+    def __call__(self, a: Tensor, *, axis: Dim | Sequence[Dim]) -> Tensor:
+        """{..., axis} -> {..., axis}."""
+        return affine(normalize(a, axis=axis, epsilon=self.epsilon), self.scale, self.bias)
+
+
+class LayerNorm(Module):
+    """(x - mean) / sqrt(variance + eps) * scale + bias, over `in_dim` (one dim or several) of each frame.
+
+    Parameters:
+        scale: {in}, one. bias: {in}, zero.
+
+    Source: Ba et al. 2016, equation (4).
+    """
+
+    def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float = 1e-6, with_bias: bool = True):
+        self.in_dim, self.eps = in_dim, eps
+        self._dims = (in_dim,) if isinstance(in_dim, Dim) else tuple(in_dim)
+        self.scale = Parameter(self._dims, initial=1.0)
+        self.bias = Parameter(self._dims) if with_bias else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """{..., in} -> {..., in}, in last.
+
+        Raises:
+            DimError: If x lacks one of in_dim.
+        """
+        backend = x.backend
+        try:
+            order, dims = _plans[backend, x.dims, self._dims]
+        except KeyError:
+            check_dims("LayerNorm", x, self._dims)
+            dims = (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
+            order, dims = _plans.put((backend, x.dims, self._dims), (to_order(x.dims, dims, backend), dims))
+        raw = x._raw if order is None else order(x._raw)
+        bias = None if self.bias is None else self.bias._raw
+        out = new_tensor(backend.layer_norm_raw(raw, self.scale._raw, bias, self.eps), dims)
+        out._feature_dim = x._feature_dim
+        return out
+
+
+class RMSNorm(Module):
+    """x / sqrt(mean(x²) + eps) * scale, over `in_dim` (one dim or several) of each frame.
+
+    Parameters:
+        scale: {in}, one. bias: {in}, zero, if asked for.
+
+    Source: Zhang and Sennrich 2019, equation (4).
+    """
+
+    def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float = 1e-6, with_bias: bool = False):
+        self.in_dim, self.eps = in_dim, eps
+        self._dims = (in_dim,) if isinstance(in_dim, Dim) else tuple(in_dim)
+        self.scale = Parameter(self._dims, initial=1.0)
+        self.bias = Parameter(self._dims) if with_bias else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """{..., in} -> {..., in}.
+
+        Raises:
+            DimError: If x lacks one of in_dim.
+        """
+        check_dims("RMSNorm", x, self._dims)
+        return affine(x * rsqrt(reduce_mean(square(x), axis=self._dims) + self.eps), self.scale, self.bias)
+
+
+class GroupNorm(Module):
+    """The features in `num_groups` equal groups, each normalised by itself, frame by frame.
+
+    Parameters:
+        scale: {in}, one. bias: {in}, zero.
+
+    Source: Wu and He 2018, equations (1), (2), (7), but with statistics of one frame; theirs is `GroupNormSpatial`.
+
+    Raises:
+        DimError: If num_groups does not divide in_dim.
+    """
+
+    def __init__(self, in_dim: Dim, *, num_groups: int, eps: float = 1e-6):
+        self.in_dim, self.num_groups, self.eps = in_dim, num_groups, eps
+        self._groups = group_dims(type(self).__name__, in_dim, num_groups)
+        self.scale, self.bias = Parameter((in_dim,), initial=1.0), Parameter((in_dim,))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """{..., in} -> {..., in}."""
+        return self._over(x, ())
+
+    def _over(self, x: Tensor, spatial_dims: tuple[Dim, ...]) -> Tensor:
+        check_dims(type(self).__name__, x, (self.in_dim, *spatial_dims))
+        split = split_dims(x, axis=self.in_dim, dims=self._groups)
+        split = normalize(split, axis=(*spatial_dims, self._groups[1]), epsilon=self.eps)
+        out, _ = merge_dims(split, dims=self._groups, out_dim=self.in_dim)
+        return affine(out, self.scale, self.bias)
+
+
+class GroupNormSpatial(GroupNorm):
+    """As `GroupNorm`, with the statistics of a group over all its frames: the usual definition."""
+
+    def __call__(self, x: Tensor, *, spatial_dim: Dim | Sequence[Dim]) -> Tensor:  # type: ignore[override]
+        """{..., spatial_dim, in} -> {..., spatial_dim, in}; padding does not count."""
+        return self._over(x, (spatial_dim,) if isinstance(spatial_dim, Dim) else tuple(spatial_dim))
+
+
+def affine(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
+    """x * scale + bias, either of which may be None."""
+    x = x if scale is None else x * scale
+    return x if bias is None else x + bias
+
+
+def check_dims(what: str, x: Tensor, dims: Sequence[Dim]) -> None:
+    """Raise a DimError unless all of `dims` are dims of x."""
+    for dim in dims:
+        if dim not in x.dims:
+            raise missing_dim(what, x, dim, "x")
+
+
+def group_dims(what: str, in_dim: Dim, num_groups: int) -> tuple[Dim, Dim]:
+    """(group, feature within the group)."""
+    if num_groups < 1 or in_dim.extent % num_groups:
+        raise DimError(
+            message(
+                f"{what}: the features do not split into equal groups.",
+                [("in_dim", in_dim.short_repr()), ("num_groups", str(num_groups))],
+                "num_groups divides the size of in_dim.",
+            )
+        )
+    return Dim(num_groups, name="group"), Dim(in_dim.extent // num_groups, name=f"{in_dim.name}_of_group")

@@ -1,0 +1,81 @@
+"""The entries of the table for modules: inputs and parameters are all drawn, and all go through the laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from table import case
+from world import World
+
+import rfnb as rf
+from rfnb import Tensor
+
+
+def of_module(
+    w: World, make: Callable[[], rf.Module], call: Callable[..., Any], inputs: list[Tensor], low: float = -1.0
+) -> Any:
+    """(call, inputs) where the parameters of the module that `make` makes come after `inputs`."""
+    pattern = list(make().parameters())
+
+    def run(*values: Tensor) -> Any:
+        module = make()
+        for parameter, like, value in zip(module.parameters(), pattern, values[len(inputs) :], strict=True):
+            raw = value.copy_transpose(like.dims).numpy()
+            parameter.assign(rf.convert_to_tensor(raw, dims=parameter.dims))
+        return call(module, *values[: len(inputs)])
+
+    return run, [*inputs, *(w.floats(*parameter.dims, low=low, high=1.0) for parameter in pattern)]
+
+
+# -- normalisation -----------------------------------------------------------------------------------------------------
+@case("moments")
+def _moments(w: World) -> Any:
+    axis = [w.time, (w.batch, w.time), w.feat][w.rng.integers(3)]
+    correction = int(w.rng.integers(2))
+    return lambda x: rf.moments(x, axis, correction=correction), [w.floats(w.batch, w.time, w.feat)]
+
+
+@case("normalize")
+def _normalize(w: World) -> Any:
+    axis = [w.time, (w.batch, w.time), w.feat][w.rng.integers(3)]
+    return lambda x: rf.normalize(x, axis=axis, epsilon=0.01), [w.floats(w.batch, w.time, w.feat)]
+
+
+@case("Normalize")
+def _normalize_module(w: World) -> Any:
+    def call(module: Any, x: Tensor) -> Tensor:
+        return module(x, axis=w.time)
+
+    make = lambda: rf.Normalize(param_dims=w.feat, epsilon=0.01)  # noqa: E731
+    return of_module(w, make, call, [w.floats(w.batch, w.time, w.feat)])
+
+
+for _name in ("LayerNorm", "RMSNorm"):
+
+    @case(_name)
+    def _norm(w: World, name: str = _name) -> Any:
+        in_dim = w.feat if w.rng.random() < 0.7 else [w.heads, w.feat]
+        inputs = [w.floats(w.batch, w.time, w.heads, w.feat)]
+        return of_module(w, lambda: getattr(rf, name)(in_dim, eps=0.01), lambda module, x: module(x), inputs)
+
+
+for _name in ("GroupNorm", "GroupNormSpatial"):
+
+    @case(_name)
+    def _group_norm(w: World, name: str = _name) -> Any:
+        in_dim, options = 2 * w.feat, {} if name == "GroupNorm" else {"spatial_dim": w.time}
+        make = lambda: getattr(rf, name)(in_dim, num_groups=2, eps=0.01)  # noqa: E731
+        return of_module(w, make, lambda module, x: module(x, **options), [w.floats(w.batch, w.time, in_dim)])
+
+
+for _name, _training in (("outside of training", False), ("in training", True)):
+
+    @case("BatchNorm", _name)
+    def _batch_norm(w: World, training: bool = _training) -> Any:
+        def call(module: Any, x: Tensor) -> Any:
+            with rf.get_run_ctx().train_flag_ctx(training):
+                out = module(x)
+            return out, rf.copy(module.running_mean), rf.copy(module.running_variance)
+
+        return of_module(w, lambda: rf.BatchNorm(w.feat), call, [w.floats(w.batch, w.time, w.feat)], low=0.1)
