@@ -99,6 +99,10 @@ from rfnb.ops.gradient import stop_gradient as stop_gradient
 from rfnb.ops.gradient import stop_gradient_scope as stop_gradient_scope
 from rfnb.ops.loss import cross_entropy as cross_entropy
 from rfnb.ops.loss import label_smoothing as label_smoothing
+from rfnb.ops.masked import masked_scatter as masked_scatter
+from rfnb.ops.masked import masked_select as masked_select
+from rfnb.ops.masked import pack_padded as pack_padded
+from rfnb.ops.masked import pad_packed as pad_packed
 from rfnb.ops.math import abs as abs
 from rfnb.ops.math import add as add
 from rfnb.ops.math import ceil as ceil
@@ -185,6 +189,12 @@ from rfnb.ops.reduce import reduce_mean as reduce_mean
 from rfnb.ops.reduce import reduce_min as reduce_min
 from rfnb.ops.reduce import reduce_sum as reduce_sum
 from rfnb.ops.reduce import top_k as top_k
+from rfnb.ops.scatter import scatter as scatter
+from rfnb.ops.scatter import scatter_argmax as scatter_argmax
+from rfnb.ops.scatter import scatter_count as scatter_count
+from rfnb.ops.scatter import scatter_logmeanexp as scatter_logmeanexp
+from rfnb.ops.scatter import scatter_logsumexp as scatter_logsumexp
+from rfnb.ops.scatter import scatter_mean as scatter_mean
 from rfnb.ops.shift import reverse_sequence as reverse_sequence
 from rfnb.ops.shift import shift_left as shift_left
 from rfnb.ops.shift import shift_right as shift_right

@@ -331,6 +331,29 @@ class NumpyBackend(Backend):
         return out
 
     @classmethod
+    def scatter_raw(cls, raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
+        out = np.full((raw.shape[0], size, raw.shape[2]), neutral, raw.dtype)
+        combine = {"sum": np.add, "max": np.maximum, "min": np.minimum}[kind]
+        for batch in range(raw.shape[0]):
+            for entry in range(raw.shape[1]):
+                place = indices[batch, entry]
+                out[batch, place] = combine(out[batch, place], raw[batch, entry])
+        return out
+
+    @classmethod
+    def sort_raw(cls, raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
+        if descending:  # as in top_k_raw: of equal ones the first stays first
+            order = raw.shape[axis] - 1 - np.flip(np.argsort(np.flip(raw, axis), axis, kind="stable"), axis)
+        else:
+            order = np.argsort(raw, axis, kind="stable")
+        return np.take_along_axis(raw, order, axis), order.astype(np.int64)
+
+    @classmethod
+    def search_sorted_raw(cls, sorted_raw: Any, values: Any, right: bool) -> Any:
+        rows = [np.searchsorted(row, value, "right" if right else "left") for row, value in zip(sorted_raw, values)]
+        return np.asarray(rows, np.int64).reshape(values.shape)
+
+    @classmethod
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
         # Sorting the mirrored array upwards and mirroring the order back: on ties the lower index comes first.
         order = raw.shape[-1] - 1 - np.argsort(raw[..., ::-1], axis=-1, kind="stable")[..., ::-1]

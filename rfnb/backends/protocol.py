@@ -240,6 +240,22 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def scatter_raw(cls, raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
+        """raw [batch, n, rest], indices [batch, n] -> [batch, size, rest]: the sum, max or min of the entries of each index,
+        `neutral` where there is none."""
+        raise NotImplementedError
+
+    @classmethod
+    def sort_raw(cls, raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
+        """Sorted values, and the int64 indices where they were."""
+        raise NotImplementedError
+
+    @classmethod
+    def search_sorted_raw(cls, sorted_raw: Any, values: Any, right: bool) -> Any:
+        """sorted [batch, n], values [batch, m] -> int64 [batch, m]: where to insert so that the order stays."""
+        raise NotImplementedError
+
+    @classmethod
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
         """Values and int64 indices of the k largest of the last axis; which of equal ones is not said."""
         raise NotImplementedError

@@ -304,6 +304,22 @@ class TorchBackend(Backend):
         return raw[(*_grids(raw.shape[:num_batch], indices.dim(), raw.device), indices)]
 
     @classmethod
+    def scatter_raw(cls, raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
+        out = raw.new_full((raw.shape[0], size, raw.shape[2]), neutral)
+        indices = indices.long().unsqueeze(-1).expand(raw.shape)
+        if kind == "sum":
+            return out.scatter_add(1, indices, raw)
+        return out.scatter_reduce(1, indices, raw, {"max": "amax", "min": "amin"}[kind])
+
+    @classmethod
+    def sort_raw(cls, raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
+        return torch.sort(raw, dim=axis, descending=descending, stable=stable)
+
+    @classmethod
+    def search_sorted_raw(cls, sorted_raw: Any, values: Any, right: bool) -> Any:
+        return torch.searchsorted(sorted_raw.contiguous(), values.contiguous(), right=right)
+
+    @classmethod
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
         return torch.topk(raw, k, dim=-1, sorted=sorted)
 

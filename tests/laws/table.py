@@ -491,6 +491,90 @@ def _sparse_to_dense(w: World) -> Any:
     ]
 
 
+@case("masked_select", "all dims of the mask")
+def _masked_select(w: World) -> Any:
+    out_dim = Dim(None, name="selected")
+    return lambda x, mask: rf.masked_select(x, mask=mask, dims=[w.batch, w.time], out_dim=out_dim), [
+        w.floats(w.batch, w.time, w.feat),
+        w.bools(w.batch, w.time),
+    ]
+
+
+@case("masked_select", "of frames")
+def _masked_select_frames(w: World) -> Any:
+    out_dim = Dim(None, name="selected")
+    return lambda x, mask: rf.masked_select(x, mask=mask, dims=[w.time], out_dim=out_dim), [
+        w.floats(w.batch, w.time, w.feat),
+        w.bools(w.batch, w.time),
+    ]
+
+
+@case("masked_scatter")
+def _masked_scatter(w: World) -> Any:
+    dims = [w.time] if w.rng.random() < 0.5 else [w.batch, w.time]
+    mask = w.bools(w.batch, w.time)
+    packed, in_dim = rf.masked_select(w.floats(w.batch, w.time, w.feat), mask=mask, dims=dims)
+    packed = packed.copy_masked(0)
+
+    def call(x: Tensor, mask: Tensor, backup: Tensor) -> Any:
+        return rf.masked_scatter(x, backup, mask=mask, dims=dims, in_dim=in_dim)
+
+    return call, [packed, mask, w.floats(w.batch, w.feat)]
+
+
+for _name in ("pack_padded", "pad_packed"):
+
+    @case(_name)
+    def _pack(w: World, name: str = _name) -> Any:
+        dims = w.shuffled((w.batch, w.time)) if w.rng.random() < 0.7 else (w.batch, w.time, w.char)
+        out_dim, x = Dim(None, name="packed"), w.floats(*dims, w.feat)
+        if name == "pack_padded":
+            return lambda x: rf.pack_padded(x, dims=dims, out_dim=out_dim), [x]
+        packed, in_dim = rf.pack_padded(x, dims=dims)
+        return lambda x: rf.pad_packed(x, in_dim=in_dim, dims=dims), [packed]
+
+
+def _scatter_inputs(w: World) -> tuple[list[Tensor], Any]:
+    source, indices, dim = [
+        ((w.batch, w.time, w.feat), (w.batch, w.time), w.time),
+        ((w.batch, w.time, w.feat), (w.batch, w.time), (w.batch, w.time)),
+        ((w.batch, w.time, w.heads), (w.batch, w.time, w.heads), w.heads),
+        ((w.heads, w.feat), (w.heads,), w.heads),
+        ((w.feat,), (w.batch, w.time), w.time),
+        ((w.batch, w.time), (w.time,), w.time),
+    ][w.rng.integers(6)]
+    ids = w.ints(*indices, sparse_dim=w.classes)
+    return [w.floats(*source), ids], dim
+
+
+for _name in "sum max min mean logsumexp logmeanexp argmax".split():
+
+    @case("scatter", f"mode {_name}")
+    def _scatter(w: World, mode: str = _name) -> Any:
+        inputs, dim = _scatter_inputs(w)
+        if mode == "argmax" and not isinstance(dim, Dim):
+            dim = w.time
+        fill = [None, 3][w.rng.integers(2)]
+        return (
+            lambda x, ids: rf.scatter(x, indices=ids, indices_dim=dim, mode=mode, fill_value=fill),
+            inputs,
+        )
+
+
+for _name in "mean argmax logsumexp logmeanexp".split():
+
+    @case(f"scatter_{_name}")
+    def _scatter_mode(w: World, name: str = _name) -> Any:
+        inputs = [w.floats(w.batch, w.time, w.feat), w.ints(w.batch, w.time, sparse_dim=w.classes)]
+        return lambda x, ids: getattr(rf, f"scatter_{name}")(x, indices=ids, indices_dim=w.time), inputs
+
+
+@case("scatter_count")
+def _scatter_count(w: World) -> Any:
+    dim = w.time if w.rng.random() < 0.5 else (w.batch, w.time)
+    return lambda ids: rf.scatter_count(indices=ids, indices_dim=dim), [w.ints(w.batch, w.time, sparse_dim=w.classes)]
+
+
 # -- dims --------------------------------------------------------------------------------------------------------------
 @case("replace_dim")
 def _replace_dim(w: World) -> Any:

@@ -1,0 +1,142 @@
+"""Frames picked by a mask and packed without gaps, and put back to their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, dims_text, new_tensor, shape_of
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.dims import sequence_mask
+from rfnb.ops.expand import expand_dims
+from rfnb.ops.gather import gather
+from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.out_dim import check_size
+from rfnb.ops.pad import pad
+
+
+def masked_select(
+    tensor: Tensor, *, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None = None
+) -> tuple[Tensor, Dim]:
+    """The entries where `mask` is True, packed one after the other.
+
+    Args:
+        tensor: {..., dims}
+        mask: bool {..., dims}; its padding counts as False. Read by the host, which has to know how many entries there are.
+        dims: These become one dim (first is major). The other dims of the mask are kept.
+        out_dim: Default: a new dim. Without size it gets one: ragged over the other dims of the mask, if there are any.
+
+    Returns:
+        {..., out_dim}, out_dim.
+
+    Raises:
+        DimError: If one of dims is not in the mask, or out_dim has another size.
+        TypeError: If the mask is not bool.
+    """
+    dims = tuple(dims)
+    _check_mask("masked_select", mask, dims)
+    rest = tuple(dim for dim in mask.dims if dim not in dims)
+    picked = mask.copy_masked(False).copy_transpose((*rest, *dims)).numpy().reshape((*full_shape(rest), -1))
+    lengths = picked.sum(-1).astype(np.int32)
+    if out_dim is None:
+        out_dim = Dim(None, name="selected")
+    if not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = new_tensor(mask.backend.from_numpy(lengths, dtype="int32", device="cpu"), rest)
+    check_size("masked_select", out_dim, int(lengths.max(initial=0)))
+    # A stable sort of "is not picked" has the picked ones in front, in their order.
+    positions = np.argsort(~picked, axis=-1, kind="stable")[..., : out_dim.extent]
+    raw = tensor.backend.from_numpy(positions, dtype="int64", device=tensor.device)
+    flat = Dim(picked.shape[-1], name="flat")
+    merged, _ = merge_dims(
+        expand_dims(tensor, [dim for dim in dims if dim not in tensor.dims]), dims=dims, out_dim=flat
+    )
+    return gather(merged, indices=new_tensor(raw, (*rest, out_dim)), axis=flat), out_dim
+
+
+def masked_scatter(
+    source: Tensor, backup: Tensor | float | int | None = None, *, mask: Tensor, dims: Sequence[Dim], in_dim: Dim
+) -> Tensor:
+    """Undo `masked_select`: the frames of `in_dim` at the places where `mask` is True, `backup` elsewhere.
+
+    Args:
+        source: {..., in_dim}
+        backup: {...}, a number, or None for 0.
+        mask: bool {..., dims}; its padding counts as False.
+        dims: What `in_dim` becomes.
+
+    Returns:
+        {..., dims}: the dims of mask, source (without in_dim) and backup.
+
+    Raises:
+        DimError: If in_dim is not in source, or one of dims not in the mask.
+        TypeError: If the mask is not bool.
+    """
+    dims = tuple(dims)
+    _check_mask("masked_scatter", mask, dims)
+    source.axis_of(in_dim, "masked_scatter")
+    if in_dim.extent == 0:  # then the mask is False everywhere, but gather needs something to read
+        source, (in_dim,) = pad(source, axes=[in_dim], padding=[(0, 1)])
+    mask = mask.copy_masked(False)
+    rest = tuple(dim for dim in mask.dims if dim not in dims)
+    ordered = mask.copy_transpose((*rest, *dims))
+    flat = Dim(int(np.prod(full_shape(dims))), name="flat")
+    merged, _ = merge_dims(ordered, dims=dims, out_dim=flat)
+    index = math.clip_by_value(math.cumsum(cast(merged, "int64"), spatial_dim=flat) - 1, 0, in_dim.extent - 1)
+    out = gather(source, indices=split_dims(index, axis=flat, dims=dims), axis=in_dim)
+    return math.where(ordered, out, 0 if backup is None else backup, allow_broadcast_all_sources=True)
+
+
+def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
+    if mask.dtype != "bool":
+        raise TypeError(
+            message(f"{what}: the mask is not bool.", [("mask", f"{shape_of(mask)} {mask.dtype}")],
+                    "True is what is picked.", "mask = x > 0")
+        )  # fmt: skip
+    missing = [dim for dim in dims if dim not in mask.dims]
+    if missing or not dims:
+        raise DimError(
+            message(f"{what}: the mask needs the dims that are packed.",
+                    [("mask", shape_of(mask)), ("dims", dims_text(dims))],
+                    "The packed dims are some or all of those of the mask.",
+                    f"mask = rf.expand_dim(mask, {missing[0].name})" if missing else None)
+        )  # fmt: skip
+
+
+def pack_padded(
+    source: Tensor, *, dims: Sequence[Dim], enforce_sorted: bool = False, out_dim: Dim | None = None
+) -> tuple[Tensor, Dim]:
+    """The real frames over `dims` (first is major) as one dim without padding.
+
+    Args:
+        source: {..., dims}
+        enforce_sorted: Only False.
+
+    Returns:
+        {..., out_dim}, out_dim.
+
+    Raises:
+        ValueError: For enforce_sorted.
+    """
+    if enforce_sorted:
+        raise ValueError(
+            message("pack_padded: enforce_sorted.", [("source", shape_of(source)), ("dims", dims_text(tuple(dims)))],
+                    "Frames are packed in the order of the dims, whatever their lengths are.",
+                    "rf.pack_padded(source, dims=[...])")
+        )  # fmt: skip
+    return masked_select(source, mask=_real_frames(dims, source), dims=dims, out_dim=out_dim)
+
+
+def pad_packed(source: Tensor, *, in_dim: Dim, dims: Sequence[Dim]) -> Tensor:
+    """Undo `pack_padded`: {..., in_dim} -> {..., dims}, 0 in the padding."""
+    return masked_scatter(source, mask=_real_frames(dims, source), dims=dims, in_dim=in_dim)
+
+
+def _real_frames(dims: Sequence[Dim], like: Tensor) -> Tensor:
+    mask: Any = sequence_mask(dims, device=like.device)
+    return expand_dims(mask, [dim for dim in dims if dim not in mask.dims])

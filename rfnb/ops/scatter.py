@@ -1,0 +1,275 @@
+"""Entries put to the places that indices name, those of one place combined: the reverse of gather."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.const import ones_like
+from rfnb.ops.default import copy_to_device, get_default_float_dtype, is_float_dtype
+from rfnb.ops.dims import range_over_dim
+from rfnb.ops.expand import expand_dims
+from rfnb.ops.gather import gather
+from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.math import _common_backend
+
+_KINDS = ("sum", "max", "min")
+_MODES = (*_KINDS, "mean", "logsumexp", "logmeanexp", "argmax")
+
+
+def scatter(
+    source: Tensor,
+    *,
+    indices: Tensor,
+    indices_dim: Dim | Sequence[Dim],
+    mode: str = "sum",
+    fill_value: float | int | None = None,
+    out_dim: Dim | None = None,
+    use_mask: bool | None = None,
+) -> Tensor:
+    """For each entry of `out_dim`, the combined entries of `source` whose index it is.
+
+    Args:
+        source: {..., indices_dim}
+        indices: int {..., indices_dim}; further dims in common with source are batch dims.
+        indices_dim: The dim or dims that go away.
+        mode: sum, max, min, mean, logsumexp, logmeanexp, argmax.
+        fill_value: For places without any entry. Default 0; -1 for argmax; -inf (the log of nothing) for logsumexp, logmeanexp.
+        out_dim: Default: the sparse_dim of indices.
+        use_mask: Leave the padding of indices_dim out (the default).
+
+    Returns:
+        {..., out_dim}: the dims of source and indices with indices_dim replaced by out_dim.
+
+    Raises:
+        DimError: Without out_dim and sparse_dim, or if indices_dim is neither in source nor in indices.
+        ValueError: Unknown mode.
+    """
+    if mode not in _MODES:
+        raise ValueError(
+            message(f'scatter: unknown mode "{mode}".', [("known", ", ".join(_MODES))], "A mode is one of these.")
+        )
+    out_dim = _out_dim("scatter", indices, out_dim)
+    masked = use_mask is not False
+    if mode in _KINDS:
+        out = _scatter(mode, source, indices, indices_dim, out_dim, masked)
+        if mode == "sum" and fill_value is None:
+            return out
+        hit = _count(indices, indices_dim, out_dim, masked, source) > 0
+        return math.where(hit, out, 0 if fill_value is None else fill_value)
+    if mode == "mean":
+        return _mean(source, indices, indices_dim, out_dim, fill_value, masked)
+    if mode == "argmax":
+        return _argmax(source, indices, indices_dim, out_dim, -1 if fill_value is None else int(fill_value), masked)
+    return _log_exp(source, indices, indices_dim, out_dim, fill_value, masked, mean=mode == "logmeanexp")
+
+
+def scatter_count(
+    *,
+    indices: Tensor,
+    indices_dim: Dim | Sequence[Dim],
+    out_dim: Dim | None = None,
+    fill_value: float | int | None = None,
+) -> Tensor:
+    """How often each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
+    count = _count(indices, indices_dim, _out_dim("scatter_count", indices, out_dim), True, indices)
+    return count if fill_value is None else math.where(count > 0, count, fill_value)
+
+
+def scatter_mean(
+    source: Tensor,
+    *,
+    indices: Tensor,
+    indices_dim: Dim | Sequence[Dim],
+    fill_value: float | int | None = None,
+    out_dim: Dim | None = None,
+) -> Tensor:
+    """The mean of the entries of each place. See `scatter`."""
+    return _mean(source, indices, indices_dim, _out_dim("scatter_mean", indices, out_dim), fill_value, True)
+
+
+def scatter_argmax(
+    source: Tensor, *, indices: Tensor, indices_dim: Dim, invalid_idx: int = -1, out_dim: Dim | None = None
+) -> Tensor:
+    """Where along `indices_dim` the largest entry of each place is (the first of equal ones), int64, sparse over it.
+
+    Returns:
+        {..., out_dim}; `invalid_idx` at places without any entry.
+
+    Raises:
+        DimError: If indices_dim is more than one dim, since an index is into one.
+    """
+    return _argmax(source, indices, indices_dim, _out_dim("scatter_argmax", indices, out_dim), invalid_idx, True)
+
+
+def scatter_logsumexp(
+    source: Tensor,
+    *,
+    indices: Tensor,
+    indices_dim: Dim | Sequence[Dim],
+    fill_value: float | int | None = None,
+    out_dim: Dim | None = None,
+) -> Tensor:
+    """log(sum(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
+    out_dim = _out_dim("scatter_logsumexp", indices, out_dim)
+    return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=False)
+
+
+def scatter_logmeanexp(
+    source: Tensor,
+    *,
+    indices: Tensor,
+    indices_dim: Dim | Sequence[Dim],
+    fill_value: float | int | None = None,
+    out_dim: Dim | None = None,
+) -> Tensor:
+    """log(mean(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
+    out_dim = _out_dim("scatter_logmeanexp", indices, out_dim)
+    return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=True)
+
+
+def _out_dim(what: str, indices: Tensor, out_dim: Dim | None) -> Dim:
+    out_dim = out_dim or indices.sparse_dim
+    if out_dim is None:
+        raise DimError(
+            message(f"{what}: into which dim?", [("indices", shape_of(indices))],
+                    "The indices have no sparse_dim, so name the dim:", f"rf.{what}(..., out_dim=...)")
+        )  # fmt: skip
+    return out_dim
+
+
+def _several(indices_dim: Dim | Sequence[Dim]) -> tuple[Dim, ...]:
+    return (indices_dim,) if isinstance(indices_dim, Dim) else tuple(indices_dim)
+
+
+def _count(indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool, like: Tensor) -> Tensor:
+    """How many entries each place has; of a source without the dims of `indices` too, since it is repeated over them."""
+    dims = _several(indices_dim)
+    lengths = [over for dim in dims for over in dim.length_dims if over not in indices.dims]
+    lacking = [dim for dim in (*dims, *lengths) if dim not in indices.dims]
+    indices = expand_dims(indices, list(dict.fromkeys(dim for dim in lacking if dim in like.dims)))
+    one = cast(ones_like(indices), "int32")
+    one.sparse_dim = None
+    return _scatter("sum", one, indices, dims, out_dim, masked)
+
+
+def _mean(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, fill: Any, masked: bool) -> Tensor:
+    source = source if is_float_dtype(source.dtype) else cast(source, get_default_float_dtype())
+    count = _count(indices, indices_dim, out_dim, masked, source)
+    total = _scatter("sum", source, indices, indices_dim, out_dim, masked)
+    mean = math.combine(total, "truediv", cast(math.maximum(count, 1), source.dtype))
+    return mean if fill is None else math.where(count > 0, mean, fill)
+
+
+def _log_exp(
+    source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, fill: Any, masked: bool, *, mean: bool
+) -> Tensor:
+    if masked:
+        source = source.copy_masked(float("-inf"), dims=[dim for dim in _several(indices_dim) if dim in source.dims])
+        indices = indices.copy_masked(0)
+    peak = _scatter("max", stop_gradient(source), indices, indices_dim, out_dim, masked)
+    peak = math.where(math.is_finite(peak), peak, 0)  # -inf - -inf would be NaN; with 0 the sum is 0 and its log -inf
+    shifted = math.exp(math.combine(source, "sub", gather(peak, indices=indices, axis=out_dim)))
+    total = _scatter("sum", shifted, indices, indices_dim, out_dim, masked)
+    count = _count(indices, indices_dim, out_dim, masked, source)
+    out = math.log(total) + peak
+    if mean:
+        out = math.combine(out, "sub", math.log(cast(math.maximum(count, 1), source.dtype)))
+    return math.where(count > 0, out, float("-inf") if fill is None else fill)
+
+
+def _argmax(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, invalid: int, masked: bool) -> Tensor:
+    if len(_several(indices_dim)) != 1:
+        raise DimError(
+            message("scatter_argmax: one dim at a time.", [("source", shape_of(source)), ("indices", shape_of(indices))],
+                    "An index is into one dim.", "rf.merge_dims(...)")
+        )  # fmt: skip
+    (axis,) = _several(indices_dim)
+    source, indices = stop_gradient(source), indices.copy_masked(0)
+    peak = _scatter("max", source, indices, axis, out_dim, masked)
+    best = math.compare(source, "equal", gather(peak, indices=indices, axis=out_dim))
+    frames = copy_to_device(range_over_dim(axis, dtype="int64"), source.device)
+    place = math.where(best, frames, axis.extent)
+    place = _scatter("min", place, indices, axis, out_dim, masked)
+    out = math.where(math.compare(place, "less", axis.extent), place, invalid)
+    out.sparse_dim = axis
+    return out
+
+
+_plans = PlanCache()
+
+
+def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool) -> Tensor:
+    """One of _KINDS; the neutral element where no entry is."""
+    dims = _several(indices_dim)
+    key = (kind, source._raw.__class__, source.dtype, source.dims, indices.dims, dims, out_dim, masked)
+    try:
+        fn, out_dims = _plans[key]
+    except KeyError:
+        fn, out_dims = _plans.put(key, _plan(kind, source, indices, dims, out_dim, masked))
+    out = new_tensor(fn(source._raw, indices._raw), out_dims)
+    if source.sparse_dim is not None:
+        out.sparse_dim = source.sparse_dim
+    if source._feature_dim is not None and source._feature_dim in out_dims:
+        out._feature_dim = source._feature_dim
+    return out
+
+
+def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out_dim: Dim, masked: bool) -> Any:
+    for dim in dims:
+        if dim not in source.dims and dim not in indices.dims:
+            raise DimError(
+                message(f"scatter: no dim {dim.short_repr()}.",
+                        [("source", shape_of(source)), ("indices", shape_of(indices))],
+                        "The dim that goes away is in source, in indices, or in both.")
+            )  # fmt: skip
+    backend = _common_backend("scatter", source, indices)
+    batch = tuple(dim for dim in source.dims if dim in indices.dims and dim not in dims)
+    batch += tuple(dim for dim in indices.dims if dim not in source.dims and dim not in dims)
+    rest = tuple(dim for dim in source.dims if dim not in batch and dim not in dims)
+    out_dims = check_unique((*batch, out_dim, *rest), "scatter")
+    all_dims = (*batch, *dims, *rest)
+    lacking = (
+        [dim for dim in all_dims if dim not in source.dims],
+        [dim for dim in batch + dims if dim not in indices.dims],
+    )
+    grown = tuple(lacking[0]) + source.dims, tuple(lacking[1]) + indices.dims
+    order = to_order(grown[0], all_dims, backend), to_order(grown[1], batch + dims, backend)
+    mask = masks_for(all_dims, dims, backend, "scatter") if masked else None
+    inside = [dim for dim in batch + dims if set(dim.length_dims) <= set(batch + dims)]
+    index_mask = masks_for(
+        batch + dims, inside, backend, "scatter"
+    )  # also of batch dims: what is there may be no index
+    neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1 if kind == "max" else 1)
+    count = _volume(batch), _volume(dims), _volume(rest)
+    expand, reshape, where, scatter_raw = (
+        backend.expand_raw,
+        backend.reshape_raw,
+        backend.where_raw,
+        backend.scatter_raw,
+    )
+
+    def fn(raw: Any, raw_indices: Any) -> Any:
+        raw = expand(raw, full_shape(grown[0])) if lacking[0] else raw
+        raw_indices = expand(raw_indices, full_shape(grown[1])) if lacking[1] else raw_indices
+        raw = raw if order[0] is None else order[0](raw)
+        raw_indices = raw_indices if order[1] is None else order[1](raw_indices)
+        raw = raw if mask is None else where(mask(raw), raw, neutral)
+        raw_indices = raw_indices if index_mask is None else where(index_mask(raw_indices), raw_indices, 0)
+        out = scatter_raw(reshape(raw, count), reshape(raw_indices, count[:2]), out_dim.extent, kind, neutral)
+        return reshape(out, full_shape(out_dims))
+
+    return fn, out_dims
+
+
+def _volume(dims: tuple[Dim, ...]) -> int:
+    volume = 1
+    for dim in dims:
+        volume *= dim.extent
+    return volume
