@@ -27,10 +27,13 @@ from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import dot_attention as dot_attention
 from rfnb.nn.batch_norm import BatchNorm as BatchNorm
+from rfnb.nn.causal_self_attention import CausalSelfAttention as CausalSelfAttention
+from rfnb.nn.causal_self_attention import CausalSelfAttentionState as CausalSelfAttentionState
 from rfnb.nn.container import ModuleList as ModuleList
 from rfnb.nn.container import ParameterList as ParameterList
 from rfnb.nn.container import Sequential as Sequential
 from rfnb.nn.container import sequential as sequential
+from rfnb.nn.cross_attention import CrossAttention as CrossAttention
 from rfnb.nn.dropout import dropout as dropout
 from rfnb.nn.hooks import RemovableHandle as RemovableHandle
 from rfnb.nn.init import Glorot as Glorot
@@ -58,6 +61,8 @@ from rfnb.nn.run_ctx import RunCtx as RunCtx
 from rfnb.nn.run_ctx import get_run_ctx as get_run_ctx
 from rfnb.nn.run_ctx import init_forward_step_run_ctx as init_forward_step_run_ctx
 from rfnb.nn.run_ctx import init_train_step_run_ctx as init_train_step_run_ctx
+from rfnb.nn.self_attention import SelfAttention as SelfAttention
+from rfnb.nn.self_attention import SelfAttentionBase as SelfAttentionBase
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.ops.cast import cast as cast
 from rfnb.ops.cast import copy as copy

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
-from rfnb.ops.math import combine_bc, softmax, tanh
+from rfnb.ops.math import combine_bc, softmax, tanh, where
 from rfnb.ops.matmul import matmul
 from rfnb.trace.probe import listening, probe
 
@@ -19,6 +20,7 @@ def dot_attention(
     axis: Dim,
     att_dropout: float = 0.0,
     att_dropout_broadcast: bool | None = None,
+    causal_query_spatial_dim: Dim | None = None,
     scale: float | None = None,
 ) -> Tensor:
     """Weighted mean of `values` over `axis`, weights from scaled dot products.
@@ -34,13 +36,15 @@ def dot_attention(
         axis: Attended over. Padding gets weight exactly 0.
         att_dropout: Dropout on the weights, in training.
         att_dropout_broadcast: True: the same weights are dropped for all of `axis`'s batch entries.
+        causal_query_spatial_dim: The dim of the query positions, where they must not look ahead: the last query stands at the
+            last key, every other one as far before it.
         scale: Factor on the energies. Default 1/sqrt(key_dim.size), which keeps the variance of the energies near 1.
 
     Returns:
         {...}: the dims of values without axis, and the further dims of query.
 
     Raises:
-        DimError: If key_dim is missing in query or keys, or axis in keys or values.
+        DimError: If key_dim is missing in query or keys, axis in keys or values, or causal_query_spatial_dim in query.
 
     Probes:
         attention: weights {..., axis}, non-negative, sum to 1 over axis.
@@ -48,10 +52,12 @@ def dot_attention(
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
     """
     _check("dot_attention", query, keys, values, axis, key_dim)
+    if causal_query_spatial_dim is not None and causal_query_spatial_dim not in query.dims:
+        raise missing_dim("dot_attention", query, causal_query_spatial_dim, "query")
     keys, values, kv_axis = _apart(query, keys, values, axis)
     scale = key_dim.extent**-0.5 if scale is None else scale
     energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
-    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
+    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_query_spatial_dim)
 
 
 def additive_attention(
@@ -92,9 +98,14 @@ def additive_attention(
 
 
 def _attend(
-    energy: Tensor, values: Tensor, axis: Dim, att_dropout: float, att_dropout_broadcast: bool | None
+    energy: Tensor,
+    values: Tensor,
+    axis: Dim,
+    att_dropout: float,
+    att_dropout_broadcast: bool | None,
+    causal_dim: Dim | None = None,
 ) -> Tensor:
-    weights = softmax(energy, axis=axis)
+    weights = softmax(energy, axis=axis) if causal_dim is None else _causal_softmax(energy, axis, causal_dim)
     if listening():
         probe("attention", weights=weights, axis=axis)
     if att_dropout:
@@ -104,6 +115,13 @@ def _attend(
     if values.feature_dim is not None and values.feature_dim in out.dims:
         out._feature_dim = values.feature_dim
     return out
+
+
+def _causal_softmax(energy: Tensor, axis: Dim, query_dim: Dim) -> Tensor:
+    seen, some_empty = causal_mask(query_dim, axis, energy)
+    # Not -inf: in a row of which nothing may be seen that would be NaN, also in its gradient.
+    weights = softmax(where(seen, energy, -6e4 if energy.dtype == "float16" else -1e30), axis=axis)
+    return where(seen, weights, 0.0) if some_empty else weights
 
 
 def _check(what: str, query: Tensor, keys: Tensor, values: Tensor, axis: Dim, key_dim: Dim) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from table import case
+from table import case, exempt
 from world import World
 
 import rfnb as rf
 from rfnb import Tensor
+
+exempt("a type; what makes it is in the table", "CausalSelfAttentionState")
+exempt("what the kinds of self-attention share", "SelfAttentionBase")
 
 
 def of_module(
@@ -79,3 +82,57 @@ for _name, _training in (("outside of training", False), ("in training", True)):
             return out, rf.copy(module.running_mean), rf.copy(module.running_variance)
 
         return of_module(w, lambda: rf.BatchNorm(w.feat), call, [w.floats(w.batch, w.time, w.feat)], low=0.1)
+
+
+# -- attention ---------------------------------------------------------------------------------------------------------
+@case("dot_attention", "causal")
+def _dot_attention_causal(w: World) -> Any:
+    def call(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        return rf.dot_attention(
+            query, keys, values, key_dim=w.feat, axis=w.source, causal_query_spatial_dim=query_dim
+        )  # fmt: skip
+
+    query_dim = w.time if w.rng.random() < 0.5 else w.source
+    return call, [
+        w.floats(w.batch, query_dim, w.heads, w.feat),
+        w.floats(w.batch, w.source, w.feat),
+        w.floats(w.batch, w.source, w.out),
+    ]
+
+
+def _attention_options(w: World) -> dict[str, Any]:
+    return {"key_dim_total": 2 * w.feat, "value_dim_total": 2 * w.out, "num_heads": 2}
+
+
+@case("SelfAttention")
+def _self_attention(w: World) -> Any:
+    make = lambda: rf.SelfAttention(w.feat, w.classes, **_attention_options(w))  # noqa: E731
+    return of_module(w, make, lambda module, x: module(x, axis=w.time), [w.floats(w.batch, w.time, w.feat)])
+
+
+@case("CausalSelfAttention")
+def _causal_self_attention(w: World) -> Any:
+    make = lambda: rf.CausalSelfAttention(w.feat, w.classes, **_attention_options(w))  # noqa: E731
+    return of_module(w, make, lambda module, x: module(x, w.time)[0], [w.floats(w.batch, w.time, w.feat)])
+
+
+@case("CausalSelfAttention", "a sequence, another one, a step")
+def _causal_self_attention_parts(w: World) -> Any:
+    def call(module: Any, a: Tensor, b: Tensor, c: Tensor) -> Any:
+        out_a, state = module(a, w.time, state=module.default_initial_state(batch_dims=[w.batch]))
+        out_b, state = module(b, w.source, state=state)
+        return out_a, out_b, module(c, rf.single_step_dim, state=state)[0]
+
+    make = lambda: rf.CausalSelfAttention(w.feat, w.classes, **_attention_options(w))  # noqa: E731
+    inputs = [w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.source, w.feat), w.floats(w.batch, w.feat)]
+    return of_module(w, make, call, inputs)
+
+
+@case("CrossAttention")
+def _cross_attention(w: World) -> Any:
+    def call(module: Any, query: Tensor, encoder: Tensor) -> Tensor:
+        return module(query, module.transform_encoder(encoder, axis=w.source))
+
+    query = [(w.batch, w.feat), (w.batch, w.time, w.feat), (w.batch, w.source, w.feat)][w.rng.integers(3)]
+    make = lambda: rf.CrossAttention(w.heads, w.feat, w.classes, **_attention_options(w))  # noqa: E731
+    return of_module(w, make, call, [w.floats(*query), w.floats(w.batch, w.source, w.heads)])

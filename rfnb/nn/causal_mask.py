@@ -1,0 +1,49 @@
+"""Which keys a query position may see when it must not look ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.layout import PlanCache
+from rfnb.core.tensor import Tensor, new_tensor
+
+_plans = PlanCache()
+
+
+def causal_mask(query_dim: Dim, key_dim: Dim, like: Tensor) -> tuple[Tensor, bool]:
+    """Query i sees the keys up to its own position. The last query stands at the last key, so earlier keys may be there that
+    all queries see (what was cached before).
+
+    Returns:
+        bool {length dims where needed, query_dim, key_dim} on the backend and device of `like`, and whether some query may
+        see nothing (there are fewer keys than queries).
+    """
+    backend, device = like.backend, like.device
+    key = (query_dim, key_dim, backend, device)
+    try:
+        return _plans[key]
+    except KeyError:
+        return _plans.put(key, _make(query_dim, key_dim, backend, device))
+
+
+def _make(query_dim: Dim, key_dim: Dim, backend: Any, device: Any) -> tuple[Tensor, bool]:
+    over = tuple(dict.fromkeys((*query_dim.length_dims, *key_dim.length_dims)))
+    before = _lengths(key_dim, over) - _lengths(query_dim, over)  # keys in front of the first query
+    if before.size and (before == before.flat[0]).all():
+        over, before = (), before.flat[0]
+    queries, keys = np.arange(query_dim.extent), np.arange(key_dim.extent)
+    seen = keys <= queries[:, None] + np.asarray(before)[..., None, None]
+    raw = backend.from_numpy(seen, dtype="bool", device=device)
+    return new_tensor(raw, (*over, query_dim, key_dim)), bool(np.any(before < 0))
+
+
+def _lengths(dim: Dim, over: tuple[Dim, ...]) -> np.ndarray:
+    """The lengths over `over`, axes of length 1 for the dims that they are not over."""
+    if dim.lengths is None:
+        return np.asarray(dim.extent).reshape([1] * len(over))
+    own = dim.length_dims
+    array = dim.lengths.transpose([own.index(other) for other in over if other in own])
+    return array.reshape([other.extent if other in own else 1 for other in over])

@@ -1,0 +1,97 @@
+"""Self-attention that does not look ahead: a whole sequence at once, or step by step with what came before in a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.nn.self_attention import SelfAttentionBase
+from rfnb.ops.concat import concat
+from rfnb.ops.const import zeros
+from rfnb.ops.expand import expand_dim
+from rfnb.rec.state import State
+
+
+class CausalSelfAttentionState(State):
+    """k_accum {..., accum_axis, heads, key}, v_accum {..., accum_axis, heads, value}: of all frames so far, and their dim."""
+
+    def __init__(
+        self,
+        *args: Any,
+        k_accum: Tensor | None = None,
+        v_accum: Tensor | None = None,
+        accum_axis: Dim | None = None,
+    ):
+        super().__init__(*args)
+        if not args:
+            self["k_accum"], self["v_accum"], self["accum_axis"] = k_accum, v_accum, accum_axis
+
+
+class CausalSelfAttention(SelfAttentionBase):
+    """Every frame attends to itself and to those before it. See `SelfAttentionBase` for arguments and parameters."""
+
+    def __call__(
+        self, source: Tensor, axis: Dim, *, state: CausalSelfAttentionState | None = None
+    ) -> tuple[Tensor, CausalSelfAttentionState]:
+        """A whole sequence (or the next part of it), or one step with `single_step_dim`.
+
+        Args:
+            source: {..., axis, in}; of one step {..., in}.
+            state: Of the frames before. None: there are none.
+
+        Returns:
+            {..., axis, out}, and the state with the frames of source. All ways to cut a sequence give the same numbers.
+
+        Raises:
+            DimError: If source has no in_dim or no axis.
+
+        Probes:
+            attention: weights {..., heads, axis, accum_axis}.
+        """
+        single = axis is single_step_dim
+        if not single and axis not in source.dims:
+            raise missing_dim("CausalSelfAttention", source, axis, "source")
+        q, k, v = self.forward_qkv(source)
+        if single:
+            k, v = expand_dim(k, _history(1)), expand_dim(v, _history(1))
+        new = _appended(state, k, v, _history(1) if single else axis)
+        causal_dim = None if single else axis
+        out = self.attention(q, new.k_accum, new.v_accum, kv_axis=new.accum_axis, causal_query_spatial_dim=causal_dim)
+        return out, new
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
+        """Of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+        axis, weight = _history(0), self.qkv.weight
+        k, v = (
+            zeros((*batch_dims, axis, self.num_heads, dim), dtype=weight.dtype, device=weight.device)
+            for dim in (self.key_dim_per_head, self.value_dim_per_head)
+        )
+        return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=axis)
+
+
+@lru_cache(maxsize=4096)
+def _history(size: int) -> Dim:
+    """The dim of so many frames; the same one for all layers and searches, so that plans are found again."""
+    return Dim(size, name="history", kind="spatial")
+
+
+def _appended(state: CausalSelfAttentionState | None, k: Tensor, v: Tensor, axis: Dim) -> CausalSelfAttentionState:
+    before = None if state is None else state.accum_axis
+    if state is None or before is None or (before.is_static() and before.extent == 0):
+        if axis is _history(1):
+            return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=axis)
+        twin = axis.copy(match_priority=axis.match_priority - 1)
+        k, v = (
+            part._like(part._raw, tuple(twin if dim is axis else dim for dim in part.dims)) for part in (k, v)
+        )  # the query has the axis itself
+        return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=twin)
+    static = before.is_static() and axis.is_static()
+    both = _history(before.extent + axis.extent) if static else before + axis
+    k, v = (
+        concat((old, before), (new, axis), out_dim=both, allow_broadcast=True)[0]
+        for old, new in ((state.k_accum, k), (state.v_accum, v))
+    )
+    return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=both)
