@@ -57,6 +57,9 @@ from rfnb.nn.normalization import RMSNorm as RMSNorm
 from rfnb.nn.normalization import moments as moments
 from rfnb.nn.normalization import normalize as normalize
 from rfnb.nn.parameter import Parameter as Parameter
+from rfnb.nn.positional_encoding import relative_positional_encoding as relative_positional_encoding
+from rfnb.nn.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
+from rfnb.nn.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
 from rfnb.nn.run_ctx import RunCtx as RunCtx
 from rfnb.nn.run_ctx import get_run_ctx as get_run_ctx
 from rfnb.nn.run_ctx import init_forward_step_run_ctx as init_forward_step_run_ctx
@@ -68,6 +71,7 @@ from rfnb.ops.cast import cast as cast
 from rfnb.ops.cast import copy as copy
 from rfnb.ops.concat import concat as concat
 from rfnb.ops.concat import concat_features as concat_features
+from rfnb.ops.concat import cum_concat_step as cum_concat_step
 from rfnb.ops.concat import split as split
 from rfnb.ops.const import constant as constant
 from rfnb.ops.const import convert_to_tensor as convert_to_tensor
@@ -172,9 +176,11 @@ from rfnb.ops.math import where as where
 from rfnb.ops.matmul import dot as dot
 from rfnb.ops.matmul import matmul as matmul
 from rfnb.ops.merge import merge_dims as merge_dims
+from rfnb.ops.merge import reshape as reshape
 from rfnb.ops.merge import split_dims as split_dims
 from rfnb.ops.one_hot import one_hot as one_hot
 from rfnb.ops.one_hot import sparse_to_dense as sparse_to_dense
+from rfnb.ops.pad import expand_make_non_empty as expand_make_non_empty
 from rfnb.ops.pad import pad as pad
 from rfnb.ops.random import get_random_state as get_random_state
 from rfnb.ops.random import random as random
@@ -194,6 +200,7 @@ from rfnb.ops.reduce import reduce_mean as reduce_mean
 from rfnb.ops.reduce import reduce_min as reduce_min
 from rfnb.ops.reduce import reduce_sum as reduce_sum
 from rfnb.ops.reduce import top_k as top_k
+from rfnb.ops.repeat import repeat as repeat
 from rfnb.ops.scatter import scatter as scatter
 from rfnb.ops.scatter import scatter_argmax as scatter_argmax
 from rfnb.ops.scatter import scatter_count as scatter_count
@@ -204,8 +211,13 @@ from rfnb.ops.shift import reverse_sequence as reverse_sequence
 from rfnb.ops.shift import shift_left as shift_left
 from rfnb.ops.shift import shift_right as shift_right
 from rfnb.ops.slice import slice as slice
+from rfnb.ops.sort import search_sorted as search_sorted
+from rfnb.ops.sort import sort as sort
 from rfnb.ops.stack import stack as stack
 from rfnb.ops.stack import unstack as unstack
+from rfnb.ops.top_mask import top_k_mask as top_k_mask
+from rfnb.ops.top_mask import top_p_mask as top_p_mask
+from rfnb.ops.window import window as window
 from rfnb.rec.loop import Loop as Loop
 from rfnb.rec.nested import gather_nested as gather_nested
 from rfnb.rec.nested import where_nested as where_nested

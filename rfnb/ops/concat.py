@@ -13,6 +13,7 @@ from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
+from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import _common_backend
 from rfnb.ops.out_dim import check_size
@@ -175,3 +176,27 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
             piece.feature_dim = dim
         pieces.append(piece)
     return tuple(pieces)
+
+
+_one_frame = Dim(1, name="frame")
+
+
+def cum_concat_step(
+    source: Tensor, *, prev_accum: Tensor, axis: Dim, out_spatial_dim: Dim | None = None
+) -> tuple[Tensor, Dim]:
+    """One frame appended to what has been collected so far, e.g. to the keys and values of self-attention.
+
+    Args:
+        source: {...}, the new frame.
+        prev_accum: {..., axis}
+        out_spatial_dim: Default: axis + 1.
+
+    Returns:
+        {..., out_spatial_dim}, out_spatial_dim. The state of a loop carries both.
+
+    Raises:
+        DimError: If axis is not in prev_accum.
+    """
+    out_dim = axis + 1 if out_spatial_dim is None else out_spatial_dim
+    frame = expand_dim(source, _one_frame)
+    return concat((prev_accum, axis), (frame, _one_frame), allow_broadcast=True, out_dim=out_dim)

@@ -99,3 +99,20 @@ def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
     check_unique(out_dims, "split_dims")
     raw = source.backend.reshape_raw(source._raw, full_shape(out_dims))
     return source._like(raw, out_dims)
+
+
+def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim]) -> Tensor:
+    """Other dims for the same entries: `in_dims` (first is major) regrouped to `out_dims`, at the place of the first old one.
+
+    Args:
+        source: {..., in_dims}
+        out_dims: At most one of them may have no size yet.
+
+    Returns:
+        {..., out_dims}.
+
+    Raises:
+        DimError: If the sizes do not multiply to the same number, or one of in_dims is missing.
+    """
+    merged, dim = merge_dims(source, dims=in_dims, out_dim=Dim(int(np.prod(full_shape(tuple(in_dims)))), name="merged"))
+    return split_dims(merged, axis=dim, dims=out_dims)

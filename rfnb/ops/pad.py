@@ -10,7 +10,7 @@ from rfnb.core.tensor import Tensor, check_unique
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.default import copy_to_device
-from rfnb.ops.out_dim import check_size
+from rfnb.ops.out_dim import check_size, define_size
 
 
 def pad(
@@ -57,3 +57,21 @@ def pad(
             real = math.compare_bc(frames, "less", copy_to_device(inside.get_size_tensor(), out.device))
             out = out._like(math.where(real, out, value).copy_transpose(dims)._raw, tuple(dims))
     return out, list(out_dims)
+
+
+def expand_make_non_empty(source: Tensor, *, axis: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+    """An `axis` without any entry gets one, of zeros; otherwise source as it is.
+
+    Returns:
+        {..., out_dim}, out_dim: axis itself if it has entries and no out_dim is given, else of size 1.
+
+    Raises:
+        DimError: If axis is not in source, or out_dim has another size.
+    """
+    source.axis_of(axis, "expand_make_non_empty")
+    if axis.extent > 0:
+        return (source, axis) if out_dim is None else dim_ops.replace_dim(source, in_dim=axis, out_dim=out_dim)
+    out_dim = Dim(1, name=axis.name) if out_dim is None else out_dim
+    define_size(out_dim, 1)
+    out, _ = pad(source, axes=[axis], padding=[(0, 1)], out_dims=[out_dim])
+    return out, out_dim

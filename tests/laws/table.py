@@ -575,6 +575,93 @@ def _scatter_count(w: World) -> Any:
     return lambda ids: rf.scatter_count(indices=ids, indices_dim=dim), [w.ints(w.batch, w.time, sparse_dim=w.classes)]
 
 
+@case("sort")
+def _sort(w: World) -> Any:
+    axis, descending = w.shuffled((w.heads, w.feat))[0], bool(w.rng.random() < 0.5)
+    new = Dim(axis.extent, name="in order")
+
+    def call(x: Tensor) -> Any:
+        values, indices, dim = rf.sort(x, axis=axis, descending=descending)
+        return [rf.replace_dim(y, in_dim=dim, out_dim=new) for y in (values, indices)]
+
+    return call, [w.floats(w.batch, w.time, w.heads, w.feat)]
+
+
+@case("search_sorted")
+def _search_sorted(w: World) -> Any:
+    dims = [(w.feat,), (w.batch, w.feat), (w.heads, w.feat)][w.rng.integers(3)]
+    rows = w.floats(*dims).numpy()
+    rows.sort(-1)
+    side = str(w.rng.choice(["left", "right"]))
+    return lambda seq, x: rf.search_sorted(seq, x, axis=w.feat, side=side), [
+        rf.convert_to_tensor(rows, dims=dims),
+        w.floats(w.batch, w.time),
+    ]
+
+
+@case("top_k_mask")
+def _top_k_mask(w: World) -> Any:
+    axis, k = (w.classes if w.rng.random() < 0.5 else w.time), int(w.rng.integers(1, 4))
+    return lambda x: rf.top_k_mask(x, axis=axis, k=k), [w.floats(w.batch, w.time, w.classes)]
+
+
+@case("top_p_mask")
+def _top_p_mask(w: World) -> Any:
+    axis, one_more = (w.classes if w.rng.random() < 0.5 else w.time), bool(w.rng.random() < 0.5)
+
+    def call(x: Tensor) -> Any:
+        return rf.top_p_mask(rf.softmax(x, axis=axis), axis=axis, p=0.61, one_more=one_more)
+
+    return call, [w.floats(w.batch, w.time, w.classes)]
+
+
+@case("reshape")
+def _reshape(w: World) -> Any:
+    in_dims, out_dims = [
+        ([w.heads, w.feat], [w.heads * w.feat]),
+        ([w.heads, w.feat], [Dim(w.feat.extent, name="a"), Dim(w.heads.extent, name="b")]),
+        ([w.feat], [w.feat * Dim(1, name="one")]),
+    ][w.rng.integers(3)]
+    return lambda x: rf.reshape(x, in_dims, out_dims), [w.floats(w.batch, w.time, w.heads, w.feat)]
+
+
+@case("window")
+def _window(w: World) -> Any:
+    width, stride = Dim(int(w.rng.integers(1, 5)), name="window"), int(w.rng.integers(1, 3))
+    padding, axis = str(w.rng.choice(["same", "valid"])), w.shuffled((w.time, w.feat))[0]
+    return lambda x: rf.window(x, spatial_dim=axis, window_dim=width, padding=padding, stride=stride, pad_value=-7), [
+        w.floats(w.batch, w.time, w.feat)
+    ]
+
+
+@case("repeat")
+def _repeat(w: World) -> Any:
+    out_dim, x = Dim(None, name="repeated"), w.floats(w.batch, w.time, w.feat)
+    if w.rng.random() < 0.3:
+        return lambda x: rf.repeat(x, in_spatial_dim=w.time, repeats=2, out_spatial_dim=out_dim), [x]
+    dims = (w.batch, w.time) if w.rng.random() < 0.7 else (w.time,)
+    return lambda x, n: rf.repeat(x, in_spatial_dim=w.time, repeats=n, out_spatial_dim=out_dim), [
+        x,
+        w.ints(*dims, low=0, high=4),
+    ]
+
+
+@case("expand_make_non_empty")
+def _expand_make_non_empty(w: World) -> Any:
+    axis, out_dim = (w.time, None) if w.time.extent else (w.time, Dim(1, name="one"))
+    axis, out_dim = (axis, out_dim) if w.rng.random() < 0.6 else (Dim(0, name="empty"), Dim(1, name="one"))
+    return lambda x: rf.expand_make_non_empty(x, axis=axis, out_dim=out_dim), [w.floats(w.batch, axis, w.feat)]
+
+
+@case("cum_concat_step")
+def _cum_concat_step(w: World) -> Any:
+    axis = w.shuffled((w.time, w.heads))[0]
+    return lambda x, before: rf.cum_concat_step(x, prev_accum=before, axis=axis), [
+        w.floats(w.batch, w.feat),
+        w.floats(w.batch, axis, w.feat),
+    ]
+
+
 # -- dims --------------------------------------------------------------------------------------------------------------
 @case("replace_dim")
 def _replace_dim(w: World) -> Any:

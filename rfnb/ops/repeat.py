@@ -1,0 +1,59 @@
+"""Frames repeated, each as often as a count says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops.const import full
+from rfnb.ops.expand import expand_dims
+from rfnb.ops.gather import gather
+from rfnb.ops.out_dim import check_movable, check_size
+
+
+def repeat(
+    values: Tensor, *, in_spatial_dim: Dim, repeats: Tensor | int, out_spatial_dim: Dim | None = None
+) -> tuple[Tensor, Dim]:
+    """Each frame as often as `repeats` says, 0 times removes it; for models of durations.
+
+    Args:
+        values: {..., in_spatial_dim}
+        repeats: int {..., in_spatial_dim}, or one number. Read by the host, which has to know the new lengths.
+        out_spatial_dim: Default: a new dim; its lengths are the sums of the repeats.
+
+    Returns:
+        {..., out_spatial_dim}, out_spatial_dim.
+
+    Raises:
+        DimError: If in_spatial_dim is not in values, or out_spatial_dim has another size.
+        ValueError: Negative repeats.
+    """
+    values.axis_of(in_spatial_dim, "repeat")
+    check_movable("repeat", values, in_spatial_dim)
+    own = (*in_spatial_dim.length_dims, in_spatial_dim)
+    if isinstance(repeats, int):
+        repeats = full(dims=own, fill_value=repeats, dtype="int32", device="cpu")
+    repeats = expand_dims(repeats, [dim for dim in own if dim not in repeats.dims])
+    rest = tuple(dim for dim in repeats.dims if dim is not in_spatial_dim)
+    counts = repeats.copy_masked(0).copy_transpose((*rest, in_spatial_dim)).numpy()
+    if (counts < 0).any():
+        raise ValueError(
+            message("repeat: a negative count.", [("repeats", shape_of(repeats))], "A frame is repeated 0 times or more.",
+                    "rf.maximum(repeats, 0)")
+        )  # fmt: skip
+    lengths = counts.sum(-1).astype(np.int32)
+    if out_spatial_dim is None:
+        out_spatial_dim = Dim(None, name=f"{in_spatial_dim.name}:repeated")
+    if not out_spatial_dim.is_dim_known():
+        raw = values.backend.from_numpy(lengths, dtype="int32", device="cpu")
+        out_spatial_dim.dyn_size_ext = new_tensor(raw, rest)
+    check_size("repeat", out_spatial_dim, int(lengths.max(initial=0)))
+    positions = np.zeros((*full_shape(rest), out_spatial_dim.extent), np.int64)
+    frames = np.arange(in_spatial_dim.extent)
+    for row in np.ndindex(*full_shape(rest)):
+        positions[row][: lengths[row]] = np.repeat(frames, counts[row])
+    indices = values.backend.from_numpy(positions, dtype="int64", device=values.device)
+    return gather(values, indices=new_tensor(indices, (*rest, out_spatial_dim)), axis=in_spatial_dim), out_spatial_dim

@@ -1,0 +1,81 @@
+"""Windows that slide over the frames of each sequence."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, check_unique
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.dims import range_over_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.out_dim import check_movable
+
+
+def window(
+    source: Tensor,
+    *,
+    spatial_dim: Dim,
+    window_dim: Dim,
+    window_right: int | None = None,
+    window_left: int | None = None,
+    padding: str = "same",
+    pad_value: float | int | None = None,
+    stride: int = 1,
+    use_mask: bool | None = None,
+) -> tuple[Tensor, Dim]:
+    """For each frame, the frames around it.
+
+    Args:
+        source: {..., spatial_dim}
+        window_dim: Its size is the width of a window.
+        window_left, window_right: Frames of "same" windows before and after the frame itself; together they and the frame are
+            the width. Default: centred, of an even width one more after the frame.
+        padding: "same": a window at every frame, `pad_value` beyond the ends. "valid": only windows inside of the sequence.
+        pad_value: Default 0.
+        stride: Frames from one window to the next.
+        use_mask: A sequence ends at its length (the default), not where its padding ends.
+
+    Returns:
+        {..., out, window_dim}, out: spatial_dim itself if "same" with stride 1, else made by dim arithmetic.
+
+    Raises:
+        DimError: If spatial_dim is not in source, or the lengths of another dim are over it.
+        ValueError: For another padding, or left and right that do not make up the width.
+    """
+    source.axis_of(spatial_dim, "window")
+    check_movable("window", source, spatial_dim)
+    check_unique((*source.dims, window_dim), "window")
+    left = _left(window_dim.extent, window_left, window_right, padding)
+    out_dim = spatial_dim if padding == "same" else spatial_dim - (window_dim.extent - 1)
+    out_dim = out_dim.ceildiv_right(stride) if stride != 1 else out_dim
+    starts = copy_to_device(range_over_dim(out_dim, dtype="int64"), source.device) * stride - left
+    offsets = copy_to_device(range_over_dim(window_dim, dtype="int64"), source.device)
+    positions = math.combine_bc(starts, "add", offsets)
+    out = gather(source, indices=math.clip_by_value(positions, 0, spatial_dim.extent - 1), axis=spatial_dim)
+    if padding == "valid":
+        return out, out_dim
+    end = spatial_dim.extent
+    inside = math.logical_and(positions >= 0, positions < end)
+    if use_mask is not False and spatial_dim.has_padding():
+        lengths = copy_to_device(cast(spatial_dim.get_size_tensor(), "int64"), source.device)
+        inside = math.combine_bc(inside, "logical_and", math.compare_bc(positions, "less", lengths))
+    return math.where(inside, out, 0 if pad_value is None else pad_value).copy_transpose(out.dims), out_dim
+
+
+def _left(width: int, left: int | None, right: int | None, padding: str) -> int:
+    """How many frames before the frame itself a window begins."""
+    if padding == "valid":
+        return 0
+    if padding != "same":
+        raise ValueError(message(f'window: padding "{padding}".', [("known", "same, valid")], "It is one of these."))
+    if left is None:
+        left = (width - 1) // 2 if right is None else width - 1 - right
+    if left < 0 or (right is not None and left + 1 + right != width):
+        raise ValueError(
+            message("window: left and right do not make up the width.",
+                    [("left", left), ("right", right), ("width", width)],
+                    "The width is left + 1 + right. Give one of them:", "rf.window(..., window_left=...)")
+        )  # fmt: skip
+    return left
