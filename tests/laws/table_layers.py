@@ -9,7 +9,7 @@ from table import case, exempt
 from world import World
 
 import rfnb as rf
-from rfnb import Tensor
+from rfnb import Dim, Tensor
 
 exempt("a type; what makes it is in the table", "CausalSelfAttentionState")
 exempt("what the kinds of self-attention share", "SelfAttentionBase")
@@ -136,3 +136,29 @@ def _cross_attention(w: World) -> Any:
     query = [(w.batch, w.feat), (w.batch, w.time, w.feat), (w.batch, w.source, w.feat)][w.rng.integers(3)]
     make = lambda: rf.CrossAttention(w.heads, w.feat, w.classes, **_attention_options(w))  # noqa: E731
     return of_module(w, make, call, [w.floats(*query), w.floats(w.batch, w.source, w.heads)])
+
+
+# -- positions ---------------------------------------------------------------------------------------------------------
+@case("sinusoidal_encoding")
+def _sinusoidal_encoding(w: World) -> Any:
+    return lambda indices: rf.sinusoidal_encoding(indices, feat_dim=w.out), [w.ints(w.batch, w.time)]
+
+
+@case("sinusoidal_positional_encoding")
+def _sinusoidal_positional_encoding(w: World) -> Any:
+    def call(offset: Tensor) -> Any:
+        return [rf.sinusoidal_positional_encoding(spatial_dim=w.time, feat_dim=w.out, offset=o) for o in (None, offset)]
+
+    return call, [w.ints(w.batch)]
+
+
+@case("relative_positional_encoding", "added to a tensor")
+def _relative_positional_encoding(w: World) -> Any:
+    distance = Dim(max(w.heads.extent + w.time.extent - 1, 0), name="distance")
+
+    def call(x: Tensor) -> Any:
+        dims = {"query_spatial_dim": w.heads, "key_value_spatial_dim": w.time, "feat_dim": w.out}
+        encoding, own = rf.relative_positional_encoding(**dims, query_offset=1)
+        return x + rf.replace_dim(encoding, in_dim=own, out_dim=distance)[0]
+
+    return call, [w.floats(distance, w.out)]

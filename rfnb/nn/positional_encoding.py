@@ -1,0 +1,145 @@
+"""Sinusoidal encodings of positions and of distances."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops import dims as dim_ops
+from rfnb.ops.cast import cast
+from rfnb.ops.concat import concat
+from rfnb.ops.const import convert_to_tensor, zeros
+from rfnb.ops.default import get_default_device, get_default_float_dtype
+from rfnb.ops.math import combine_bc, cos, sin
+
+
+def sinusoidal_positional_encoding(
+    *,
+    spatial_dim: Dim,
+    feat_dim: Dim,
+    offset: int | Tensor | None = None,
+    base: float = 1e4,
+    dtype: str | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """`sinusoidal_encoding` of the positions 0, 1, ... along `spatial_dim`.
+
+    Args:
+        spatial_dim: For `single_step_dim` the encoding is of the one position `offset`.
+        offset: Added to every position; int {...}.
+
+    Returns:
+        {offset dims, spatial_dim, feat}, without spatial_dim for a single step; the same over padding. Without offset, or with
+        an int, it is made once per size.
+
+    Raises:
+        ValueError: For a single step without offset.
+
+    Source: Vaswani et al. 2017, section 3.5, in the order and with the wavelengths of `sinusoidal_encoding`.
+    """
+    single = spatial_dim is single_step_dim
+    if offset is None and single:
+        raise ValueError(
+            message(
+                "sinusoidal_positional_encoding: which position is this step?",
+                [("spatial_dim", "single_step_dim"), ("offset", "None")],
+                "A single step does not know how many came before it.",
+                "rf.sinusoidal_positional_encoding(spatial_dim=rf.single_step_dim, offset=step, ...)",
+            )
+        )
+    dtype, device = dtype or get_default_float_dtype(), device or get_default_device()
+    if isinstance(offset, Tensor):
+        frames = 0 if single else dim_ops.range_over_dim(spatial_dim, device=offset.device)
+        return sinusoidal_encoding(combine_bc(offset, "add", frames), feat_dim=feat_dim, base=base, dtype=dtype)
+    table = _table(offset or 0, 1 if single else spatial_dim.extent, feat_dim.extent, base, dtype, device, _backend())
+    if single:
+        return _with_feature(new_tensor(_backend().select_raw(table, 0, 0), (feat_dim,)), feat_dim)
+    return _with_feature(new_tensor(table, (spatial_dim, feat_dim)), feat_dim)
+
+
+def sinusoidal_encoding(indices: Tensor, *, feat_dim: Dim, base: float = 1e4, dtype: str | None = None) -> Tensor:
+    """Sines, then cosines of `indices`, each half with wavelengths from 2π to 2π * base in equal factors.
+
+        out[m] = sin(index * base ** (-m / (h - 1))),  out[h + m] = cos(the same),  m = 0 .. h - 1,  h = feat // 2
+
+    Args:
+        indices: int or float {...}.
+        feat_dim: If its size is odd, the last feature is 0.
+
+    Returns:
+        {..., feat}.
+
+    Source: Vaswani et al. 2017, section 3.5, where sines and cosines alternate and the exponent is m / h.
+    """
+    dtype = dtype or get_default_float_dtype()
+    half = Dim(feat_dim.extent // 2, name="half")
+    rates = convert_to_tensor(_rates(feat_dim.extent, base), dims=[half], dtype="float32", device=indices.device)
+    angles = combine_bc(cast(_plain(indices), "float32"), "mul", rates)  # positions need more than 16 bits
+    parts = [(cast(sin(angles), dtype), half), (cast(cos(angles), dtype), half)]
+    if feat_dim.extent % 2:
+        rest = Dim(1, name="rest")
+        parts.append((zeros([*indices.dims, rest], dtype=dtype, device=indices.device), rest))
+    out, _ = concat(*parts, out_dim=feat_dim)
+    return _with_feature(out, feat_dim)
+
+
+def relative_positional_encoding(
+    *,
+    query_spatial_dim: Dim,
+    key_value_spatial_dim: Dim,
+    feat_dim: Dim,
+    query_offset: int = 0,
+    dtype: str | None = None,
+    device: str | None = None,
+) -> tuple[Tensor, Dim]:
+    """`sinusoidal_encoding` of all distances from a query to a key, in rising order; keys in the past have negative ones.
+
+    Args:
+        query_spatial_dim: For `single_step_dim` there is one query.
+        query_offset: Position of the first query; keys begin at 0.
+
+    Returns:
+        {distance, feat}, made once per size, and the static dim distance of size queries + keys - 1. Entry r is for the
+        distance key - query = r - (queries - 1) - query_offset.
+
+    Source: Dai et al. 2019, "Transformer-XL", section 3.3.
+    """
+    queries = 1 if query_spatial_dim is single_step_dim else query_spatial_dim.extent
+    distance = Dim(max(queries + key_value_spatial_dim.extent - 1, 0), name="distance")
+    first = -(queries - 1) - query_offset
+    dtype, device = dtype or get_default_float_dtype(), device or get_default_device()
+    table = _table(first, distance.extent, feat_dim.extent, 1e4, dtype, device, _backend())
+    return _with_feature(new_tensor(table, (distance, feat_dim)), feat_dim), distance
+
+
+@lru_cache(maxsize=64)
+def _table(first: int, count: int, size: int, base: float, dtype: str, device: str | None, backend: Any) -> Any:
+    """Raw [count, size]: the encodings of `first` and those after it."""
+    angles = np.arange(first, first + count)[:, None] * _rates(size, base)
+    table = np.concatenate([np.sin(angles), np.cos(angles), np.zeros((count, size % 2))], axis=1)
+    wide = "float64" if dtype == "float64" else "float32"
+    return backend.cast_raw(backend.from_numpy(table, dtype=wide, device=device), dtype)
+
+
+def _rates(size: int, base: float) -> np.ndarray:
+    half = size // 2
+    return base ** (-np.arange(half) / max(half - 1, 1))
+
+
+def _backend() -> Any:
+    return protocol.selected()
+
+
+def _plain(indices: Tensor) -> Tensor:
+    return new_tensor(indices._raw, indices.dims)  # a position is no longer an index
+
+
+def _with_feature(out: Tensor, feat_dim: Dim) -> Tensor:
+    out._feature_dim = feat_dim
+    return out
