@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from models.tiny import make_model
+from plain_g2p import PlainG2P
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.data.batching import make_batch
@@ -19,28 +20,8 @@ def raw(model):
 
 def torch_logits(p, letters, inputs):
     """Logits (words, labels, 40) of words of equal length: the model once more, in plain torch, with torch's own LSTM."""
-
-    def lstm(x, prefix, hx=None):
-        module = torch.nn.LSTM(x.shape[2], p[f"{prefix}.rec_weight"].shape[1], batch_first=True)
-        module.weight_ih_l0.data = p[f"{prefix}.ff_weight"]
-        module.weight_hh_l0.data = p[f"{prefix}.rec_weight"]
-        module.bias_ih_l0.data = p[f"{prefix}.bias"]
-        module.bias_hh_l0.data.zero_()
-        with torch.no_grad():
-            return module(x, hx)[0]
-
-    x = p["encoder.embedding.weight"][letters]
-    for layer in range(2):
-        ahead = lstm(x, f"encoder.layers.{layer}.forward")
-        back = lstm(x.flip(1), f"encoder.layers.{layer}.backward").flip(1)
-        x = torch.cat([ahead, back], 2)
-    h = torch.tanh(x.mean(1) @ p["decoder.start.weight"] + p["decoder.start.bias"])
-    query = lstm(p["decoder.embedding.weight"][inputs], "decoder.lstm", (h[None], torch.zeros_like(h)[None]))
-    keys = x @ p["decoder.att.keys.weight"]
-    weights = torch.softmax(query @ keys.transpose(1, 2) / query.shape[2] ** 0.5, 2)
-    both = torch.cat([query, weights @ x], 2)
-    read = torch.tanh(both @ p["decoder.readout.weight"] + p["decoder.readout.bias"])
-    return read @ p["decoder.output.weight"] + p["decoder.output.bias"]
+    plain = PlainG2P(p)
+    return plain.decode(plain.encode(letters), inputs).logits
 
 
 def logits_of(model, batch):

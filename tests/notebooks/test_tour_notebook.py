@@ -1,0 +1,133 @@
+"""The tour, run with a short training: what it says is true, it ends on time, and it leaves a picture of each view."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from notebooks.runner import SLOWNESS, WIDGET, execute, problems
+
+pytestmark = pytest.mark.notebook
+
+TOUR = Path(__file__).parents[2] / "notebooks/00_tour.ipynb"
+SECONDS = 12
+REST = 60  # limit of seconds for all but the training, times the slowness
+
+
+class Run:
+    """An executed tour."""
+
+    def __init__(self, notebook: nbformat.NotebookNode, seconds: float, home: Path) -> None:
+        self.notebook, self.seconds, self.home = notebook, seconds, home
+
+    def cell(self, text: str) -> nbformat.NotebookNode:
+        """The cell of code with this text."""
+        (found,) = [cell for cell in self.notebook.cells if cell.cell_type == "code" and text in cell.source]
+        return found
+
+    def printed(self, text: str) -> str:
+        """What that cell printed."""
+        return "".join(output.text for output in self.cell(text).outputs if output.output_type == "stream")
+
+    def took(self, text: str) -> float:
+        """Seconds from the begin of that cell to its end."""
+        times = self.cell(text).metadata.execution
+        begin, end = (
+            time.mktime(time.strptime(times[name][:19], "%Y-%m-%dT%H:%M:%S"))
+            for name in ("iopub.status.busy", "iopub.status.idle")
+        )
+        return end - begin
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RFNB_TOUR_SECONDS", str(SECONDS))
+        patch.setenv("TMPDIR", str(home))  # where the tour saves its page and its recording
+        begin = time.monotonic()
+        notebook = execute(TOUR, home=home)
+        return Run(notebook, time.monotonic() - begin, home)
+
+
+def test_it_has_no_errors_and_all_static_forms(run):
+    assert problems(run.notebook) == []
+
+
+def test_training_takes_three_minutes_and_all_else_less_than_one(run):
+    cell = run.cell("train_live(")
+    assert re.search(r'seconds = float\(os\.environ\.get\("RFNB_TOUR_SECONDS", 180\)\)\n', cell.source)
+    training = run.took("train_live(")
+    assert SECONDS - 1.5 < training < SECONDS + 25 * SLOWNESS  # the last measurement comes after the last step
+    assert run.seconds - SECONDS < REST * SLOWNESS
+    assert 180 + REST < 300  # so the tour fits into five minutes
+
+
+def test_padding_does_not_count(run):
+    assert "unchanged: True\n" in run.printed("unchanged:")
+
+
+def test_the_error_of_different_dims_is_shown(run):
+    assert "two different ragged dims" in run.printed("unchanged:")
+
+
+def test_scores_of_the_search_are_those_of_the_model(run):
+    difference = re.search(r"largest difference: (\S+)", run.printed("largest difference:"))
+    assert float(difference[1]) < 1e-4
+
+
+def test_a_wider_beam_finds_nothing_worse_than_greedy_search(run):
+    found = re.findall(r"beam +(\d+): +(-\d+\.\d+)  \S", run.printed("for beam_size in"))
+    assert [int(size) for size, _ in found] == [1, 2, 4, 12]
+    scores = [float(score) for _, score in found]
+    assert max(scores) < 0 and scores[-1] >= scores[0]
+
+
+def test_training_improves_the_loss_and_says_how_good_it_is(run):
+    said = re.search(
+        r"(\d+) steps; of 500 unseen words (\d+\.\d) % of the phonemes are wrong", run.printed("train_live(")
+    )
+    curves = next(o.data["text/html"] for o in run.cell("train_live(").outputs if "text/html" in o.get("data", {}))
+    first, last = re.search(r"loss \(nats\): first (\S+), last (\S+?),? ", curves).groups()
+    assert float(last) < float(first) - 0.3
+    (errors,) = re.search(r"phoneme errors \(%\): .*?(?:last|first) (\d+\.?\d*)", curves).groups()
+    assert int(said[1]) > 10 and float(said[2]) == pytest.approx(float(errors), abs=0.06)
+
+
+def test_every_view_is_saved_in_its_last_state(run):
+    alt = {
+        "model = load_g2p(": ["Attention"],
+        "dims_view = ": ["<table"],
+        "calls_view = ": ["<table"],
+        "beam_view = ": ["Beam search"],
+        "wide_view = ": ["Beam search"],
+        "states_view = ": ["Attention", "States"],
+        "live_view = ": ["Attention"],
+        "train_live(": ["Training", "Attention"],
+        "your_view = ": ["Attention"],
+    }
+    for text, wanted in alt.items():
+        stored = [output.data["text/html"] for output in run.cell(text).outputs if WIDGET in output.get("data", {})]
+        pictures = re.findall(r'(<table)|<img alt="([^"]*)"', "".join(stored))
+        seen = [table or words for table, words in pictures]
+        assert all(any(one.startswith(word) for one in seen) for word in wanted), (text, seen)
+        assert all("data:image/png;base64," in html or "<table" in html for html in stored)
+    own = run.printed("live_view = ").split()
+    (live,) = [o for o in run.cell("live_view = ").outputs if WIDGET in o.get("data", {})]
+    assert f"{len(own)} " in re.search(r"sequence 0: (\d+ \S+ by)", live.data["text/html"])[1]  # all of its steps
+
+
+def test_the_saved_page_and_recording_are_there(run):
+    printed = run.printed("rf.save_html(")
+    files = dict(re.findall(r"'(\w+\.\w+)', '(\d+) kB'", printed))
+    assert set(files) == {"phonetics.html", "phonetics.rfnb"}
+    (folder,) = [path.parent for path in run.home.glob("*/phonetics.html")]
+    for name, size in files.items():
+        assert round((folder / name).stat().st_size / 1000) == int(size) > 10
+    page = (folder / "phonetics.html").read_text()
+    assert page.count('class="rfnb-frame"') == 2 and "http://" not in page.replace("http://www.w3.org/", "")
+    counts = dict(re.findall(r"(\w+) (\d+)", printed.split("(")[1].split(")")[0]))
+    assert {"attention", "beams", "states", "module"} <= counts.keys()
