@@ -106,3 +106,68 @@ def num_elements_of_shape(dims: Sequence[Dim], *, use_mask: bool = True) -> int:
     if use_mask:
         return template.num_elements()
     return int(np.prod([dim.extent for dim in dims]))
+
+
+def replace_dim_v2(
+    source: Tensor, *, in_dim: Dim, out_dim: Dim, allow_expand: bool = True, allow_shrink: bool = True
+) -> Tensor:
+    """`replace_dim` for a dim of another size: frames are cut off at the end, or frames of zeros added.
+
+    Args:
+        source: {..., in_dim}
+        out_dim: Without size it takes that of in_dim over.
+
+    Returns:
+        {..., out_dim}; 0 where a sequence of in_dim has no frame.
+
+    Raises:
+        DimError: If in_dim is missing, or frames would be added without `allow_expand` or cut off without `allow_shrink`.
+    """
+    index = source.axis_of(in_dim, "replace_dim_v2")
+    if not out_dim.is_dim_known():
+        return replace_dim(source, in_dim=in_dim, out_dim=out_dim)[0]
+    same_dims = in_dim.length_dims == out_dim.length_dims or not (in_dim.length_dims and out_dim.length_dims)
+    old, new = (
+        np.asarray(dim.extent if dim.lengths is None or not same_dims else dim.lengths) for dim in (in_dim, out_dim)
+    )
+    for allowed, happens, what in (
+        (allow_expand, (new > old).any(), "expand"),
+        (allow_shrink, (new < old).any(), "shrink"),
+    ):
+        if happens and not allowed:
+            raise DimError(
+                message(
+                    f"replace_dim_v2: this would {what} the dim.",
+                    [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
+                    f"Sizes differ, and allow_{what} is False.",
+                    f"rf.replace_dim_v2(..., allow_{what}=True)",
+                )
+            )
+    dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "replace_dim_v2")
+    raw, backend = source.copy_masked(0, dims=[in_dim])._raw, source.backend
+    missing = out_dim.extent - in_dim.extent
+    if missing > 0:
+        raw = backend.pad_raw(raw, [(0, missing if axis == index else 0) for axis in range(len(dims))], 0)
+    elif missing < 0:
+        raw = backend.slice_raw(raw, index, 0, out_dim.extent)
+    out = source._like(raw, dims)
+    if source.feature_dim is in_dim:
+        out.feature_dim = out_dim
+    return out
+
+
+def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim) -> Dim:
+    """`dim`, or its twin with match_priority 1 if it is among `other_dims` too: for weights from a dim to itself."""
+    return dim.copy(match_priority=1) if dim in other_dims else dim
+
+
+def masked_fraction_of_shape(dims: Sequence[Dim], *, inverse: bool = False, device: str | None = None) -> int | float:
+    """The share of the positions of a shape that are real, or its inverse; 1 if there is no padding.
+
+    Args:
+        device: Accepted; the result is a number on the host.
+    """
+    real, total = num_elements_of_shape(dims), num_elements_of_shape(dims, use_mask=False)
+    if real == total:
+        return 1
+    return total / max(real, 1) if inverse else real / total

@@ -28,3 +28,13 @@ def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, a
     out = new_tensor(raw, (*labels.dims, axis))
     out.feature_dim = axis
     return out
+
+
+def smooth_one_hot(source: Tensor, *, label_prob: float) -> Tensor:
+    """`label_prob` at the index, the rest spread evenly over the other classes; {dims of source, sparse_dim}.
+
+    Raises:
+        DimError: If source has no sparse_dim.
+    """
+    others = 1 if source.sparse_dim is None else max(source.sparse_dim.extent - 1, 1)
+    return sparse_to_dense(source, label_value=label_prob, other_value=(1.0 - label_prob) / others)

@@ -11,8 +11,10 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor, shape_of
+from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
-from rfnb.ops.math import need_values
+from rfnb.ops.math import combine, log, maximum, need_values
+from rfnb.ops.merge import split_dims
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -142,6 +144,13 @@ def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: boo
     return reduce(source, mode="logsumexp", axis=axis, use_mask=use_mask)
 
 
+def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+    """log(mean(exp(x))) over the real frames of `axis`; -inf where there is none. See `reduce`."""
+    total = reduce_logsumexp(source, axis=axis, use_mask=use_mask)
+    count = reduce_sum(ones_like(source), axis=axis, use_mask=use_mask)
+    return combine(total, "sub", log(maximum(count, 1)))
+
+
 def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """Whether any is True over `axis`. See `reduce`."""
     return reduce(source, mode="any", axis=axis, use_mask=use_mask)
@@ -160,6 +169,35 @@ def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor
 def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
     """Index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
     return reduce(source, mode="argmin", axis=axis, use_mask=use_mask)
+
+
+def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | None = None) -> Tensor:
+    """Groups of `num_pieces` neighbouring features, each reduced to one; with mode "max" this is max-out.
+
+    Args:
+        source: {..., feature}, with its feature_dim marked.
+        mode: As in `reduce`.
+        out_dim: Default: the feature dim divided by num_pieces, from dim arithmetic.
+
+    Returns:
+        {..., out_dim}, feature_dim is out_dim.
+
+    Raises:
+        DimError: If there is no feature_dim, or its size is no multiple of num_pieces.
+
+    Source: Goodfellow et al. 2013, "Maxout Networks", section 2.
+    """
+    feature = source.feature_dim
+    if feature is None:
+        raise DimError(
+            message("reduce_out: source has no feature_dim.", [("source", shape_of(source))],
+                    "The features are what is reduced. Mark them:", "source.feature_dim = ...")
+        )  # fmt: skip
+    pieces = Dim(num_pieces, name="pieces")
+    out_dim = feature // num_pieces if out_dim is None else out_dim
+    out = reduce(split_dims(source, axis=feature, dims=[out_dim, pieces]), mode=mode, axis=pieces)
+    out.feature_dim = out_dim
+    return out
 
 
 def top_k(

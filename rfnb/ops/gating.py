@@ -1,0 +1,58 @@
+"""Gating: one half of the features decides how much of the other half passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.ops import math
+from rfnb.ops.concat import split
+from rfnb.ops.dims import replace_dim
+from rfnb.ops.out_dim import check_size, define_size
+
+
+def gating(
+    x: Tensor,
+    *,
+    axis: Dim | None = None,
+    gate_func: Callable[[Tensor], Tensor] = math.sigmoid,
+    act_func: Callable[[Tensor], Tensor] = math.identity,
+    out_dim: Dim | None = None,
+) -> tuple[Tensor, Dim]:
+    """act_func(first half) * gate_func(second half); by default a gated linear unit.
+
+    Args:
+        x: {..., axis}
+        axis: Default: the feature_dim of x.
+        out_dim: Default: half of axis, from dim arithmetic (the half of 2 * d is d).
+
+    Returns:
+        {..., out_dim}, out_dim.
+
+    Raises:
+        DimError: Without axis and feature_dim, or if the size of axis is odd or not static.
+
+    Source: Dauphin et al. 2017, "Language Modeling with Gated Convolutional Networks", section 2.
+    """
+    axis = axis or x.feature_dim
+    if axis is None:
+        raise DimError(
+            message("gating: which dim?", [("x", shape_of(x))], "It has no feature_dim, so name the dim to halve:",
+                    "rf.gating(x, axis=...)")
+        )  # fmt: skip
+    x.axis_of(axis, "gating")
+    if axis.size is None or axis.size % 2:
+        raise DimError(
+            message("gating: the dim has no halves.", [("x", shape_of(x)), ("axis", axis.short_repr())],
+                    "Its size is static and even.", "rf.Linear(in_dim, 2 * out_dim)")
+        )  # fmt: skip
+    half = axis.size // 2
+    out_dim = axis.div_left(2) if out_dim is None else out_dim
+    define_size(out_dim, half)
+    check_size("gating", out_dim, half)
+    gate_dim = Dim(half, name="gate")
+    passed, gate = split(x, axis=axis, out_dims=[out_dim, gate_dim])
+    gate, _ = replace_dim(gate, in_dim=gate_dim, out_dim=out_dim)
+    return math.mul(act_func(passed), gate_func(gate)), out_dim

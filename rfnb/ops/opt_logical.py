@@ -1,0 +1,24 @@
+"""Logic where either side may be a plain bool."""
+
+from __future__ import annotations
+
+from rfnb.core.tensor import Tensor
+from rfnb.ops import math
+
+
+def opt_logical_and(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
+    """a and b; a Python bool decides without computing: True gives the other side, False gives False."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return math.logical_and(a, b)
+
+
+def opt_logical_or(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
+    """a or b; a Python bool decides without computing: False gives the other side, True gives True."""
+    if isinstance(a, bool):
+        return True if a else b
+    if isinstance(b, bool):
+        return True if b else a
+    return math.logical_or(a, b)

@@ -1,0 +1,87 @@
+"""Ranges: numbers along dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.default import copy_to_device, get_default_float_dtype
+from rfnb.ops.dims import range_over_dim
+
+
+def range_over_dim_strided(
+    dim: Dim, *, stride: int, out_dim: Dim | None = None, dtype: str | None = None, device: str | None = None
+) -> tuple[Tensor, Dim]:
+    """0, stride, 2 * stride, ... below the size of `dim`.
+
+    Returns:
+        {out_dim}, sparse over dim if integers; out_dim, by default dim / stride rounded up.
+
+    Raises:
+        DimError: If out_dim has another size.
+    """
+    strided = dim.ceildiv_right(stride)
+    if out_dim is None:
+        out_dim = strided
+    elif not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = strided.get_size_tensor()
+    elif out_dim.extent != strided.extent:
+        raise DimError(
+            message("range_over_dim_strided: out_dim has another size.",
+                    [("dim", dim.short_repr()), ("stride", stride), ("out_dim", out_dim.short_repr())],
+                    f"The range has {strided.extent} entries.", f'Dim(None, name="{out_dim.name}")')
+        )  # fmt: skip
+    out = range_over_dim(out_dim, dtype=dtype, device=device) * stride
+    out.sparse_dim = None if out.dtype.startswith("float") else dim
+    return out, out_dim
+
+
+def range_over_merged_dims(dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None) -> Tensor:
+    """For each position over `dims` (first is major) its index in the merged dim; {dims}, int32 by default.
+
+    Indices count the padding, as the raw array that `merge_dims` makes does.
+
+    Raises:
+        ValueError: Of nothing.
+    """
+    if not dims:
+        raise ValueError(
+            message("range_over_merged_dims: of nothing.", [("dims", "none")], "There is no index into no dim.",
+                    "rf.range_over_merged_dims([a, b])")
+        )  # fmt: skip
+    out = range_over_dim(dims[0], dtype=dtype, device=device)
+    for dim in dims[1:]:
+        out = math.combine_bc(out * dim.extent, "add", range_over_dim(dim, dtype=dtype, device=device))
+    out = out.copy_transpose(list(dims))
+    out.sparse_dim = dims[0] if len(dims) == 1 else None
+    return out
+
+
+def linspace_over_dim(
+    dim: Dim,
+    start: float | Tensor = 0.0,
+    end: float | Tensor = 1.0,
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """From `start` in even steps towards `end`, which is not reached; {dim}, for a ragged dim {length dims, dim}: each sequence
+    has steps by its own length, so that it does not matter with which others it is in a batch.
+
+    Args:
+        start, end: Numbers, or Tensors without dim.
+    """
+    dtype = dtype or get_default_float_dtype()
+    steps = range_over_dim(dim, dtype=dtype, device=device)
+    if dim.need_masking():
+        lengths = copy_to_device(cast(dim.get_size_tensor(), dtype), steps.device)
+        fraction = math.combine_bc(steps, "truediv", math.maximum(lengths, 1))
+    else:
+        fraction = steps / max(dim.extent, 1)
+    if not isinstance(start, Tensor) and not isinstance(end, Tensor):
+        return fraction * (end - start) + start
+    return math.combine_bc(math.combine_bc(fraction, "mul", end - start), "add", start)
