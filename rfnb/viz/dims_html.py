@@ -29,7 +29,7 @@ def _legend(entries: list[dict[str, Any]]) -> str:
     for entry in entries:
         lengths = entry.get("lengths") or []
         cells = [
-            f"{table.GLYPHS[entry['id'] % 8]} {table.size_text(entry, names[entry['id']])}",
+            f"{table.GLYPHS[entry['id'] % 8]}\u00a0{table.size_text(entry, names[entry['id']])}",
             entry.get("kind") or "",
             f"{table.bars(lengths)} {table.lengths_text(lengths)}" if lengths else "",
             table.waste_text(lengths),
@@ -41,7 +41,7 @@ def _legend(entries: list[dict[str, Any]]) -> str:
 def _tensors(head: dict[str, Any]) -> str:
     names = table.names_of(head["dims"])
     columns = table.columns_of(head["rows"])
-    short = {e["id"]: f"{table.GLYPHS[e['id'] % 8]} {table.size_text(e, names[e['id']])}" for e in head["dims"]}
+    short = {e["id"]: f"{table.GLYPHS[e['id'] % 8]}\u00a0{table.size_text(e, names[e['id']])}" for e in head["dims"]}
     count = max(columns.values(), default=-1) + 1
     rows = []
     for row in head["rows"]:
@@ -58,7 +58,11 @@ def _tensors(head: dict[str, Any]) -> str:
         stats = row.get("stats")
         said = [table.alarm_text(stats), row.get("note"), order, sparse, table.padding_text(stats)]
         label = "\u2003" * row.get("indent", 0) + str(row.get("label", ""))
-        kind = [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes"))]
+        kind = [
+            row.get("dtype") or "",
+            row.get("device") or "",
+            table.bytes_text(row.get("bytes")).replace(" ", "\u00a0"),
+        ]
         rows.append([label, *cells, *kind, table.stats_text(stats), ", ".join(filter(None, said))])
     titles = [f"dim {index + 1}" if count > 1 else "dim" for index in range(count)]
     return _table(["", *titles, "dtype", "device", "bytes", "values", ""], rows)
