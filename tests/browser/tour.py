@@ -1,0 +1,195 @@
+"""The tour in JupyterLab: finds its cells by what they contain, runs it with a short training, watches it while it runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+from browser.jupyter import Lab, ms
+from playwright.sync_api import Locator, expect
+
+TOUR = Path(__file__).parents[2] / "notebooks/00_tour.ipynb"
+SECONDS = 8  # of training, instead of three minutes
+FIRST = f'import os\nos.environ["RFNB_TOUR_SECONDS"] = "{SECONDS}"'
+LAST = """from rfnb.models.g2p_checkpoint import save_g2p
+save_g2p(training.model, "small.safetensors", dtype="float32")"""
+
+# Each view of the tour: part of a line of the cell that shows it.
+VIEWS = {
+    "attention": "model = load_g2p(",
+    "dims": "dims_view = ",
+    "calls": "calls_view = ",
+    "beams": "beam_view = ",
+    "wide": "wide_view = ",
+    "states": "states_view = ",
+    "live": "live_view = ",
+    "training": "curves_view.update(",
+    "yours": "your_view = ",
+}
+
+# Scrolls the cell with a text to the top, and marks it in the page.
+_SCROLL = """([text, mark]) => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    const index = notebook.widgets.findIndex(cell => cell.model.type === 'code' && cell.model.sharedModel.getSource().includes(text));
+    if (index < 0) throw new Error('No cell of the notebook has ' + text);
+    notebook.widgets[index].node.dataset.tour = mark;
+    return notebook.scrollToItem(index, 'start');
+}"""
+_STATE = """text => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+    .find(cell => cell.sharedModel.getSource().includes(text)).executionState"""
+# Notes the steps that a view has shown while its cell was running.
+_WATCH = """([mark, kind, text]) => {
+    const cell = [...window.jupyterapp.shell.currentWidget.content.model.cells].find(cell => cell.sharedModel.getSource().includes(text));
+    const seen = (window.rfnbSeen ??= {})[mark] = [];
+    const timer = setInterval(() => {
+        if (cell.executionState !== 'running') { clearInterval(timer); return; }
+        const step = document.querySelector(`[data-tour=${mark}] [data-kind=${kind}]`)?.dataset.step;
+        if (step && step !== seen[seen.length - 1]) seen.push(step);
+    }, 30);
+}"""
+
+
+def source() -> nbformat.NotebookNode:
+    """The notebook as it is in the repository."""
+    return nbformat.read(TOUR, as_version=4)
+
+
+def code(text: str) -> str:
+    """The code of the cell that has this text."""
+    (found,) = [cell.source for cell in source().cells if cell.cell_type == "code" and text in cell.source]
+    return found
+
+
+def pronounced(text: str) -> tuple[str, int]:
+    """Word and beam size of the search in the cell with this text."""
+    cell = code(text)
+    word, beam = re.search(r"pronounce\(model, (\S+), beam_size=(\d+)\)", cell).groups()
+    word = re.search(r'"(\w+)"', word if '"' in word else re.search(rf"^{word} = .*$", cell, re.M).group())
+    return word.group(1), int(beam)
+
+
+class Tour:
+    """The tour in a page."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab, self.page = lab, lab.page
+
+    def write(self, name: str, notebook: nbformat.NotebookNode) -> str:
+        nbformat.write(notebook, self.lab.server.root / name)
+        return name
+
+    def run(self) -> None:
+        """Runs a copy from top to bottom, looking at each cell that fills while it runs."""
+        notebook = source()
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
+        notebook.cells.append(nbformat.v4.new_code_cell(LAST))
+        self.lab.open(self.write("tour.ipynb", notebook))
+        self.lab.run_all()
+        for mark, kind in (("live", "attention"), ("training", "curves")):
+            text = VIEWS[mark]
+            self.page.wait_for_function(f"text => ({_STATE})(text) === 'running'", arg=text, timeout=ms(60))
+            self.scroll(mark)
+            self.page.evaluate(_WATCH, [mark, kind, text])
+        self.cells = self.lab.wait_cells(60 + SECONDS)
+        self.seen = self.page.evaluate("window.rfnbSeen")
+
+    def scroll(self, mark: str) -> Locator:
+        """Brings a view's cell to the top of the window; gives the cell."""
+        self.page.evaluate(_SCROLL, [VIEWS[mark], mark])
+        return self.page.locator(f"[data-tour={mark}]")
+
+    def view(self, mark: str, kind: str) -> Locator:
+        """A view, scrolled into the window."""
+        found = self.scroll(mark).locator(f"[data-kind={kind}]").last
+        found.scroll_into_view_if_needed()
+        return found
+
+    def printed(self, text: str) -> str:
+        """What the cell with this text has printed."""
+        cell = self.page.evaluate(
+            """text => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+            .find(cell => cell.sharedModel.getSource().includes(text)).outputs.toJSON()""",
+            text,
+        )
+        return "".join("".join(output["text"]) for output in cell if output["output_type"] == "stream")
+
+    def theme(self, name: str) -> None:
+        """Light or Dark."""
+        self.page.evaluate(
+            f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {name}'}})"
+        )
+        light = "true" if name == "Light" else "false"
+        self.page.wait_for_function(f"document.body.dataset.jpThemeLight === '{light}'")
+
+    def save(self) -> nbformat.NotebookNode:
+        """Saves as a user does; gives what is in the file."""
+        self.page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+        self.page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
+        return nbformat.read(self.lab.server.root / "tour.ipynb", as_version=4)
+
+
+def hovered(view: Locator, step: float = 30) -> dict[tuple[int, int], list[str]]:
+    """Moves the real pointer over a map of cells; gives the bold words of the readout by (row, col)."""
+    canvas = view.locator(".rfnb-pane canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    read = (
+        "el => [el.dataset.row, el.dataset.col, ...[...el.querySelectorAll('.rfnb-readout b')].map(b => b.textContent)]"
+    )
+    found = {}
+    y = step / 2
+    while y < box["height"]:
+        x = step / 2
+        while x < box["width"]:
+            view.page.mouse.move(box["x"] + x, box["y"] + y)
+            row, col, *words = view.evaluate(read)
+            if row:
+                found[int(row), int(col)] = words
+            x += step
+        y += step
+    return found
+
+
+def number(text: str) -> float:
+    """A number as the views write it."""
+    return float(text.replace("−", "-"))
+
+
+def compose(tour: Tour, mark: str, kind: str, *, above: int = 0, cell: tuple[int, int] | None = None) -> None:
+    """Arranges the window for a picture: no side bars, a view in sight, the pointer on a cell of its map.
+
+    Args:
+        above: How many cells before the view's own are in the picture; -1 if the view alone matters, not its code.
+    """
+    tour.page.evaluate("() => { const { shell } = window.jupyterapp; shell.collapseLeft(); shell.collapseRight(); }")
+    tour.page.mouse.move(2, 2)
+    view = tour.scroll(mark).locator(f"[data-kind={kind}]").last
+    tour.page.evaluate(
+        """async ([mark, above]) => {
+        const notebook = window.jupyterapp.shell.currentWidget.content;
+        const index = notebook.widgets.findIndex(cell => cell.node.dataset.tour === mark) - above;
+        await notebook.scrollToItem(index, 'start');
+        const { node } = notebook.widgets[index], panel = node.closest('.jp-WindowedPanel-outer');
+        for (let i = 0; i < 5; i++) {  // cells that come into sight change their height
+            await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+            panel.scrollTop += node.getBoundingClientRect().top - panel.getBoundingClientRect().top;
+        }
+    }""",
+        [mark, max(0, above)],
+    )
+    if above < 0:
+        view.scroll_into_view_if_needed()
+    expect(view).to_be_in_viewport()
+    if cell:
+        box = view.locator(".rfnb-pane canvas").bounding_box()
+        pitch = float(view.get_attribute("data-cell"))
+        # The map ends at the right and at the bottom; above and before it are its labels.
+        rows, cols = int(view.get_attribute("data-step")) + 1, int((box["width"] - 30) / pitch)
+        for x in range(int(box["width"] - cols * pitch), int(box["width"]), 8):
+            tour.page.mouse.move(box["x"] + x, box["y"] + box["height"] - (rows - cell[0] - 0.5) * pitch)
+            if view.get_attribute("data-col") == str(cell[1]):
+                break
+        expect(view).to_have_attribute("data-row", str(cell[0]))
+        expect(view).to_have_attribute("data-col", str(cell[1]))
+    tour.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
