@@ -1,6 +1,6 @@
 """The tour in a real JupyterLab: every view shows what the model computed, compared with the model in plain torch.
 
-RFNB_PICTURE=docs/images/tour.png makes the picture of the README anew.
+The picture of the README is made by `RFNB_PICTURE=docs/images/tour.png pytest tests/browser/test_tour.py -k light`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def plain() -> PlainG2P:
 @pytest.fixture(scope="module")
 def tour(server, browser):
     """The tour after a run; the tests only look."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    dense = 2 if os.environ.get("RFNB_PICTURE") else 1
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, device_scale_factor=dense)
     lab = Lab(context.new_page(), server)
     tour = Tour(lab)
     try:
