@@ -35,6 +35,8 @@ from rfnb.nn.container import Sequential as Sequential
 from rfnb.nn.container import sequential as sequential
 from rfnb.nn.cross_attention import CrossAttention as CrossAttention
 from rfnb.nn.dropout import dropout as dropout
+from rfnb.nn.feed_forward import FeedForward as FeedForward
+from rfnb.nn.feed_forward import FeedForwardGated as FeedForwardGated
 from rfnb.nn.hooks import RemovableHandle as RemovableHandle
 from rfnb.nn.init import Glorot as Glorot
 from rfnb.nn.init import He as He
@@ -60,12 +62,17 @@ from rfnb.nn.parameter import Parameter as Parameter
 from rfnb.nn.positional_encoding import relative_positional_encoding as relative_positional_encoding
 from rfnb.nn.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
+from rfnb.nn.prototype import make_norm as make_norm
 from rfnb.nn.run_ctx import RunCtx as RunCtx
 from rfnb.nn.run_ctx import get_run_ctx as get_run_ctx
 from rfnb.nn.run_ctx import init_forward_step_run_ctx as init_forward_step_run_ctx
 from rfnb.nn.run_ctx import init_train_step_run_ctx as init_train_step_run_ctx
 from rfnb.nn.self_attention import SelfAttention as SelfAttention
 from rfnb.nn.self_attention import SelfAttentionBase as SelfAttentionBase
+from rfnb.nn.transformer_decoder import TransformerDecoder as TransformerDecoder
+from rfnb.nn.transformer_decoder_layer import TransformerDecoderLayer as TransformerDecoderLayer
+from rfnb.nn.transformer_encoder import TransformerEncoder as TransformerEncoder
+from rfnb.nn.transformer_encoder import TransformerEncoderLayer as TransformerEncoderLayer
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.ops.cast import cast as cast
 from rfnb.ops.cast import copy as copy

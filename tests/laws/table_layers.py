@@ -162,3 +162,55 @@ def _relative_positional_encoding(w: World) -> Any:
         return x + rf.replace_dim(encoding, in_dim=own, out_dim=distance)[0]
 
     return call, [w.floats(distance, w.out)]
+
+
+# -- transformer -------------------------------------------------------------------------------------------------------
+for _name in ("FeedForward", "FeedForwardGated"):
+
+    @case(_name)
+    def _feed_forward(w: World, name: str = _name) -> Any:
+        make = lambda: getattr(rf, name)(w.feat, ff_dim=3)  # noqa: E731
+        return of_module(w, make, lambda module, x: module(x), [w.floats(w.batch, w.time, w.feat)])
+
+
+@case("TransformerEncoderLayer")
+def _encoder_layer(w: World) -> Any:
+    dim = 2 * w.feat
+    make = lambda: rf.TransformerEncoderLayer(dim, num_heads=2, norm=_soft_norm)  # noqa: E731
+    return of_module(w, make, lambda module, x: module(x, spatial_dim=w.time), [w.floats(w.batch, w.time, dim)])
+
+
+@case("TransformerEncoder")
+def _encoder(w: World) -> Any:
+    make = lambda: rf.TransformerEncoder(w.classes, 2 * w.feat, num_layers=1, num_heads=2, norm=_soft_norm)  # noqa: E731
+    ids = w.ints(w.batch, w.time, sparse_dim=w.classes)
+    return of_module(w, make, lambda module, x: module(x, spatial_dim=w.time), [ids])
+
+
+@case("TransformerDecoderLayer")
+def _decoder_layer(w: World) -> Any:
+    dim = 2 * w.feat
+
+    def call(module: Any, x: Tensor, encoder: Tensor) -> Tensor:
+        state = module.default_initial_state(batch_dims=[w.batch])
+        return module(x, spatial_dim=w.time, state=state, encoder=module.transform_encoder(encoder, axis=w.source))[0]
+
+    make = lambda: rf.TransformerDecoderLayer(w.out, dim, num_heads=2, norm=_soft_norm)  # noqa: E731
+    return of_module(w, make, call, [w.floats(w.batch, w.time, dim), w.floats(w.batch, w.source, w.out)])
+
+
+@case("TransformerDecoder")
+def _decoder(w: World) -> Any:
+    def call(module: Any, ids: Tensor, step: Tensor) -> Any:
+        state = module.default_initial_state(batch_dims=[w.batch])
+        logits, state = module(ids, spatial_dim=w.time, state=state)
+        return logits, module(step, spatial_dim=rf.single_step_dim, state=state)[0]
+
+    make = lambda: rf.TransformerDecoder(None, w.classes, 2 * w.feat, num_layers=1, num_heads=2, norm=_soft_norm)  # noqa: E731
+    inputs = [w.ints(w.batch, w.time, sparse_dim=w.classes), w.ints(w.batch, sparse_dim=w.classes)]
+    return of_module(w, make, call, inputs)
+
+
+# Two features may be almost equal by chance; the default eps would magnify rounding then.
+_soft_norm = {"class": rf.LayerNorm, "eps": 0.1}
+exempt("builds a module from a class, computes nothing", "make_norm")

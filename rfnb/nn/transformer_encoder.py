@@ -1,0 +1,151 @@
+"""Transformer encoder: self-attention and feed-forward layers, normalised before each part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.nn.container import Sequential
+from rfnb.nn.dropout import dropout as drop
+from rfnb.nn.feed_forward import FeedForward
+from rfnb.nn.linear import Embedding, Linear
+from rfnb.nn.module import Module
+from rfnb.nn.normalization import LayerNorm
+from rfnb.nn.positional_encoding import sinusoidal_positional_encoding
+from rfnb.nn.prototype import fresh_copy, make_norm, make_part
+from rfnb.nn.self_attention import SelfAttention
+
+MODEL_DIM = Dim(512, name="model", kind="feature")  # of the base model in the paper
+
+
+class TransformerEncoderLayer(Module):
+    """x + self_att(norm(x)), then x + ff(norm(x)); dropout on both summands.
+
+    Args:
+        ff, self_att: Class, {"class": ..., options}, or a module as pattern. Default: FeedForward, SelfAttention.
+        norm: As for `make_norm`.
+
+    Parameters:
+        ff, ff_layer_norm, self_att, self_att_layer_norm: of these modules.
+
+    Source: Vaswani et al. 2017, section 3.1, with the normalisation of Xiong et al. 2020, figure 1 (b).
+    """
+
+    def __init__(
+        self,
+        out_dim: Dim = MODEL_DIM,
+        *,
+        ff: Any = None,
+        dropout: float = 0.1,
+        num_heads: int = 8,
+        self_att: Any = None,
+        att_dropout: float = 0.1,
+        norm: Any = LayerNorm,
+    ):
+        self.out_dim, self.dropout = out_dim, dropout
+        self.ff = make_part(ff, FeedForward, "ff", out_dim=out_dim, dropout=dropout)
+        self.ff_layer_norm = make_norm(norm, out_dim)
+        self.self_att = make_part(
+            self_att, SelfAttention, "self_att", in_dim=out_dim, proj_dim=out_dim, key_dim_total=out_dim,
+            value_dim_total=out_dim, num_heads=num_heads, att_dropout=att_dropout,
+        )  # fmt: skip
+        self.self_att_layer_norm = make_norm(norm, out_dim)
+
+    def __call__(self, x: Tensor, *, spatial_dim: Dim) -> Tensor:
+        """{..., spatial_dim, out} -> {..., spatial_dim, out}.
+
+        Raises:
+            DimError: If x lacks one of them.
+        """
+        if spatial_dim not in x.dims:
+            raise missing_dim("TransformerEncoderLayer", x, spatial_dim, "x")
+        attended = self.self_att(self.self_att_layer_norm(x), axis=spatial_dim)
+        x = x + drop(attended, self.dropout, axis=self.out_dim)
+        return x + drop(self.ff(self.ff_layer_norm(x)), self.dropout, axis=self.out_dim)
+
+
+class TransformerEncoder(Module):
+    """Embedding, positions, layers, normalisation.
+
+    Args:
+        vocab_dim: Sparse dim of the source; with `input_embedding=None` its features.
+        ff, num_heads, att_dropout, norm: For the layers, as of `TransformerEncoderLayer`.
+        pos_enc: Called with spatial_dim and feat_dim; None for none.
+        layer, layer_opts: Class, {"class": ..., options}, or a layer as pattern, and further options.
+        embed_dim: Of the embedding, if it is not model_dim; then a projection follows.
+        input_embedding: A class, called with two dims; None: source has model_dim (or embed_dim) itself.
+        input_embedding_scale: Default: sqrt(model_dim), 1 without embedding.
+        input_dropout: Default: dropout.
+
+    Parameters:
+        input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm: of these modules.
+    """
+
+    def __init__(
+        self,
+        vocab_dim: Dim,
+        model_dim: Dim = MODEL_DIM,
+        *,
+        num_layers: int,
+        ff: Any = None,
+        pos_enc: Callable[..., Tensor] | None = sinusoidal_positional_encoding,
+        dropout: float = 0.1,
+        num_heads: int = 8,
+        att_dropout: float = 0.1,
+        norm: Any = LayerNorm,
+        layer: Any = None,
+        layer_opts: dict[str, Any] | None = None,
+        embed_dim: Dim | None = None,
+        input_embedding: Any = Embedding,
+        input_embedding_scale: float | None = None,
+        input_dropout: float | None = None,
+        sequential: Any = Sequential,
+    ):
+        self.vocab_dim, self.model_dim, self.embed_dim = vocab_dim, model_dim, embed_dim or model_dim
+        self.pos_enc = pos_enc
+        self.input_embedding = input_embedding(vocab_dim, self.embed_dim) if input_embedding else None
+        self.input_embedding_scale = embedding_scale(input_embedding_scale, self.input_embedding, model_dim)
+        self.input_embedding_proj = embedding_projection(self.embed_dim, model_dim)
+        self.input_dropout = dropout if input_dropout is None else input_dropout
+        pattern = make_part(
+            layer, TransformerEncoderLayer, "layer", out_dim=model_dim, ff=ff, dropout=dropout, num_heads=num_heads,
+            att_dropout=att_dropout, norm=norm, **(layer_opts or {}),
+        )  # fmt: skip
+        self.layers = sequential(fresh_copy(pattern) for _ in range(num_layers))
+        self.final_layer_norm = make_norm(norm, model_dim)
+
+    def __call__(
+        self, source: Tensor, *, spatial_dim: Dim, collected_outputs: dict[str, Tensor] | None = None
+    ) -> Tensor:
+        """{..., spatial_dim}, sparse over vocab_dim -> {..., spatial_dim, model}.
+
+        Args:
+            collected_outputs: Gets the result of each layer under its name.
+
+        Raises:
+            DimError: If source has no spatial_dim, or is sparse over another dim.
+        """
+        if spatial_dim not in source.dims:
+            raise missing_dim("TransformerEncoder", source, spatial_dim, "source")
+        x = source if self.input_embedding is None else self.input_embedding(source)
+        x = x if self.input_embedding_scale == 1 else x * self.input_embedding_scale
+        if self.pos_enc is not None:
+            x = x + self.pos_enc(spatial_dim=spatial_dim, feat_dim=self.embed_dim, dtype=x.dtype, device=x.device)
+        x = drop(x, self.input_dropout, axis=self.embed_dim)
+        x = x if self.input_embedding_proj is None else self.input_embedding_proj(x)
+        x = self.layers(x, spatial_dim=spatial_dim, collected_outputs=collected_outputs)
+        return self.final_layer_norm(x)
+
+
+def embedding_scale(scale: float | None, embedding: Module | None, model_dim: Dim) -> float:
+    """As given; else sqrt(model_dim) (Vaswani et al. 2017, section 3.4), 1 without embedding."""
+    if scale is not None:
+        return scale
+    return 1.0 if embedding is None else model_dim.extent**0.5
+
+
+def embedding_projection(embed_dim: Dim, model_dim: Dim) -> Linear | None:
+    """Needed where the dims differ."""
+    return None if embed_dim is model_dim else Linear(embed_dim, model_dim, with_bias=False)
