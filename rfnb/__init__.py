@@ -237,10 +237,14 @@ from rfnb.ops.stack import unstack as unstack
 from rfnb.ops.top_mask import top_k_mask as top_k_mask
 from rfnb.ops.top_mask import top_p_mask as top_p_mask
 from rfnb.ops.window import window as window
+from rfnb.rec.cond import cond as cond
 from rfnb.rec.loop import Loop as Loop
 from rfnb.rec.nested import gather_nested as gather_nested
+from rfnb.rec.nested import mask_nested as mask_nested
 from rfnb.rec.nested import where_nested as where_nested
+from rfnb.rec.scan import scan as scan
 from rfnb.rec.state import State as State
+from rfnb.rec.while_loop import while_loop as while_loop
 from rfnb.search.choice import choice as choice
 from rfnb.search.choice import decide as decide
 from rfnb.search.choice import get_beam_scores as get_beam_scores

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rfnb.core.tensor import Tensor
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
 from rfnb.ops import math
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.dims import replace_dim_v2
+from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 
 
@@ -56,6 +61,92 @@ def gather_nested(s: Any, *, indices: Tensor) -> Any:
     )
 
 
-def where_nested(condition: Tensor, x: Any, y: Any) -> Any:
-    """x where condition, else y, for every tensor of two equal structures."""
-    return map_nested(lambda a, b: math.where(condition, a, b) if isinstance(a, Tensor) and a is not b else a, x, y)
+def where_nested(x: Any, y: Any, *, condition: Tensor, condition_cpu: Tensor | None = None) -> Any:
+    """x where condition, else y, for every Tensor and every Dim of two equal structures.
+
+    Args:
+        x, y: Nested structures. Where both have a Dim, the result has a new one: its lengths are those of x where condition, else
+            those of y; Tensors with the old dims get the new one.
+        condition: bool {...}
+        condition_cpu: The same on the host, if it is there already; lengths are on the host.
+
+    Raises:
+        ValueError: If the structures differ.
+    """
+    return mask_nested(x, mask=condition, mask_cpu=condition_cpu, mask_value=y)
+
+
+def mask_nested(
+    s: Any,
+    *,
+    mask: Tensor,
+    mask_cpu: Tensor | None = None,
+    mask_value: Any,
+    dim_map: dict[Dim, Dim] | None = None,
+    allow_dim_extension: bool = True,
+) -> Any:
+    """s where mask, else `mask_value`, for every Tensor and every Dim of a structure.
+
+    Args:
+        s: Nested structure.
+        mask: bool {...}
+        mask_value: A number for all Tensors, or a structure like s; then Dims are merged as in `where_nested`.
+        dim_map: Old dims and the new ones that stand for them; new ones are added.
+        allow_dim_extension: A Tensor that lacks a dim of mask gets it; else that is an error.
+
+    Raises:
+        ValueError: If mask_value is a structure other than that of s.
+        DimError: If a Tensor lacks a dim of mask, without allow_dim_extension.
+    """
+    number = isinstance(mask_value, (int, float))
+    if not number and not same_structure(s, mask_value):
+        raise ValueError(
+            message("mask_nested: the structures differ.",
+                    [("s", ", ".join(path for path, _ in leaves(s))),
+                     ("mask_value", ", ".join(path for path, _ in leaves(mask_value)))],
+                    "Each Tensor needs the other one at the same place. A number stands for all:",
+                    "rf.mask_nested(s, mask=mask, mask_value=0)")
+        )  # fmt: skip
+    dims = {} if dim_map is None else dim_map
+
+    def merge(a: Any, b: Any) -> Any:
+        if isinstance(a, Dim) and isinstance(b, Dim) and a is not b:
+            merged = dims.get(a) or dims.get(b) or _merged_dim(a, b, mask if mask_cpu is None else mask_cpu)
+            dims[a] = dims[b] = merged
+        return None
+
+    def choose(a: Any, b: Any) -> Any:
+        if isinstance(a, Dim):
+            return dims.get(a, a)
+        if not isinstance(a, Tensor) or a is b:
+            return a
+        lacking = [dim for dim in mask.dims if dim not in a.dims]
+        if lacking and not allow_dim_extension:
+            raise DimError(
+                message(f"mask_nested: a tensor has no dim {lacking[0].short_repr()}.",
+                        [("tensor", shape_of(a)), ("mask", shape_of(mask))],
+                        "Masking would give it that dim, and allow_dim_extension is False.",
+                        "rf.mask_nested(..., allow_dim_extension=True)")
+            )  # fmt: skip
+        a, b = _with_dims(a, dims), _with_dims(b, dims) if isinstance(b, Tensor) else b
+        out = math.where(mask, a, b, allow_broadcast_all_sources=True)
+        return a._like(out._raw, out.dims)
+
+    others = map_nested(lambda _: mask_value, s) if number else mask_value
+    map_nested(merge, s, others)
+    return map_nested(choose, s, others)
+
+
+def _merged_dim(a: Dim, b: Dim, mask: Tensor) -> Dim:
+    """A dim with the lengths of `a` where mask, else those of `b`."""
+    sizes = a.get_size_tensor(), b.get_size_tensor()
+    lengths = math.where(copy_to_device(mask, "cpu"), *sizes, allow_broadcast_all_sources=True)
+    return Dim(lengths, name=a.name)
+
+
+def _with_dims(x: Tensor, dims: dict[Dim, Dim]) -> Tensor:
+    for dim in x.dims:
+        if dim in dims and dims[dim] is not dim:
+            missing = [over for over in dims[dim].length_dims if over not in x.dims]
+            x = replace_dim_v2(expand_dims(x, missing), in_dim=dim, out_dim=dims[dim])
+    return x

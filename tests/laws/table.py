@@ -880,9 +880,64 @@ def _gather_nested(w: World) -> Any:
 @case("where_nested")
 def _where_nested(w: World) -> Any:
     def call(cond: Tensor, a: Tensor, b: Tensor) -> Any:
-        return rf.where_nested(cond, {"x": a, "y": a}, {"x": b, "y": a})
+        return rf.where_nested({"x": a, "y": a}, {"x": b, "y": a}, condition=cond)
 
     return call, [w.bools(w.batch), w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.time, w.feat)]
+
+
+@case("mask_nested")
+def _mask_nested(w: World) -> Any:
+    def call(mask: Tensor, a: Tensor, b: Tensor) -> Any:
+        return rf.mask_nested({"x": a, "y": [b]}, mask=mask, mask_value=-1.0)
+
+    return call, [w.bools(w.batch), w.floats(w.batch, w.time, w.feat), w.floats(w.feat)]
+
+
+@case("cond")
+def _cond(w: World) -> Any:
+    return lambda flag, x: rf.cond(flag, lambda: x + 1, lambda: x - 1), [w.bools(), w.floats(*w.dims())]
+
+
+@case("while_loop")
+def _while_loop(w: World) -> Any:
+    def call(x: Tensor) -> Any:
+        def body(state: Any) -> Any:
+            return {"i": state["i"] + 1, "x": rf.tanh(state["x"]) + state["i"]}
+
+        return rf.while_loop(lambda state: state["i"] < 3, body, {"i": 0, "x": x})
+
+    return call, [w.floats(*w.dims())]
+
+
+@case("scan", "over a ragged dim")
+def _scan(w: World) -> Any:
+    def call(x: Tensor, start: Tensor) -> Any:
+        def body(frame: Tensor, h: Tensor) -> Any:
+            h = rf.tanh(frame + h)
+            return h * 2, h
+
+        return rf.scan(spatial_dim=w.time, xs=x, initial=start, ys=start, body=body)
+
+    return call, [w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.feat)]
+
+
+@case("scan", "until a condition")
+def _scan_cond(w: World) -> Any:
+    before = bool(w.rng.random() < 0.5)
+
+    def call(limit: Tensor, start: Tensor) -> Any:
+        outputs, state, dim = rf.scan(
+            cond=lambda _, state: state["i"] < limit,
+            cond_dims=[w.batch],
+            cond_before_body=before,
+            initial={"i": rf.zeros([w.batch], dtype="int32"), "h": start},
+            ys=start,
+            max_seq_len=4,
+            body=lambda _, state: (state["h"], {"i": state["i"] + 1, "h": state["h"] * 0.5}),
+        )
+        return rf.reduce_sum(outputs, axis=dim), state["h"], dim.dyn_size_ext
+
+    return call, [w.ints(w.batch, low=0, high=6), w.floats(w.batch, w.feat)]
 
 
 @case("Loop")

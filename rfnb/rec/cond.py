@@ -1,0 +1,33 @@
+"""A branch on a value that may be a Tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+
+
+def cond(pred: bool | Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+    """true_fn() if pred, else false_fn(); only one of them runs.
+
+    Args:
+        pred: A bool, or a scalar bool Tensor, which is read by the host.
+
+    Raises:
+        TypeError: If pred is a Tensor with dims, or not bool.
+    """
+    return true_fn() if truth("cond", pred) else false_fn()
+
+
+def truth(what: str, pred: bool | Tensor) -> bool:
+    """A scalar bool Tensor as Python bool."""
+    if not isinstance(pred, Tensor):
+        return bool(pred)
+    if pred.dims or pred.dtype != "bool":
+        raise TypeError(
+            message(f"{what}: not one bool.", [("pred", f"{shape_of(pred)} {pred.dtype}")],
+                    "A branch is taken for all sequences at once. To choose for each of them:", "rf.where(pred, a, b)")
+        )  # fmt: skip
+    return bool(pred.numpy())

@@ -1,0 +1,73 @@
+"""TensorArray: Tensors of one shape, one per step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, check_unique
+from rfnb.ops.gather import gather
+from rfnb.ops.out_dim import define_size
+from rfnb.ops.stack import stack
+
+
+class TensorArray:
+    """A list of Tensors like `tensor_template` (same dims in any order, dtype, sparse_dim). It never changes: `push_back` gives a
+    longer one, so an earlier one may be kept.
+
+    Args:
+        tensor_template: A Tensor, with or without values.
+        items: What it begins with.
+    """
+
+    def __init__(self, tensor_template: Tensor, *, items: Sequence[Tensor] = ()):
+        self.tensor_template = tensor_template
+        self._items = tuple(items)
+
+    @classmethod
+    def unstack(cls, tensor: Tensor, *, axis: Dim) -> TensorArray:
+        """One entry per frame of `axis` (padding frames too).
+
+        Raises:
+            DimError: If axis is not a dim of tensor.
+        """
+        index = tensor.axis_of(axis, "TensorArray.unstack")
+        template = tensor.copy_template_new_dim_tags((*tensor.dims[:index], *tensor.dims[index + 1 :]))
+        return cls(template, items=[gather(tensor, indices=step, axis=axis) for step in range(axis.extent)])
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int | Tensor) -> Tensor:
+        """The entry at an index, an int or a scalar integer Tensor (which is read by the host)."""
+        return self._items[int(index.numpy()) if isinstance(index, Tensor) else index]
+
+    def push_back(self, tensor: Tensor) -> TensorArray:
+        """An array with one more entry.
+
+        Raises:
+            DimError: If the Tensor is not like the template.
+        """
+        like = self.tensor_template
+        if (set(tensor.dims), tensor.dtype, tensor.sparse_dim) != (set(like.dims), like.dtype, like.sparse_dim):
+            raise DimError(
+                message("TensorArray.push_back: not like the template.", [("template", like), ("tensor", tensor)],
+                        "All entries have the same dims, dtype and sparse_dim.")
+            )  # fmt: skip
+        return TensorArray(like, items=(*self._items, tensor))
+
+    def stack(self, *, axis: Dim) -> Tensor:
+        """All entries along a new leading `axis`; zeros, if there is none.
+
+        Raises:
+            DimError: If axis has another size than there are entries.
+        """
+        if self._items:
+            return stack(self._items, out_dim=axis)[0]
+        define_size(axis, 0)
+        like = self.tensor_template
+        dims = check_unique((axis, *like.dims), "TensorArray.stack")
+        raw = like.backend.full_raw(full_shape(dims), 0, dtype=like.dtype, device=like.device)
+        return like._like(raw, dims)

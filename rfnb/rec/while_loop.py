@@ -1,0 +1,62 @@
+"""Repeat a step on any nested state while a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.rec.cond import truth
+from rfnb.rec.nested import leaves, same_structure
+
+
+def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any) -> Any:
+    """`while cond(state): state = body(state)`, from `initial`; the last state.
+
+    Args:
+        cond: Gives a bool or a scalar bool Tensor, which is read by the host in every step.
+        body: Gives the next state: the same structure, Tensors with the same dims (in any order), dtype, sparse_dim and
+            feature_dim. A Dim in the state may be another one in each step; Tensors then have the new one.
+        initial: Any nested structure.
+
+    Raises:
+        TypeError: If cond gives a Tensor with dims.
+        ValueError: If the structure changes.
+        DimError: If a Tensor changes its dims or marks.
+    """
+    state, step = initial, 0
+    while truth("while_loop", cond(state)):
+        new = body(state)
+        check_state(f"while_loop, step {step}", state, new)
+        state, step = new, step + 1
+    return state
+
+
+def check_state(what: str, old: Any, new: Any) -> None:
+    """Whether a step kept the structure of a state, and the dims and marks of its Tensors."""
+    if not same_structure(old, new):
+        parts = [", ".join(path or "one value" for path, _ in leaves(state)) for state in (old, new)]
+        raise ValueError(
+            message(f"{what}: the structure of the state changed.", zip(("before", "after"), parts),
+                    "Every step gives a state with the same parts.")
+        )  # fmt: skip
+    after = dict(leaves(new))
+    pairs = [(path, value, after[path]) for path, value in leaves(old)]
+    renamed = {a: b for _, a, b in pairs if isinstance(a, Dim) and isinstance(b, Dim)}
+    for path, a, b in pairs:
+        if isinstance(a, Tensor) != isinstance(b, Tensor) or (
+            isinstance(a, Tensor) and _kind(a, renamed) != _kind(b, {})
+        ):
+            raise DimError(
+                message(f'{what}: "{path}" changed.', [("before", a), ("after", b)],
+                        "A Tensor of the state keeps its dims, dtype, sparse_dim and feature_dim in every step.")
+            )  # fmt: skip
+
+
+def _kind(x: Tensor, renamed: dict[Dim, Dim]) -> Any:
+    return (
+        {renamed.get(dim, dim) for dim in x.dims}, x.dtype, renamed.get(x.sparse_dim, x.sparse_dim),  # type: ignore[arg-type]
+        renamed.get(x.feature_dim, x.feature_dim),  # type: ignore[arg-type]
+    )  # fmt: skip

@@ -1,0 +1,201 @@
+"""scan, while_loop, cond, TensorArray: the loops that take functions."""
+
+import numpy as np
+import pytest
+import torch
+from asserting import assert_same, ragged, raises_message, randn, tensor
+
+import rfnb as rf
+from rfnb import Dim, DimError
+from rfnb.rec.tensor_array import TensorArray
+
+batch, feat = Dim(3, name="batch"), Dim(2, name="feat")
+time = ragged([3, 1, 2], batch)
+x = tensor([[1.0, 2.0, 3.0], [4.0, -9.0, -9.0], [5.0, 6.0, -9.0]], batch, time)
+
+
+def add(frame, total):
+    return total + frame, total + frame
+
+
+def count_down(_, left):
+    return left * 10, left - 1
+
+
+def test_scan_over_a_ragged_dim_is_a_running_sum():
+    out, total, dim = rf.scan(spatial_dim=time, xs=x, initial=rf.zeros([batch]), body=add)
+    assert dim is time
+    assert_same(out, rf.cumsum(x, spatial_dim=time))
+    assert_same(total, rf.reduce_sum(x, axis=time))
+
+
+@pytest.mark.parametrize(("before", "lengths"), [(True, [2, 0, 1]), (False, [2, 1, 1])])
+def test_scan_until_a_condition_counts_the_steps(before, lengths):
+    start = tensor(np.asarray([2, 0, 1], np.int32), batch)
+    out, left, dim = rf.scan(cond=lambda _, n: n > 0, cond_before_body=before, initial=start, body=count_down)
+    assert dim.lengths.tolist() == lengths and dim.length_dims == (batch,)
+    assert left.numpy().tolist() == [0, 0 if before else -1, 0]
+    assert out.copy_transpose([batch, dim]).numpy()[0].tolist() == [20, 10]
+
+
+def test_scan_stops_at_max_seq_len():
+    _, left, dim = rf.scan(
+        cond=lambda _, n: n > 0, initial=tensor(np.asarray([9, 1, 9], np.int32), batch), body=count_down, max_seq_len=2
+    )
+    assert dim.lengths.tolist() == [2, 1, 2] and left.numpy().tolist() == [7, 0, 7]
+
+
+def test_scan_without_any_step_needs_only_examples():
+    out, state, dim = rf.scan(cond=lambda _, n: n > 0, initial=rf.zeros([batch]), ys=rf.zeros([batch]), body=count_down)
+    assert out.numpy().shape == (0, 3) and dim.extent == 0
+    assert_same(state, rf.zeros([batch]))
+
+
+def test_scan_carries_a_growing_cache():
+    keys = Dim(0, name="keys")
+    start = {"keys": rf.zeros([batch, keys]), "axis": keys}
+
+    def body(frame, state):
+        cache, axis = rf.cum_concat_step(frame, prev_accum=state["keys"], axis=state["axis"])
+        return rf.reduce_sum(cache, axis=axis), {"keys": cache, "axis": axis}
+
+    out, state, _ = rf.scan(spatial_dim=time, xs=x, initial=start, body=body)
+    assert state["axis"].lengths.tolist() == [3, 1, 2]
+    assert_same(rf.replace_dim(state["keys"], in_dim=state["axis"], out_dim=time)[0], x)
+    assert_same(out, rf.cumsum(x, spatial_dim=time))
+
+
+def test_scan_gives_tensor_arrays_if_asked():
+    arrays, _, dim = rf.scan(spatial_dim=time, xs=x, initial=rf.zeros([batch]), body=add, return_tensor_arrays=True)
+    assert len(arrays) == 3
+    assert_same(arrays.stack(axis=dim), rf.cumsum(x, spatial_dim=time))
+
+
+def test_the_gradient_of_scan_is_that_of_the_sum():
+    raw = torch.ones(3, 3, requires_grad=True)
+    source = rf.convert_to_tensor(raw, dims=[batch, time])
+    _, total, _ = rf.scan(spatial_dim=time, xs=source, initial=rf.zeros([batch]), body=add)
+    rf.reduce_sum(total, axis=batch).raw_tensor.backward()
+    assert raw.grad.tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 0]]
+
+
+def test_while_loop():
+    i, y = rf.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (0, rf.ones([feat])))
+    assert i == 3
+    assert_same(y, [8.0, 8.0])
+
+
+def test_while_loop_asks_a_scalar_tensor():
+    assert_same(rf.while_loop(lambda n: n < 5, lambda n: n + 2, rf.constant(0)), np.asarray(6))
+
+
+def test_while_loop_may_change_a_dim_of_its_state():
+    def body(state):
+        return dict(
+            zip(("keys", "axis"), rf.cum_concat_step(rf.ones([batch]), prev_accum=state["keys"], axis=state["axis"]))
+        )
+
+    keys = Dim(0, name="keys")
+    state = rf.while_loop(lambda s: s["axis"].extent < 4, body, {"keys": rf.zeros([batch, keys]), "axis": keys})
+    assert state["keys"].dims == (batch, state["axis"]) and state["axis"].extent == 4
+
+
+def test_cond_runs_one_branch():
+    def never():
+        raise AssertionError
+
+    assert rf.cond(True, lambda: 1, never) == 1
+    assert rf.cond(rf.reduce_any(x > 100, axis=[batch, time]), never, lambda: 2) == 2
+
+
+def test_tensor_array():
+    array = TensorArray.unstack(x, axis=time)
+    assert_same(array[1], [2.0, -9.0, 6.0])
+    assert_same(array[rf.constant(2)], array[2])
+    longer = array.push_back(array[0] + 1)
+    assert (len(array), len(longer)) == (3, 4)
+    assert_same(array.stack(axis=time), x)
+    assert_same(TensorArray(array[0]).stack(axis=Dim(None, name="none")).numpy().shape, (0, 3))
+
+
+ERRORS = {
+    "cond of several values": (
+        lambda: rf.cond(x > 0, lambda: 1, lambda: 2),
+        TypeError,
+        """
+        cond: not one bool.
+          pred  [batch=3, time<=3] bool
+        A branch is taken for all sequences at once. To choose for each of them:
+            rf.where(pred, a, b)
+        """,
+    ),
+    "another structure": (
+        lambda: rf.while_loop(lambda s: True, lambda s: {"b": 1}, {"a": 1}),
+        ValueError,
+        """
+        while_loop, step 0: the structure of the state changed.
+          before  a
+          after   b
+        Every step gives a state with the same parts.
+        """,
+    ),
+    "other dims": (
+        lambda: rf.while_loop(lambda s: True, lambda s: {"h": rf.ones([feat])}, {"h": rf.ones([batch])}),
+        DimError,
+        """
+        while_loop, step 0: "h" changed.
+          before  Tensor{'', [batch=3]}
+          after   Tensor{'', [feat=2]}
+        A Tensor of the state keeps its dims, dtype, sparse_dim and feature_dim in every step.
+        """,
+    ),
+    "scan without length": (
+        lambda: rf.scan(xs=x, body=add),
+        ValueError,
+        """
+        scan: how many steps?
+          spatial_dim  None
+          cond         None
+          xs           given
+        Either spatial_dim says it (and xs have that dim), or cond does in each step.
+            rf.scan(spatial_dim=time, xs=x, initial=..., body=...)
+        """,
+    ),
+    "scan without any step": (
+        lambda: rf.scan(cond=lambda _, n: n > 0, initial=rf.zeros([batch]), body=count_down),
+        ValueError,
+        """
+        scan: no step was done.
+          spatial_dim  scan<=0
+          ys           None
+        Then nothing says what the outputs look like. Give an example of each:
+            rf.scan(..., ys=rf.Tensor("y", dims=[...], dtype="float32"))
+        """,
+    ),
+    "a condition that is no bool": (
+        lambda: rf.scan(cond=lambda _, n: n, initial=rf.zeros([batch]), body=count_down),
+        TypeError,
+        """
+        scan, step 0: cond gives no bool Tensor.
+          cond  [batch=3] float32
+        It says for each sequence whether it goes on.
+            cond=lambda x, state: state.length < limit
+        """,
+    ),
+    "an entry unlike the others": (
+        lambda: TensorArray.unstack(x, axis=time).push_back(randn(feat)),
+        DimError,
+        """
+        TensorArray.push_back: not like the template.
+          template  Tensor{'', [batch=3] (template)}
+          tensor    Tensor{'', [feat=2]}
+        All entries have the same dims, dtype and sparse_dim.
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS.values(), ids=ERRORS)
+def test_error(call, error, text):
+    with raises_message(error, text):
+        call()
