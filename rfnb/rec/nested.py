@@ -53,12 +53,38 @@ def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     return fn(value, *others)
 
 
-def gather_nested(s: Any, *, indices: Tensor) -> Any:
-    """Every tensor that has the sparse_dim of `indices`, picked by them (beam reordering); the rest as it is."""
+def gather_nested(s: Any, *, indices: Tensor, dim_map: dict[Dim, Dim] | None = None) -> Any:
+    """Every Tensor that has the sparse_dim of `indices`, picked by them (beam reordering); the rest as it is.
+
+    Args:
+        s: Nested structure. A Dim in it whose lengths are over that sparse_dim is replaced by one with the picked lengths, in the
+            Tensors too.
+        indices: int {...}, sparse.
+        dim_map: Old dims and the new ones that stand for them; new ones are added.
+
+    Raises:
+        DimError: If indices have no sparse_dim.
+    """
     axis = indices.sparse_dim
-    return map_nested(
-        lambda x: gather(x, indices=indices, axis=axis) if isinstance(x, Tensor) and axis in x.dims else x, s
-    )
+    if axis is None:
+        raise DimError(
+            message("gather_nested: which dim?", [("indices", shape_of(indices))],
+                    "The indices have no sparse_dim, so say what they index into:", "rf.set_sparse_dim(indices, beam)")
+        )  # fmt: skip
+    dims = {} if dim_map is None else dim_map
+    for _, leaf in leaves(s):
+        if isinstance(leaf, Dim) and leaf not in dims and axis in leaf.length_dims:
+            lengths = gather(leaf.get_size_tensor(), indices=copy_to_device(indices, "cpu"), axis=axis)
+            dims[leaf] = Dim(lengths, name=leaf.name)
+
+    def pick(x: Any) -> Any:
+        if isinstance(x, Dim):
+            return dims.get(x, x)
+        if not isinstance(x, Tensor):
+            return x
+        return _with_dims(gather(x, indices=indices, axis=axis) if axis in x.dims else x, dims)
+
+    return map_nested(pick, s)
 
 
 def where_nested(x: Any, y: Any, *, condition: Tensor, condition_cpu: Tensor | None = None) -> Any:

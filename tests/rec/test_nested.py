@@ -41,7 +41,27 @@ def test_a_static_cache_that_grew_is_merged_too():
     assert_same(state[1], tensor([[1.0, 2.0], [6.0, 0.0]], batch, state[0]))
 
 
+def test_picked_hypotheses_bring_their_lengths():
+    beam, kept = Dim(2, name="beam"), Dim(2, name="kept")
+    keys = ragged([[1, 2], [1, 1]], [batch, beam], "keys")
+    x = tensor([[[1.0, -9.0], [2.0, 3.0]], [[4.0, -9.0], [5.0, -9.0]]], batch, beam, keys)
+    picked = tensor(np.asarray([[0, 0], [1, 0]], np.int32), batch, kept, sparse_dim=beam)
+    state = rf.gather_nested({"keys": x, "axis": keys}, indices=picked)
+    assert state["axis"].lengths.tolist() == [[1, 1], [1, 1]] and state["axis"].length_dims == (batch, kept)
+    assert_same(state["keys"], tensor([[[1.0], [1.0]], [[5.0], [4.0]]], batch, kept, state["axis"]))
+
+
 ERRORS = {
+    "picking without a sparse_dim": (
+        lambda: rf.gather_nested([a], indices=tensor(np.asarray([0, 1], np.int32), batch)),
+        DimError,
+        """
+        gather_nested: which dim?
+          indices  [batch=2]
+        The indices have no sparse_dim, so say what they index into:
+            rf.set_sparse_dim(indices, beam)
+        """,
+    ),
     "another structure": (
         lambda: rf.mask_nested({"a": a}, mask=first, mask_value={"b": a}),
         ValueError,
