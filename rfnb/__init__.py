@@ -73,6 +73,7 @@ from rfnb.nn.transformer_decoder import TransformerDecoder as TransformerDecoder
 from rfnb.nn.transformer_decoder_layer import TransformerDecoderLayer as TransformerDecoderLayer
 from rfnb.nn.transformer_encoder import TransformerEncoder as TransformerEncoder
 from rfnb.nn.transformer_encoder import TransformerEncoderLayer as TransformerEncoderLayer
+from rfnb.nn.zoneout_lstm import ZoneoutLSTM as ZoneoutLSTM
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.ops.cast import cast as cast
 from rfnb.ops.cast import copy as copy

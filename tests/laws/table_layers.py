@@ -214,3 +214,15 @@ def _decoder(w: World) -> Any:
 # Two features may be almost equal by chance; the default eps would magnify rounding then.
 _soft_norm = {"class": rf.LayerNorm, "eps": 0.1}
 exempt("builds a module from a class, computes nothing", "make_norm")
+
+
+# -- recurrence --------------------------------------------------------------------------------------------------------
+@case("ZoneoutLSTM")
+def _zoneout_lstm(w: World) -> Any:
+    def call(module: Any, x: Tensor, h: Tensor, c: Tensor) -> Any:
+        out, state = module(x, state=rf.LstmState(h=h, c=c), spatial_dim=w.time)
+        return out, state.h, state.c
+
+    make = lambda: rf.ZoneoutLSTM(w.feat, w.out, zoneout_factor_cell=0.2, zoneout_factor_output=0.3)  # noqa: E731
+    inputs = [w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.out), w.floats(w.batch, w.out)]
+    return of_module(w, make, call, inputs)

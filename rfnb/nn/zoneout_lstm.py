@@ -1,0 +1,108 @@
+"""LSTM whose units sometimes keep their value of the step before."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.nn import run_ctx
+from rfnb.nn.lstm import LSTM, LstmState
+from rfnb.ops.concat import split
+from rfnb.ops.const import zeros
+from rfnb.ops.math import sigmoid, tanh
+from rfnb.ops.matmul import matmul
+from rfnb.ops.random import drop
+from rfnb.rec.loop import Loop
+
+
+class ZoneoutLSTM(LSTM):
+    """LSTM with zoneout. In training every unit of c and of h keeps its old value with the probability of its factor; else
+
+        c' = (1 - zoneout_factor_cell) c_lstm + zoneout_factor_cell c,   h' = (1 - zoneout_factor_output) h_lstm + ... h
+
+    Args:
+        zoneout_factor_cell, zoneout_factor_output: Probabilities for c and h.
+        use_zoneout_output: False gives out h_lstm; the state is h' all the same.
+        forget_bias: Added to the forget gate before its sigmoid.
+        parts_order: Order of the gates in the weights: input, forget, cell, output.
+
+    Parameters:
+        ff_weight, rec_weight, bias: as of `LSTM`.
+
+    Raises:
+        ValueError: If a factor is not in [0, 1], or parts_order is not an order of "ifco".
+
+    Source: Krueger et al. 2017, "Zoneout", section 3.2.
+    """
+
+    def __init__(
+        self,
+        in_dim: Dim,
+        out_dim: Dim,
+        *,
+        with_bias: bool = True,
+        zoneout_factor_cell: float = 0.0,
+        zoneout_factor_output: float = 0.0,
+        use_zoneout_output: bool = True,
+        forget_bias: float = 0.0,
+        parts_order: str = "ifco",
+    ):
+        for name, factor in (("cell", zoneout_factor_cell), ("output", zoneout_factor_output)):
+            if not 0 <= factor <= 1:
+                rule = "A probability is from 0 to 1."
+                fix = f"rf.ZoneoutLSTM(..., zoneout_factor_{name}=0.1)"
+                raise ValueError(
+                    message(
+                        "ZoneoutLSTM: no probability to keep a value.",
+                        [(f"zoneout_factor_{name}", str(factor))],
+                        rule,
+                        fix,
+                    )
+                )
+        if sorted(parts_order) != sorted("ifco"):
+            rule, fix = "Each of the four gates has its letter once.", 'rf.ZoneoutLSTM(..., parts_order="ifco")'
+            raise ValueError(message("ZoneoutLSTM: no order of the gates.", [("parts_order", parts_order)], rule, fix))
+        super().__init__(in_dim, out_dim, with_bias=with_bias)
+        self.zoneout_factor_cell, self.zoneout_factor_output = zoneout_factor_cell, zoneout_factor_output
+        self.use_zoneout_output, self.forget_bias, self.parts_order = use_zoneout_output, forget_bias, parts_order
+
+    def __call__(self, source: Tensor, *, state: LstmState, spatial_dim: Dim) -> tuple[Tensor, LstmState]:
+        """As of `LSTM`; a whole sequence is computed step by step."""
+        if self.in_dim not in source.dims:
+            raise missing_dim("ZoneoutLSTM", source, self.in_dim, "source")
+        if spatial_dim is single_step_dim:
+            return self._step(source, state)
+        if spatial_dim not in source.dims:
+            raise missing_dim("ZoneoutLSTM", source, spatial_dim, "source")
+        if spatial_dim.extent == 0:
+            dims = (spatial_dim, *state.h.dims)
+            return zeros(dims, dtype=source.dtype, device=source.device, feature_dim=self.out_dim), state
+        loop = Loop(axis=spatial_dim)
+        loop.state.lstm = state
+        for _ in loop:
+            out, loop.state.lstm = self._step(loop.unstack(source), loop.state.lstm)
+            stacked = loop.stack(out)
+        return stacked, loop.state.lstm
+
+    def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
+        gates = matmul(source, self.ff_weight, reduce=self.in_dim) + matmul(
+            state.h, self.rec_weight, reduce=self.out_dim
+        )
+        gates = gates if self.bias is None else gates + self.bias
+        parts = dict(zip(self.parts_order, split(gates, axis=4 * self.out_dim, out_dims=[self.out_dim] * 4)))
+        c = sigmoid(parts["f"] + self.forget_bias) * state.c + sigmoid(parts["i"]) * tanh(parts["c"])
+        h = sigmoid(parts["o"]) * tanh(c)
+        new = LstmState(
+            h=_zoneout(state.h, h, self.zoneout_factor_output), c=_zoneout(state.c, c, self.zoneout_factor_cell)
+        )
+        out = new.h if self.use_zoneout_output else h
+        out._feature_dim = self.out_dim
+        return out, new
+
+
+def _zoneout(old: Tensor, new: Tensor, factor: float) -> Tensor:
+    if factor == 0:
+        return new
+    if factor < 1 and run_ctx.get_run_ctx().train_flag:
+        return old + drop(new - old, factor) * (1 - factor)  # drop scales up by 1 / (1 - factor)
+    return old + (new - old) * (1 - factor)
