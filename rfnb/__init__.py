@@ -243,6 +243,8 @@ from rfnb.rec.loop import Loop as Loop
 from rfnb.rec.nested import gather_nested as gather_nested
 from rfnb.rec.nested import mask_nested as mask_nested
 from rfnb.rec.nested import where_nested as where_nested
+from rfnb.rec.nested_packing import masked_scatter_nested as masked_scatter_nested
+from rfnb.rec.nested_packing import masked_select_nested as masked_select_nested
 from rfnb.rec.scan import scan as scan
 from rfnb.rec.state import State as State
 from rfnb.rec.while_loop import while_loop as while_loop

@@ -885,6 +885,29 @@ def _where_nested(w: World) -> Any:
     return call, [w.bools(w.batch), w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.time, w.feat)]
 
 
+@case("masked_select_nested")
+def _masked_select_nested(w: World) -> Any:
+    out_dim = Dim(None, name="packed")
+
+    def call(mask: Tensor, a: Tensor, b: Tensor) -> Any:
+        state, dim, _ = rf.masked_select_nested({"x": a, "y": [b]}, mask=mask, dims=[w.batch], out_dim=out_dim)
+        return state, dim
+
+    return call, [w.bools(w.batch), w.floats(w.batch, w.feat), w.floats(w.feat)]
+
+
+@case("masked_scatter_nested")
+def _masked_scatter_nested(w: World) -> Any:
+    def call(mask: Tensor, a: Tensor, b: Tensor) -> Any:
+        state, dim, dims = rf.masked_select_nested([a, b], mask=mask, dims=[w.batch])
+        state = [state[0] * 2, state[1] + 1]
+        return rf.masked_scatter_nested(
+            state, [a, b], mask=mask, dims=[w.batch], in_dim=dim, masked_select_dim_map=dims
+        )
+
+    return call, [w.bools(w.batch), w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.feat)]
+
+
 @case("mask_nested")
 def _mask_nested(w: World) -> Any:
     def call(mask: Tensor, a: Tensor, b: Tensor) -> Any:

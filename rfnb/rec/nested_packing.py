@@ -1,0 +1,113 @@
+"""Packing nested states: only the sequences that go on are computed, and put back to the others afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.dims import replace_dim_v2
+from rfnb.ops.expand import expand_dims
+from rfnb.ops.masked import masked_scatter, masked_select
+from rfnb.rec.nested import leaves, map_nested, same_structure
+
+
+def masked_select_nested(
+    s: Any,
+    *,
+    mask: Tensor,
+    mask_cpu: Tensor | None = None,
+    dims: Sequence[Dim],
+    out_dim: Dim | None = None,
+    dim_map: dict[Dim, Dim] | None = None,
+) -> tuple[Any, Dim, dict[Dim, Dim]]:
+    """`masked_select` for every Tensor of a structure that has one of `dims`; the rest as it is.
+
+    Args:
+        s: Nested structure. Dims whose lengths are over `dims` are replaced by new ones, with the lengths of what is selected.
+        mask: bool {dims}
+        mask_cpu: The same on the host, if it is there already.
+        dim_map: Old dims and the new ones that stand for them; new ones are added.
+
+    Returns:
+        The structure, the packed dim, the dim map (which `masked_scatter_nested` needs).
+    """
+    mask = mask if mask_cpu is None else mask_cpu
+    new = {} if dim_map is None else dim_map
+    _, out_dim = masked_select(mask, mask=mask, dims=dims, out_dim=out_dim)
+    for _, leaf in leaves(s):
+        for dim in leaf.dims if isinstance(leaf, Tensor) else [leaf] if isinstance(leaf, Dim) else []:
+            if dim not in new and set(dims) & set(dim.length_dims):
+                lengths, _ = masked_select(dim.get_size_tensor(), mask=mask, dims=dims, out_dim=out_dim)
+                new[dim] = Dim(lengths, name=dim.name)
+
+    def select(x: Any) -> Any:
+        if isinstance(x, Dim):
+            return new.get(x, x)
+        if not isinstance(x, Tensor) or not set(dims) & set(x.dims):
+            return x
+        picked, _ = masked_select(x, mask=mask, dims=dims, out_dim=out_dim)
+        return _replaced(picked, new)
+
+    return map_nested(select, s), out_dim, new
+
+
+def masked_scatter_nested(
+    s: Any,
+    backup: Any,
+    *,
+    mask: Tensor,
+    mask_cpu: Tensor | None = None,
+    dims: Sequence[Dim],
+    in_dim: Dim,
+    masked_select_dim_map: dict[Dim, Dim],
+    masked_scatter_dim_map: dict[Dim, Dim] | None = None,
+) -> Any:
+    """Undo `masked_select_nested`: the packed sequences at their places, those of `backup` at the others.
+
+    Args:
+        s: Nested structure with Tensors {..., in_dim}.
+        backup: A structure like it, with Tensors {..., dims}.
+        mask, mask_cpu, dims: As they were for selecting.
+        masked_select_dim_map: What selecting gave.
+        masked_scatter_dim_map: Dims of s and backup and the ones that stand for both; new ones are added. A Dim that is not
+            the one which selecting made (a cache that has grown) gets the lengths of s or of backup for each sequence.
+
+    Raises:
+        ValueError: If the structures differ.
+    """
+    if not same_structure(s, backup):
+        raise ValueError(
+            message("masked_scatter_nested: the structures differ.",
+                    [(label, ", ".join(path for path, _ in leaves(x))) for label, x in (("s", s), ("backup", backup))],
+                    "Each packed Tensor needs the one before at the same place.")
+        )  # fmt: skip
+    both = {} if masked_scatter_dim_map is None else masked_scatter_dim_map
+    both.update({packed: dim for dim, packed in masked_select_dim_map.items() if packed not in both})
+    host = copy_to_device(mask, "cpu") if mask_cpu is None else mask_cpu
+
+    def merge(a: Any, b: Any) -> Any:
+        if isinstance(a, Dim) and isinstance(b, Dim) and a is not b and a not in both:
+            sizes = expand_dims(a.get_size_tensor(), [] if in_dim in a.length_dims else [in_dim]), b.get_size_tensor()
+            lengths = masked_scatter(*sizes, mask=host, dims=dims, in_dim=in_dim)
+            both[a] = both[b] = Dim(lengths, name=b.name)
+
+    def scatter(a: Any, b: Any) -> Any:
+        if isinstance(a, Dim):
+            return both.get(a, a)
+        if not isinstance(a, Tensor) or in_dim not in a.dims:
+            return a
+        return masked_scatter(_replaced(a, both), _replaced(b, both), mask=mask, dims=dims, in_dim=in_dim)
+
+    map_nested(merge, s, backup)
+    return map_nested(scatter, s, backup)
+
+
+def _replaced(x: Tensor, dims: dict[Dim, Dim]) -> Tensor:
+    for dim in x.dims:
+        if dim in dims:
+            x = replace_dim_v2(x, in_dim=dim, out_dim=dims[dim])
+    return x
