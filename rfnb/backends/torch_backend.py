@@ -146,9 +146,10 @@ class TorchBackend(Backend):
     @classmethod
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
         # torch.tensor copies: the caller may go on changing its array
-        return torch.tensor(
-            np.ascontiguousarray(array), dtype=_DTYPES[dtype] if dtype else None, device=device
-        ).reshape(array.shape)
+        with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
+            return torch.tensor(
+                np.ascontiguousarray(array), dtype=_DTYPES[dtype] if dtype else None, device=device
+            ).reshape(array.shape)
 
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:

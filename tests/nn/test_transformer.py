@@ -309,3 +309,16 @@ def test_a_layer_without_its_spatial_dim(time):
         The dim time<=7 is not among the dims of x.
     """):  # fmt: skip
         rf.TransformerEncoderLayer(model, num_heads=2)(randn(batch, model), spatial_dim=time)
+
+
+@pytest.mark.parametrize("frames", ["static", "ragged"])
+def test_training_after_inference_mode_over_the_same_dims(frames):
+    """Masks and positions are made once, here in inference mode; autograd must be able to keep them."""
+    time = Dim(5, name="time") if frames == "static" else ragged([5, 3, 1], batch)
+    module, ids = rf.TransformerDecoder(None, vocab, model, **SMALL), labels(batch, time)
+    start = module.default_initial_state(batch_dims=[batch])
+    with torch.inference_mode():
+        module(ids, spatial_dim=time, state=start)
+    logits, _ = module(ids, spatial_dim=time, state=start)
+    rf.reduce_sum(logits, axis=[batch, time, vocab]).raw_tensor.backward()
+    assert all(parameter.raw_tensor.grad is not None for parameter in module.parameters())
