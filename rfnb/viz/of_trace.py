@@ -46,7 +46,7 @@ def spec(
         path: Only these paths: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
         labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Default: what was embedded.
         live: Whether more may come. Default: while the trace is not closed.
-        title: Default says how much there is.
+        title: Default says how much there is, unless `kinds` or `path` choose.
     """
     labels = {**_tokens(trace), **(labels or {})}
     running = not trace.closed if live is None else live
@@ -69,9 +69,12 @@ def spec(
         parts.append(dims_spec(trace, live=running))
     counts = ", ".join(f"{count} {kind}" for kind, count in trace.counts().items())
     cut = " (cut off at the limit)" if trace.truncated is not None else ""
+    if title is None:  # of a choice, the parts say themselves what they are
+        chosen = kinds is not None or path is not None
+        title = "" if chosen and parts and not cut else f"Trace: {counts or 'no events'}{cut}"
     return group.spec(
         parts[:_MOST_PARTS],
-        title=title or f"Trace: {counts or 'no events'}{cut}",
+        title=title,
         live=running,
         link=f"trace {id(trace)}",
     )
