@@ -43,7 +43,7 @@ class Recipe:
         max_letters: Longer words are left out of training.
     """
 
-    epochs: int = 30
+    epochs: int = 20
     batch_size: int = 64
     learning_rate: float = 3e-3
     warm_up: float = 0.03

@@ -1,6 +1,6 @@
 """Train the G2P model on CMUdict, test it, and write its checkpoint and card.
 
-    python -m rfnb.models.train_g2p --out runs/g2p             # about an hour and a half on one core
+    python -m rfnb.models.train_g2p --out runs/g2p             # about 40 minutes on two cores
     python -m rfnb.models.train_g2p --out runs/g2p             # again after a kill: goes on with the same result
     python -m rfnb.models.train_g2p --out runs/g2p --install   # copies the result into the package
 
@@ -162,7 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--learning-rate", "--lr", type=float, default=recipe.learning_rate, help="the peak")
     parser.add_argument("--dropout", type=float, default=config.dropout)
     parser.add_argument("--seed", type=int, default=recipe.seed)
-    parser.add_argument("--threads", type=int, default=1, help="of torch; the result depends on it in the last bits")
+    parser.add_argument("--threads", type=int, default=2, help="of torch; the result depends on it in the last bits")
     parser.add_argument("--save-every", type=int, default=500, help="steps between two states (and after each epoch)")
     parser.add_argument("--sample-every", type=int, default=500, help="steps between two looks at sample words")
     parser.add_argument("--bar-every", type=float, default=5.0, help="seconds between two updates of the progress bar")
