@@ -249,6 +249,13 @@ class Dim:
             self._masks[key] = mask
         return mask
 
+    def host_mask(self, dims: Sequence[Dim]) -> np.ndarray:
+        """The mask of a ragged dim as NumPy array that broadcasts against `dims` (which hold this dim and its length dims)."""
+        own = (*self.length_dims, self)
+        mask = np.arange(self.extent) < np.asarray(self.lengths)[..., None]
+        order = sorted(range(len(own)), key=lambda axis: list(dims).index(own[axis]))
+        return mask.transpose(order).reshape([dim.extent if dim in own else 1 for dim in dims])
+
     def reset_eager(self) -> None:
         """Forget the lengths and everything cached; of a static dim the masks."""
         self._reset()
@@ -516,11 +523,7 @@ def _valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:
     """Those lengths that are not themselves in the padding of a ragged dim."""
     for dim in dims:
         if dim.has_padding() and set(dim.length_dims) <= set(dims):
-            own = (*dim.length_dims, dim)
-            mask = np.arange(dim.extent) < np.asarray(dim.lengths)[..., None]
-            order = sorted(range(len(own)), key=lambda axis: dims.index(own[axis]))
-            shape = [other.extent if other in own else 1 for other in dims]
-            lengths = np.where(mask.transpose(order).reshape(shape), lengths, 0)
+            lengths = np.where(dim.host_mask(dims), lengths, 0)
     return lengths
 
 

@@ -243,11 +243,8 @@ class Tensor:
             return total
         ones = np.ones([dim.extent for dim in self.dims], dtype=bool)
         for dim in raggeds:
-            own = (*dim.length_dims, dim)
-            if set(own) <= set(self.dims):
-                mask = np.arange(dim.extent) < np.asarray(dim.lengths)[..., None]
-                order = sorted(range(len(own)), key=lambda axis: self.dims.index(own[axis]))
-                ones &= mask.transpose(order).reshape([other.extent if other in own else 1 for other in self.dims])
+            if set(dim.length_dims) <= set(self.dims):
+                ones &= dim.host_mask(self.dims)
         return int(ones.sum())
 
     def verify_out_shape(self, out_shape: set[Dim]) -> Tensor:

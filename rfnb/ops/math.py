@@ -230,10 +230,13 @@ def combine(
     Raises:
         DimError: For an outer product that is not allowed.
     """
-    kind = _kind(kind, protocol.BINARY_KINDS, "combine")
-    if not allow_broadcast_all_sources and dim_order is None:
+    return _by_kind(_kind(kind, protocol.BINARY_KINDS, "combine"), a, b, allow_broadcast_all_sources, dim_order)
+
+
+def _by_kind(kind: str, a: Any, b: Any, outer: bool | None, dim_order: Sequence[Dim] | None) -> Any:
+    if not outer and dim_order is None:
         return _BY_KIND[kind](a, b)
-    return _binary_slow(kind, None, a, b, bool(allow_broadcast_all_sources), dim_order)
+    return _binary_slow(kind, None, a, b, bool(outer), dim_order)
 
 
 def combine_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:
@@ -250,10 +253,7 @@ def compare(
     dim_order: Sequence[Dim] | None = None,
 ) -> Any:
     """Elementwise comparison by word or symbol ("less", "<"); bool. Dims as in `combine`."""
-    kind = _kind(kind, protocol.COMPARE_KINDS, "compare")
-    if not allow_broadcast_all_sources and dim_order is None:
-        return _BY_KIND[kind](a, b)
-    return _binary_slow(kind, None, a, b, bool(allow_broadcast_all_sources), dim_order)
+    return _by_kind(_kind(kind, protocol.COMPARE_KINDS, "compare"), a, b, allow_broadcast_all_sources, dim_order)
 
 
 def compare_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:

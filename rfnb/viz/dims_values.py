@@ -53,14 +53,9 @@ def valid_mask(dims: Sequence[Dim]) -> np.ndarray | None:
     """True for real frames, broadcastable to the axes of `dims`; None if nothing is padding."""
     mask: np.ndarray | None = None
     for dim in dims:
-        over = dim.length_dims
-        if not dim.has_padding() or not all(other in dims for other in over):
+        if not dim.has_padding() or not all(other in dims for other in dim.length_dims):
             continue
-        own = np.arange(dim.extent) < np.asarray(dim.lengths)[..., None]
-        axes = [*over, dim]
-        order = sorted(range(len(axes)), key=lambda axis: dims.index(axes[axis]))
-        shape = [other.extent if other in axes else 1 for other in dims]
-        own = own.transpose(order).reshape(shape)
+        own = dim.host_mask(dims)
         mask = own if mask is None else mask & own
     return None if mask is None else np.broadcast_to(mask, [dim.extent for dim in dims])
 
