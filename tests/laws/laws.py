@@ -1,4 +1,4 @@
-"""The three laws as functions: each computes an op twice and compares. `tests/laws/table.py` has the ops.
+"""The three laws as functions: each computes an op twice and compares. the files `tests/laws/table_*.py` have the ops.
 
 A case is a function that takes a World and returns (call, inputs): `call(*inputs)` computes the op.
 """

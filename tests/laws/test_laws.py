@@ -1,14 +1,14 @@
 """The three laws, for every public op: order, padding, backend. Inputs are random and the same in every run."""
 
 import pytest
-import table_layers  # noqa: F401  registers its cases
 from hypothesis import HealthCheck, given, settings
 from laws import LAWS
-from table import CASES, EXEMPT
+from table import CASES, EXEMPT, read_entries
 from world import hard_worlds, worlds
 
 import rfnb as rf
 
+read_entries()
 _settings = settings(
     max_examples=16, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from asserting import using_backend
 from laws import LAWS
-from table import CASES
+from table import CASES, read_entries
 from world import hard_worlds
 
 import rfnb as rf
 from rfnb import Tensor
 
+read_entries()
 WORLD = 3  # of the hard worlds: lengths 4, 0, 1
 
 

@@ -86,3 +86,14 @@ def hard_worlds() -> list[World]:
         World([3, 3], [4, 0], [2, 3, 4, 3], 3),
         World([4, 0, 1], [0, 1, 3], [2, 3, 4, 5], 4),
     ]
+
+
+def some_axes(w: World, dims: tuple[Dim, ...], count: int | None = None) -> tuple[Dim, ...]:
+    """Some of the dims whose lengths stay defined without the others: a ragged dim goes before those it is over."""
+    axes = set(w.shuffled(dims)[: count or w.rng.integers(1, len(dims) + 1)])
+    if count is None:
+        axes |= {dim for dim in dims if dim.is_dynamic() and axes & set(dim.length_dims)}
+        axes |= {dim for dim in dims if dim.is_dynamic() and axes & set(dim.length_dims)}
+    elif any(axes & set(dim.length_dims) for dim in dims if dim.is_dynamic()):
+        return (w.time,) if w.time in dims and w.char not in dims else (dims[-1],)
+    return w.shuffled(axes)

@@ -1,0 +1,29 @@
+"""Public names that no law applies to, each with the reason."""
+
+from table import exempt
+
+exempt(
+    "makes or names dims and tensors, computes nothing on Tensors",
+    "Dim Tensor batch_dim dim_match_priority_when_needed ragged_dim single_step_dim constant fill full ones zeros convert_to_tensor",
+)
+exempt("a type or an error", "DimError ShapeError VerifyOutShapeException RemovableHandle State LstmState")
+exempt(
+    "chooses a backend",
+    "Backend get_backend_by_raw_tensor_type get_backend_by_tensor get_selected_backend is_executing_eagerly"
+    " register_backend_by_tensor_type select_backend select_backend_numpy select_backend_torch",
+)
+exempt(
+    "a default, not an op",
+    "get_default_array_index_dtype get_default_device get_default_dim_size_device get_default_float_dtype get_default_int_dtype"
+    " is_float_dtype set_default_device set_default_device_ctx set_default_float_dtype set_default_float_dtype_ctx",
+)
+exempt("random: the values differ by design", "random random_normal random_truncated_normal random_uniform")
+exempt("the state of the generator", "get_random_state set_random_seed set_random_state")
+exempt("initial values of parameters, random", "Glorot He HeNormal HeUniform Normal ParamInit VarianceScaling")
+exempt("the run context", "RunCtx get_run_ctx init_forward_step_run_ctx init_train_step_run_ctx")
+exempt(
+    "holds modules or parameters and computes nothing itself", "Functional Module ModuleList Parameter ParameterList"
+)
+exempt("records and shows runs, computes nothing", "BeamHistory Trace load_trace probe record save_html show")
+exempt("needs a search around it; tests/search/", "choice decide get_beam_scores")
+exempt("gradients: torch only", "gradient set_requires_gradient stop_gradient_scope")
