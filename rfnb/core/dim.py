@@ -34,7 +34,8 @@ class Dim:
 
     Args:
         dimension: int (static), an int Tensor or integer sequence of lengths (ragged), a scalar Tensor (dynamic without
-            padding), or None (a size that an op fills in later).
+            padding), or None (a size that an op fills in later). A template Tensor only says over which dims the lengths
+            will be.
         name: For messages and views; never part of equality.
         kind: None, "batch", "spatial" or "feature"; a hint for views.
         vocab: Labels of the indices into this dim, a list of str or None.
@@ -62,6 +63,7 @@ class Dim:
         self.expr: algebra.Sum | None = None
         self.created = _caller()
         self.size: int | None = None
+        self.declared_length_dims: tuple[Dim, ...] = ()
         self._reset()
         if dimension is None and dyn_size_ext is not None:
             dimension = dyn_size_ext
@@ -151,6 +153,9 @@ class Dim:
             )
         known = self._lengths is not None
         if hasattr(value, "dims"):
+            self.declared_length_dims = tuple(value.dims)
+            if value.raw_tensor is None:  # a template says over which dims the lengths will be
+                return
             dims, array = value.dims, value.numpy()
         else:
             array = np.asarray(value)
@@ -405,6 +410,8 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
         DimError: If the count of lengths is not the size of `over`.
     """
     array = np.asarray(lengths)
+    if over.is_batch_dim() and not over.is_dim_known() and array.ndim == 1:
+        over.dyn_size_ext = np.int32(len(array))  # the batch dim takes its size from the data at hand
     if array.shape != (over.extent,):
         raise DimError(
             message(

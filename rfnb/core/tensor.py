@@ -359,7 +359,7 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
     """Compare a raw shape with the dims; a dim without size takes it over if nothing else can."""
     dims = tensor.dims
     if len(shape) == len(dims):
-        new = [dim for dim in dims if dim.size is None and dim.lengths is None and dim.expr is None]
+        new = [dim for dim in dims if not dim.is_dim_known() and dim.expr is None and not dim.declared_length_dims]
         if all(dim in new or dim.extent == length for dim, length in zip(dims, shape)):
             for dim, length in zip(dims, shape):
                 if dim in new:
