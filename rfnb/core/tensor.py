@@ -17,6 +17,9 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
 
+if TYPE_CHECKING:
+    from rfnb.core.marked_dim import MarkedDim
+
 
 class Tensor:
     """A raw array with one Dim per axis, in the order of the axes.
@@ -247,18 +250,28 @@ class Tensor:
                 ones &= dim.host_mask(self.dims)
         return int(ones.sum())
 
-    def verify_out_shape(self, out_shape: set[Dim]) -> Tensor:
+    def verify_out_shape(self, out_shape: set[Dim | MarkedDim], *, allow_missing_implicit_dims: bool = False) -> Tensor:
         """Check the set of dims; returns self.
+
+        Args:
+            out_shape: The dims, and those that the tensor depends on without an axis, marked (`rfnb.tensor`):
+                `ImplicitSparseDim(vocab)` for its sparse dim, `ImplicitDynSizeDim(batch)` for what lengths are over.
+                `OptionalDim(dim)` may be there or not.
+            allow_missing_implicit_dims: True: those without an axis need not be named.
 
         Raises:
             VerifyOutShapeException: If it differs.
         """
-        if set(self.dims) != set(out_shape):
+        from rfnb.core import marked_dim  # same layer: a tensor shows what its marks are
+
+        different = marked_dim.differences(self, out_shape, allow_missing_implicit_dims)
+        if different:
             raise VerifyOutShapeException(
                 message(
                     "verify_out_shape: other dims than expected.",
-                    [("tensor", shape_of(self)), ("expected", dims_text(tuple(out_shape)))],
-                    "The set of dims must be equal.",
+                    [("tensor", repr(self)), ("expected", marked_dim.text(self, out_shape)), *different],
+                    "The dims must be the same set, and those without an axis named too. As it is:",
+                    f"x.verify_out_shape({marked_dim.code(self)})",
                 )
             )
         return self

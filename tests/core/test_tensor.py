@@ -207,9 +207,11 @@ ERRORS = {
         VerifyOutShapeException,
         """
         verify_out_shape: other dims than expected.
-          tensor    [batch=3, time<=7, feat=5]
-          expected  [batch=3]
-        The set of dims must be equal.
+          tensor        Tensor{'', [batch=3, time<=7, feat=5]}
+          expected      {batch=3}
+          not expected  time<=7, feat=5
+        The dims must be the same set, and those without an axis named too. As it is:
+            x.verify_out_shape({batch, time, feat})
         """,
     ),
     "a truth value": (
