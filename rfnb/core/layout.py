@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.backends import protocol
-from rfnb.core.dim import Dim, on_resize
+from rfnb.core.dim import Dim
+from rfnb.core.dim_lengths import on_resize
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import dims_text, labels_of, replace_code
 

@@ -1,0 +1,200 @@
+"""The size of a dim, or the lengths of its sequences. They live on the host, so nothing here makes a GPU wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.errors import DimError, message
+
+if TYPE_CHECKING:
+    from rfnb.core.dim import Dim
+    from rfnb.core.tensor import Tensor
+
+_on_resize: list[Callable[[], None]] = []  # plan caches: what they know is void when a known size changes
+
+
+class DimLengths:
+    """Part of Dim: size, lengths, extent. Abstract."""
+
+    name: str
+    created: str
+    expr: Any
+    twin_of: Dim | None
+    declared_length_dims: tuple[Dim, ...]
+    size: int | None
+    _lengths: np.ndarray | None
+    _length_dims: tuple[Dim, ...]
+    _extent: int | None
+    _size_tensor: Tensor | None
+    _masks: dict[Any, Any]
+
+    def _reset(self) -> None:
+        self._lengths: np.ndarray | None = None
+        self._length_dims: tuple[Dim, ...] = ()
+        self._extent: int | None = None
+        self._size_tensor: Tensor | None = None
+        self._masks: dict[Any, Any] = {}
+
+    @property
+    def dimension(self) -> int | None:
+        """Static size, or None."""
+        return self.size
+
+    @property
+    def lengths(self) -> np.ndarray | None:
+        """Lengths on the host, int32, axes in the order of `length_dims`; None if static or not known yet."""
+        if self._lengths is None and self.size is None:
+            if self.expr is not None:
+                self._complete()
+            elif self.twin_of is not None:
+                self._lengths, self._length_dims = self.twin_of.lengths, self.twin_of.length_dims
+        return self._lengths
+
+    @property
+    def length_dims(self) -> tuple[Dim, ...]:
+        """The dims that the lengths are over, usually (batch,)."""
+        return self._length_dims if self.lengths is not None else ()
+
+    @property
+    def extent(self) -> int:
+        """Length of the axis in the raw array: the size, or the longest sequence."""
+        if self._extent is None:
+            if self.size is not None:
+                self._extent = self.size
+            else:
+                lengths = self.lengths
+                if lengths is None:
+                    raise self._no_size()
+                self._extent = int(valid_lengths(lengths, self._length_dims).max(initial=0))
+        return self._extent
+
+    def _no_size(self) -> DimError:
+        return DimError(
+            message(
+                f'Dim "{self.name}" has no size yet.',
+                [("created", self.created)],
+                "A dim made without size gets it from the op that it is passed to as out_dim, or by hand.",
+                f"{self.name}.dyn_size_ext = lengths",
+            )
+        )
+
+    @property
+    def dyn_size_ext(self) -> Tensor | None:
+        """The lengths as an int32 Tensor on the CPU, over `length_dims`; None if static or not known yet. Assignable."""
+        backend = protocol.selected()
+        if self.lengths is None:
+            return None
+        if self._size_tensor is None or self._size_tensor.backend is not backend:
+            from rfnb.core.tensor import Tensor  # same layer: Tensor and Dim know each other
+
+            raw = backend.from_numpy(np.asarray(self._lengths), dtype="int32", device="cpu")
+            self._size_tensor = Tensor(f"{self.name}:size", dims=self._length_dims, raw_tensor=raw)
+        return self._size_tensor
+
+    @dyn_size_ext.setter
+    def dyn_size_ext(self, value: Any) -> None:
+        if self.size is not None:
+            raise DimError(
+                message(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths.")
+            )
+        known = self._lengths is not None
+        if hasattr(value, "dims"):
+            self.declared_length_dims = tuple(value.dims)
+            if value.raw_tensor is None:  # a template says over which dims the lengths will be
+                return
+            dims, array = value.dims, value.numpy()
+        else:
+            array = np.asarray(value)
+            if array.ndim:
+                raise DimError(
+                    message(
+                        f'Dim "{self.name}": these lengths do not say over which dim they are.',
+                        [("lengths", f"array {array.shape}")],
+                        "Lengths are a Tensor, whose dims tell.",
+                        f'{self.name} = rf.ragged_dim(lengths, over=batch, name="{self.name}")',
+                    )
+                )
+            dims = ()
+        if array.dtype.kind not in "iu" or (array.size and array.min() < 0):
+            raise DimError(
+                message(
+                    f'Dim "{self.name}": lengths must be integers, 0 or more.',
+                    [("lengths", f"{array.dtype}, smallest {array.min() if array.size else None}")],
+                    "A length counts frames.",
+                    'rf.cast(lengths, "int32")',
+                )
+            )
+        self._reset()
+        if known:
+            self._resized()
+        self._lengths, self._length_dims = array.astype(np.int32), tuple(dims)
+
+    def is_dim_known(self) -> bool:
+        """Whether the size is there or can be computed."""
+        return self.size is not None or self.lengths is not None
+
+    def is_static(self) -> bool:
+        return self.size is not None
+
+    def is_dynamic(self) -> bool:
+        return self.size is None
+
+    def get_dim_value(self) -> int:
+        """Raw length of the axis (= `extent`)."""
+        return self.extent
+
+    def get_size_tensor(self) -> Tensor:
+        """Lengths as a Tensor, also for a static dim (then a scalar)."""
+        if self.size is None:
+            tensor = self.dyn_size_ext
+            if tensor is None:
+                raise self._no_size()
+            return tensor
+        from rfnb.core.tensor import Tensor
+
+        raw = protocol.selected().from_numpy(np.asarray(self.size, np.int32), dtype="int32", device="cpu")
+        return Tensor(f"{self.name}:size", dims=(), raw_tensor=raw)
+
+    def reset_eager(self) -> None:
+        """Forget the lengths and everything cached; of a static dim the masks."""
+        self._reset()
+        self._resized()
+
+    reset_raw = reset_eager
+
+    def _complete(self) -> None:
+        """Fill in the lengths, if this dim is derived from known ones."""
+        raise NotImplementedError
+
+    def _resized(self) -> None:
+        """Void what was computed from the lengths that this dim had."""
+        raise NotImplementedError
+
+    def has_padding(self) -> bool:
+        raise NotImplementedError
+
+    def host_mask(self, dims: Sequence[Dim]) -> np.ndarray:
+        raise NotImplementedError
+
+
+def on_resize(clear: Callable[[], None]) -> None:
+    """Register what has to be forgotten when a known size changes."""
+    _on_resize.append(clear)
+
+
+def tell_resized() -> None:
+    """Forget all that is void because a known size has changed."""
+    for clear in _on_resize:
+        clear()
+
+
+def valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:
+    """Those lengths that are not themselves in the padding of a ragged dim."""
+    for dim in dims:
+        if dim.has_padding() and set(dim.length_dims) <= set(dims):
+            lengths = np.where(dim.host_mask(dims), lengths, 0)
+    return lengths

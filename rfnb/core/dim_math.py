@@ -1,0 +1,219 @@
+"""Arithmetic of dims: `time + 2`, `2 * time`, `time // 2` are derived dims, and the same expression is the same dim.
+
+The expressions themselves are in `core/algebra.py`; here they meet dims and their lengths.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+from rfnb.core import algebra
+from rfnb.core.dim_lengths import tell_resized
+from rfnb.core.dim_mask import DimMask
+from rfnb.core.errors import DimError, message
+
+if TYPE_CHECKING:
+    from rfnb.core.dim import Dim
+
+_interned: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
+
+
+class DimMath(DimMask):
+    """Part of Dim: its operators. Abstract."""
+
+    expr: algebra.Sum | None
+
+    def short_repr(self) -> str:
+        raise NotImplementedError
+
+    def __add__(self, other: Dim | int) -> Dim:
+        return _derive(algebra.add(_expr(self), _expr(other)))
+
+    def __radd__(self, other: Dim | int) -> Dim:
+        return _derive(algebra.add(_expr(other), _expr(self)))
+
+    def __sub__(self, other: Dim | int) -> Dim:
+        return _derive(algebra.add(_expr(self), algebra.neg(_expr(other))))
+
+    def __rsub__(self, other: Dim | int) -> Dim:
+        return _derive(algebra.add(_expr(other), algebra.neg(_expr(self))))
+
+    sub_right = __sub__
+
+    def sub_left(self, other: Dim | int) -> Dim:
+        """Take `other` away in front: `(b + a).sub_left(b) == a`."""
+        return _derive(algebra.add(algebra.neg(_expr(other)), _expr(self)))
+
+    def __mul__(self, other: Dim | int) -> Dim:
+        return _derive(algebra.mul(_expr(self), _expr(other), _derive))
+
+    def __rmul__(self, other: Dim | int) -> Dim:
+        return _derive(algebra.mul(_expr(other), _expr(self), _derive))
+
+    def __neg__(self) -> Dim:
+        return -1 * self
+
+    def __floordiv__(self, other: Dim | int) -> Dim:
+        return self._divide("floordiv_right", other)
+
+    def __rfloordiv__(self, other: int) -> Dim:
+        return _derive(algebra.constant(other))._divide("floordiv_right", self)
+
+    div_right = __truediv__ = __floordiv__
+
+    def div_left(self, other: Dim | int) -> Dim:
+        """Undo a product from the left: `(b * a).div_left(b) == a`."""
+        return self._divide("floordiv_left", other)
+
+    def ceildiv_right(self, other: Dim | int) -> Dim:
+        """Divide from the right, rounded up; by 2 and then by 3 is by 6."""
+        return self._divide("ceildiv_right", other)
+
+    def ceildiv_left(self, other: Dim | int) -> Dim:
+        return self._divide("ceildiv_left", other)
+
+    def _divide(self, kind: str, other: DimMath | int) -> Dim:
+        expr, divisor = _expr(self), _expr(other)
+        left = kind.endswith("left")
+        exact = algebra.div_left(expr, divisor) if left else algebra.div_right(expr, divisor, _derive)
+        if exact is not None:
+            return _derive(exact)
+        number = algebra.as_int(divisor)
+        if number == 0:
+            raise DimError(
+                message("Division of a dim by 0.", [("dim", self.short_repr())], "The divisor is 1 or more.")
+            )
+        inner = expr[0][1][0] if len(expr) == 1 and expr[0][0] == 1 and len(expr[0][1]) == 1 else None
+        if (
+            number is not None
+            and isinstance(inner, algebra.Division)
+            and inner.kind == kind
+            and isinstance(inner.denominator, int)
+        ):
+            return _derive(algebra.atom(algebra.Division(kind, inner.numerator, inner.denominator * number)))
+        return _derive(algebra.atom(algebra.Division(kind, self, number if number is not None else other)))
+
+    def _complete(self) -> None:
+        """Fill in the lengths of a derived dim, if those of its parts are known."""
+        assert self.expr is not None
+        parts = [dim for dim in _atoms(self.expr) if dim.size is None]
+        if any(dim.lengths is None for dim in parts):
+            return
+        over: list[Dim] = []
+        for dim in parts:
+            over += [other for other in dim.length_dims if other not in over]
+        value = np.maximum(_evaluate(self.expr, over), 0).astype(np.int32)
+        shape = [dim.extent for dim in over]
+        self._lengths, self._length_dims = np.broadcast_to(value, shape), tuple(over)
+
+    def _resized(self) -> None:
+        """Void what was computed from the lengths that this dim had: plans, and the lengths of what is derived from it."""
+        tell_resized()
+        for dim in list(_interned.values()):
+            if dim.size is None and _depends_on(dim, self):
+                dim._reset()
+
+
+def _is_dim(value: Any) -> TypeGuard[Dim]:
+    return isinstance(value, DimMath)  # every one is a Dim
+
+
+def _expr(value: DimMath | int) -> algebra.Sum:
+    if _is_dim(value):
+        if value.expr is not None:
+            return value.expr
+        return algebra.atom(value)
+    if isinstance(value, (int, np.integer)):
+        return algebra.constant(int(value))
+    raise DimError(
+        message("Arithmetic of dims takes dims and ints.", [("got", type(value).__name__)], "Sizes are whole numbers.")
+    )
+
+
+def _derive(expr: algebra.Sum) -> Dim:
+    expr = algebra.flatten(expr)
+    if len(expr) == 1 and expr[0][0] == 1 and len(expr[0][1]) == 1 and _is_dim(expr[0][1][0]):
+        return expr[0][1][0]
+    return intern(expr, lambda: _make_derived(expr))
+
+
+def intern(key: Any, make: Callable[[], Dim]) -> Dim:
+    dim = _interned.get(key)
+    if dim is None:
+        dim = make()
+        _interned[key] = dim
+    return dim
+
+
+def _make_derived(expr: algebra.Sum) -> Dim:
+    from rfnb.core.dim import Dim  # a Dim is made of this
+
+    dim = Dim(name=_name_of(expr))
+    dim.expr = expr
+    atoms = list(_atoms(expr))
+    if all(part.size is not None for part in atoms):
+        dim.size = max(int(_evaluate(expr, [])), 0)
+    return dim
+
+
+def _atoms(expr: algebra.Sum) -> Iterator[Dim]:
+    for _, factors in expr:
+        for factor in factors:
+            for part in (factor.numerator, factor.denominator) if isinstance(factor, algebra.Division) else (factor,):
+                if _is_dim(part):
+                    yield part
+
+
+def _depends_on(dim: Dim, part: DimMath) -> bool:
+    """Whether the lengths of `dim` are computed from those of `part`."""
+    sources = [dim.twin_of] if dim.twin_of is not None else [] if dim.expr is None else list(_atoms(dim.expr))
+    return any(source is part or _depends_on(source, part) for source in sources)
+
+
+def _evaluate(expr: algebra.Sum, over: list[Dim]) -> Any:
+    total: Any = 0
+    for coefficient, factors in expr:
+        product: Any = coefficient
+        for factor in factors:
+            product = product * _value_of(factor, over)
+        total = total + product
+    return total
+
+
+def _value_of(factor: Any, over: list[Dim]) -> Any:
+    if isinstance(factor, int):
+        return factor
+    if _is_dim(factor):
+        if factor.size is not None:
+            return factor.size
+        lengths, dims = factor.lengths, factor.length_dims
+        assert lengths is not None
+        order = sorted(range(len(dims)), key=lambda axis: over.index(dims[axis]))
+        shape = [dim.extent if dim in dims else 1 for dim in over]
+        return lengths.transpose(order).reshape(shape).astype(np.int64)
+    numerator, denominator = _value_of(factor.numerator, over), _value_of(factor.denominator, over)
+    return -(-numerator // denominator) if factor.kind.startswith("ceil") else numerator // denominator
+
+
+def _name_of(expr: algebra.Sum) -> str:
+    def of_factor(factor: Any) -> str:
+        if isinstance(factor, algebra.Division):
+            sign = "⌈/⌉" if factor.kind.startswith("ceil") else "//"
+            return f"({of_factor(factor.numerator)}{sign}{of_factor(factor.denominator)})"
+        if _is_dim(factor):
+            return f"({factor.name})" if factor.expr and len(factor.expr) > 1 else factor.name
+        return str(factor)
+
+    def of_term(term: algebra.Term) -> str:
+        coefficient, factors = term
+        parts = [of_factor(factor) for factor in factors]
+        if not parts:
+            return str(coefficient)
+        sign = {1: "", -1: "-"}.get(coefficient, f"{coefficient}*")
+        return sign + "*".join(parts)
+
+    return "+".join(of_term(term) for term in expr).replace("+-", "-") or "0"
