@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends import numpy_conv
+from rfnb.backends.numpy_ctc import ctc_best_path, ctc_loss
+from rfnb.backends.numpy_edit_distance import edit_distance
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
 
 _random = np.random.default_rng()
@@ -374,10 +377,22 @@ class NumpyBackend(Backend):
         return raw * (keep / (1 - drop_prob)).astype(raw.dtype)
 
     @classmethod
-    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float) -> Any:
+    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float, mask: Any | None) -> Any:
+        if mask is not None:
+            losses = cls.cross_entropy_raw(logits[mask], targets[mask], label_smoothing, None)
+            out = np.zeros(mask.shape, logits.dtype)
+            out[mask] = losses
+            return out
         log_prob = cls.log_softmax_raw(logits, 1)
         of_target = np.take_along_axis(log_prob, targets.astype(np.int64)[:, None], 1)[:, 0]
         return -(1 - label_smoothing) * of_target - label_smoothing * log_prob.mean(axis=1)
+
+    # -- convolution ---------------------------------------------------------------------------------------------------
+    conv_raw = staticmethod(numpy_conv.conv)
+
+    ctc_loss_raw = staticmethod(ctc_loss)
+    ctc_best_path_raw = staticmethod(ctc_best_path)
+    edit_distance_raw = staticmethod(edit_distance)
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
     @classmethod
@@ -409,6 +424,17 @@ class NumpyBackend(Backend):
     @classmethod
     def assign_raw(cls, param: Any, value: Any) -> None:
         param[...] = value
+
+    @classmethod
+    def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
+        if mask is not None:
+            indices = tuple(np.broadcast_to(part, mask.shape)[mask] for part in indices)
+            value = np.broadcast_to(value, mask.shape)[mask]
+        param[indices] = value
+
+    @classmethod
+    def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:
+        return param if dtype is None else param.astype(dtype)
 
     @classmethod
     def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:

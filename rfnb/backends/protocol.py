@@ -135,9 +135,20 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def split_raw(cls, raw: Any, sizes: Sequence[int], axis: int) -> Sequence[Any]:
+        """Consecutive slices of these sizes, which add up to the length of the axis."""
+        ends = np.cumsum(sizes)
+        return [cls.slice_raw(raw, axis, int(end) - size, int(end)) for size, end in zip(sizes, ends)]
+
+    @classmethod
     def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
         """One entry of an axis, which goes away."""
         raise NotImplementedError
+
+    @classmethod
+    def unbind_raw(cls, raw: Any, axis: int) -> Sequence[Any]:
+        """All entries of an axis, which goes away."""
+        return [cls.select_raw(raw, axis, index) for index in range(cls.get_shape_tuple_raw(raw)[axis])]
 
     @classmethod
     def flip_raw(cls, raw: Any, axis: int) -> Any:
@@ -195,6 +206,11 @@ class Backend:
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
         """One of REDUCE_KINDS over `axes` (arg* over one axis), which go away."""
         raise NotImplementedError
+
+    @classmethod
+    def reduce_fn(cls, kind: str) -> Callable[[Any, tuple[int, ...]], Any]:
+        """(raw, axes) -> reduced."""
+        return lambda raw, axes: cls.reduce_raw(raw, kind, axes)
 
     @classmethod
     def extreme_value(cls, dtype: str, sign: int) -> Any:
@@ -275,8 +291,50 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
-    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float) -> Any:
-        """logits [n, classes], targets int [n] -> [n]."""
+    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float, mask: Any | None) -> Any:
+        """logits [n, classes], targets int [n] -> [n]; 0 where `mask` [n] is False, whatever logits and targets are there."""
+        raise NotImplementedError
+
+    # -- convolution ---------------------------------------------------------------------------------------------------
+    @classmethod
+    def conv_raw(
+        cls,
+        x: Any,
+        filter: Any,
+        bias: Any | None,
+        pads: Sequence[tuple[int, int]],
+        strides: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+    ) -> Any:
+        """x [batch, in, *spatial], filter [out, in / groups, *size], bias [out] -> [batch, out, *out spatial].
+
+        `pads` are the zeros before and after, per spatial axis; an axis that is shorter than the filter gets length 0.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def ctc_loss_raw(
+        cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
+        normalized: bool, max_approx: bool, label_loop: bool,
+    ) -> Any:  # fmt: skip
+        """logits [batch, time, classes], targets int [batch, label], lengths int64 [batch] on the host -> [batch].
+
+        -log of the sum (or maximum) over all alignments; 0 where there is none. See `ops/ctc.py`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def ctc_best_path_raw(
+        cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
+        normalized: bool, label_loop: bool,
+    ) -> Any:  # fmt: skip
+        """As `ctc_loss_raw` -> [batch, time], the dtype of targets; blank in the padding and where there is no alignment."""
+        raise NotImplementedError
+
+    @classmethod
+    def edit_distance_raw(cls, a: Any, b: Any, a_lengths: np.ndarray, b_lengths: np.ndarray) -> Any:
+        """a int [batch, time], b int [batch, other time], lengths int64 [batch] on the host -> int64 [batch]."""
         raise NotImplementedError
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
@@ -297,6 +355,12 @@ class Backend:
         """One step: x [batch, in] -> (h, c)."""
         raise NotImplementedError
 
+    @classmethod
+    def assert_raw(cls, condition: Any, text: str) -> None:
+        """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
+        if not bool(condition):
+            raise AssertionError(text)
+
     # -- gradients and parameters --------------------------------------------------------------------------------------
     @classmethod
     def detach_raw(cls, raw: Any) -> Any:
@@ -313,12 +377,33 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
+        """param[indices] = value, in place, without gradient; one index per axis, broadcasting against each other and against
+        `value`. Where `mask` (of their full shape) is False, nothing is written."""
+        raise NotImplementedError
+
+    @classmethod
+    def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:
+        """The array of a parameter in another dtype or on another device; the same object where the library can do that."""
+        raise NotImplementedError
+
+    @classmethod
     def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
         raise NotImplementedError
 
     @classmethod
+    def tracks_gradient_raw(cls, raw: Any) -> bool:
+        """Whether backward will ask for a gradient of `raw`."""
+        return False
+
+    @classmethod
     def gradient_raw(cls, y: Any, x: Any) -> Any:
         raise NotImplementedError
+
+    @classmethod
+    def grad_enabled(cls) -> bool:
+        """Whether gradients are followed here."""
+        return False
 
     @classmethod
     def no_grad(cls) -> Any:

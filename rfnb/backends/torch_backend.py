@@ -11,7 +11,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from rfnb.backends import torch_conv
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
+from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
+from rfnb.backends.torch_edit_distance import edit_distance
 from rfnb.backends.torch_lstm import lstm, lstm_step
 
 _DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
@@ -23,12 +26,25 @@ def _with_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def call(a: Any, b: Any) -> Any:
         if not isinstance(b, torch.Tensor):
-            b = torch.as_tensor(b, device=a.device).to(torch.result_type(a, b))
+            b = _array(b, a)
         elif not isinstance(a, torch.Tensor):
-            a = torch.as_tensor(a, device=b.device).to(torch.result_type(b, a))
+            a = _array(a, b)
         return fn(a, b)
 
     return call
+
+
+# The operators // and % of torch have no derivative for some kinds of operands; these have.
+def _floor_divide(a: Any, b: Any) -> Any:
+    return torch.div(a if isinstance(a, torch.Tensor) else _array(a, b), b, rounding_mode="floor")
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return torch.remainder(a if isinstance(a, torch.Tensor) else _array(a, b), b)
+
+
+def _array(number: Any, like: Any) -> Any:
+    return torch.as_tensor(number, device=like.device).to(torch.result_type(like, number))
 
 
 def _squared_difference(a: Any, b: Any) -> Any:
@@ -40,8 +56,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "sub": operator.sub,
     "mul": operator.mul,
     "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
+    "floordiv": _floor_divide,
+    "mod": _mod,
     "pow": operator.pow,
     "maximum": _with_numbers(torch.maximum),
     "minimum": _with_numbers(torch.minimum),
@@ -102,6 +118,27 @@ def _reduce_all(raw: Any, axes: tuple[int, ...]) -> Any:
     return raw
 
 
+_constants: dict[Any, Any] = {}
+
+
+def _where(mask: Any, true: Any, false: Any) -> Any:
+    """torch.where; for the values that fill padding, 0 and the infinities, with an array that is made once: torch would make
+    one in each call, which costs as much as the op."""
+    kind = false.__class__
+    if (kind is int and false == 0) or (kind is float and (false == -_INF or false == _INF)):
+        if not isinstance(true, torch.Tensor):
+            return torch.where(mask, true, false)
+        key = (false, true.dtype, true.device)
+        try:
+            false = _constants[key]
+        except KeyError:
+            with torch.inference_mode(False):  # else a later training could not use it
+                dtype = torch.result_type(true, false)
+                false = _constants[key] = torch.full((), false, dtype=dtype, device=true.device)
+    return torch.where(mask, true, false)
+
+
+_INF = float("inf")
 _REDUCE: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "sum": torch.sum,
     "mean": torch.mean,
@@ -206,17 +243,10 @@ class TorchBackend(Backend):
     def to_device_raw(cls, raw: Any, device: str) -> Any:
         return raw.to(device)
 
-    @classmethod
-    def transpose_raw(cls, raw: Any, perm: Sequence[int]) -> Any:
-        return raw.permute(tuple(perm))
-
-    @classmethod
-    def reshape_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
-        return raw.reshape(tuple(shape))
-
-    @classmethod
-    def expand_dims_raw(cls, raw: Any, axis: int) -> Any:
-        return raw.unsqueeze(axis)
+    # The functions of torch themselves, where the arguments are the same: a wrapper would be a tenth of a small op.
+    transpose_raw: Any = staticmethod(torch.permute)
+    reshape_raw: Any = staticmethod(torch.reshape)
+    expand_dims_raw: Any = staticmethod(torch.unsqueeze)
 
     @classmethod
     def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
@@ -230,17 +260,21 @@ class TorchBackend(Backend):
     def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
         return raw.narrow(axis, start, end - start)
 
+    split_raw: Any = staticmethod(torch.split_with_sizes)
+
     @classmethod
     def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
         return raw.select(axis, index)
 
     @classmethod
+    def unbind_raw(cls, raw: Any, axis: int) -> Sequence[Any]:
+        return raw.unbind(axis)  # its gradient is one stack; that of each `select` would be an array of the full size
+
+    @classmethod
     def flip_raw(cls, raw: Any, axis: int) -> Any:
         return raw.flip(axis)
 
-    @classmethod
-    def concat_raw(cls, raws: Sequence[Any], axis: int) -> Any:
-        return torch.cat(tuple(raws), axis)
+    concat_raw: Any = staticmethod(torch.cat)
 
     @classmethod
     def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
@@ -263,29 +297,23 @@ class TorchBackend(Backend):
     def unary_fn(cls, kind: str) -> Callable[[Any], Any]:
         return _UNARY[kind]
 
-    @classmethod
-    def where_raw(cls, mask: Any, true: Any, false: Any) -> Any:
-        return torch.where(mask, true, false)
-
-    @classmethod
-    def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
-        return torch.clamp(raw, low, high)
+    where_raw: Any = staticmethod(_where)
+    clip_raw: Any = staticmethod(torch.clamp)
 
     @classmethod
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
         return _REDUCE[kind](raw, axes)
 
     @classmethod
-    def softmax_raw(cls, raw: Any, axis: int) -> Any:
-        return torch.softmax(raw, axis)
+    def reduce_fn(cls, kind: str) -> Callable[[Any, tuple[int, ...]], Any]:
+        return _REDUCE[kind]
 
-    @classmethod
-    def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
-        return torch.log_softmax(raw, axis)
+    softmax_raw: Any = staticmethod(torch.softmax)
+    log_softmax_raw: Any = staticmethod(torch.log_softmax)
 
     @classmethod
     def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
-        return F.layer_norm(raw, scale.shape, scale, bias, eps)
+        return torch.layer_norm(raw, scale.shape, scale, bias, eps)
 
     matmul_raw: Any = staticmethod(torch.matmul)
 
@@ -294,7 +322,7 @@ class TorchBackend(Backend):
     @classmethod
     def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
         if axis == 0:
-            return F.embedding(indices, raw) if raw.dim() == 2 else raw[indices]
+            return torch.embedding(raw, indices) if raw.dim() == 2 else raw[indices]
         if indices.dim() <= 1:
             return raw.index_select(axis, indices) if indices.dim() else raw.select(axis, int(indices))
         shape = raw.shape[:axis] + indices.shape + raw.shape[axis + 1 :]
@@ -322,11 +350,9 @@ class TorchBackend(Backend):
 
     @classmethod
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
-        return torch.topk(raw, k, dim=-1, sorted=sorted)
+        return torch.topk(raw, k, -1, True, sorted)
 
-    @classmethod
-    def cumsum_raw(cls, raw: Any, axis: int) -> Any:
-        return torch.cumsum(raw, axis)
+    cumsum_raw: Any = staticmethod(torch.cumsum)
 
     @classmethod
     def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
@@ -341,8 +367,25 @@ class TorchBackend(Backend):
         return raw * keep.div_(1 - drop_prob)
 
     @classmethod
-    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float) -> Any:
+    def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float, mask: Any | None) -> Any:
+        if mask is not None:
+            targets = torch.where(mask, targets, -100)  # what torch ignores: loss and gradient are 0
+            if logits.requires_grad:  # the gradient of a row of NaN is NaN, even times 0
+                logits = _where(mask.unsqueeze(-1), logits, 0)
         return F.cross_entropy(logits, targets.long(), reduction="none", label_smoothing=label_smoothing)
+
+    conv_raw = staticmethod(torch_conv.conv)
+
+    ctc_loss_raw = staticmethod(ctc_loss)
+    ctc_best_path_raw = staticmethod(ctc_best_path)
+    edit_distance_raw = staticmethod(edit_distance)
+
+    @classmethod
+    def assert_raw(cls, condition: Any, text: str) -> None:
+        if condition.is_cuda:
+            torch._assert_async(condition, text)
+        elif not condition:
+            raise AssertionError(text)
 
     lstm_raw = staticmethod(lstm)
     lstm_step_raw = staticmethod(lstm_step)
@@ -353,6 +396,8 @@ class TorchBackend(Backend):
 
     @classmethod
     def create_parameter_raw(cls, raw: Any, trainable: bool) -> Any:
+        if isinstance(raw, torch.nn.Parameter):  # an optimizer may hold this very object
+            return raw.requires_grad_(trainable)
         return torch.nn.Parameter(raw, requires_grad=trainable)
 
     @classmethod
@@ -361,8 +406,30 @@ class TorchBackend(Backend):
             param.copy_(value)
 
     @classmethod
+    def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
+        if mask is not None:
+            places = torch.from_numpy(mask).to(param.device)
+            parts = (part.to(param.device).expand(places.shape) if isinstance(part, torch.Tensor) else part for part in indices)
+            indices = tuple(part[places] if isinstance(part, torch.Tensor) else part for part in parts)
+            value = value.expand(places.shape)[places]
+        with torch.no_grad():
+            param[indices] = value.to(param.device, param.dtype)
+
+    @classmethod
+    def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:
+        # As torch.nn.Module.to: the object stays, so that optimizers and other holders of it go on.
+        for tensor in (param, param.grad):
+            if tensor is not None:
+                tensor.data = tensor.data.to(device=device, dtype=None if dtype is None else _DTYPES[dtype])
+        return param
+
+    @classmethod
     def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
         raw.requires_grad_(flag)
+
+    @classmethod
+    def tracks_gradient_raw(cls, raw: Any) -> bool:
+        return raw.requires_grad and torch.is_grad_enabled()
 
     @classmethod
     def gradient_raw(cls, y: Any, x: Any) -> Any:
@@ -372,6 +439,10 @@ class TorchBackend(Backend):
                 "Ask for gradients of x before y is computed from it.\n    rf.set_requires_gradient(x)"
             )
         return torch.autograd.grad(y, x, create_graph=True)[0]
+
+    @classmethod
+    def grad_enabled(cls) -> bool:
+        return torch.is_grad_enabled()
 
     @classmethod
     def no_grad(cls) -> Any:

@@ -36,22 +36,24 @@ def concat(
     Raises:
         DimError: If the other dims differ, unless `allow_broadcast`.
     """
-    key = (
-        *((tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources),
-        out_dim,
-        allow_broadcast,
-        handle_dynamic_dims,
-    )
+    if len(sources) == 2:  # without a loop: what a search does in each of its steps
+        (first, dim), (second, other) = sources
+        raws = [first._raw, second._raw]
+        parts: Any = (raws[0].__class__, first.dims, dim, raws[1].__class__, second.dims, other)
+    else:
+        raws = [tensor._raw for tensor, _ in sources]
+        parts = tuple([(tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources])
     try:
-        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans[key]
+        plan = _concat_plans[parts, out_dim, allow_broadcast, handle_dynamic_dims]
     except KeyError:
         plan = _plan_concat(sources, out_dim, allow_broadcast, handle_dynamic_dims is not False)
-        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans.put(key, plan)
-    if fns is None:
-        raws = [tensor._raw for tensor, _ in sources]
-    else:
-        raws = [tensor._raw if fn is None else fn(tensor._raw) for (tensor, _), fn in zip(sources, fns)]
-    out = new_tensor(concat_raw(raws, axis), dims)
+        _concat_plans.put((parts, out_dim, allow_broadcast, handle_dynamic_dims), plan)
+    concat_raw, fns, axis, dims, out_dim, ragged = plan
+    if fns is not None:
+        raws = [raw if fn is None else fn(raw) for raw, fn in zip(raws, fns)]
+    out = _make(Tensor)
+    out._raw = concat_raw(raws, axis)
+    out.dims = dims
     first = sources[0][0]
     if first.sparse_dim is not None:
         out.sparse_dim = first.sparse_dim
@@ -65,6 +67,7 @@ def concat(
 
 
 _concat_plans = PlanCache()
+_make = Tensor.__new__
 
 
 def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
@@ -157,6 +160,31 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
     Raises:
         DimError: If the sizes do not add up to that of axis.
     """
+    out_dims = tuple(out_dims)
+    raw = source._raw
+    try:
+        split_raw, sizes, index, dims = _split_plans[raw.__class__, source.dims, axis, out_dims]
+    except KeyError:
+        plan = _plan_split(source, axis, out_dims)
+        split_raw, sizes, index, dims = _split_plans.put((raw.__class__, source.dims, axis, out_dims), plan)
+    pieces = []
+    feature = source._feature_dim
+    for piece_raw, piece_dims in zip(split_raw(raw, sizes, index), dims):
+        piece = _make(Tensor)
+        piece._raw = piece_raw
+        piece.dims = piece_dims
+        if source.sparse_dim is not None:
+            piece.sparse_dim = source.sparse_dim
+        if feature is not None:
+            piece._feature_dim = piece_dims[index] if feature is axis else feature
+        pieces.append(piece)
+    return tuple(pieces)
+
+
+_split_plans = PlanCache()
+
+
+def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
     index = source.axis_of(axis, "split")
     if sum(dim.extent for dim in out_dims) != axis.extent:
         raise DimError(
@@ -166,16 +194,8 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
                 "The pieces cover the axis exactly.",
             )
         )
-    pieces, start = [], 0
-    for dim in out_dims:
-        raw = source.backend.slice_raw(source._raw, index, start, start + dim.extent)
-        start += dim.extent
-        piece_dims = check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split")
-        piece = source._like(raw, piece_dims)
-        if source.feature_dim is axis:
-            piece.feature_dim = dim
-        pieces.append(piece)
-    return tuple(pieces)
+    dims = [check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split") for dim in out_dims]
+    return source.backend.split_raw, full_shape(out_dims), index, dims
 
 
 _one_frame = Dim(1, name="frame")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
@@ -69,21 +71,32 @@ def cross_entropy(
             to_order(estimated.dims, (*rest, axis), backend),
             to_order(target.dims, rest, backend),
             full_shape(rest),
-            masks_for(rest, rest, backend, "cross_entropy"),
+            _flat_mask(rest, backend),
         )
         order, order_target, shape, mask = _plans.put(key, plan)
     backend = estimated.backend
     raw = estimated._raw if order is None else order(estimated._raw)
     ids = target._raw if order_target is None else order_target(target._raw)
-    if mask is not None:  # ids and logits in the padding may be anything
-        real = mask(raw)
-        ids = backend.where_raw(real, ids, 0)
-        raw = backend.where_raw(backend.expand_dims_raw(real, len(shape)), raw, 0)
-    flat = backend.cross_entropy_raw(
-        backend.reshape_raw(raw, (-1, axis.extent)), backend.reshape_raw(ids, (-1,)), label_smoothing
-    )
-    out = backend.reshape_raw(flat, shape)
-    return new_tensor(out if mask is None else backend.where_raw(mask(out), out, 0), rest)
+    if len(shape) != 1:
+        raw, ids = backend.reshape_raw(raw, (-1, axis.extent)), backend.reshape_raw(ids, (-1,))
+    flat = backend.cross_entropy_raw(raw, ids, label_smoothing, None if mask is None else mask(raw))
+    return new_tensor(flat if len(shape) == 1 else backend.reshape_raw(flat, shape), rest)
+
+
+def _flat_mask(dims: Dims, backend: Any) -> Any:
+    """A function raw -> the mask of all frames over `dims` in one axis, on the device of raw; None if there is no padding."""
+    mask = masks_for(dims, dims, backend, "cross_entropy")
+    if mask is None:
+        return None
+    flat: dict[Any, Any] = {}
+
+    def of(raw: Any) -> Any:
+        device = getattr(raw, "device", None)
+        if device not in flat:
+            flat[device] = backend.reshape_raw(backend.expand_raw(mask(raw), full_shape(dims)), (-1,))
+        return flat[device]
+
+    return of
 
 
 def _same_axis_code(estimated: Tensor, target: Tensor, rest: Dims) -> str:

@@ -19,7 +19,6 @@ _SYMBOLS = {
     "|": "logical_or", "==": "equal", "!=": "not_equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
     ">=": "greater_equal", "eq": "equal", "dot": "mul",
 }  # fmt: skip
-_NUMBERS = (float, int, bool)
 _BOUNDS = (float, int, type(None))
 _make = Tensor.__new__
 
@@ -30,14 +29,13 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     number_fns: dict[type, Any] = {}
 
     def op(a: Any, b: Any) -> Any:
+        cls = b.__class__
+        if (cls is float or cls is int) and isinstance(a, Tensor):
+            return _with_number(kind, number_fns, a, b)
         try:
             raw_a, raw_b = a._raw, b._raw
             fn, dims = plans[raw_a.__class__, raw_b.__class__, a.dims, b.dims]
-        except KeyError:
-            return _binary_slow(kind, plans, a, b)
-        except AttributeError:
-            if b.__class__ in _NUMBERS and isinstance(a, Tensor):
-                return _with_number(kind, number_fns, a, b)
+        except (KeyError, AttributeError):
             return _binary_slow(kind, plans, a, b)
         out = _make(Tensor)
         out._raw = fn(raw_a, raw_b)
@@ -366,13 +364,12 @@ _softmax_plans = PlanCache()
 
 def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     try:
-        fn = _softmax_plans[kind, a._raw.__class__, a.dims, axis, use_mask]
+        fn, index = _softmax_plans[kind, a._raw.__class__, a.dims, axis, use_mask]
     except KeyError:
-        fn = _softmax_plans.put(
-            (kind, a._raw.__class__, a.dims, axis, use_mask), _plan_softmax(kind, a, axis, use_mask)
-        )
+        key = (kind, a._raw.__class__, a.dims, axis, use_mask)
+        fn, index = _softmax_plans.put(key, _plan_softmax(kind, a, axis, use_mask))
     out = _make(Tensor)
-    out._raw = fn(a._raw)
+    out._raw = fn(a._raw, index)
     out.dims = a.dims
     if a._feature_dim is not None:
         out._feature_dim = a._feature_dim
@@ -386,21 +383,22 @@ def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
     raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw
     mask = masks_for(a.dims, [axis], backend, kind) if use_mask else None
     if mask is None:
-        return lambda raw: raw_fn(raw, index)
+        return raw_fn, index
     where = backend.where_raw
-    outside = 0.0 if kind == "softmax" else float("-inf")
+    outside = 0 if kind == "softmax" else float("-inf")
     lengths = axis.lengths
     if lengths is not None and (lengths == 0).any():
         # A row without any real frame would be NaN, forward and backward: compute it from zeros, then set it.
         from_right = len(a.dims) - index  # the mask may lack the leading axes
 
-        def with_empty_rows(raw: Any) -> Any:
+        def with_empty_rows(raw: Any, index: int) -> Any:
             real = mask(raw)
-            inside = where(_or_empty(real, from_right, backend), where(real, raw, 0.0), float("-inf"))
+            inside = where(_or_empty(real, from_right, backend), where(real, raw, 0), float("-inf"))
             return where(real, raw_fn(inside, index), outside)
 
-        return with_empty_rows
-    return lambda raw: raw_fn(where(mask(raw), raw, float("-inf")), index)
+        return with_empty_rows, index
+    lowest = float("-inf")
+    return (lambda raw, index: raw_fn(where(mask(raw), raw, lowest), index)), index
 
 
 def _or_empty(mask: Any, from_right: int, backend: Any) -> Any:

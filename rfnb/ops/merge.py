@@ -28,18 +28,20 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
         {..., out_dim}, out_dim.
     """
     dims = tuple(dims)
-    key = (source._raw.__class__, source.dims, dims, out_dim)
+    raw = source._raw
     try:
-        order, reshape, shape, out_dims, merged = _merge_plans[key]
+        order, reshape, shape, out_dims, merged = _merge_plans[raw.__class__, source.dims, dims, out_dim]
     except KeyError:
         if not dims:
             out_dim = out_dim or Dim(1, name="merged")
             return expand_dim(source, out_dim), out_dim
         if len(dims) == 1:
             return dim_ops.replace_dim(source, in_dim=dims[0], out_dim=out_dim) if out_dim else (source, dims[0])
+        key = (raw.__class__, source.dims, dims, out_dim)
         order, reshape, shape, out_dims, merged = _merge_plans.put(key, _plan_merge(source, dims, out_dim))
-    raw = source._raw if order is None else order(source._raw)
-    out = new_tensor(reshape(raw, shape), out_dims)
+    out = _make(Tensor)
+    out._raw = reshape(raw if order is None else order(raw), shape)
+    out.dims = out_dims
     if source.sparse_dim is not None:
         out.sparse_dim = source.sparse_dim
     feature = source._feature_dim
@@ -49,6 +51,7 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
 
 
 _merge_plans = PlanCache()
+_make = Tensor.__new__
 
 
 def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> Any:
@@ -78,6 +81,28 @@ def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
     Raises:
         DimError: If the sizes do not multiply to that of axis.
     """
+    dims = tuple(dims)
+    raw = source._raw
+    try:
+        reshape, shape, out_dims = _split_plans[raw.__class__, source.dims, axis, dims]
+    except KeyError:
+        key = (raw.__class__, source.dims, axis, dims)
+        reshape, shape, out_dims = _split_plans.put(key, _plan_split(source, axis, dims))
+    out = _make(Tensor)
+    out._raw = reshape(raw, shape)
+    out.dims = out_dims
+    if source.sparse_dim is not None:
+        out.sparse_dim = source.sparse_dim
+    feature = source._feature_dim
+    if feature is not None and feature is not axis:
+        out._feature_dim = feature
+    return out
+
+
+_split_plans = PlanCache()
+
+
+def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     index = source.axis_of(axis, "split_dims")
     unknown = [dim for dim in dims if not dim.is_dim_known()]
     known = int(np.prod([dim.extent for dim in dims if dim not in unknown]))
@@ -97,8 +122,7 @@ def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
         )
     out_dims = (*source.dims[:index], *dims, *source.dims[index + 1 :])
     check_unique(out_dims, "split_dims")
-    raw = source.backend.reshape_raw(source._raw, full_shape(out_dims))
-    return source._like(raw, out_dims)
+    return source.backend.reshape_raw, full_shape(out_dims), out_dims
 
 
 def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim]) -> Tensor:

@@ -36,27 +36,32 @@ def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bo
         DimError: If an axis is not a dim of source, or its lengths are over a dim that source lacks.
         ValueError: Unknown mode.
     """
+    return _reduce(source, mode, axis, use_mask)
+
+
+def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool) -> Tensor:
     if axis.__class__ is not Dim:
         axis = tuple(axis)  # type: ignore[arg-type]
     try:
-        fn, dims = _plans[mode, source._raw.dtype, source.dims, axis, use_mask]
+        raw = source._raw
+        fn, indices, dims, sparse = _plans[mode, raw.dtype, source.dims, axis, use_mask]
     except (KeyError, AttributeError):
         need_values(f"reduce_{mode}", source)
         axes = (axis,) if isinstance(axis, Dim) else axis
-        fn, dims = _plans.put(
-            (mode, source._raw.dtype, source.dims, axis, use_mask), _plan(source, mode, axes, use_mask)
-        )
+        plan = (*_plan(source, mode, axes, use_mask), axes[0] if mode.startswith("arg") else None)
+        fn, indices, dims, sparse = _plans.put((mode, raw.dtype, source.dims, axis, use_mask), plan)
     out = _make(Tensor)
-    out._raw = fn(source._raw)
+    out._raw = fn(raw, indices)
     out.dims = dims
-    if mode in ("argmax", "argmin"):
-        out.sparse_dim = axis if isinstance(axis, Dim) else axis[0]
+    if sparse is not None:
+        out.sparse_dim = sparse
     elif source.sparse_dim is not None:
         out.sparse_dim = source.sparse_dim
     return out
 
 
-def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tuple[Any, Dims]:
+def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tuple[Any, tuple[int, ...], Dims]:
+    """A function (raw, axes) -> reduced, the axes, and the dims of the result."""
     if mode not in protocol.REDUCE_KINDS:
         raise ValueError(
             message(
@@ -80,35 +85,37 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
     backend = source.backend
     indices = tuple(source.dims.index(dim) for dim in axes)
     dims = tuple(dim for dim in source.dims if dim not in axes)
-    reduce_raw, where = backend.reduce_raw, backend.where_raw
+    reduce_raw, where = backend.reduce_fn(mode), backend.where_raw
     mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
     dtype, cast = source.dtype, backend.cast_raw
     if mode == "mean" and not is_float_dtype(dtype):
-        fn, dims = _plan(new_tensor(cast(source._raw, get_default_float_dtype()), source.dims), mode, axes, use_mask)
-        return (lambda raw: fn(cast(raw, get_default_float_dtype()))), dims
+        floats = new_tensor(cast(source._raw, get_default_float_dtype()), source.dims)
+        fn, indices, dims = _plan(floats, mode, axes, use_mask)
+        return (lambda raw, axes: fn(cast(raw, get_default_float_dtype()), axes)), indices, dims
     if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.extent == 0 for dim in axes):
         value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), full_shape(dims)
         dtype = "int64" if mode.startswith("arg") else dtype
-        return (lambda raw: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))), dims
+        full = lambda raw, axes: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))  # noqa: E731
+        return full, indices, dims
     if mask is None:
-        return (lambda raw: reduce_raw(raw, mode, indices)), dims
+        return reduce_raw, indices, dims
     if mode == "mean":
-        divide = backend.binary_fn("truediv")
+        add_up, divide = backend.reduce_fn("sum"), backend.binary_tensors_fn("truediv")
         counts: dict[Any, Any] = {}
 
-        def mean(raw: Any) -> Any:
+        def mean(raw: Any, axes: tuple[int, ...]) -> Any:
             real = mask(raw)
             device = getattr(raw, "device", None)
             count = counts.get(device)
             if count is None:
                 whole = backend.expand_raw(real, full_shape(source.dims))
-                count = backend.binary_fn("maximum")(reduce_raw(cast(whole, "float32"), "sum", indices), 1.0)
+                count = backend.binary_fn("maximum")(add_up(cast(whole, "float32"), axes), 1.0)
                 count = counts[device] = cast(count, dtype)
-            return divide(reduce_raw(where(real, raw, 0), "sum", indices), count)
+            return divide(add_up(where(real, raw, 0), axes), count)
 
-        return mean, dims
+        return mean, indices, dims
     neutral = _neutral(mode, dtype, backend)
-    return (lambda raw: reduce_raw(where(mask(raw), raw, neutral), mode, indices)), dims
+    return (lambda raw, axes: reduce_raw(where(mask(raw), raw, neutral), axes)), indices, dims
 
 
 def _neutral(mode: str, dtype: str, backend: Any) -> Any:
@@ -121,27 +128,27 @@ def _neutral(mode: str, dtype: str, backend: Any) -> Any:
 
 def reduce_sum(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """Sum over `axis`. See `reduce`."""
-    return reduce(source, mode="sum", axis=axis, use_mask=use_mask)
+    return _reduce(source, "sum", axis, use_mask)
 
 
 def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """Maximum over `axis`. See `reduce`."""
-    return reduce(source, mode="max", axis=axis, use_mask=use_mask)
+    return _reduce(source, "max", axis, use_mask)
 
 
 def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """Minimum over `axis`. See `reduce`."""
-    return reduce(source, mode="min", axis=axis, use_mask=use_mask)
+    return _reduce(source, "min", axis, use_mask)
 
 
 def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """Mean over the real frames of `axis`. See `reduce`."""
-    return reduce(source, mode="mean", axis=axis, use_mask=use_mask)
+    return _reduce(source, "mean", axis, use_mask)
 
 
 def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """log(sum(exp(x))) over `axis`. See `reduce`."""
-    return reduce(source, mode="logsumexp", axis=axis, use_mask=use_mask)
+    return _reduce(source, "logsumexp", axis, use_mask)
 
 
 def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
@@ -153,22 +160,22 @@ def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bo
 
 def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """Whether any is True over `axis`. See `reduce`."""
-    return reduce(source, mode="any", axis=axis, use_mask=use_mask)
+    return _reduce(source, "any", axis, use_mask)
 
 
 def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """Whether all are True over `axis`. See `reduce`."""
-    return reduce(source, mode="all", axis=axis, use_mask=use_mask)
+    return _reduce(source, "all", axis, use_mask)
 
 
 def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
     """Index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
-    return reduce(source, mode="argmax", axis=axis, use_mask=use_mask)
+    return _reduce(source, "argmax", axis, use_mask)
 
 
 def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
     """Index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
-    return reduce(source, mode="argmin", axis=axis, use_mask=use_mask)
+    return _reduce(source, "argmin", axis, use_mask)
 
 
 def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | None = None) -> Tensor:
@@ -216,18 +223,21 @@ def top_k(
     Raises:
         DimError: If an axis is missing, or k is larger than what there is.
     """
-    axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+    one = axis.__class__ is Dim
+    axes: Any = axis if one else tuple(axis)  # type: ignore[arg-type]
+    raw = source._raw
     try:
-        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans[source._raw.__class__, source.dims, axes]
+        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans[raw.__class__, source.dims, axes]
     except KeyError:
-        key = (source._raw.__class__, source.dims, axes)
-        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans.put(key, _plan_top_k(source, axes))
+        plan = _plan_top_k(source, (axes,) if one else axes)
+        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans.put((raw.__class__, source.dims, axes), plan)
     if k_dim is None:
         if k is None:
             raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
         k_dim = Dim(k, name="top_k")
     k = k_dim.extent
     if k > total:
+        axes = (axes,) if one else axes
         raise DimError(
             message(
                 f"top_k: k={k} of only {total} entries.",
@@ -236,9 +246,13 @@ def top_k(
                 f"rf.top_k(..., k={total})",
             )
         )
-    values, flat = top_k_raw(flatten(source._raw), k, sorted)
+    values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)
     dims = (*rest, k_dim) if k_dim not in rest else check_unique((*rest, k_dim), "top_k")
     result = new_tensor(values, dims)
+    if one:
+        index = new_tensor(flat, dims)
+        index.sparse_dim = axis  # type: ignore[assignment]
+        return result, index, k_dim
     indices: list[Tensor] = []
     for dim in reversed(axes):
         last = dim is axes[0]
@@ -246,14 +260,14 @@ def top_k(
         index.sparse_dim = dim
         indices.insert(0, index)
         flat = flat if last else divide(flat, dim.extent)
-    return result, indices[0] if isinstance(axis, Dim) else indices, k_dim
+    return result, indices, k_dim
 
 
 _top_k_plans = PlanCache()
 
 
 def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
-    """raw -> raw {rest, entries of all axes}, with the padding lowest; and what top_k needs besides."""
+    """raw -> raw {rest, entries of all axes}, with the padding lowest (None: it is that); and what top_k needs besides."""
     for dim in axes:
         if dim not in source.dims:
             raise missing_dim("top_k", source, dim, "source")
@@ -271,4 +285,6 @@ def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
         raw = raw if order is None else order(raw)
         return reshape(raw, shape) if several else raw
 
-    return flatten, rest, total, backend.top_k_raw, backend.binary_fn("floordiv"), backend.binary_fn("mod")
+    same = mask is None and order is None and not several
+    divide, modulo = backend.binary_fn("floordiv"), backend.binary_fn("mod")
+    return None if same else flatten, rest, total, backend.top_k_raw, divide, modulo
