@@ -63,6 +63,11 @@ from rfnb.nn.positional_encoding import relative_positional_encoding as relative
 from rfnb.nn.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
 from rfnb.nn.prototype import make_norm as make_norm
+from rfnb.nn.relative_learned import LearnedRelativePositionalEncoding as LearnedRelativePositionalEncoding
+from rfnb.nn.relative_self_attention import RelPosCausalSelfAttention as RelPosCausalSelfAttention
+from rfnb.nn.relative_self_attention import RelPosSelfAttention as RelPosSelfAttention
+from rfnb.nn.rotary_self_attention import RotaryPosCausalSelfAttention as RotaryPosCausalSelfAttention
+from rfnb.nn.rotary_self_attention import RotaryPosSelfAttention as RotaryPosSelfAttention
 from rfnb.nn.run_ctx import RunCtx as RunCtx
 from rfnb.nn.run_ctx import get_run_ctx as get_run_ctx
 from rfnb.nn.run_ctx import init_forward_step_run_ctx as init_forward_step_run_ctx

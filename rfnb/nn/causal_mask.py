@@ -9,6 +9,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.nn.query_offset import keys_before
 
 _plans = PlanCache()
 
@@ -30,20 +31,8 @@ def causal_mask(query_dim: Dim, key_dim: Dim, like: Tensor) -> tuple[Tensor, boo
 
 
 def _make(query_dim: Dim, key_dim: Dim, backend: Any, device: Any) -> tuple[Tensor, bool]:
-    over = tuple(dict.fromkeys((*query_dim.length_dims, *key_dim.length_dims)))
-    before = _lengths(key_dim, over) - _lengths(query_dim, over)  # keys in front of the first query
-    if before.size and (before == before.flat[0]).all():
-        over, before = (), before.flat[0]
+    before, over = keys_before(query_dim, key_dim)
     queries, keys = np.arange(query_dim.extent), np.arange(key_dim.extent)
     seen = keys <= queries[:, None] + np.asarray(before)[..., None, None]
     raw = backend.from_numpy(seen, dtype="bool", device=device)
     return new_tensor(raw, (*over, query_dim, key_dim)), bool(np.any(before < 0))
-
-
-def _lengths(dim: Dim, over: tuple[Dim, ...]) -> np.ndarray:
-    """The lengths over `over`, axes of length 1 for the dims that they are not over."""
-    if dim.lengths is None:
-        return np.asarray(dim.extent).reshape([1] * len(over))
-    own = dim.length_dims
-    array = dim.lengths.transpose([own.index(other) for other in over if other in own])
-    return array.reshape([other.extent if other in own else 1 for other in over])

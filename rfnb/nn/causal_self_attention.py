@@ -53,14 +53,16 @@ class CausalSelfAttention(SelfAttentionBase):
         """
         single = axis is single_step_dim
         if not single and axis not in source.dims:
-            raise missing_dim("CausalSelfAttention", source, axis, "source")
+            raise missing_dim(type(self).__name__, source, axis, "source")
         q, k, v = self.forward_qkv(source)
         if single:
             k, v = expand_dim(k, _history(1)), expand_dim(v, _history(1))
         new = _appended(state, k, v, _history(1) if single else axis)
-        causal_dim = None if single else axis
-        out = self.attention(q, new.k_accum, new.v_accum, kv_axis=new.accum_axis, causal_query_spatial_dim=causal_dim)
-        return out, new
+        return self._attend(q, new, None if single else axis), new
+
+    def _attend(self, q: Tensor, state: CausalSelfAttentionState, axis: Dim | None) -> Tensor:
+        """From the queries to all frames so far; axis None: of one step."""
+        return self.attention(q, state.k_accum, state.v_accum, kv_axis=state.accum_axis, causal_query_spatial_dim=axis)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
         """Of no frames: {*batch_dims, accum_axis=0, heads, ...}."""

@@ -94,7 +94,7 @@ def relative_positional_encoding(
     query_spatial_dim: Dim,
     key_value_spatial_dim: Dim,
     feat_dim: Dim,
-    query_offset: int = 0,
+    query_offset: int | Tensor = 0,
     dtype: str | None = None,
     device: str | None = None,
 ) -> tuple[Tensor, Dim]:
@@ -102,20 +102,35 @@ def relative_positional_encoding(
 
     Args:
         query_spatial_dim: For `single_step_dim` there is one query.
-        query_offset: Position of the first query; keys begin at 0.
+        query_offset: Position of the first query, int {...}; keys begin at 0.
 
     Returns:
-        {distance, feat}, made once per size, and the static dim distance of size queries + keys - 1. Entry r is for the
-        distance key - query = r - (queries - 1) - query_offset.
+        {offset dims, distance, feat}, with an int made once per size, and the static dim distance of size queries + keys - 1.
+        Entry r is for the distance key - query = r - (queries - 1) - query_offset.
 
     Source: Dai et al. 2019, "Transformer-XL", section 3.3.
     """
-    queries = 1 if query_spatial_dim is single_step_dim else query_spatial_dim.extent
-    distance = Dim(max(queries + key_value_spatial_dim.extent - 1, 0), name="distance")
-    first = -(queries - 1) - query_offset
+    distance, first = distances(query_spatial_dim, key_value_spatial_dim)
+    if isinstance(query_offset, Tensor):
+        steps = dim_ops.range_over_dim(distance, device=query_offset.device) + first
+        steps = combine_bc(steps, "sub", _plain(query_offset))
+        return sinusoidal_encoding(steps, feat_dim=feat_dim, dtype=dtype), distance
+    first -= query_offset
     dtype, device = dtype or get_default_float_dtype(), device or get_default_device()
     table = _table(first, distance.extent, feat_dim.extent, 1e4, dtype, device, _backend())
     return _with_feature(new_tensor(table, (distance, feat_dim)), feat_dim), distance
+
+
+def distances(query_spatial_dim: Dim, key_value_spatial_dim: Dim) -> tuple[Dim, int]:
+    """A dim of all distances key - query in rising order, and the first one, from the last query to the first key."""
+    queries = 1 if query_spatial_dim is single_step_dim else query_spatial_dim.extent
+    return _distance_dim(max(queries + key_value_spatial_dim.extent - 1, 0)), -(queries - 1)
+
+
+@lru_cache(maxsize=4096)
+def _distance_dim(size: int) -> Dim:
+    """The same one for all layers and steps, so that plans are found again."""
+    return Dim(size, name="distance")
 
 
 @lru_cache(maxsize=64)

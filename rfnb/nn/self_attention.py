@@ -78,6 +78,10 @@ class SelfAttentionBase(Module):
             att_dropout_broadcast=self.att_dropout_broadcast,
             causal_query_spatial_dim=causal_query_spatial_dim,
         )
+        return self._joined(att)
+
+    def _joined(self, att: Tensor) -> Tensor:
+        """{..., heads, value} -> {..., out}: the heads side by side, projected."""
         out, _ = merge_dims(att, dims=(self.num_heads, self.value_dim_per_head), out_dim=self.value_dim_total)
         out.feature_dim = self.value_dim_total
         return out if self.proj is None else self.proj(out)
@@ -96,7 +100,7 @@ class SelfAttention(SelfAttentionBase):
             attention: weights {..., heads, axis, twin of axis}.
         """
         if axis not in source.dims:
-            raise missing_dim("SelfAttention", source, axis, "source")
+            raise missing_dim(type(self).__name__, source, axis, "source")
         q, k, v = self.forward_qkv(source)
         return self.attention(q, k, v, kv_axis=axis)
 
