@@ -24,26 +24,39 @@ from rfnb.core.errors import DimError as DimError
 from rfnb.core.errors import ShapeError as ShapeError
 from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
+from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import dot_attention as dot_attention
 from rfnb.nn.batch_norm import BatchNorm as BatchNorm
+from rfnb.nn.build_from_dict import build_dict as build_dict
+from rfnb.nn.build_from_dict import build_from_dict as build_from_dict
 from rfnb.nn.causal_self_attention import CausalSelfAttention as CausalSelfAttention
 from rfnb.nn.causal_self_attention import CausalSelfAttentionState as CausalSelfAttentionState
+from rfnb.nn.checkpoint import CheckpointError as CheckpointError
+from rfnb.nn.checkpoint import check_params_complete as check_params_complete
+from rfnb.nn.checkpoint import load_params as load_params
+from rfnb.nn.checkpoint import save_params as save_params
+from rfnb.nn.checkpoint import set_params as set_params
 from rfnb.nn.container import ModuleList as ModuleList
 from rfnb.nn.container import ParameterList as ParameterList
 from rfnb.nn.container import Sequential as Sequential
 from rfnb.nn.container import sequential as sequential
+from rfnb.nn.conv import Conv1d as Conv1d
+from rfnb.nn.conv import Conv2d as Conv2d
+from rfnb.nn.conv import Conv3d as Conv3d
 from rfnb.nn.cross_attention import CrossAttention as CrossAttention
 from rfnb.nn.dropout import dropout as dropout
 from rfnb.nn.feed_forward import FeedForward as FeedForward
 from rfnb.nn.feed_forward import FeedForwardGated as FeedForwardGated
 from rfnb.nn.hooks import RemovableHandle as RemovableHandle
+from rfnb.nn.hooks import setup_post_hook_on_method as setup_post_hook_on_method
 from rfnb.nn.init import Glorot as Glorot
 from rfnb.nn.init import He as He
 from rfnb.nn.init import HeNormal as HeNormal
 from rfnb.nn.init import HeUniform as HeUniform
 from rfnb.nn.init import Normal as Normal
 from rfnb.nn.init import ParamInit as ParamInit
+from rfnb.nn.init import ParamInitType as ParamInitType
 from rfnb.nn.init import VarianceScaling as VarianceScaling
 from rfnb.nn.linear import Embedding as Embedding
 from rfnb.nn.linear import Linear as Linear
@@ -59,6 +72,14 @@ from rfnb.nn.normalization import RMSNorm as RMSNorm
 from rfnb.nn.normalization import moments as moments
 from rfnb.nn.normalization import normalize as normalize
 from rfnb.nn.parameter import Parameter as Parameter
+from rfnb.nn.parameter import set_parameter_copy_behavior_ctx as set_parameter_copy_behavior_ctx
+from rfnb.nn.parametrizations import WeightDropout as WeightDropout
+from rfnb.nn.parametrizations import WeightNoise as WeightNoise
+from rfnb.nn.parametrizations import weight_dropout as weight_dropout
+from rfnb.nn.parametrizations import weight_noise as weight_noise
+from rfnb.nn.parametrize import is_parametrized as is_parametrized
+from rfnb.nn.parametrize import register_parametrization as register_parametrization
+from rfnb.nn.parametrize import remove_parametrization as remove_parametrization
 from rfnb.nn.positional_encoding import relative_positional_encoding as relative_positional_encoding
 from rfnb.nn.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
@@ -78,8 +99,14 @@ from rfnb.nn.transformer_decoder import TransformerDecoder as TransformerDecoder
 from rfnb.nn.transformer_decoder_layer import TransformerDecoderLayer as TransformerDecoderLayer
 from rfnb.nn.transformer_encoder import TransformerEncoder as TransformerEncoder
 from rfnb.nn.transformer_encoder import TransformerEncoderLayer as TransformerEncoderLayer
+from rfnb.nn.types import GetModelFunc as GetModelFunc
+from rfnb.nn.types import ItemKeyType as ItemKeyType
+from rfnb.nn.types import RawTensorTypes as RawTensorTypes
+from rfnb.nn.types import StepFunc as StepFunc
+from rfnb.nn.types import get_raw_tensor_type as get_raw_tensor_type
 from rfnb.nn.zoneout_lstm import ZoneoutLSTM as ZoneoutLSTM
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
+from rfnb.ops.assertion import assert_ as assert_
 from rfnb.ops.cast import cast as cast
 from rfnb.ops.cast import copy as copy
 from rfnb.ops.concat import concat as concat
@@ -94,6 +121,16 @@ from rfnb.ops.const import ones as ones
 from rfnb.ops.const import ones_like as ones_like
 from rfnb.ops.const import zeros as zeros
 from rfnb.ops.const import zeros_like as zeros_like
+from rfnb.ops.conv import conv as conv
+from rfnb.ops.conv_dims import calc_conv_out_length as calc_conv_out_length
+from rfnb.ops.conv_dims import make_conv_out_spatial_dims as make_conv_out_spatial_dims
+from rfnb.ops.ctc import ctc_best_path as ctc_best_path
+from rfnb.ops.ctc import ctc_loss as ctc_loss
+from rfnb.ops.ctc_decode import ctc_durations_from_path as ctc_durations_from_path
+from rfnb.ops.ctc_decode import ctc_greedy_decode as ctc_greedy_decode
+from rfnb.ops.ctc_decode import (
+    ctc_no_label_loop_blank_durations_from_path as ctc_no_label_loop_blank_durations_from_path,
+)
 from rfnb.ops.default import copy_to_device as copy_to_device
 from rfnb.ops.default import get_default_array_index_dtype as get_default_array_index_dtype
 from rfnb.ops.default import get_default_device as get_default_device
@@ -114,6 +151,7 @@ from rfnb.ops.dims import replace_dim as replace_dim
 from rfnb.ops.dims import replace_dim_v2 as replace_dim_v2
 from rfnb.ops.dims import sequence_mask as sequence_mask
 from rfnb.ops.dims import set_sparse_dim as set_sparse_dim
+from rfnb.ops.edit_distance import edit_distance as edit_distance
 from rfnb.ops.expand import expand_dim as expand_dim
 from rfnb.ops.expand import expand_dims as expand_dims
 from rfnb.ops.expand import squeeze as squeeze

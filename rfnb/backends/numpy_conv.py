@@ -1,0 +1,38 @@
+"""Convolution and pooling in NumPy, written to be read: all windows of the padded input, then one sum over each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Pads = Sequence[tuple[int, int]]
+
+
+def windows_of(
+    x: np.ndarray, size: Sequence[int], pads: Pads, strides: Sequence[int], dilation: Sequence[int], value: float
+) -> np.ndarray:
+    """[..., *spatial] -> [..., *out spatial, *size]: what the filter sees at each place."""
+    num = len(size)
+    reach = [(count - 1) * rate for count, rate in zip(size, dilation)]
+    lack = [max(most + 1 - n - sum(pad), 0) for most, n, pad in zip(reach, x.shape[-num:], pads)]
+    widths = [(0, 0)] * (x.ndim - num) + [(left, right + more) for (left, right), more in zip(pads, lack)]
+    spans = np.lib.stride_tricks.sliding_window_view(
+        np.pad(x, widths, constant_values=value), [most + 1 for most in reach], axis=tuple(range(-num, 0))
+    )
+    steps = [slice(0, 0) if more else slice(None, None, stride) for more, stride in zip(lack, strides)]
+    return spans[(..., *steps, *(slice(None, None, rate) for rate in dilation))]
+
+
+def conv(
+    x: Any, filter: Any, bias: Any | None, pads: Pads, strides: Sequence[int], dilation: Sequence[int], groups: int
+) -> Any:
+    """See `Backend.conv_raw`."""
+    seen = windows_of(x, filter.shape[2:], pads, strides, dilation, 0)
+    spatial, size = "xyz"[: len(pads)], "ijk"[: len(pads)]
+    seen = seen.reshape((x.shape[0], groups, filter.shape[1], *seen.shape[2:]))
+    per_group = filter.reshape((groups, filter.shape[0] // groups, *filter.shape[1:]))
+    out = np.einsum(f"bgc{spatial}{size},goc{size}->bgo{spatial}", seen, per_group)
+    out = out.reshape((x.shape[0], filter.shape[0], *out.shape[3:]))
+    return out if bias is None else out + bias.reshape((-1, *(1 for _ in pads)))

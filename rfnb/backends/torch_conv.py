@@ -1,0 +1,44 @@
+"""Convolution and pooling for torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.nn.functional as F
+
+_CONV: tuple[Any, ...] = (None, F.conv1d, F.conv2d, F.conv3d)
+Pads = Sequence[tuple[int, int]]
+
+
+def conv(
+    x: Any, filter: Any, bias: Any | None, pads: Pads, strides: Sequence[int], dilation: Sequence[int], groups: int
+) -> Any:
+    """See `Backend.conv_raw`."""
+    reach = [(size - 1) * rate for size, rate in zip(filter.shape[2:], dilation)]
+    short = _short(x, pads, reach)
+    if not short and all(left == right for left, right in pads) and 0 not in x.shape:  # torch pads no axis of length 0
+        return _CONV[len(pads)](x, filter, bias, tuple(strides), tuple(left for left, _ in pads), dilation, groups)
+    out = _CONV[len(pads)](_padded(x, pads, short, 0), filter, bias, tuple(strides), 0, dilation, groups)
+    return _cut(out, short)
+
+
+def _short(x: Any, pads: Pads, reach: Sequence[int]) -> dict[int, int]:
+    """Spatial axis -> frames that lack for one output frame, where that is so."""
+    lack = (most + 1 - length - left - right for length, (left, right), most in zip(x.shape[-len(pads) :], pads, reach))
+    return {axis: count for axis, count in enumerate(lack) if count > 0}
+
+
+def _padded(x: Any, pads: Pads, short: dict[int, int], value: float) -> Any:
+    """torch refuses a filter that is longer than the input, so there the input is made long enough; `_cut` takes the result."""
+    flat: list[int] = []
+    for axis, (left, right) in enumerate(pads):
+        flat = [left, right + short.get(axis, 0), *flat]
+    return F.pad(x, flat, value=value)
+
+
+def _cut(out: Any, short: dict[int, int]) -> Any:
+    """No frames where the input was too short. A slice, so that gradients (of 0) still find their way."""
+    for axis in short:
+        out = out.narrow(2 + axis, 0, 0)
+    return out

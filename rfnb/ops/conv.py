@@ -1,0 +1,145 @@
+"""conv: a filter that moves along one, two or three spatial dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims, PlanCache, to_order
+from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor, shape_of
+from rfnb.ops.conv_dims import Padding, make_windows, settle_out_dims
+from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
+
+_plans = PlanCache()
+
+
+def conv(
+    source: Tensor,
+    *,
+    in_dim: Dim,
+    out_dim: Dim,
+    in_spatial_dims: Sequence[Dim],
+    out_spatial_dims: Sequence[Dim] | None = None,
+    filter: Tensor,
+    filter_size: Dim | Sequence[Dim],
+    padding: Padding | Sequence[Padding],
+    strides: int | Sequence[int] | None = None,
+    dilation_rate: int | Sequence[int] | None = None,
+    groups: int | None = None,
+    bias: Tensor | None = None,
+    use_mask: bool | None = None,
+) -> tuple[Tensor, tuple[Dim, ...]]:
+    """Each output frame is the sum of the frames that the filter sees, times the filter.
+
+        out[t] = bias + sum_k filter[k] source[t * stride + k * dilation - left]
+
+    Args:
+        source: {..., in_dim, in_spatial_dims}
+        in_spatial_dims: One to three dims that the filter moves along.
+        out_spatial_dims: Without size they get it. Default: `make_conv_out_spatial_dims`, e.g. the input dim itself for
+            padding "same" and stride 1.
+        filter: {out_dim, in_dim (in_dim // groups with groups), filter_size}; where the input side is out_dim, it is the twin
+            `out_dim.copy(match_priority=1)`.
+        filter_size: The dims of the filter, in the order of in_spatial_dims.
+        padding: Zeros around each sequence: "same" (as many as the filter reaches, one more after than before if that is odd,
+            whatever the stride), "valid" (none), or their number on each side. One for all dims or one for each, as are:
+        strides: Frames from one output frame to the next. Default 1.
+        dilation_rate: Frames from one entry of the filter to the next. Default 1.
+        groups: The features of in_dim and out_dim are cut into so many groups, and each sees only its own. Default 1.
+        bias: {out_dim}
+        use_mask: What is past a sequence's end counts as 0 (the default).
+
+    Returns:
+        {..., out_dim, out spatial dims} with feature_dim out_dim, and the out spatial dims. A sequence that is shorter than
+        the filter has length 0.
+
+    Raises:
+        DimError: If a dim is missing, in_dim or out_dim do not divide into groups, or an out_spatial_dim has another size.
+        ValueError: For an unknown padding, or a stride or dilation below 1.
+    """
+    key = (
+        source._raw.__class__,
+        source.dims,
+        filter.dims,
+        None if bias is None else bias.dims,
+        in_dim,
+        out_dim,
+        tuple(in_spatial_dims),
+        None if out_spatial_dims is None else tuple(out_spatial_dims),
+        (filter_size,) if isinstance(filter_size, Dim) else tuple(filter_size),
+        tuple(padding) if isinstance(padding, list) else padding,
+        tuple(strides) if isinstance(strides, list) else strides,
+        tuple(dilation_rate) if isinstance(dilation_rate, list) else dilation_rate,
+        groups,
+        use_mask,
+    )
+    try:
+        fn, dims, spatial = _plans[key]
+    except KeyError:
+        fn, dims, spatial = _plans.put(key, _plan(source, filter, bias, key))
+    out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
+    out._feature_dim = out_dim
+    return out, spatial
+
+
+def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
+    in_dim, out_dim, spatial, out_spatial, size, padding, strides, dilation, groups, use_mask = key[4:]
+    groups = groups or 1
+    if in_dim not in source.dims:
+        raise missing_dim("conv", source, in_dim, "source")
+    check_spatial("conv", source, spatial)
+    _check_groups(source, in_dim, out_dim, groups)
+    windows = make_windows("conv", spatial, size, padding, strides or 1, dilation or 1)
+    order = filter_order("conv", filter, (out_dim, filter_in_dim(in_dim, out_dim, groups), *size))
+    if bias is not None and bias.dims != (out_dim,):
+        raise DimError(
+            message("conv: the bias is over out_dim.", [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],
+                    "There is one number for each output feature.")
+        )  # fmt: skip
+    computed = tuple(window.out_length(dim) for window, dim in zip(windows, spatial))
+    out_spatial = settle_out_dims("conv", computed, out_spatial)
+    backend = source.backend
+    arrange, batch = to_kernel("conv", source, (in_dim,), spatial, 0, use_mask is not False)
+    own = (out_dim, *out_spatial)
+    dims = check_unique(batch + own, "conv")
+    made = {new: window.out_length(dim.extent) for window, dim, new in zip(windows, spatial, out_spatial)}
+    restore, conv_raw = from_kernel(batch, own, made, backend), backend.conv_raw
+    pads, stride, dilation = ([getattr(window, name) for window in windows] for name in ("pads", "stride", "dilation"))
+
+    def fn(raw: Any, raw_filter: Any, raw_bias: Any) -> Any:
+        raw_filter = raw_filter if order is None else order(raw_filter)
+        return restore(conv_raw(arrange(raw), raw_filter, raw_bias, pads, stride, dilation, groups))
+
+    return fn, dims, out_spatial
+
+
+def filter_in_dim(in_dim: Dim, out_dim: Dim, groups: int = 1) -> Dim:
+    """The input side of a filter."""
+    side = in_dim if groups == 1 else in_dim // groups
+    return side.copy(match_priority=1) if side is out_dim else side
+
+
+def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
+    """How a filter gets its axes in the order of `dims`."""
+    if set(filter.dims) != set(dims) or len(filter.dims) != len(dims):
+        raise DimError(
+            message(
+                f"{what}: the filter has other dims.",
+                [("filter", shape_of(filter)), ("needed", ", ".join(dim.short_repr() for dim in dims))],
+                "A filter is over the features that go out and in, and over its sizes along the spatial dims.",
+            )
+        )
+    return to_order(filter.dims, dims, filter.backend)
+
+
+def _check_groups(source: Tensor, in_dim: Dim, out_dim: Dim, groups: int) -> None:
+    if groups < 1 or in_dim.extent % groups or out_dim.extent % groups:
+        raise DimError(
+            message(
+                f"conv: {groups} groups.",
+                [("source", shape_of(source)), ("in_dim", in_dim.short_repr()), ("out_dim", out_dim.short_repr())],
+                "The number of groups divides the sizes of in_dim and out_dim.",
+            )
+        )

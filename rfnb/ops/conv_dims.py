@@ -1,0 +1,194 @@
+"""How many frames a convolution or pooling gives: the arithmetic of filter size, stride, dilation and padding.
+
+    time -> "same"   ceil(time / stride); with stride 1 that is time itself
+            "valid"  ceil((time - reach) / stride)
+            p        ceil((time + 2 p - reach) / stride)
+
+reach = (filter size - 1) * dilation: from the first to the last frame that the filter sees. Dims are made by dim arithmetic,
+so the same convolution of the same dim gives the same dim. What would be negative is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims
+from rfnb.core.tensor import Tensor, dims_text
+from rfnb.ops import math
+
+T = TypeVar("T", int, Dim, Tensor)
+IntOrDim = int | Dim
+Padding = str | int
+
+
+class Window(NamedTuple):
+    """What moves along one spatial dim."""
+
+    size: int
+    stride: int
+    dilation: int
+    padding: Padding
+
+    @property
+    def reach(self) -> int:
+        """Frames from the first to the last one that is seen."""
+        return (self.size - 1) * self.dilation
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Frames before and after a sequence. "same" does not look at the length: an output frame sees the same frames of its
+        sequence whatever the stride and the length of other sequences are."""
+        if self.padding == "same":
+            return self.reach // 2, self.reach - self.reach // 2
+        return (0, 0) if isinstance(self.padding, str) else (self.padding, self.padding)
+
+    def out_length(self, length: Any) -> Any:
+        """For an int, a Dim, or a Tensor of lengths."""
+        if self.padding != "same":
+            length = length + (sum(self.pads) - self.reach)
+        if isinstance(length, Dim):
+            return length if self.stride == 1 else length.ceildiv_right(self.stride)
+        if isinstance(length, Tensor):
+            return math.maximum(math.ceil_divide(length, self.stride), 0)
+        return max(-(-length // self.stride), 0)
+
+
+def calc_conv_out_length(
+    in_length: T,
+    *,
+    filter_size: IntOrDim,
+    stride: int,
+    padding: Padding,
+    dilation_rate: int = 1,
+    name: str | None = None,
+) -> T:
+    """The length after a convolution or pooling; see above.
+
+    Args:
+        in_length: A number, a Dim, or an int Tensor of lengths.
+        padding: "same", "valid", or the number of frames on each side.
+        name: Accepted; a dim made by arithmetic has the name of its expression.
+
+    Raises:
+        ValueError: For another padding, or a size, stride or dilation below 1.
+    """
+    size = _as_int(filter_size)
+    return check_window("calc_conv_out_length", Window(size, stride, dilation_rate, padding)).out_length(in_length)
+
+
+def make_conv_out_spatial_dims(
+    in_spatial_dims: Sequence[Dim],
+    *,
+    filter_size: IntOrDim | Sequence[IntOrDim],
+    padding: Padding | Sequence[Padding],
+    strides: int | Sequence[int] = 1,
+    dilation_rate: int | Sequence[int] = 1,
+    description_prefix: str | None = None,
+) -> list[Dim]:
+    """The dims after a convolution or pooling over `in_spatial_dims`.
+
+    Args:
+        filter_size, padding, strides, dilation_rate: One for all dims, or one for each. See `calc_conv_out_length`.
+        description_prefix: Accepted; a dim made by arithmetic has the name of its expression.
+    """
+    windows = make_windows(
+        "make_conv_out_spatial_dims", tuple(in_spatial_dims), filter_size, padding, strides, dilation_rate
+    )
+    return [window.out_length(dim) for window, dim in zip(windows, in_spatial_dims)]
+
+
+def make_windows(
+    what: str, spatial: Dims, filter_size: Any, padding: Any, strides: Any, dilation: Any
+) -> tuple[Window, ...]:
+    """One checked Window for each of the spatial dims."""
+    options = {"filter_size": filter_size, "strides": strides, "dilation_rate": dilation, "padding": padding}
+    columns = [per_dim(what, spatial, name, value) for name, value in options.items()]
+    return tuple(check_window(what, Window(_as_int(row[0]), *row[1:])) for row in zip(*columns))
+
+
+def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
+    """One value for each spatial dim, from one for all or a sequence of them."""
+    if isinstance(value, (int, str, np.integer, Dim)):
+        return (value,) * len(spatial)
+    values = tuple(value)
+    if len(values) != len(spatial):
+        raise DimError(
+            message(
+                f"{what}: {name} is for another number of dims.",
+                [("in_spatial_dims", dims_text(spatial)), (name, _shown(values))],
+                "There is one value for each spatial dim, or one for all.",
+            )
+        )
+    return values
+
+
+def check_window(what: str, window: Window) -> Window:
+    """The window, a padding in capitals in small letters."""
+    padding = window.padding.lower() if isinstance(window.padding, str) else window.padding
+    if padding not in ("same", "valid") and (isinstance(padding, str) or padding < 0):
+        raise ValueError(
+            message(
+                f"{what}: padding {window.padding!r}.",
+                [("known", '"same", "valid", a number of frames')],
+                "The padding is one of these.",
+                'padding="same"',
+            )
+        )
+    for name, value in (("filter_size", window.size), ("strides", window.stride), ("dilation_rate", window.dilation)):
+        if value < 1:
+            raise ValueError(message(f"{what}: {name} {value}.", [(name, value)], "It is 1 or more.", f"{name}=1"))
+    return window._replace(padding=padding)
+
+
+def settle_out_dims(what: str, computed: Dims, out_spatial_dims: Dims | None) -> Dims:
+    """The dims of the result: those asked for, which get their size filled in or are checked; else the computed ones."""
+    if out_spatial_dims is None:
+        return computed
+    if len(out_spatial_dims) != len(computed):
+        raise DimError(
+            message(
+                f"{what}: another number of out_spatial_dims.",
+                [("out_spatial_dims", dims_text(out_spatial_dims)), ("needed", dims_text(computed))],
+                "There is one for each of in_spatial_dims.",
+            )
+        )
+    for own, dim in zip(computed, out_spatial_dims):
+        if not dim.is_dim_known():
+            dim.dyn_size_ext = own.get_size_tensor()
+        elif not _same_lengths(own, dim):
+            raise DimError(
+                message(
+                    f"{what}: an out_spatial_dim has another size.",
+                    [("out_spatial_dim", sizes_text(dim)), ("needed", sizes_text(own))],
+                    "An out_spatial_dim fits, or has no size yet and takes it over.",
+                    f'Dim(None, name="{dim.name}")',
+                )
+            )
+    return out_spatial_dims
+
+
+def _same_lengths(a: Dim, b: Dim) -> bool:
+    if a is b:
+        return True
+    if a.extent != b.extent:
+        return False
+    if a.lengths is None or b.lengths is None or a.length_dims != b.length_dims:
+        return not (a.has_padding() or b.has_padding())
+    return bool((a.lengths == b.lengths).all())
+
+
+def sizes_text(dim: Dim) -> str:
+    return dim.short_repr() if dim.lengths is None else f"{dim.short_repr()} {dim.lengths.tolist()}"
+
+
+def _shown(values: tuple[Any, ...]) -> str:
+    return ", ".join(value.short_repr() if isinstance(value, Dim) else repr(value) for value in values)
+
+
+def _as_int(size: IntOrDim) -> int:
+    return size.extent if isinstance(size, Dim) else int(size)

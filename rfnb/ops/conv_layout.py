@@ -1,0 +1,74 @@
+"""How a tensor gets to a kernel that moves along spatial dims, [batch, (channels,) *spatial], and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims, full_shape, masks_for, to_order
+from rfnb.core.tensor import Tensor, dims_text, missing_dim, shape_of
+from rfnb.ops.out_dim import check_movable
+
+
+def check_spatial(what: str, source: Tensor, spatial: Dims) -> None:
+    """Each of `spatial` is there, once, and no other dim has its lengths over it."""
+    for dim in spatial:
+        if dim not in source.dims:
+            raise missing_dim(what, source, dim, "source")
+        check_movable(what, source, dim)
+    if not 1 <= len(set(spatial)) == len(spatial) <= 3:
+        raise DimError(
+            message(
+                f"{what}: one, two or three different spatial dims are needed.",
+                [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+                "The dims that it does not move along are batch dims, which need no mention.",
+            )
+        )
+
+
+def to_kernel(
+    what: str, source: Tensor, channels: Dims, spatial: Dims, mask_value: Any, use_mask: bool
+) -> tuple[Callable[[Any], Any], Dims]:
+    """A function from the raw array to [batch, *channels, *spatial] with `mask_value` in the padding, and the batch dims."""
+    backend = source.backend
+    batch = tuple(dim for dim in source.dims if dim not in channels and dim not in spatial)
+    # Of the batch dims too: 0 * NaN of a frame in the padding would go into the gradient of the filter.
+    over = [dim for dim in batch if all(other in source.dims for other in dim.length_dims)]
+    mask = masks_for(source.dims, [*spatial, *over], backend, what) if use_mask else None
+    order = to_order(source.dims, batch + channels + spatial, backend)
+    shape = (math.prod(full_shape(batch)), *full_shape(channels + spatial))
+    where, reshape = backend.where_raw, backend.reshape_raw
+    flat = len(batch) == 1
+
+    def arrange(raw: Any) -> Any:
+        if mask is not None:
+            raw = where(mask(raw), raw, mask_value)
+        if order is not None:
+            raw = order(raw)
+        return raw if flat else reshape(raw, shape)
+
+    return arrange, batch
+
+
+def from_kernel(batch: Dims, own: Dims, made: dict[Dim, int], backend: Any) -> Callable[[Any], Any]:
+    """A function from [batch, *own] to the axes of `batch` and `own`.
+
+    Args:
+        made: How long the kernel makes these dims of `own`, from the padded input.
+    """
+    shape, reshape, slice_raw = full_shape(batch + own), backend.reshape_raw, backend.slice_raw
+    # A dim is as long as its longest sequence, so of an empty batch it is 0, whatever the padding around would give.
+    cuts = [(1 + own.index(dim), dim.extent) for dim, length in made.items() if length != dim.extent]
+    flat = len(batch) == 1
+    if flat and not cuts:
+        return lambda raw: raw
+
+    def restore(raw: Any) -> Any:
+        for axis, length in cuts:
+            raw = slice_raw(raw, axis, 0, length)
+        return raw if flat else reshape(raw, shape)
+
+    return restore
