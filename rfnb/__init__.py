@@ -6,6 +6,7 @@ An eager, torch-backed frontend with named dims, and notebook views of what a mo
 documentation of the RETURNN frontend; what is not listed here is not promised.
 """
 
+from rfnb import tensor as tensor
 from rfnb import viz as viz
 from rfnb.backends.protocol import Backend as Backend
 from rfnb.backends.protocol import get_backend_by_raw_tensor_type as get_backend_by_raw_tensor_type
@@ -16,6 +17,8 @@ from rfnb.backends.protocol import register_backend_by_tensor_type as register_b
 from rfnb.backends.protocol import select_backend as select_backend
 from rfnb.backends.protocol import select_backend_numpy as select_backend_numpy
 from rfnb.backends.protocol import select_backend_torch as select_backend_torch
+from rfnb.core.control_flow_ctx import control_flow_ctx as control_flow_ctx
+from rfnb.core.control_flow_ctx import get_current_control_flow_ctx as get_current_control_flow_ctx
 from rfnb.core.dim import Dim as Dim
 from rfnb.core.dim import batch_dim as batch_dim
 from rfnb.core.dim import ragged_dim as ragged_dim
@@ -24,6 +27,7 @@ from rfnb.core.errors import DimError as DimError
 from rfnb.core.errors import ShapeError as ShapeError
 from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
+from rfnb.core.tensor_dict import TensorDict as TensorDict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import dot_attention as dot_attention

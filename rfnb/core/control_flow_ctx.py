@@ -1,0 +1,46 @@
+"""Names of graph mode that programs may pass around; here everything is computed at once, so they have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class ControlFlowContext:
+    """Inside which branch or loop of a graph an op would be.
+
+    Args:
+        kind: "cond" or "while".
+        outer_ctx: The one around it.
+        identifier: For messages.
+    """
+
+    class Types:
+        Cond = "cond"
+        While = "while"
+
+    def __init__(self, *, kind: str, outer_ctx: ControlFlowContext | None = None, identifier: str | None = None):
+        self.kind, self.outer_ctx, self.identifier = kind, outer_ctx, identifier
+
+    def __repr__(self) -> str:
+        outer = f", inside {self.outer_ctx!r}" if self.outer_ctx else ""
+        return f"ControlFlowContext({self.identifier or self.kind}{outer})"
+
+
+_current: ContextVar[ControlFlowContext | None] = ContextVar("control_flow_ctx", default=None)
+
+
+@contextmanager
+def control_flow_ctx(ctx: ControlFlowContext | None = None) -> Iterator[ControlFlowContext | None]:
+    """`ctx` is the current one in a with-block. Nothing else changes: rfnb computes at once."""
+    token = _current.set(ctx)
+    try:
+        yield ctx
+    finally:
+        _current.reset(token)
+
+
+def get_current_control_flow_ctx() -> ControlFlowContext | None:
+    """That of the with-block around; None outside of any."""
+    return _current.get()

@@ -1,0 +1,220 @@
+"""TensorDict: Tensors by name, e.g. the inputs or outputs of a model.
+
+data = TensorDict([Tensor("x", [batch_dim, time, feat]), Tensor("y", [batch_dim], "int32", sparse_dim=classes)])
+data.assign_from_raw_tensor_dict_({"x": raw, "x:size1": lengths, "y": ids})     # one batch
+data.reset_content()                                                            # before the next one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import ShapeError, message
+from rfnb.core.tensor import Tensor, dims_text
+
+_OPTIONS = ("dims", "dtype", "sparse_dim", "feature_dim", "raw_tensor")
+
+
+class TensorDict:
+    """Tensors by name.
+
+    Args:
+        data: name -> Tensor, or Tensors with names. Each is copied; the raw arrays are shared.
+    """
+
+    def __init__(self, data: TensorDict | Mapping[str, Tensor] | Sequence[Tensor] | None = None):
+        self.data: dict[str, Tensor] = {}
+        if data is not None:
+            self.update(data)
+
+    def update(self, data: TensorDict | Mapping[str, Any] | Sequence[Tensor], *, auto_convert: bool = False) -> None:
+        """Add Tensors, or put them in the place of those of the same name.
+
+        Args:
+            auto_convert: Also make Tensors from dicts of options, e.g. `{"x": {"dims": [batch_dim, time], "dtype": "int32"}}`.
+
+        Raises:
+            TypeError: If a value is no Tensor, or an option is not known.
+            ValueError: If a Tensor of a sequence has no name.
+        """
+        if isinstance(data, TensorDict):
+            data = data.data
+        items = list(data.items()) if isinstance(data, Mapping) else [(_name_of(tensor), tensor) for tensor in data]
+        for name, value in items:
+            if not isinstance(value, Tensor):
+                value = _from_options(name, value, auto_convert)
+            self.data[name] = value.copy(name)
+
+    def __getitem__(self, name: str) -> Tensor:
+        try:
+            return self.data[name]
+        except KeyError:
+            raise KeyError(f'TensorDict has no "{name}"; it has {", ".join(self.data) or "nothing"}') from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"TensorDict({', '.join(map(repr, self.data.values()))})"
+
+    def all_dims(self) -> list[Dim]:
+        """The dims of all Tensors, each once, in order."""
+        return list(dict.fromkeys(dim for tensor in self.data.values() for dim in tensor.dims))
+
+    def copy_template(self) -> TensorDict:
+        """The same names and dims, without raw arrays."""
+        return TensorDict({name: tensor.copy_template() for name, tensor in self.data.items()})
+
+    def reset_content(self) -> None:
+        """Drop the raw arrays, and the sizes of all dims that are not static, also of those that lengths are over.
+
+        A ragged dim still knows over which dims its lengths are.
+        """
+        for tensor in self.data.values():
+            tensor.reset()
+        for dim in _with_length_dims(self.all_dims()):
+            if dim.is_dynamic() and dim.expr is None:
+                dim.reset_eager()
+
+    def as_raw_tensor_dict(
+        self,
+        *,
+        include_const_sizes: bool = False,
+        include_scalar_dyn_sizes: bool = True,
+        exclude_duplicate_dims: bool = False,
+    ) -> dict[str, Any]:
+        """`{name: raw, "name:size<i>": sizes of axis i}`; sizes are int32 raw arrays on the CPU.
+
+        Args:
+            include_const_sizes: Static sizes too.
+            include_scalar_dyn_sizes: Sizes that are not static but have no dims, such as that of `batch_dim`.
+            exclude_duplicate_dims: The sizes of a dim only where it comes first.
+
+        Raises:
+            ValueError: If a Tensor has no raw array.
+        """
+        out: dict[str, Any] = {}
+        seen: set[Dim] = set()
+        for name, tensor in self.data.items():
+            if tensor.raw_tensor is None:
+                raise ValueError(
+                    message("as_raw_tensor_dict: a template has no values.", [(name, repr(tensor))],
+                            "Every Tensor needs its array:", f'data["{name}"].raw_tensor = ...')
+                )  # fmt: skip
+            out[name] = tensor.raw_tensor
+            for axis, dim in enumerate(tensor.dims):
+                wanted = include_const_sizes if dim.is_static() else include_scalar_dyn_sizes or bool(dim.length_dims)
+                if wanted and not (exclude_duplicate_dims and dim in seen):
+                    out[f"{name}:size{axis}"] = dim.get_size_tensor().raw_tensor
+                seen.add(dim)
+        return out
+
+    def assign_from_raw_tensor_dict_(self, raw_tensor_dict: Mapping[str, Any]) -> None:
+        """Put raw arrays and sizes in, as given by `as_raw_tensor_dict`; earlier sizes are forgotten.
+
+        The batch dim takes its size from the arrays. Lengths of one axis are over the dim that was declared
+        (`Dim(Tensor("lengths", [batch_dim], "int32"))`), else over the batch dim of the Tensor, or its first dim.
+        Sizes of a static dim are compared with it.
+
+        Args:
+            raw_tensor_dict: Raw arrays of a backend; NumPy arrays are taken over to the selected one.
+
+        Raises:
+            KeyError: If the array of a Tensor is missing.
+            ShapeError: If an array does not fit.
+        """
+        missing = [name for name in self.data if name not in raw_tensor_dict]
+        if missing:
+            raise KeyError(f"assign_from_raw_tensor_dict_: no {', '.join(missing)}; given {', '.join(raw_tensor_dict)}")
+        self.reset_content()
+        for with_lengths in (False, True):  # lengths need the size of what they are over first
+            for name, tensor in self.data.items():
+                for axis, dim in enumerate(tensor.dims):
+                    sizes = raw_tensor_dict.get(f"{name}:size{axis}")
+                    if sizes is not None and (np.ndim(_host(sizes)) > 0) is with_lengths:
+                        _set_sizes(name, tensor, dim, _host(sizes))
+                    elif sizes is None and not with_lengths and dim.is_batch_dim() and not dim.is_dim_known():
+                        dim.dyn_size_ext = np.int32(_shape(raw_tensor_dict[name])[axis])
+        for name, tensor in self.data.items():
+            tensor.raw_tensor = _on_backend(raw_tensor_dict[name])
+
+
+def _name_of(tensor: Any) -> str:
+    if not isinstance(tensor, Tensor) or not tensor.name:
+        raise ValueError(
+            message("TensorDict: an entry without name.", [("entry", repr(tensor))],
+                    "In a sequence every entry is a Tensor with a name. Name it here:", 'TensorDict({"x": tensor})')
+        )  # fmt: skip
+    return tensor.name
+
+
+def _from_options(name: str, options: Any, auto_convert: bool) -> Tensor:
+    if not auto_convert or not isinstance(options, Mapping) or set(options) - set(_OPTIONS):
+        got = f"options {', '.join(map(str, options))}" if isinstance(options, Mapping) else type(options).__name__
+        fix = "data.update({...}, auto_convert=True)" if isinstance(options, Mapping) and not auto_convert else None
+        raise TypeError(
+            message(f'TensorDict: "{name}" is no Tensor.', [("got", got), ("options", ", ".join(_OPTIONS))],
+                    "An entry is a Tensor, or with auto_convert a dict of these options.", fix)
+        )  # fmt: skip
+    return Tensor(name, **options)
+
+
+def _with_length_dims(dims: Sequence[Dim]) -> list[Dim]:
+    found: dict[Dim, None] = {}
+    for dim in dims:
+        found.update(dict.fromkeys((dim, *_with_length_dims(dim.length_dims or dim.declared_length_dims))))
+    return list(found)
+
+
+def _set_sizes(name: str, tensor: Tensor, dim: Dim, sizes: np.ndarray) -> None:
+    if sizes.ndim == 0:
+        if not dim.is_dim_known() and not dim.declared_length_dims:
+            dim.dyn_size_ext = sizes
+        elif dim.extent != int(sizes):
+            raise _wrong_size(name, dim, str(int(sizes)))
+        return
+    over = dim.declared_length_dims or _guess_over(tensor, dim, sizes.ndim)
+    if dim.is_static() or len(over) != sizes.ndim:
+        raise _wrong_size(name, dim, f"lengths over {sizes.ndim} dims")
+    lengths = Tensor(f"{dim.name}:size", over, raw_tensor=sizes)  # NumPy on purpose: lengths live on the host
+    if dim.is_dim_known() and not np.array_equal(dim.lengths, sizes):  # type: ignore[arg-type]
+        raise _wrong_size(name, dim, f"other lengths, over {dims_text(over)}")
+    dim.dyn_size_ext = lengths
+
+
+def _guess_over(tensor: Tensor, dim: Dim, count: int) -> tuple[Dim, ...]:
+    batch = [other for other in tensor.dims if other.is_batch_dim()]
+    return tuple((batch + [other for other in tensor.dims if other is not dim and other not in batch])[:count])
+
+
+def _wrong_size(name: str, dim: Dim, got: str) -> ShapeError:
+    return ShapeError(
+        message(f'TensorDict: the sizes given with "{name}" do not fit.', [("dim", dim.short_repr()), ("got", got)],
+                "A dim has one size, in all Tensors.")
+    )  # fmt: skip
+
+
+def _host(raw: Any) -> np.ndarray:
+    if isinstance(raw, (np.ndarray, np.generic, int)):
+        return np.asarray(raw)
+    return protocol.get_backend_by_raw_tensor_type(type(raw)).raw_to_numpy(raw)
+
+
+def _shape(raw: Any) -> tuple[int, ...]:
+    return protocol.get_backend_by_raw_tensor_type(type(raw)).get_shape_tuple_raw(raw)
+
+
+def _on_backend(raw: Any) -> Any:
+    backend = protocol.selected()
+    return backend.from_numpy(raw) if isinstance(raw, np.ndarray) and backend.RawTensorType is not np.ndarray else raw

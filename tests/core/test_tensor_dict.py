@@ -1,0 +1,208 @@
+"""TensorDict: templates that are filled with one batch after another."""
+
+import numpy as np
+import pytest
+import torch
+from asserting import assert_same, raises_message, tensor
+
+import rfnb as rf
+from rfnb import Dim, DimError, ShapeError
+from rfnb.tensor import Tensor, TensorDict, batch_dim
+
+feat, classes = Dim(2, name="feat"), Dim(5, name="classes")
+
+
+@pytest.fixture(autouse=True)
+def batch_without_size():
+    batch_dim.reset_eager()
+    yield
+    batch_dim.reset_eager()
+
+
+def templates():
+    time = Dim(Tensor("time", [batch_dim], "int32"), name="time")
+    x = Tensor("x", [batch_dim, time, feat])
+    y = Tensor("y", [batch_dim], "int32", sparse_dim=classes)
+    return TensorDict([x, y]), time
+
+
+def one_batch(lengths):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((len(lengths), max(lengths), 2)).astype(np.float32)
+    return {"x": x, "x:size1": np.asarray(lengths, np.int32), "y": np.arange(len(lengths), dtype=np.int32)}
+
+
+def test_entries_are_copies_that_share_their_arrays():
+    x = tensor([1.0, 2.0], feat, name="x")
+    data = TensorDict({"a": x})
+    assert data["a"] is not x and data["a"].raw_tensor is x.raw_tensor
+    assert (data["a"].name, x.name, list(data), len(data), "x" in data) == ("a", "x", ["a"], 1, False)
+
+
+def test_update_replaces_and_adds():
+    data = TensorDict([Tensor("x", [feat])])
+    data.update(TensorDict([Tensor("x", [classes]), Tensor("y", [])]))
+    data.update({"z": {"dims": [feat], "dtype": "int32", "sparse_dim": classes}}, auto_convert=True)
+    assert data["x"].dims == (classes,) and data["z"].sparse_dim is classes and list(data) == ["x", "y", "z"]
+    assert data.all_dims() == [classes, feat]
+
+
+def test_a_batch_fills_templates_and_the_next_one_has_other_sizes():
+    data, time = templates()
+    for lengths in ([3, 1], [2, 4, 1], [1]):
+        raw = one_batch(lengths)
+        data.assign_from_raw_tensor_dict_(raw)
+        assert isinstance(data["x"].raw_tensor, torch.Tensor)
+        assert batch_dim.extent == len(lengths) and time.lengths.tolist() == lengths
+        expected = [raw["x"][i, :n].sum() for i, n in enumerate(lengths)]
+        assert_same(rf.reduce_sum(data["x"], axis=[time, feat]), expected)
+
+
+def test_a_tensor_dict_gives_what_it_can_take_again():
+    data, time = templates()
+    data.assign_from_raw_tensor_dict_(one_batch([3, 1]))
+    raw = data.as_raw_tensor_dict()
+    assert list(raw) == ["x", "x:size0", "x:size1", "y", "y:size0"]
+    assert (raw["x:size1"].tolist(), int(raw["y:size0"])) == ([3, 1], 2)
+    other, _ = templates()
+    data.reset_content()
+    other.assign_from_raw_tensor_dict_(raw)
+    assert other["x"].dims[1].lengths.tolist() == [3, 1]
+    np.testing.assert_array_equal(other["x"].numpy(), raw["x"].numpy())
+
+
+def test_which_sizes_are_given_out_can_be_chosen():
+    data, _ = templates()
+    data.assign_from_raw_tensor_dict_(one_batch([3, 1]))
+    assert list(data.as_raw_tensor_dict(include_scalar_dyn_sizes=False)) == ["x", "x:size1", "y"]
+    assert list(data.as_raw_tensor_dict(exclude_duplicate_dims=True)) == ["x", "x:size0", "x:size1", "y"]
+    assert "x:size2" in data.as_raw_tensor_dict(include_const_sizes=True)
+
+
+def test_reset_forgets_values_and_sizes_but_not_over_what_lengths_are():
+    data, time = templates()
+    data.assign_from_raw_tensor_dict_(one_batch([3, 1]))
+    kept = data["x"].copy()
+    data.reset_content()
+    assert data["x"].raw_tensor is None and kept.raw_tensor is not None
+    assert not time.is_dim_known() and not batch_dim.is_dim_known()
+    assert time.declared_length_dims == (batch_dim,) and feat.size == 2
+
+
+def test_lengths_go_over_the_batch_dim_where_nothing_is_declared():
+    time = Dim(None, name="time")
+    data = TensorDict([Tensor("x", [time, batch_dim])])
+    data.assign_from_raw_tensor_dict_({"x": np.zeros((3, 2), np.float32), "x:size0": np.asarray([3, 2])})
+    assert time.length_dims == (batch_dim,) and time.lengths.tolist() == [3, 2]
+
+
+def test_a_template_of_a_template_has_the_dims():
+    data, time = templates()
+    data.assign_from_raw_tensor_dict_(one_batch([3, 1]))
+    copy = data.copy_template()
+    assert copy["x"].raw_tensor is None and copy["x"].dims == (batch_dim, time, feat)
+    assert copy["y"].sparse_dim is classes and copy["y"].dtype == "int32"
+
+
+def test_the_batch_dim_takes_its_size_from_lengths_too():
+    time = rf.ragged_dim([3, 1, 2], over=batch_dim, name="time")
+    assert batch_dim.extent == 3 and time.length_dims == (batch_dim,)
+    with pytest.raises(ShapeError):
+        rf.convert_to_tensor(np.zeros((2, 3), np.float32), dims=[batch_dim, time])
+
+
+def test_an_array_does_not_make_a_declared_ragged_dim_full():
+    data, time = templates()
+    with raises_message(
+        DimError,
+        f"""
+        Dim "time" has no size yet.
+          created  {time.created}
+        A dim made without size gets it from the op that it is passed to as out_dim, or by hand.
+            time.dyn_size_ext = lengths
+        """,
+    ):
+        data["x"].raw_tensor = torch.zeros(2, 3, 2)
+
+
+ERRORS = {
+    "a missing entry": (
+        lambda data: data["z"],
+        KeyError,
+        "'TensorDict has no \"z\"; it has x, y'",
+    ),
+    "a missing array": (
+        lambda data: data.assign_from_raw_tensor_dict_({"x": None}),
+        KeyError,
+        "'assign_from_raw_tensor_dict_: no y; given x'",
+    ),
+    "an entry without name": (
+        lambda data: TensorDict([Tensor(None, [feat])]),
+        ValueError,
+        """
+        TensorDict: an entry without name.
+          entry  Tensor{'', [feat=2] (template)}
+        In a sequence every entry is a Tensor with a name. Name it here:
+            TensorDict({"x": tensor})
+        """,
+    ),
+    "options without auto_convert": (
+        lambda data: data.update({"z": {"dims": [feat]}}),
+        TypeError,
+        """
+        TensorDict: "z" is no Tensor.
+          got      options dims
+          options  dims, dtype, sparse_dim, feature_dim, raw_tensor
+        An entry is a Tensor, or with auto_convert a dict of these options.
+            data.update({...}, auto_convert=True)
+        """,
+    ),
+    "unknown options": (
+        lambda data: data.update({"z": {"shape": (2,)}}, auto_convert=True),
+        TypeError,
+        """
+        TensorDict: "z" is no Tensor.
+          got      options shape
+          options  dims, dtype, sparse_dim, feature_dim, raw_tensor
+        An entry is a Tensor, or with auto_convert a dict of these options.
+        """,
+    ),
+    "a template": (
+        lambda data: data.as_raw_tensor_dict(),
+        ValueError,
+        """
+        as_raw_tensor_dict: a template has no values.
+          x  Tensor{'x', [batch=?, time=?, feat=2] (template)}
+        Every Tensor needs its array:
+            data["x"].raw_tensor = ...
+        """,
+    ),
+    "another size of a static dim": (
+        lambda data: data.assign_from_raw_tensor_dict_({**one_batch([2, 1]), "x:size2": np.int32(3)}),
+        ShapeError,
+        """
+        TensorDict: the sizes given with "x" do not fit.
+          dim  feat=2
+          got  3
+        A dim has one size, in all Tensors.
+        """,
+    ),
+    "lengths of a static dim": (
+        lambda data: data.assign_from_raw_tensor_dict_({**one_batch([2, 1]), "x:size2": np.asarray([2, 2])}),
+        ShapeError,
+        """
+        TensorDict: the sizes given with "x" do not fit.
+          dim  feat=2
+          got  lengths over 1 dims
+        A dim has one size, in all Tensors.
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_error(name):
+    data, _ = templates()
+    call, error, text = ERRORS[name]
+    with raises_message(error, text):
+        call(data)
