@@ -1,0 +1,67 @@
+"""Whether dims go together, and whether a raw array fits its dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.tensor_text import dims_text, labels_of
+
+if TYPE_CHECKING:
+    from rfnb.core.tensor import Tensor
+
+
+def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
+    if len(set(dims)) != len(dims):
+        twice = next(dim for dim in dims if dims.count(dim) > 1)
+        raise DimError(
+            message(
+                f"{what}: the same dim twice.",
+                [("dims", dims_text(dims)), ("twice", twice.short_repr())],
+                "A tensor holds a dim once. A square weight uses the dim and its twin:",
+                f"{twice.name}.copy(match_priority=1)",
+            )
+        )
+    return dims
+
+
+def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
+    """Compare a raw shape with the dims; a dim without size takes it over if nothing else can."""
+    dims = tensor.dims
+    if len(shape) == len(dims):
+        new = [dim for dim in dims if not dim.is_dim_known() and dim.expr is None and not dim.declared_length_dims]
+        if all(dim in new or dim.extent == length for dim, length in zip(dims, shape)):
+            for dim, length in zip(dims, shape):
+                if dim in new:
+                    dim.dyn_size_ext = np.int32(length)
+            return
+    raise _misfit(tensor, tuple(shape))
+
+
+def _misfit(tensor: Tensor, shape: tuple[int, ...]) -> ShapeError:
+    dims, labels = tensor.dims, labels_of(tensor.dims)
+    table = [("dim", "needs", "got", "")]
+    for axis in range(max(len(dims), len(shape))):
+        dim = dims[axis] if axis < len(dims) else None
+        needs = "" if dim is None else str(dim.extent) if dim.is_dim_known() else "any"
+        got = str(shape[axis]) if axis < len(shape) else ""
+        mark = "" if needs == got or (needs == "any" and got) else "<- differs"
+        table.append((labels[dim] if dim else "none", needs, got or "none", mark))
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    wrong = [axis for axis, row in enumerate(table[1:]) if row[3]]
+    fix = f"Dim({shape[wrong[0]]}, name=...)" if len(wrong) == 1 and len(dims) == len(shape) else None
+    name = "" if tensor.name is None else f' "{tensor.name}"'
+    return ShapeError(
+        message(
+            f"Tensor{name}: raw shape {shape} does not fit its dims.",
+            zip(["axis", *map(str, range(len(lines) - 1))], lines),
+            "The dims of a tensor are in the order of its raw array."
+            + (f"\nAxis {wrong[0]} needs the dim that this array was made with:" if fix else ""),
+            fix,
+        )
+    )

@@ -1,0 +1,101 @@
+"""How messages and reprs write dims and tensors: `[batch=3, time<=7]`, equal names told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+
+if TYPE_CHECKING:
+    from rfnb.core.tensor import Tensor
+
+
+def labels_of(dims: Iterable[Dim]) -> dict[Dim, str]:
+    """How a message writes each of these dims: `time<=7`, and where another one has the same name, `time(train.py:12)<=7`, or
+    `time#1<=7` if they were made in the same place."""
+    unique = list(dict.fromkeys(dims))
+    labels = {}
+    for dim in unique:
+        alike = [other for other in unique if other.name == dim.name]
+        mark = ""
+        if len(alike) > 1:
+            places = {other.created for other in alike}
+            mark = f"({dim.created})" if len(places) == len(alike) else f"#{alike.index(dim) + 1}"
+        labels[dim] = f"{dim.name}{mark}{dim.short_repr()[len(dim.name) :]}"
+    return labels
+
+
+def dims_text(dims: Sequence[Dim], labels: dict[Dim, str] | None = None) -> str:
+    """`[batch=3, time<=7]`, the dims labelled by `labels_of` of these, or of all in a message."""
+    labels = labels_of(dims) if labels is None else labels
+    return f"[{', '.join(labels[dim] for dim in dims)}]"
+
+
+def shape_of(tensor: Tensor) -> str:
+    """The dims of a tensor as text, as in all messages."""
+    return dims_text(tensor.dims)
+
+
+def operand_rows(operands: Sequence[tuple[str, Tensor]]) -> list[tuple[str, str]]:
+    """The rows of a message that show these operands; equal names among them are told apart."""
+    labels = labels_of(dim for _, tensor in operands for dim in tensor.dims)
+    return [(label, dims_text(tensor.dims, labels)) for label, tensor in operands]
+
+
+def missing_dim(
+    what: str,
+    tensor: Tensor,
+    dim: Dim,
+    label: str = "tensor",
+    operands: Sequence[tuple[str, Tensor]] | None = None,
+    role: str | None = None,
+) -> DimError:
+    """The error for a dim that a tensor does not have, with a hint if another one has the same name or sizes.
+
+    Args:
+        label: What the message calls the tensor.
+        operands: All that the message shows, if that is more than the tensor.
+        role: What the dim is for, e.g. "reduce".
+    """
+    operands = [(label, tensor)] if operands is None else operands
+    labels = labels_of([*(other for _, operand in operands for other in operand.dims), dim])
+    rule, fix = f"The dim {labels[dim]} is not among the dims of {label}.", None
+    other = next((other for other in tensor.dims if other.name == dim.name), None)
+    other = other or next((other for other in tensor.dims if _same_sizes(other, dim)), None)
+    if other is not None:
+        alike = ["name"] if other.name == dim.name else []
+        alike += [_sizes(dim)] if _same_sizes(other, dim) else []
+        first, second = (labels[each].removesuffix(each.short_repr()[len(each.name) :]) for each in (dim, other))
+        rule = (
+            f'"{first}" and "{second}" have the same {" and ".join(alike)} but are different dims.\n'
+            "If they are the same axis, replace one first:"
+        )
+        fix = replace_code(label if label.isidentifier() and label != "tensor" else "x", tensor.dims, other, dim)
+    rows = [(name, dims_text(operand.dims, labels)) for name, operand in operands]
+    first_line = f"{what}: {f'{label} has ' if role else ''}no dim {labels[dim]}{f' to {role}' if role else ''}."
+    return DimError(message(first_line, [*rows, (role or "dim", labels[dim])], rule, fix))
+
+
+def replace_code(label: str, dims: Sequence[Dim], in_dim: Dim, out_dim: Dim, out_label: str | None = None) -> str:
+    """The line to type that replaces `in_dim` of the tensor called `label`; what has no name of its own is named by place."""
+    same = in_dim.name == out_dim.name
+    old = in_dim.name if in_dim.name.isidentifier() and not same else f"{label}.dims[{list(dims).index(in_dim)}]"
+    new = out_dim.name if out_dim.name.isidentifier() else "..."
+    return f"{label}, _ = rf.replace_dim({label}, in_dim={old}, out_dim={out_label or new})"
+
+
+def _same_sizes(a: Dim, b: Dim) -> bool:
+    if a.size is not None or b.size is not None:
+        return a.size == b.size
+    if a.lengths is None or b.lengths is None:
+        return False
+    return a.lengths.shape == b.lengths.shape and bool((a.lengths == b.lengths).all())
+
+
+def _sizes(dim: Dim) -> str:
+    if dim.lengths is None or not dim.length_dims:
+        return f"size {dim.extent}"
+    shown = ", ".join(map(str, dim.lengths.ravel()[:8]))
+    return f"sizes ({shown}{', ...' if dim.lengths.size > 8 else ''})"
