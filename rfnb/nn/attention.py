@@ -6,6 +6,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
+from rfnb.ops.gradient import finite_for_gradient
 from rfnb.ops.math import combine_bc, softmax, tanh, where
 from rfnb.ops.matmul import matmul
 from rfnb.trace.probe import listening, probe
@@ -93,6 +94,7 @@ def additive_attention(
     """
     _check("additive_attention", query, keys, values, axis, key_dim)
     keys, values, kv_axis = _apart(query, keys, values, axis)
+    query, keys = finite_for_gradient(query, keys), finite_for_gradient(keys, query)
     energy = matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
     return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
 

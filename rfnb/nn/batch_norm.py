@@ -56,6 +56,8 @@ class BatchNorm(Module):
         """
         check_dims("BatchNorm", source, (self.in_dim,))
         training = run_ctx.get_run_ctx().train_flag
+        if self.use_mask and (training or self.running_mean is None):
+            source = source.copy_masked(0)  # as in `moments`
         mean, variance = self.running_mean, self.running_variance
         if mean is None or variance is None:
             mean_now, variance_now = self._of_batch(source)

@@ -14,7 +14,7 @@ from rfnb.core.tensor import Tensor, missing_dim, new_tensor
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import ones
-from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.gradient import finite_for_gradient, stop_gradient
 from rfnb.ops.math import maximum, rsqrt, square, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.reduce import reduce_mean, reduce_sum
@@ -39,6 +39,8 @@ def moments(
         DimError: If an axis is not a dim of x.
     """
     axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+    if use_mask:
+        x = x.copy_masked(0, dims=axes)  # else NaN in the padding comes back as the gradient of the mean
     mean = reduce_mean(x, axis=axes, use_mask=use_mask)
     # The gradient through the mean is zero (the differences sum to 0), so it is not computed.
     variance = reduce_mean(squared_difference(x, stop_gradient(mean)), axis=axes, use_mask=use_mask)
@@ -52,7 +54,9 @@ def moments(
 
 def normalize(a: Tensor, *, axis: Dim | Sequence[Dim], epsilon: float = 1e-6) -> Tensor:
     """(a - mean) / sqrt(variance + epsilon), over the real frames of `axis`. See `moments`."""
-    mean, variance = moments(a, axis)
+    axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+    a = a.copy_masked(0, dims=axes)  # as in `moments`
+    mean, variance = moments(a, axes)
     return (a - mean) * rsqrt(variance + epsilon)
 
 
@@ -104,6 +108,7 @@ class LayerNorm(Module):
             check_dims("LayerNorm", x, self._dims)
             dims = (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
             order, dims = _plans.put((backend, x.dims, self._dims), (to_order(x.dims, dims, backend), dims))
+        x = finite_for_gradient(x, self.scale)
         raw = x._raw if order is None else order(x._raw)
         bias = None if self.bias is None else self.bias._raw
         out = new_tensor(backend.layer_norm_raw(raw, self.scale._raw, bias, self.eps), dims)
@@ -175,7 +180,7 @@ class GroupNormSpatial(GroupNorm):
 
 def affine(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
     """x * scale + bias, either of which may be None."""
-    x = x if scale is None else x * scale
+    x = x if scale is None else finite_for_gradient(x, scale) * scale
     return x if bias is None else x + bias
 
 

@@ -58,6 +58,8 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
     mask_a = masks_for(a.dims, reduce, backend, "matmul") if use_mask else None
     mask_b = masks_for(b.dims, reduce, backend, "matmul") if use_mask else None
     fn = _product(a.dims, b.dims, common, only_a, only_b, tuple(reduce), backend)
+    if use_mask:
+        fn = _with_finite_gradients(fn, (a.dims, only_a), (b.dims, only_b), backend)
     if mask_a is None and mask_b is None:
         return fn, dims
     where = backend.where_raw
@@ -69,6 +71,29 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
         return fn(raw_a, raw_b)
 
     return masked, dims
+
+
+def _with_finite_gradients(fn: Any, a: tuple[Dims, Dims], b: tuple[Dims, Dims], backend: Any) -> Any:
+    """fn with 0 in the padding of the one operand's own dims, where the other one's gradient is asked for.
+
+    That gradient is a sum over these dims. The gradient that arrives from their padding is 0, but 0 * NaN is NaN.
+    """
+    mask_a, mask_b = (
+        masks_for(dims, [dim for dim in own if set(dim.length_dims) <= set(dims)], backend, "matmul")
+        for dims, own in (a, b)
+    )
+    if mask_a is None and mask_b is None:
+        return fn
+    where, tracks = backend.where_raw, backend.tracks_gradient_raw
+
+    def finite(raw_a: Any, raw_b: Any) -> Any:
+        if mask_a is not None and tracks(raw_b):
+            raw_a = where(mask_a(raw_a), raw_a, 0)
+        if mask_b is not None and tracks(raw_a):
+            raw_b = where(mask_b(raw_b), raw_b, 0)
+        return fn(raw_a, raw_b)
+
+    return finite
 
 
 def _product(

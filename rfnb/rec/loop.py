@@ -22,7 +22,7 @@ import numpy as np
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor, raw_mask_for, shape_of
 from rfnb.ops import math
 from rfnb.ops.const import zeros_like
 from rfnb.ops.expand import expand_dim
@@ -107,7 +107,7 @@ class Loop:
         return out
 
     def unstack(self, source: Tensor, *, name: str | None = None) -> Tensor:
-        """The frame of this step: {axis, ...} -> {...}.
+        """The frame of this step: {axis, ...} -> {...}; 0 where the sequence has ended.
 
         Raises:
             ValueError: If the loop has no axis.
@@ -120,7 +120,11 @@ class Loop:
                         "A loop that unstacks says over which dim.", "rf.Loop(axis=time)")
             )  # fmt: skip
         index = source.axis_of(self.axis, f'Loop "{self.name}": unstack')
-        raw = source.backend.select_raw(source._raw, index, self._index)
+        select = source.backend.select_raw
+        raw = select(source._raw, index, self._index)
+        if self._some_ended and set(self.axis.length_dims) <= set(source.dims):
+            # What an ended sequence would do with NaN is not used, but 0 * NaN comes back as gradient.
+            raw = source.backend.where_raw(select(raw_mask_for(source, self.axis), index, self._index), raw, 0)
         return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
 
     def stack(self, source: Tensor, *, name: str | None = None) -> Tensor:

@@ -59,7 +59,8 @@ def scan(
     frames = None
     if xs is not None and spatial_dim is not None:
         axis = spatial_dim
-        frames = map_nested(lambda x: TensorArray.unstack(x, axis=axis), xs)
+        # What a sequence that has ended would do with NaN is not used, but 0 * NaN comes back as gradient.
+        frames = map_nested(lambda x: TensorArray.unstack(x.copy_masked(0, dims=[axis]), axis=axis), xs)
     while True:
         x = map_nested(lambda array: array[steps.index], frames) if frames is not None and steps.may_go_on() else None
         if not steps.begin(x, state):

@@ -24,8 +24,8 @@ def of_module(
     def run(*values: Tensor) -> Any:
         module = make()
         for parameter, like, value in zip(module.parameters(), pattern, values[len(inputs) :], strict=True):
-            raw = value.copy_transpose(like.dims).numpy()
-            parameter.assign(rf.convert_to_tensor(raw, dims=parameter.dims))
+            raw = value.copy_transpose(like.dims).raw_tensor
+            parameter.assign(Tensor(dims=parameter.dims, raw_tensor=raw))
         return call(module, *values[: len(inputs)])
 
     return run, [*inputs, *(w.floats(*parameter.dims, low=low, high=1.0) for parameter in pattern)]

@@ -1,0 +1,138 @@
+"""The law of gradients as functions: what backward gives is the derivative, and padding has no part in it.
+
+A case is that of `laws.py`. Its result becomes one number: the sum of all finite floats in its real frames, each with a fixed
+random weight, in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from asserting import real_frames, with_nan_padding
+from laws import Case
+from world import World
+
+import rfnb as rf
+from rfnb import Parameter, Tensor
+
+# Cases of which some float results have no gradient although an input has floats, each with the reason.
+WITHOUT_GRADIENT: dict[str, str] = {
+    "stop_gradient": "that is what it is for",
+    "zeros_like": "constant",
+    "ones_like": "constant",
+    "BatchNorm in training": "the running statistics are no function to learn from",
+    "linspace_over_dim": "one of the two is between numbers",
+}
+# Cases whose result is not continuous in floats (or not computed in float64), so that there is nothing to compare with.
+NOT_SMOOTH: dict[str, str] = {
+    "stop_gradient": "the derivative that it hides",
+    "cast": "rounds to float16",
+    "BatchNorm in training": "the running statistics hide their derivative",
+}
+_ELEMENTWISE = "a sum over frames with 0 * NaN in it; modules and matmul mask for that, an elementwise op does not look"
+# Cases in which NaN in the padding reaches the gradient of what all frames share.
+SHARED_FACTOR: dict[str, str] = {
+    **dict.fromkeys("mul true_divide mod pow squared_difference log_add_exp".split(), _ELEMENTWISE),
+    "BatchNorm outside of training": "the running statistics are not learned",
+}
+
+
+def check_derivative(name: str, case: Case, world: World) -> None:
+    """Backward agrees with the differences of nearby results."""
+    if name in NOT_SMOOTH:
+        return
+    with _double():
+        total, inputs = _as_one_number(name, case, world)
+        sizes = [x.raw_tensor.numel() for x in inputs]
+        flat = torch.cat([torch.zeros(0, dtype=torch.float64), *(x.raw_tensor.flatten() for x in inputs)])
+
+        def of_flat(flat: Any) -> Any:
+            return total(*(raw.view(x.raw_tensor.shape) for raw, x in zip(flat.split(sizes), inputs)))
+
+        flat.requires_grad_()
+        if flat.numel() and of_flat(flat).requires_grad:
+            torch.autograd.gradcheck(of_flat, flat, fast_mode=True, eps=1e-6, atol=1e-4, rtol=1e-3)
+
+
+def check_padding(name: str, case: Case, world: World) -> None:
+    """The gradient of padding is exactly 0."""
+    with _double():
+        total, inputs = _as_one_number(name, case, world)
+        for x, gradient in zip(inputs, _gradients(total, inputs)):
+            assert (gradient[~real_frames(x.dims)] == 0).all(), f"{name}: the padding of {x} has a gradient"
+
+
+def check_nan_padding(name: str, case: Case, world: World) -> None:
+    """NaN in the padding changes the gradient of no real frame, and of nothing that all frames share (weights)."""
+    with _double():
+        total, inputs = _as_one_number(name, case, world)
+        clean = _gradients(total, inputs)
+        spoiled = _gradients(total, [with_nan_padding(x) for x in inputs])
+        for x, got, expected in zip(inputs, spoiled, clean):
+            real = real_frames(x.dims)
+            if name not in SHARED_FACTOR or not real.all():
+                np.testing.assert_allclose(got[real], expected[real], rtol=1e-6, atol=1e-9, err_msg=f"{name}: {x}")
+
+
+GRADIENT_LAWS = {"derivative": check_derivative, "padding": check_padding, "NaN in padding": check_nan_padding}
+
+
+@contextmanager
+def _double() -> Iterator[None]:
+    """Parameters are float64, and what is assigned to them keeps its gradient."""
+    with rf.set_default_float_dtype_ctx("float64"), patch.object(Parameter, "assign", _assign):
+        yield
+
+
+def _assign(parameter: Parameter, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        value = rf.full(dims=(), fill_value=value, dtype=parameter.dtype)
+    parameter._raw = value.copy_compatible_to_dims_raw(parameter.dims).expand(parameter._raw.shape)
+
+
+def _as_one_number(name: str, case: Case, world: World) -> tuple[Callable[..., Any], list[Tensor]]:
+    """A function of the raw arrays of the float inputs, and these inputs."""
+    call, inputs = case(world)
+    inputs = [rf.cast(x, "float64") if x.dtype == "float32" else x for x in inputs]
+    floats = [x for x in inputs if x.dtype == "float64"]
+
+    def total(*raws: Any) -> Any:
+        new = iter(raws)
+        values = [Tensor(dims=x.dims, raw_tensor=next(new)) if x.dtype == "float64" else x for x in inputs]
+        weights = torch.Generator().manual_seed(0)
+        out: Any = torch.zeros((), dtype=torch.float64)
+        for leaf in _floats_of(call(*values)):
+            raw = leaf.raw_tensor
+            if raws and all(x.numel() for x in raws) and name not in WITHOUT_GRADIENT:
+                assert raw.requires_grad or raw.numel() == 0, f"{name}: {leaf} has no gradient"
+            real = torch.from_numpy(real_frames(leaf.dims)) & raw.isfinite()
+            weight = torch.rand(raw.shape, generator=weights, dtype=torch.float64) + 0.5
+            out = out + (torch.where(real, raw, 0) * weight).sum()
+        return out
+
+    return total, floats
+
+
+def _floats_of(result: Any) -> Iterator[Tensor]:
+    if isinstance(result, Tensor):
+        if rf.is_float_dtype(result.dtype):
+            yield result
+    elif isinstance(result, (list, tuple)):
+        for part in result:
+            yield from _floats_of(part)
+    elif isinstance(result, dict):
+        yield from _floats_of(list(result.values()))
+
+
+def _gradients(total: Callable[..., Any], inputs: list[Tensor]) -> list[np.ndarray]:
+    raws = [x.raw_tensor.detach().clone().requires_grad_() for x in inputs]
+    value = total(*raws)
+    if not value.requires_grad:
+        return [np.zeros(raw.shape) for raw in raws]
+    found = torch.autograd.grad(value, raws, allow_unused=True)
+    return [np.zeros(raw.shape) if got is None else got.numpy() for raw, got in zip(raws, found)]

@@ -1,0 +1,115 @@
+"""The law of gradients, for every case of the table with floats among its inputs."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from gradients import GRADIENT_LAWS, NOT_SMOOTH, SHARED_FACTOR, WITHOUT_GRADIENT
+from hypothesis import HealthCheck, given, settings
+from table import CASES, read_entries
+from torch.autograd.gradcheck import GradcheckError
+from world import hard_worlds, worlds
+
+import rfnb as rf
+from rfnb import Tensor
+
+read_entries()
+_settings = settings(
+    max_examples=4, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.mark.parametrize("law", GRADIENT_LAWS)
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name, law):
+    for world in hard_worlds():
+        GRADIENT_LAWS[law](name, CASES[name], world)
+
+    @_settings
+    @given(world=worlds)
+    def holds(world):
+        GRADIENT_LAWS[law](name, CASES[name], world)
+
+    holds()
+
+
+def test_the_lists_of_exceptions_have_only_cases_with_a_reason():
+    for listed in (WITHOUT_GRADIENT, NOT_SMOOTH, SHARED_FACTOR):
+        assert [name for name, reason in listed.items() if name not in CASES or not reason] == []
+
+
+def test_an_op_that_mixes_frames_backward_is_a_listed_exception_only_as_long_as_it_needs_to_be():
+    for name in SHARED_FACTOR:
+        assert fails("NaN in padding", name, CASES[name], shared=True), f"{name} needs no exception any more"
+
+
+# -- the laws can fail -------------------------------------------------------------------------------------------------
+class _WrongBackward(torch.autograd.Function):
+    """x², with half of its derivative."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0]
+
+
+def wrong_backward(w):
+    def call(x):
+        return Tensor(dims=x.dims, raw_tensor=_WrongBackward.apply(x.raw_tensor))
+
+    return call, [w.floats(w.batch, w.feat)]
+
+
+def lost_gradient(w):
+    """By way of NumPy."""
+    return lambda x: rf.convert_to_tensor(x.numpy(), dims=x.dims), [w.floats(w.batch, w.feat)]
+
+
+def padding_in_a_sum(w):
+    """Right in the forward direction as long as the padding is 0."""
+    return lambda x: rf.reduce_sum(x, axis=w.time, use_mask=False), [w.floats(w.batch, w.time)]
+
+
+def masked_too_late(w):
+    """Right values, but the gradient of the scale sums over the padding too."""
+
+    def call(x, scale):
+        return rf.reduce_sum(rf.exp(x * scale), axis=w.time)
+
+    return call, [w.floats(w.batch, w.time), w.floats(w.batch)]
+
+
+BROKEN = {
+    wrong_backward: "derivative",
+    lost_gradient: "derivative",
+    padding_in_a_sum: "padding",
+    masked_too_late: "NaN in padding",
+}
+
+
+def fails(law, name, case, times=8, shared=False):
+    """Whether the law sees something wrong in one of a few draws; with `shared`, as if the case were not excepted."""
+    for seed in range(times):
+        world = hard_worlds()[3]
+        world.rng = np.random.default_rng(seed)
+        try:
+            with patch.dict(SHARED_FACTOR, clear=shared):
+                GRADIENT_LAWS[law](name, case, world)
+        except (AssertionError, GradcheckError):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.__name__)
+def test_a_broken_backward_breaks_its_law(case):
+    assert fails(BROKEN[case], "broken", case)
+
+
+@pytest.mark.parametrize("law", GRADIENT_LAWS)
+def test_the_draws_break_no_sound_op(law):
+    assert not fails(law, "softmax", CASES["softmax"])
