@@ -244,6 +244,12 @@ from rfnb.ops.opt_logical import opt_logical_and as opt_logical_and
 from rfnb.ops.opt_logical import opt_logical_or as opt_logical_or
 from rfnb.ops.pad import expand_make_non_empty as expand_make_non_empty
 from rfnb.ops.pad import pad as pad
+from rfnb.ops.pool import max_pool as max_pool
+from rfnb.ops.pool import max_pool1d as max_pool1d
+from rfnb.ops.pool import pool as pool
+from rfnb.ops.pool import pool1d as pool1d
+from rfnb.ops.pool import pool2d as pool2d
+from rfnb.ops.pool import pool3d as pool3d
 from rfnb.ops.random import get_random_state as get_random_state
 from rfnb.ops.random import random as random
 from rfnb.ops.random import random_normal as random_normal

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import numpy_conv
+from rfnb.backends import numpy_attention, numpy_conv
 from rfnb.backends.numpy_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.numpy_edit_distance import edit_distance
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
@@ -389,10 +389,13 @@ class NumpyBackend(Backend):
 
     # -- convolution ---------------------------------------------------------------------------------------------------
     conv_raw = staticmethod(numpy_conv.conv)
+    pool_raw = staticmethod(numpy_conv.pool)
 
     ctc_loss_raw = staticmethod(ctc_loss)
     ctc_best_path_raw = staticmethod(ctc_best_path)
     edit_distance_raw = staticmethod(edit_distance)
+
+    attention_raw = staticmethod(numpy_attention.attention)
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
     @classmethod

@@ -337,6 +337,31 @@ class Backend:
         """a int [batch, time], b int [batch, other time], lengths int64 [batch] on the host -> int64 [batch]."""
         raise NotImplementedError
 
+    @classmethod
+    def pool_raw(
+        cls,
+        x: Any,
+        kind: str,
+        size: Sequence[int],
+        pads: Sequence[tuple[int, int]],
+        strides: Sequence[int],
+        dilation: Sequence[int],
+        neutral: Any,
+    ) -> Any:
+        """x [batch, *spatial] -> [batch, *out spatial]: the "max" or "sum" of each window; `pads` are `neutral`. See `conv_raw`."""
+        raise NotImplementedError
+
+    @classmethod
+    def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
+        """softmax(query keysᵀ * scale + bias) values; query [batch, heads, m, key], keys [batch, heads, n, key], values [batch,
+        heads, n, value] -> [batch, heads, m, value].
+
+        Args:
+            bias: Float, broadcasting against [batch, heads, m, n]; -inf for what is not seen. Every query sees something.
+            causal: Query i sees keys 0 .. i; then there is no bias.
+        """
+        raise NotImplementedError
+
     # -- recurrence ----------------------------------------------------------------------------------------------------
     @classmethod
     def lstm_raw(

@@ -375,6 +375,7 @@ class TorchBackend(Backend):
         return F.cross_entropy(logits, targets.long(), reduction="none", label_smoothing=label_smoothing)
 
     conv_raw = staticmethod(torch_conv.conv)
+    pool_raw = staticmethod(torch_conv.pool)
 
     ctc_loss_raw = staticmethod(ctc_loss)
     ctc_best_path_raw = staticmethod(ctc_best_path)
@@ -386,6 +387,10 @@ class TorchBackend(Backend):
             torch._assert_async(condition, text)
         elif not condition:
             raise AssertionError(text)
+
+    @classmethod
+    def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
+        return F.scaled_dot_product_attention(query, keys, values, bias, 0.0, causal, scale=scale)
 
     lstm_raw = staticmethod(lstm)
     lstm_step_raw = staticmethod(lstm_step)

@@ -1,0 +1,101 @@
+"""CTC for NumPy: one sequence after the other, written to be read.
+
+Graves et al. 2006, section 4.1: a target is extended by blanks, l' = (blank, l1, blank, l2, ..., blank), and alpha[s] is the
+probability of all paths of the frames so far that end in state s of l'.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def ctc_loss(
+    logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int, normalized: bool,
+    max_approx: bool, label_loop: bool,
+) -> Any:  # fmt: skip
+    """See `Backend.ctc_loss_raw`."""
+    out = np.zeros(len(logits), logits.dtype)
+    add = np.maximum if max_approx else np.logaddexp
+    for seq, (frames, count) in enumerate(zip(input_lengths, target_lengths)):
+        log_probs = logits[seq, :frames] if normalized else _log_softmax(logits[seq, :frames])
+        states = _extended(targets[seq, :count], blank)
+        alpha = _start(states)
+        for emission in log_probs:
+            alpha = [
+                _sum(add, [alpha[before] for before in _predecessors(states, state, blank, label_loop)])
+                + emission[label]
+                for state, label in enumerate(states)
+            ] + [-np.inf]
+        total = _sum(add, [alpha[state] for state in _last(states)])
+        out[seq] = -total if np.isfinite(total) else 0
+    return out
+
+
+def ctc_best_path(
+    logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int, normalized: bool,
+    label_loop: bool,
+) -> Any:  # fmt: skip
+    """See `Backend.ctc_best_path_raw`."""
+    out = np.full(logits.shape[:2], blank, targets.dtype)
+    for seq, (frames, count) in enumerate(zip(input_lengths, target_lengths)):
+        log_probs = logits[seq, :frames] if normalized else _log_softmax(logits[seq, :frames])
+        states = _extended(targets[seq, :count], blank)
+        alpha, came_from = _start(states), []
+        for emission in log_probs:
+            # max gives the first of equal ones: rather stay than go on
+            best = [
+                max(_predecessors(states, state, blank, label_loop), key=alpha.__getitem__)
+                for state in range(len(states))
+            ]
+            alpha = [alpha[best[state]] + emission[label] for state, label in enumerate(states)] + [-np.inf]
+            came_from.append(best)
+        state = max(_last(states), key=alpha.__getitem__)
+        if np.isfinite(alpha[state]):
+            for time in reversed(range(frames)):
+                out[seq, time] = states[state]
+                state = came_from[time][state]
+    return out
+
+
+def _log_softmax(logits: Any) -> Any:
+    logits = logits - logits.max(-1, keepdims=True, initial=-np.inf)
+    with np.errstate(divide="ignore"):
+        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def _extended(labels: Any, blank: int) -> list[int]:
+    states = [blank]
+    for label in labels:
+        states += [int(label), blank]
+    return states
+
+
+def _start(states: list[int]) -> list[Any]:
+    """Before the first frame: no state is reached yet. The last entry, index -1, is where all paths start."""
+    return [-np.inf] * len(states) + [0.0]
+
+
+def _predecessors(states: list[int], state: int, blank: int, label_loop: bool) -> list[int]:
+    """The states that a path may come from: the same, the one before, or two before, over a blank."""
+    is_label = state % 2 == 1
+    before = [state] if label_loop or not is_label else []
+    before.append(state - 1)
+    if state == 1:
+        before.append(-1)  # the first blank may be skipped
+    elif is_label and (not label_loop or states[state] != states[state - 2]):
+        before.append(state - 2)
+    return before
+
+
+def _last(states: list[int]) -> list[int]:
+    """Where a path may end: in the last blank or the last label."""
+    return [len(states) - 1, len(states) - 2] if len(states) > 1 else [0]
+
+
+def _sum(add: Any, scores: list[Any]) -> Any:
+    total = -np.inf
+    for score in scores:
+        total = add(total, score)
+    return total

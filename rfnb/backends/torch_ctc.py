@@ -1,0 +1,140 @@
+"""CTC for torch: the fused loss where torch computes exactly ours, else the forward recursion over all states at once.
+
+A state is one of blank, label 1, blank, label 2, ..., blank: 2 * labels + 1 of them. From frame to frame a path stays, goes on
+by one state, or skips the blank between two labels. Everything is vectorised over sequences and states; what is known of the
+lengths is known to the host, so nothing here makes a GPU wait.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+# Stands for log 0. Finite, since the gradient of logsumexp over nothing but -inf is NaN.
+_IMPOSSIBLE = -1e30
+_INFINITY = float("inf")
+
+
+def ctc_loss(
+    logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int, normalized: bool,
+    max_approx: bool, label_loop: bool,
+) -> Any:  # fmt: skip
+    """See `Backend.ctc_loss_raw`."""
+    log_probs, labels, frames, states = _prepare(logits, targets, input_lengths, target_lengths, blank, normalized)
+    # torch's gradient takes for granted that a log_softmax is in front: else it is not that of its own loss.
+    if label_loop and not (max_approx or normalized) and log_probs.numel():
+        # The same values, but a class of probability 0 gets gradient 0 instead of NaN.
+        log_probs = torch.where(log_probs == -_INFINITY, -_INFINITY, log_probs)
+        lengths = torch.as_tensor(input_lengths), torch.as_tensor(target_lengths)
+        loss = F.ctc_loss(log_probs, labels, *lengths, blank=blank, reduction="none", zero_infinity=True)
+        return loss.to(logits.dtype)
+    over = _largest if max_approx else _log_sum
+    states_labels, arcs = _topology(labels, blank, label_loop, log_probs.dtype)
+    emissions = _emissions(log_probs, states_labels)
+    alpha = _nowhere(emissions)
+    for time, emission in enumerate(emissions):
+        new = over(_moves(alpha, time) + arcs) + emission
+        alpha = new if frames is None else torch.where(frames[time], new, alpha)
+    total = over(_ends(alpha, states))
+    return torch.where(total > _IMPOSSIBLE / 2, -total, 0).to(logits.dtype)
+
+
+def ctc_best_path(
+    logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int, normalized: bool,
+    label_loop: bool,
+) -> Any:  # fmt: skip
+    """See `Backend.ctc_best_path_raw`."""
+    with torch.no_grad():
+        log_probs, labels, frames, states = _prepare(logits, targets, input_lengths, target_lengths, blank, normalized)
+        states_labels, arcs = _topology(labels, blank, label_loop, log_probs.dtype)
+        emissions = _emissions(log_probs, states_labels)
+        alpha, moved = _nowhere(emissions), []
+        for time, emission in enumerate(emissions):
+            skip, step, stay = (_moves(alpha, time) + arcs).unbind(-1)
+            # Compared by hand: which of equal ones argmax gives is not said.
+            best, by = torch.maximum(stay, step), (step > stay).to(torch.int64)
+            new, by = torch.maximum(best, skip) + emission, torch.where(skip > best, 2, by)
+            alpha = new if frames is None else torch.where(frames[time], new, alpha)
+            moved.append(by if frames is None else torch.where(frames[time], by, 0))
+        last_label, last_blank = _ends(alpha, states).unbind(-1)
+        state = (2 * states - (last_label > last_blank).to(torch.int64)).unsqueeze(1)
+        path = []
+        for by in reversed(moved):
+            path.append(states_labels.gather(1, state))
+            state = (state - by.gather(1, state)).clamp(min=0)
+        if not path:
+            return targets.new_zeros((*logits.shape[:2],))
+        possible = (torch.maximum(last_label, last_blank) > _IMPOSSIBLE / 2).unsqueeze(1)
+        real = possible if frames is None else possible & frames.squeeze(-1).transpose(0, 1)
+        return torch.where(real, torch.cat(path[::-1], 1), blank).to(targets.dtype)
+
+
+def _prepare(
+    logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int, normalized: bool
+) -> tuple[Any, Any, Any | None, Any]:
+    """log_probs [time, batch, classes] without padding, int64 labels [batch, target time], which frames are real
+    [time, batch, 1] (None: all), number of labels [batch]."""
+    device = logits.device
+    frames = None
+    if (input_lengths != logits.shape[1]).any():
+        frames = torch.as_tensor(np.arange(logits.shape[1])[:, None, None] < input_lengths[:, None]).to(device)
+    logits = logits.transpose(0, 1)
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    logits = logits if frames is None else torch.where(frames, logits, 0)
+    labels = targets.long()
+    if (target_lengths != targets.shape[1]).any():
+        real = torch.as_tensor(np.arange(targets.shape[1]) < target_lengths[:, None]).to(device)
+        labels = torch.where(real, labels, blank)
+    log_probs = logits if normalized else torch.log_softmax(logits, -1)
+    return log_probs, labels, frames, torch.as_tensor(target_lengths).to(device)
+
+
+def _topology(labels: Any, blank: int, label_loop: bool, dtype: Any) -> tuple[Any, Any]:
+    """The label of each state [batch, state], and for the moves skip, step, stay 0 or log 0 [batch, state, 3]."""
+    batch, count = labels.shape[0], 2 * labels.shape[1] + 1
+    states = labels.new_full((batch, count), blank)
+    states[:, 1::2] = labels
+    is_label = torch.arange(count, device=labels.device) % 2 == 1
+    may = torch.ones((batch, count, 3), dtype=torch.bool, device=labels.device)
+    may[..., 2] = ~is_label | label_loop
+    may[..., 0] = is_label
+    if label_loop:  # between two equal labels there has to be a blank: else they would be one
+        may[:, 2:, 0] &= states[:, 2:] != states[:, :-2]
+    return states, torch.where(may, 0.0, _IMPOSSIBLE).to(dtype)
+
+
+def _emissions(log_probs: Any, states: Any) -> Any:
+    """log_probs of the label of each state, [time, batch, state]."""
+    if not log_probs.shape[-1]:
+        return log_probs.new_zeros((log_probs.shape[0], *states.shape))
+    return log_probs.clamp(min=_IMPOSSIBLE).gather(2, states.unsqueeze(0).expand(log_probs.shape[0], -1, -1))
+
+
+def _nowhere(emissions: Any) -> Any:
+    return emissions.new_full(emissions.shape[1:], _IMPOSSIBLE)
+
+
+def _moves(alpha: Any, time: int) -> Any:
+    """Where a path may come from, [batch, state, (skip, step, stay)]: two states before, the one before, the same."""
+    before = F.pad(alpha, (2, 0), value=_IMPOSSIBLE)
+    if time == 0:  # all paths start just before the first blank, which they may skip
+        before[:, 1] = 0
+    return before.unfold(1, 3, 1)
+
+
+def _ends(alpha: Any, count: Any) -> Any:
+    """The scores of the last label and of the blank after it, [batch, 2]."""
+    last = torch.stack((2 * count - 1, 2 * count), 1)
+    ends = alpha.gather(1, last.clamp(min=0))
+    return torch.where(last < 0, _IMPOSSIBLE, ends)
+
+
+def _log_sum(scores: Any) -> Any:
+    return torch.logsumexp(scores, -1)
+
+
+def _largest(scores: Any) -> Any:
+    return torch.amax(scores, -1)

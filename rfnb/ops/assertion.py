@@ -1,0 +1,41 @@
+"""A check of values that need not make a GPU wait."""
+
+from __future__ import annotations
+
+import warnings
+
+from rfnb.core.errors import message as compose
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.ops.reduce import reduce_all
+
+
+def assert_(condition: Tensor | bool, message: str, *, stop: bool = True) -> None:
+    """Check that `condition` holds, in all its real frames.
+
+    Args:
+        condition: A bool, or bool {...}. On a GPU nobody waits: the error comes from a later call, and the process cannot use
+            that GPU any more.
+        message: What the error says.
+        stop: False: only warn. That reads the value, so a GPU waits.
+
+    Raises:
+        AssertionError: If it does not hold.
+        TypeError: If the condition is a Tensor of another dtype.
+    """
+    if isinstance(condition, Tensor):
+        if condition.dtype != "bool":
+            raise TypeError(
+                compose("assert_: the condition is not bool.", [("condition", f"{shape_of(condition)} {condition.dtype}")],
+                        "It says for each frame whether it is as it should be.", "rf.assert_(x > 0, ...)")
+            )  # fmt: skip
+        if condition.dims:
+            condition = reduce_all(condition, axis=condition.dims)
+        if stop:
+            condition.backend.assert_raw(condition._raw, message)
+            return
+        condition = bool(condition._raw)
+    if condition:
+        return
+    if stop:
+        raise AssertionError(message)
+    warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -1,0 +1,172 @@
+"""Connectionist temporal classification: the loss over all alignments of labels to frames, and the best alignment.
+
+An alignment (path) has one label or blank per frame. It stands for the labels that are left when repetitions are merged and
+then blanks dropped: `a a - a b b` stands for `a a b`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims, full_shape
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, operand_rows, shape_of
+from rfnb.ops.math import _common_backend
+from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
+
+
+def ctc_loss(
+    *,
+    logits: Tensor,
+    logits_normalized: bool = False,
+    targets: Tensor,
+    input_spatial_dim: Dim,
+    targets_spatial_dim: Dim,
+    blank_index: int,
+    max_approx: bool = False,
+    use_native_op: bool | None = None,
+    label_loop: bool = True,
+) -> Tensor:
+    """-log of the summed probability of all alignments of `targets` to the frames, in nats, per sequence.
+
+    Args:
+        logits: {..., input_spatial_dim, classes}. The classes (with blank) are its feature_dim; without one the sparse_dim of
+            targets, or else the only dim that it does not share with targets.
+        logits_normalized: The logits are log probabilities already. Their gradient is then that of the loss as it is, while
+            `torch.nn.functional.ctc_loss` always gives the one of a log_softmax.
+        targets: int {..., targets_spatial_dim}, without blanks; indices into the classes. Batch dims that only one of logits
+            and targets has are broadcast.
+        blank_index: Any index into the classes; from the end if negative, -1 is the last one.
+        max_approx: The best alignment instead of the sum over all.
+        use_native_op: Accepted; there is one implementation.
+        label_loop: False: a label takes exactly one frame, all others are blank, and equal neighbours need no blank between
+            them (the alignments of Sak et al. 2017). True: as described above.
+
+    Returns:
+        {...}: the batch dims. 0, with gradient 0, for a sequence without any alignment, i.e. a probability of 0: fewer frames
+        than labels (and blanks between equal ones). An empty target costs all blanks; without frames that is 0.
+
+    Raises:
+        DimError: Unknown classes, batch dims that do not match, or labels that may not be indices into the classes.
+        IndexError: A blank_index that is not one of the classes.
+
+    Source: Graves et al. 2006, "Connectionist Temporal Classification", equations (3), (6)-(8) and (14); Sak et al. 2017,
+    "Recurrent Neural Aligner", section 3, for label_loop=False.
+    """
+    batch, out = _compute(
+        "ctc_loss", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,
+        normalized=logits_normalized, max_approx=max_approx, label_loop=label_loop,
+    )  # fmt: skip
+    return new_tensor(logits.backend.reshape_raw(out, full_shape(batch)), batch)
+
+
+def ctc_best_path(
+    *,
+    logits: Tensor,
+    logits_normalized: bool = False,
+    targets: Tensor,
+    input_spatial_dim: Dim,
+    targets_spatial_dim: Dim,
+    blank_index: int,
+    label_loop: bool = True,
+) -> Tensor:
+    """The most probable alignment of `targets` to the frames (Viterbi).
+
+    Arguments as of `ctc_loss`, which with max_approx gives its score.
+
+    Returns:
+        {..., input_spatial_dim}, the dtype of targets, sparse over the classes: label or blank of each frame. Of equally good
+        ones that which goes on later. All blank where there is no alignment.
+
+    Raises:
+        DimError, IndexError: As of `ctc_loss`.
+
+    Source: Graves et al. 2006, with max instead of the sum in equation (6).
+    """
+    batch, out = _compute(
+        "ctc_best_path", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,
+        normalized=logits_normalized, label_loop=label_loop,
+    )  # fmt: skip
+    dims = (*batch, input_spatial_dim)
+    path = new_tensor(logits.backend.reshape_raw(out, full_shape(dims)), dims)
+    path.sparse_dim = _classes("ctc_best_path", logits, targets, input_spatial_dim)
+    return path
+
+
+def _compute(
+    what: str, logits: Tensor, targets: Tensor, time: Dim, label: Dim, blank_index: int, **options: Any
+) -> tuple[Dims, Any]:
+    """Batch dims of the result, and raw [batch, ...]."""
+    backend = _common_backend(what, logits, targets)
+    for name, tensor, dim in (("logits", logits, time), ("targets", targets, label)):
+        if dim not in tensor.dims:
+            raise missing_dim(what, tensor, dim, name)
+    classes = _classes(what, logits, targets, time)
+    blank = blank_of(what, classes, blank_index)
+    _check_labels(what, targets, classes, blank)
+    batch = common_batch(what, ("logits", logits, (time, classes)), ("targets", targets, (label,)))
+    kernel = backend.ctc_loss_raw if what == "ctc_loss" else backend.ctc_best_path_raw
+    out = kernel(
+        flat_batch(logits, batch, (time, classes)),
+        flat_batch(targets, batch, (label,)),
+        flat_lengths(what, time, batch),
+        flat_lengths(what, label, batch),
+        blank=blank,
+        **options,
+    )
+    return batch, out
+
+
+def _classes(what: str, logits: Tensor, targets: Tensor, time: Dim) -> Dim:
+    """The dim of the classes, see `ctc_loss`."""
+    if logits.feature_dim is not None and logits.feature_dim is not time:
+        return logits.feature_dim
+    if targets.sparse_dim is not None and targets.sparse_dim in logits.dims:
+        return targets.sparse_dim
+    rest = [dim for dim in logits.dims if dim not in (time, *time.length_dims, *targets.dims)]
+    if len(rest) == 1:
+        return rest[0]
+    raise DimError(
+        message(
+            f"{what}: which dim of logits has the classes?",
+            operand_rows([("logits", logits), ("targets", targets)]),
+            "It is the feature_dim. Mark it:",
+            "logits.feature_dim = ...",
+        )
+    )
+
+
+def blank_of(what: str, classes: Dim, blank_index: int) -> int:
+    """blank_index from the start.
+
+    Raises:
+        IndexError: If it is not an index into `classes`.
+    """
+    if not -classes.extent <= blank_index < classes.extent:
+        raise IndexError(
+            message(
+                f"{what}: blank_index {blank_index} is not one of the classes.",
+                [("classes", classes.short_repr())],
+                "The blank is one of the classes; -1 is the last one.",
+            )
+        )
+    return blank_index % classes.extent
+
+
+def _check_labels(what: str, targets: Tensor, classes: Dim, blank: int) -> None:
+    """Labels that do not know of a blank are indices into the classes only if the blank comes after them."""
+    labels = targets.sparse_dim
+    if labels is None or labels is classes or labels.extent == classes.extent:
+        return
+    if labels.extent > classes.extent or (labels.extent == classes.extent - 1 and blank < labels.extent):
+        raise DimError(
+            message(
+                f"{what}: the labels may not be indices into the classes.",
+                [("targets", f"{shape_of(targets)} over {labels.short_repr()}"), ("classes", classes.short_repr()),
+                 ("blank", blank)],
+                f"Labels without a blank are only the same in {classes.name} if the blank is the last of it.\n"
+                "If the targets count the blank, say what they are over:",
+                f"targets = rf.set_sparse_dim(targets, {classes.name})",
+            )
+        )  # fmt: skip

@@ -1,0 +1,200 @@
+"""What a CTC alignment says: its labels, and how many frames each label and blank takes."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.ops.assertion import assert_
+from rfnb.ops.cast import cast
+from rfnb.ops.ctc import blank_of
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.dims import set_sparse_dim
+from rfnb.ops.masked import masked_select
+from rfnb.ops.math import clip_by_value, compare, cumsum, logical_and, where
+from rfnb.ops.reduce import reduce_all, reduce_argmax, reduce_sum
+from rfnb.ops.scatter import scatter
+from rfnb.ops.shift import shift_right
+
+
+def ctc_greedy_decode(
+    logits: Tensor,
+    *,
+    in_spatial_dim: Dim,
+    blank_index: int,
+    out_spatial_dim: Dim | None = None,
+    target_dim: Dim | None = None,
+    wb_target_dim: Dim | None = None,
+) -> tuple[Tensor, Dim]:
+    """The labels of the alignment that is best frame by frame: repetitions merged, blanks dropped.
+
+    Args:
+        logits: {..., in_spatial_dim, wb_target_dim}
+        blank_index: From the end if negative.
+        out_spatial_dim: Of the labels. Default: a new dim.
+        target_dim: What the result is sparse over. Default: wb_target_dim. Without blank it has one class less, which is the
+            blank only if that is the last one.
+        wb_target_dim: The classes with blank. Default: the feature_dim of logits.
+
+    Returns:
+        int64 {..., out_spatial_dim}, out_spatial_dim, ragged over the batch dims. The host reads the lengths.
+
+    Raises:
+        DimError: If it is not known which dim has the classes, or target_dim does not fit them.
+        IndexError: A blank_index that is not one of the classes.
+
+    Source: Graves et al. 2006, section 3.2, "best path decoding".
+    """
+    classes = wb_target_dim or logits.feature_dim
+    if classes is None:
+        raise DimError(
+            message("ctc_greedy_decode: which dim of logits has the classes?", [("logits", shape_of(logits))],
+                    "It has no feature_dim, so name the classes:", "rf.ctc_greedy_decode(..., wb_target_dim=...)")
+        )  # fmt: skip
+    for dim in (in_spatial_dim, classes):
+        if dim not in logits.dims:
+            raise missing_dim("ctc_greedy_decode", logits, dim, "logits")
+    blank = blank_of("ctc_greedy_decode", classes, blank_index)
+    if (
+        target_dim is not None
+        and target_dim.extent != classes.extent
+        and (blank, classes.extent - 1) != (target_dim.extent,) * 2
+    ):
+        raise DimError(
+            message(
+                "ctc_greedy_decode: target_dim does not fit the classes.",
+                [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
+                "Without the blank there is one class less, and the others only keep their index if the blank is the last one.",
+                f"rf.ctc_greedy_decode(..., target_dim={classes.name})",
+            )
+        )
+    path = reduce_argmax(logits, axis=classes)
+    starts = _starts(path, in_spatial_dim, blank)
+    labels, out_spatial_dim = masked_select(path, mask=starts, dims=[in_spatial_dim], out_dim=out_spatial_dim)
+    return set_sparse_dim(labels, target_dim or classes), out_spatial_dim
+
+
+def ctc_durations_from_path(
+    *,
+    path: Tensor,
+    path_spatial_dim: Dim,
+    blank_index: int,
+    targets_spatial_dim: Dim | None = None,
+    out_spatial_dim: Dim | None = None,
+    check_dims: bool = True,
+    stop_on_failed_check: bool = True,
+) -> tuple[Tensor, Dim]:
+    """How many frames blank, label 1, blank, label 2, ..., blank take in an alignment.
+
+    Args:
+        path: int {..., path_spatial_dim}, e.g. of `ctc_best_path`. Equal neighbours are one label.
+        blank_index: Counted from the end if negative, which needs the sparse_dim of path.
+        targets_spatial_dim: The dim of the labels. Default, or without size: the labels are counted, which the host reads.
+        out_spatial_dim: Default: 2 * targets_spatial_dim + 1, from dim arithmetic.
+        check_dims: Check that the paths have as many labels as targets_spatial_dim says.
+        stop_on_failed_check: False: only warn. See `assert_`.
+
+    Returns:
+        int32 {..., out_spatial_dim}, out_spatial_dim. All durations of a sequence sum up to its frames; those of labels are 1
+        or more, those of blanks may be 0.
+
+    Raises:
+        DimError: If path has no path_spatial_dim, or out_spatial_dim another size.
+        AssertionError: If the check fails.
+    """
+    what = "ctc_durations_from_path"
+    blank = _blank_in(what, path, path_spatial_dim, blank_index)
+    starts, is_label = _starts(path, path_spatial_dim, blank), compare(path, "not_equal", blank)
+    count = cast(starts, "int32")
+    targets_spatial_dim = _labels_dim(
+        what, count, path_spatial_dim, targets_spatial_dim, check_dims, stop_on_failed_check
+    )
+    # After n starts: the n-th label is at 2n - 1, the blank after it at 2n.
+    place = cumsum(count, spatial_dim=path_spatial_dim) * 2 - cast(is_label, "int32")
+    ones = cast(compare(path, "equal", path), "int32")
+    return _sum_at(what, ones, place, path_spatial_dim, out_spatial_dim, 2 * targets_spatial_dim + 1)
+
+
+def ctc_no_label_loop_blank_durations_from_path(
+    *,
+    path: Tensor,
+    path_spatial_dim: Dim,
+    blank_index: int,
+    targets_spatial_dim: Dim | None = None,
+    out_spatial_dim: Dim | None = None,
+    check_dims: bool = True,
+    stop_on_failed_check: bool = True,
+) -> tuple[Tensor, Dim]:
+    """How many blanks are before each label and after the last one, in an alignment where each label takes one frame.
+
+    Arguments and errors as of `ctc_durations_from_path`, but equal neighbours are two labels, and out_spatial_dim is by default
+    targets_spatial_dim + 1.
+
+    Returns:
+        int32 {..., out_spatial_dim}, out_spatial_dim. The sum over a sequence is its frames less its labels.
+    """
+    what = "ctc_no_label_loop_blank_durations_from_path"
+    blank = _blank_in(what, path, path_spatial_dim, blank_index)
+    count = cast(compare(path, "not_equal", blank), "int32")
+    targets_spatial_dim = _labels_dim(
+        what, count, path_spatial_dim, targets_spatial_dim, check_dims, stop_on_failed_check
+    )
+    place = cumsum(count, spatial_dim=path_spatial_dim)
+    return _sum_at(what, 1 - count, place, path_spatial_dim, out_spatial_dim, targets_spatial_dim + 1)
+
+
+def _starts(path: Tensor, time: Dim, blank: int) -> Tensor:
+    """bool {..., time}: here a label starts."""
+    before = shift_right(path, axis=time, pad_value=blank)
+    return logical_and(compare(path, "not_equal", before), compare(path, "not_equal", blank))
+
+
+def _blank_in(what: str, path: Tensor, time: Dim, blank_index: int) -> int:
+    if time not in path.dims:
+        raise missing_dim(what, path, time, "path")
+    if path.sparse_dim is not None:
+        return blank_of(what, path.sparse_dim, blank_index)
+    if blank_index < 0:
+        raise IndexError(
+            message(f"{what}: blank_index {blank_index} counts from the end.", [("path", shape_of(path))],
+                    "The path has no sparse_dim that says where that is:", "path = rf.set_sparse_dim(path, ...)")
+        )  # fmt: skip
+    return blank_index
+
+
+def _labels_dim(what: str, count: Tensor, time: Dim, dim: Dim | None, check: bool, stop: bool) -> Dim:
+    """The dim of the labels, from the number that each frame adds; checked if there is one."""
+    total = reduce_sum(count, axis=time)
+    total.sparse_dim = None
+    dim = Dim(None, name="labels") if dim is None else dim
+    if not dim.is_dim_known():
+        dim.dyn_size_ext = total.copy_masked(0)
+    elif check:
+        sizes = copy_to_device(dim.get_size_tensor(), total.device)
+        same = compare(total, "equal", sizes, allow_broadcast_all_sources=True)
+        text = message(
+            f"{what}: the paths have other numbers of labels than targets_spatial_dim.",
+            [("path", f"over {time.short_repr()}"), ("targets_spatial_dim", dim.short_repr())],
+            "A path of these targets has each of them once.",
+            f"rf.{what}(..., check_dims=False)",
+        )
+        assert_(reduce_all(same, axis=same.dims), text, stop=stop)
+    return dim
+
+
+def _sum_at(
+    what: str, values: Tensor, place: Tensor, time: Dim, out_dim: Dim | None, needed: Dim
+) -> tuple[Tensor, Dim]:
+    """The values of the frames summed up by their place."""
+    out_dim = needed if out_dim is None else out_dim
+    if not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = needed.get_size_tensor()
+    elif out_dim.extent != needed.extent:
+        raise DimError(
+            message(f"{what}: out_spatial_dim has another size.",
+                    [("out_spatial_dim", out_dim.short_repr()), ("needed", needed.short_repr())],
+                    "An out_spatial_dim fits, or has no size yet and takes it over.", f'Dim(None, name="{out_dim.name}")')
+        )  # fmt: skip
+    values.sparse_dim = place.sparse_dim = None
+    place = clip_by_value(where(compare(place, "less", 0), 0, place), 0, out_dim.extent - 1)
+    return scatter(values, indices=place, indices_dim=time, out_dim=out_dim), out_dim

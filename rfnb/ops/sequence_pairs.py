@@ -1,0 +1,80 @@
+"""Two tensors with a sequence each, brought to one batch axis, for kernels that compare two sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims, full_shape
+from rfnb.core.tensor import Tensor, dims_text, labels_of
+
+
+def common_batch(what: str, a: tuple[str, Tensor, Dims], b: tuple[str, Tensor, Dims]) -> Dims:
+    """The dims of both tensors without their own dims (the sequence, its classes); one has all, or they have some in common.
+
+    Args:
+        what: Name of the op, for the message.
+        a, b: Label for the message, tensor, own dims.
+
+    Raises:
+        DimError: If the two have no batch dim in common, or each brings a ragged one of its own.
+    """
+    left, right = (tuple(dim for dim in tensor.dims if dim not in own) for _, tensor, own in (a, b))
+    only_left, only_right = [d for d in left if d not in right], [d for d in right if d not in left]
+    ragged = any(d.need_masking() for d in only_left) and any(d.need_masking() for d in only_right)
+    disjoint = len(only_left) == len(left) or len(only_right) == len(right)
+    if only_left and only_right and (disjoint or ragged):
+        labels = labels_of((*a[1].dims, *b[1].dims))
+        raise DimError(
+            message(
+                f"{what}: the batch dims of {a[0]} and {b[0]} do not match.",
+                [(label, dims_text(tensor.dims, labels)) for label, tensor, _ in (a, b)],
+                f"This would compare every {labels[only_left[0]]} with every {labels[only_right[0]]}.\n"
+                "If they are the same axis, replace one first; if all with all is meant, say so:",
+                f"{b[0]}, _ = rf.replace_dim({b[0]}, in_dim=..., out_dim=...)\n{b[0]} = rf.expand_dim({b[0]}, dim=...)",
+            )
+        )
+    return left + tuple(only_right)
+
+
+def flat_batch(tensor: Tensor, batch: Dims, own: Dims) -> Any:
+    """Raw array [batch, *own], with one axis for all batch dims; what the tensor lacks of them is repeated."""
+    backend, shape = tensor.backend, full_shape(batch)
+    raw = backend.expand_raw(tensor.copy_compatible_to_dims_raw((*batch, *own)), (*shape, *full_shape(own)))
+    return backend.reshape_raw(raw, (volume(batch), *full_shape(own)))
+
+
+def flat_lengths(what: str, dim: Dim, batch: Dims) -> np.ndarray:
+    """Length of each sequence of `dim`, int64 [batch] on the host; 0 for what is itself in the padding of a batch dim.
+
+    Raises:
+        DimError: If the lengths are over a dim that is not among the batch dims.
+    """
+    lacking = [other for other in dim.length_dims if other not in batch]
+    if lacking:
+        raise DimError(
+            message(
+                f"{what}: the lengths of {dim.short_repr()} are over {dims_text(lacking)}, which is not here.",
+                [("batch dims", dims_text(batch)), ("lengths", dims_text(dim.length_dims))],
+                "Which frames are real differs per sequence, so the operand needs that dim:",
+                f"rf.expand_dim(..., dim={lacking[0].name})",
+            )
+        )
+    lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
+    own = sorted(range(lengths.ndim), key=lambda axis: batch.index(dim.length_dims[axis]))
+    shape = [other.extent if other in dim.length_dims else 1 for other in batch]
+    out = np.broadcast_to(lengths.transpose(own).reshape(shape), full_shape(batch))
+    for other in batch:
+        if other.has_padding() and set(other.length_dims) <= set(batch):
+            out = np.where(other.host_mask(batch), out, 0)
+    return out.reshape(-1).astype(np.int64)
+
+
+def volume(dims: Dims) -> int:
+    total = 1
+    for dim in dims:
+        total *= dim.extent
+    return total

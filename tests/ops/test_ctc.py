@@ -1,0 +1,303 @@
+"""CTC: against the sum over all alignments written out, and against torch; what has no alignment; gradients."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend, with_nan_padding
+
+import rfnb as rf
+from rfnb import Dim, DimError
+
+batch, classes = Dim(4, name="batch"), Dim(3, name="classes")
+LENGTHS, LABELS, BLANK = [4, 3, 2, 0], [[2, 2], [0, 2], [0, 0], [0, 0]], 1
+time, label = ragged(LENGTHS, batch), ragged([2, 2, 1, 0], batch, "label")
+logits = randn(batch, time, classes)
+targets = tensor(np.asarray(LABELS, np.int32), batch, label, sparse_dim=classes)
+
+
+def loss(logits=logits, targets=targets, blank=BLANK, **options):
+    dims = {"input_spatial_dim": time, "targets_spatial_dim": label}
+    return rf.ctc_loss(logits=logits, targets=targets, blank_index=blank, **{**dims, **options})
+
+
+def best(**options):
+    return rf.ctc_best_path(
+        logits=logits, targets=targets, input_spatial_dim=time, targets_spatial_dim=label, blank_index=BLANK, **options
+    )
+
+
+def meaning(path, blank, label_loop=True):
+    """The labels that an alignment stands for, by the definition."""
+    merged = [key for key, _ in itertools.groupby(path)] if label_loop else path
+    return [key for key in merged if key != blank]
+
+
+def alignments(seq, label_loop=True):
+    """(log probability, path) of all alignments of a sequence of the batch, by trying all paths."""
+    raw = logits.numpy()[seq, : LENGTHS[seq]].astype(np.float64)
+    log_probs = raw - np.log(np.exp(raw).sum(-1, keepdims=True))
+    count = label.lengths[seq]
+    for path in itertools.product(range(3), repeat=LENGTHS[seq]):
+        if meaning(list(path), BLANK, label_loop) == LABELS[seq][:count]:
+            yield sum(log_probs[t, index] for t, index in enumerate(path)), path
+
+
+@pytest.mark.parametrize("backend", ["torch", "numpy"])
+@pytest.mark.parametrize("label_loop", [True, False])
+@pytest.mark.parametrize("max_approx", [False, True])
+def test_is_the_sum_over_all_alignments(backend, label_loop, max_approx):
+    scores = [[score for score, _ in alignments(seq, label_loop)] for seq in range(4)]
+    expected = [-max(row) if max_approx else -math.log(sum(map(math.exp, row))) for row in scores]
+    with using_backend(backend):
+        x, y = (rf.convert_to_tensor(t.numpy(), dims=t.dims, sparse_dim=t.sparse_dim) for t in (logits, targets))
+        assert_same(loss(x, y, label_loop=label_loop, max_approx=max_approx), tensor(expected, batch))
+
+
+@pytest.mark.parametrize("label_loop", [True, False])
+def test_best_path_is_the_best_of_all_alignments(label_loop):
+    expected = [max(alignments(seq, label_loop))[1] for seq in range(4)]
+    path = best(label_loop=label_loop)
+    assert path.dims == (batch, time) and path.sparse_dim is classes and path.dtype == "int32"
+    assert [tuple(row[:n]) for row, n in zip(path.numpy(), LENGTHS)] == expected
+
+
+@pytest.mark.parametrize("blank", [0, 1, 2, -1])
+def test_agrees_with_torch(blank):
+    own = [index for index in range(3) if index != blank % 3]
+    ids = np.asarray([[own[0], own[1]], [own[1], own[0]], [own[1], 0], [0, 0]])
+    log_probs = logits.raw_tensor.log_softmax(-1).transpose(0, 1)
+    expected = torch.nn.functional.ctc_loss(
+        log_probs, torch.as_tensor(ids), (4, 3, 2, 0), (2, 2, 1, 0), blank=blank % 3, reduction="none"
+    )
+    assert_same(loss(targets=tensor(ids, batch, label), blank=blank), tensor(expected.numpy(), batch))
+
+
+def test_normalized_logits_give_the_same_value():
+    normalized = rf.log_softmax(logits, axis=classes)
+    assert_same(loss(normalized, logits_normalized=True), loss())
+
+
+def test_a_sequence_alone_costs_the_same_as_in_the_batch():
+    one = Dim(1, name="one")
+    frames, labels = ragged([3], one, "frames"), ragged([2], one, "labels")
+    x = tensor(logits.numpy()[1:2, :3], one, frames, classes)
+    alone = loss(x, tensor(np.asarray(LABELS[1:2]), one, labels), input_spatial_dim=frames, targets_spatial_dim=labels)
+    assert_same(alone, tensor(loss().numpy()[1:2], one))
+
+
+def test_each_beam_of_a_sequence_has_its_own_targets():
+    beam = Dim(2, name="beam")
+    ids = np.stack([LABELS, [[0, 2], [2, 0], [2, 2], [0, 0]]])
+    both = loss(targets=tensor(ids, beam, batch, label))
+    assert both.dims == (batch, beam)
+    for index in range(2):
+        assert_same(rf.gather(both, indices=index, axis=beam), loss(targets=tensor(ids[index], batch, label)))
+
+
+def test_each_of_several_models_meets_the_same_targets():
+    model = Dim(2, name="model")
+    x = randn(model, batch, time, classes)
+    x.feature_dim = classes
+    both = loss(x)
+    assert_same(rf.gather(both, indices=1, axis=model), loss(rf.gather(x, indices=1, axis=model)))
+
+
+def test_what_has_no_alignment_costs_nothing_and_has_no_gradient():
+    short, long = ragged([2, 1, 2, 0], batch, "short"), ragged([2, 2, 2, 1], batch, "long")
+    for max_approx, label_loop in itertools.product([False, True], [True, False]):
+        x = randn(batch, short, classes)
+        rf.set_requires_gradient(x)
+        ids = tensor(np.asarray([[2, 2], [0, 2], [0, 0], [0, 0]]), batch, long)
+        options = {"max_approx": max_approx, "label_loop": label_loop}
+        out = loss(x, ids, input_spatial_dim=short, targets_spatial_dim=long, **options)
+        without = [label_loop, True, label_loop, True]  # two equal labels fit into two frames only if they do not merge
+        assert (out.numpy() == 0).tolist() == without
+        gradient = rf.gradient(rf.reduce_sum(out, axis=batch), x).numpy()
+        assert (gradient == 0).all((1, 2)).tolist() == without
+
+
+def test_without_an_alignment_the_best_path_is_all_blank():
+    one, frames, labels = Dim(1, name="one"), Dim(2, name="frames"), Dim(2, name="labels")
+    ids = tensor(np.asarray([[2, 2]]), one, labels, sparse_dim=classes)
+    path = rf.ctc_best_path(
+        logits=randn(one, frames, classes),
+        targets=ids,
+        input_spatial_dim=frames,
+        targets_spatial_dim=labels,
+        blank_index=0,
+    )
+    assert path.numpy().tolist() == [[0, 0]]
+
+
+def test_an_empty_target_costs_all_blanks():
+    nothing = Dim(0, name="nothing")
+    empty = tensor(np.zeros((4, 0), np.int32), batch, nothing, sparse_dim=classes)
+    blanks = rf.gather(rf.log_softmax(logits, axis=classes), indices=BLANK, axis=classes)
+    assert_same(loss(targets=empty, targets_spatial_dim=nothing), -rf.reduce_sum(blanks, axis=time))
+
+
+@pytest.mark.parametrize("max_approx", [False, True])
+def test_no_batch_and_no_frames(max_approx):
+    none, frames, labels = Dim(0, name="none"), Dim(0, name="frames"), Dim(2, name="labels")
+    out = loss(
+        rf.zeros([batch, frames, classes]), rf.zeros([batch, labels], dtype="int32"), 1,
+        input_spatial_dim=frames, targets_spatial_dim=labels, max_approx=max_approx,
+    )  # fmt: skip
+    assert out.numpy().tolist() == [0.0] * 4
+    out = loss(
+        rf.zeros([none, labels, classes]), rf.zeros([none, frames], dtype="int32"), 1,
+        input_spatial_dim=labels, targets_spatial_dim=frames, max_approx=max_approx,
+    )  # fmt: skip
+    assert out.numpy().shape == (0,)
+
+
+def raw_loss(raw, **options):
+    x = rf.convert_to_tensor(raw, dims=[batch, time, classes])
+    return loss(x, **options).raw_tensor
+
+
+@pytest.mark.parametrize("label_loop", [True, False])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("max_approx", [False, True])
+def test_gradient(label_loop, normalized, max_approx):
+    raw = logits.raw_tensor.double().requires_grad_()
+    options = {"logits_normalized": normalized, "label_loop": label_loop, "max_approx": max_approx}
+    assert torch.autograd.gradcheck(lambda raw: raw_loss(raw, **options), raw)
+
+
+def test_the_gradient_of_the_maximum_is_that_of_the_best_path():
+    x = rf.log_softmax(logits, axis=classes)
+    rf.set_requires_gradient(x)
+    total = rf.reduce_sum(loss(x, logits_normalized=True, max_approx=True), axis=batch)
+    frames = rf.one_hot(best())
+    assert_same(rf.gradient(total, x), -frames)
+
+
+@pytest.mark.parametrize("max_approx", [False, True])
+def test_padding_gets_gradient_zero_whatever_it_holds(max_approx):
+    x = with_nan_padding(logits)
+    rf.set_requires_gradient(x)
+    gradient = rf.gradient(rf.reduce_sum(loss(x, max_approx=max_approx), axis=batch), x).numpy()
+    assert not np.isnan(gradient).any() and (gradient[1, 3:] == 0).all()
+
+
+@pytest.mark.parametrize("max_approx", [False, True])
+def test_a_class_of_probability_zero_has_no_nan_gradient(max_approx):
+    mask = tensor([[True, True, False], [True, True, True], [False, True, True], [True, True, True]], batch, classes)
+    x = rf.copy(logits)
+    rf.set_requires_gradient(x)
+    out = loss(rf.where(mask, x, -math.inf), max_approx=max_approx)
+    assert (out.numpy() == 0).tolist() == [True, False, True, True]
+    gradient = rf.gradient(rf.reduce_sum(out, axis=batch), x).numpy()
+    assert not np.isnan(gradient).any()
+    assert (gradient == 0).all((1, 2)).tolist() == [True, False, True, True]
+
+
+def test_half_precision_keeps_its_dtype():
+    for max_approx in (False, True):
+        out = loss(rf.cast(logits, "bfloat16"), max_approx=max_approx)
+        assert out.dtype == "bfloat16"
+        assert_same(rf.cast(out, "float32"), loss(max_approx=max_approx), tolerance=0.05)
+
+
+def test_many_frames_stay_precise():
+    one, frames, labels = Dim(1, name="one"), Dim(2000, name="frames"), Dim(50, name="labels")
+    x = rf.cast(randn(one, frames, classes), "float64")
+    ids = tensor(np.asarray([[0, 2] * 25]), one, labels)
+    dims = {"input_spatial_dim": frames, "targets_spatial_dim": labels}
+    exact = loss(x, ids, **dims)
+    own = loss(rf.cast(rf.log_softmax(x, axis=classes), "float32"), ids, logits_normalized=True, **dims)
+    assert_same(rf.cast(own, "float64"), exact, tolerance=1e-4)
+
+
+other, phones = Dim(4, name="other"), Dim(2, name="phones")
+ERRORS = {
+    "no frames": (
+        lambda: loss(randn(batch, classes)),
+        DimError,
+        """
+        ctc_loss: no dim time<=4.
+          logits  [batch=4, classes=3]
+          dim     time<=4
+        The dim time<=4 is not among the dims of logits.
+        """,
+    ),
+    "no labels": (
+        lambda: rf.ctc_best_path(
+            logits=logits, targets=tensor([0, 0, 0, 0], batch), input_spatial_dim=time, targets_spatial_dim=label, blank_index=0
+        ),
+        DimError,
+        """
+        ctc_best_path: no dim label<=2.
+          targets  [batch=4]
+          dim      label<=2
+        The dim label<=2 is not among the dims of targets.
+        """,
+    ),
+    "unknown classes": (
+        lambda: loss(randn(batch, time, phones, classes), tensor(np.zeros((4, 2), np.int32), batch, label)),
+        DimError,
+        """
+        ctc_loss: which dim of logits has the classes?
+          logits   [batch=4, time<=4, phones=2, classes=3]
+          targets  [batch=4, label<=2]
+        It is the feature_dim. Mark it:
+            logits.feature_dim = ...
+        """,
+    ),
+    "a blank that is no class": (
+        lambda: loss(blank=3),
+        IndexError,
+        """
+        ctc_loss: blank_index 3 is not one of the classes.
+          classes  classes=3
+        The blank is one of the classes; -1 is the last one.
+        """,
+    ),
+    "labels that do not count the blank": (
+        lambda: loss(targets=tensor(np.zeros((4, 2), np.int32), batch, label, sparse_dim=phones)),
+        DimError,
+        """
+        ctc_loss: the labels may not be indices into the classes.
+          targets  [batch=4, label<=2] over phones=2
+          classes  classes=3
+          blank    1
+        Labels without a blank are only the same in classes if the blank is the last of it.
+        If the targets count the blank, say what they are over:
+            targets = rf.set_sparse_dim(targets, classes)
+        """,
+    ),
+    "batches that do not match": (
+        lambda: loss(targets=tensor(np.zeros((4, 2), np.int32), other, phones, sparse_dim=classes), targets_spatial_dim=phones),
+        DimError,
+        """
+        ctc_loss: the batch dims of logits and targets do not match.
+          logits   [batch=4, time<=4, classes=3]
+          targets  [other=4, phones=2]
+        This would compare every batch=4 with every other=4.
+        If they are the same axis, replace one first; if all with all is meant, say so:
+            targets, _ = rf.replace_dim(targets, in_dim=..., out_dim=...)
+            targets = rf.expand_dim(targets, dim=...)
+        """,
+    ),
+    "lengths over a dim that is not here": (
+        lambda: loss(randn(time, classes), tensor(np.zeros(2, np.int32), phones), targets_spatial_dim=phones),
+        DimError,
+        """
+        ctc_loss: the lengths of time<=4 are over [batch=4], which is not here.
+          batch dims  []
+          lengths     [batch=4]
+        Which frames are real differs per sequence, so the operand needs that dim:
+            rf.expand_dim(..., dim=batch)
+        """,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS.values(), ids=ERRORS)
+def test_error(call, error, text):
+    with raises_message(error, text):
+        call()
