@@ -29,6 +29,7 @@ from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict as TensorDict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
+from rfnb.nn import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import dot_attention as dot_attention
 from rfnb.nn.batch_norm import BatchNorm as BatchNorm
@@ -66,6 +67,7 @@ from rfnb.nn.linear import Embedding as Embedding
 from rfnb.nn.linear import Linear as Linear
 from rfnb.nn.lstm import LSTM as LSTM
 from rfnb.nn.lstm import LstmState as LstmState
+from rfnb.nn.marked_loss import Loss as Loss
 from rfnb.nn.module import Functional as Functional
 from rfnb.nn.module import Module as Module
 from rfnb.nn.normalization import GroupNorm as GroupNorm
@@ -95,6 +97,7 @@ from rfnb.nn.rotary_self_attention import RotaryPosCausalSelfAttention as Rotary
 from rfnb.nn.rotary_self_attention import RotaryPosSelfAttention as RotaryPosSelfAttention
 from rfnb.nn.run_ctx import RunCtx as RunCtx
 from rfnb.nn.run_ctx import get_run_ctx as get_run_ctx
+from rfnb.nn.run_ctx import get_run_ctx_step as get_run_ctx_step
 from rfnb.nn.run_ctx import init_forward_step_run_ctx as init_forward_step_run_ctx
 from rfnb.nn.run_ctx import init_train_step_run_ctx as init_train_step_run_ctx
 from rfnb.nn.self_attention import SelfAttention as SelfAttention
@@ -312,5 +315,5 @@ from rfnb.trace.trace import Trace as Trace
 from rfnb.viz.save import save_html as save_html
 from rfnb.viz.show import show as show
 
-del _operators
+del _marking, _operators
 __version__ = "0.1.0"

@@ -36,3 +36,18 @@ def conv(
     out = np.einsum(f"bgc{spatial}{size},goc{size}->bgo{spatial}", seen, per_group)
     out = out.reshape((x.shape[0], filter.shape[0], *out.shape[3:]))
     return out if bias is None else out + bias.reshape((-1, *(1 for _ in pads)))
+
+
+def pool(
+    x: Any,
+    kind: str,
+    size: Sequence[int],
+    pads: Pads,
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    neutral: float,
+) -> Any:
+    """See `Backend.pool_raw`."""
+    seen = windows_of(x, size, pads, strides, dilation, neutral)
+    axes = tuple(range(-len(size), 0))
+    return seen.max(axes) if kind == "max" else seen.sum(axes)

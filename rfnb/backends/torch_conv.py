@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 
 _CONV: tuple[Any, ...] = (None, F.conv1d, F.conv2d, F.conv3d)
@@ -42,3 +44,33 @@ def _cut(out: Any, short: dict[int, int]) -> Any:
     for axis in short:
         out = out.narrow(2 + axis, 0, 0)
     return out
+
+
+_MAX: tuple[Any, ...] = (None, F.max_pool1d, F.max_pool2d, F.max_pool3d)
+_MEAN: tuple[Any, ...] = (None, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
+
+
+def pool(
+    x: Any,
+    kind: str,
+    size: Sequence[int],
+    pads: Pads,
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    neutral: float,
+) -> Any:
+    """See `Backend.pool_raw`."""
+    short = _short(x, pads, [(count - 1) * rate for count, rate in zip(size, dilation)])
+    if short or any(left or right for left, right in pads):
+        x = _padded(x, pads, short, neutral)
+    x = x.unsqueeze(1)
+    if kind == "max" and x.is_floating_point():
+        out = _MAX[len(size)](x, size, strides, 0, dilation)
+    elif kind == "sum" and all(rate == 1 for rate in dilation):
+        out = _MEAN[len(size)](x, size, strides) * math.prod(size)
+    else:  # torch has no maximum of integers and no mean with dilation
+        reduce: Any = torch.amax if kind == "max" else torch.sum
+        out = x
+        for axis, (count, stride, rate) in enumerate(zip(size, strides, dilation), 2):
+            out = reduce(out.unfold(axis, (count - 1) * rate + 1, stride)[..., ::rate], -1)
+    return _cut(out, short).squeeze(1)

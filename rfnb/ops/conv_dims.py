@@ -103,12 +103,19 @@ def make_conv_out_spatial_dims(
 
 
 def make_windows(
-    what: str, spatial: Dims, filter_size: Any, padding: Any, strides: Any, dilation: Any
+    what: str,
+    spatial: Dims,
+    size: Any,
+    padding: Any,
+    strides: Any,
+    dilation: Any,
+    *,
+    size_name: str = "filter_size",
 ) -> tuple[Window, ...]:
-    """One checked Window for each of the spatial dims."""
-    options = {"filter_size": filter_size, "strides": strides, "dilation_rate": dilation, "padding": padding}
+    """One checked Window for each of the spatial dims. `size_name` is what messages call the size."""
+    options = {size_name: size, "strides": strides, "dilation_rate": dilation, "padding": padding}
     columns = [per_dim(what, spatial, name, value) for name, value in options.items()]
-    return tuple(check_window(what, Window(_as_int(row[0]), *row[1:])) for row in zip(*columns))
+    return tuple(check_window(what, Window(_as_int(row[0]), *row[1:]), size_name) for row in zip(*columns))
 
 
 def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
@@ -127,7 +134,7 @@ def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
     return values
 
 
-def check_window(what: str, window: Window) -> Window:
+def check_window(what: str, window: Window, size_name: str = "filter_size") -> Window:
     """The window, a padding in capitals in small letters."""
     padding = window.padding.lower() if isinstance(window.padding, str) else window.padding
     if padding not in ("same", "valid") and (isinstance(padding, str) or padding < 0):
@@ -139,7 +146,7 @@ def check_window(what: str, window: Window) -> Window:
                 'padding="same"',
             )
         )
-    for name, value in (("filter_size", window.size), ("strides", window.stride), ("dilation_rate", window.dilation)):
+    for name, value in ((size_name, window.size), ("strides", window.stride), ("dilation_rate", window.dilation)):
         if value < 1:
             raise ValueError(message(f"{what}: {name} {value}.", [(name, value)], "It is 1 or more.", f"{name}=1"))
     return window._replace(padding=padding)

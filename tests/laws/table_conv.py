@@ -83,3 +83,39 @@ def _conv3d(w: World) -> Any:
     make = lambda: rf.Conv3d(w.feat, w.out, 2, padding="same", strides=2)  # noqa: E731
     inputs = [w.floats(w.batch, w.time, w.source, w.heads, w.feat)]
     return of_module(w, make, lambda module, x: module(x, in_spatial_dims=[w.heads, w.time, w.source]), inputs)
+
+
+# -- pooling -----------------------------------------------------------------------------------------------------------
+for _mode in ("max", "avg"):
+
+    @case("pool", _mode)
+    def _pool(w: World, mode: str = _mode) -> Any:
+        spatial = [w.time, w.source, w.heads][: w.rng.integers(1, 4)]
+        batch = [w.batch] if w.heads in spatial else [w.batch, w.heads]
+        options = {**_options(w, len(spatial)), "pool_size": [int(w.rng.integers(1, 4)) for _ in spatial]}
+        return lambda x: rf.pool(x, mode=mode, in_spatial_dims=spatial, **options), [w.floats(*batch, *spatial, w.feat)]
+
+    @case("pool", f"{_mode} of integers")
+    def _pool_ints(w: World, mode: str = _mode) -> Any:
+        call = lambda x: rf.pool(x, mode=mode, pool_size=3, padding="same", in_spatial_dims=[w.time])  # noqa: E731
+        return call, [w.ints(w.batch, w.time, w.feat)]
+
+
+for _name in ("max_pool1d", "pool1d"):
+
+    @case(_name)
+    def _pool1d(w: World, name: str = _name) -> Any:
+        mode = {} if name == "max_pool1d" else {"mode": ["max", "avg"][w.rng.integers(2)]}
+        axis, options = [w.time, w.feat][w.rng.integers(2)], {**_options(w, 1), **mode}
+        call = lambda x: getattr(rf, name)(x, pool_size=2, in_spatial_dim=axis, **options)  # noqa: E731
+        return call, [w.floats(w.batch, w.time, w.feat)]
+
+
+for _name, _num in (("max_pool", 2), ("pool2d", 2), ("pool3d", 3)):
+
+    @case(_name)
+    def _pool_nd(w: World, name: str = _name, num: int = _num) -> Any:
+        mode = {} if name == "max_pool" else {"mode": ["max", "avg"][w.rng.integers(2)]}
+        options = {**_options(w, num), **mode, "in_spatial_dims": [w.heads, w.time, w.source][:num]}
+        call = lambda x: getattr(rf, name)(x, pool_size=2, **options)  # noqa: E731
+        return call, [w.floats(w.batch, w.time, w.source, w.heads, w.feat)]

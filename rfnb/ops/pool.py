@@ -1,0 +1,233 @@
+"""Pooling: the largest or the mean of the frames in a window that moves along spatial dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.backends.protocol import Backend
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
+from rfnb.core.tensor import Tensor, check_unique, dims_text, new_tensor, shape_of
+from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
+from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
+from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+
+_plans = PlanCache()
+
+
+def pool(
+    source: Tensor,
+    *,
+    nd: int | None = None,
+    mode: str,
+    pool_size: IntOrDim | Sequence[IntOrDim],
+    padding: Padding | Sequence[Padding] = "valid",
+    dilation_rate: int | Sequence[int] = 1,
+    strides: int | Sequence[int] | None = None,
+    in_spatial_dims: Sequence[Dim],
+    out_spatial_dims: Sequence[Dim] | None = None,
+    use_mask: bool | None = None,
+) -> tuple[Tensor, tuple[Dim, ...]]:
+    """The maximum or the mean of each window.
+
+    Args:
+        source: {..., in_spatial_dims}
+        nd: Number of spatial dims, if it shall be checked.
+        mode: "max" or "avg". Only real frames count: neither what is past a sequence's end nor the padding around it.
+        pool_size: Frames in a window; one number for all spatial dims or one for each, as are:
+        padding: "same", "valid" or the number of frames on each side. See `conv`.
+        dilation_rate: Frames from one entry of the window to the next.
+        strides: Frames from one window to the next. Default: pool_size, so that windows do not overlap.
+        in_spatial_dims: One to three dims that the window moves along.
+        out_spatial_dims: Without size they get it. Default: `make_conv_out_spatial_dims`.
+        use_mask: What is past a sequence's end does not count (the default).
+
+    Returns:
+        {..., out spatial dims}, and these; 0 in the padding. A window without any real frame gives what `reduce` gives for
+        nothing: -inf, or 0 for the mean. The mean of integers is a float.
+
+    Raises:
+        DimError: If a dim is missing, there are not `nd` of them, or an out_spatial_dim has another size.
+        ValueError: For an unknown mode or padding, or a size, stride or dilation below 1.
+    """
+    key = (
+        source._raw.__class__,
+        source.dtype,
+        source.dims,
+        nd,
+        mode,
+        tuple(in_spatial_dims),
+        None if out_spatial_dims is None else tuple(out_spatial_dims),
+        tuple(pool_size) if isinstance(pool_size, list) else pool_size,
+        tuple(padding) if isinstance(padding, list) else padding,
+        tuple(strides) if isinstance(strides, list) else strides,
+        tuple(dilation_rate) if isinstance(dilation_rate, list) else dilation_rate,
+        use_mask,
+    )
+    try:
+        fn, dims, spatial = _plans[key]
+    except KeyError:
+        fn, dims, spatial = _plans.put(key, _plan(source, key))
+    out = new_tensor(fn(source._raw), dims)
+    feature = source._feature_dim
+    if feature is not None:
+        out._feature_dim = spatial[key[5].index(feature)] if feature in key[5] else feature
+    return out, spatial
+
+
+def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
+    nd, mode, spatial, out_spatial, size, padding, strides, dilation, use_mask = key[3:]
+    if mode not in ("max", "avg"):
+        raise ValueError(message(f'pool: unknown mode "{mode}".', [("known", "max, avg")], "A mode is one of these."))
+    if nd is not None and nd != len(spatial):
+        raise DimError(
+            message(f"pool{nd}d: {nd} spatial dims are needed.",
+                    [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+                    "The number says how many dims the window moves along.")
+        )  # fmt: skip
+    check_spatial("pool", source, spatial)
+    windows = make_windows("pool", spatial, size, padding, 1, dilation, size_name="pool_size")
+    steps = [window.size for window in windows] if strides is None else strides
+    windows = make_windows("pool", spatial, size, padding, steps, dilation, size_name="pool_size")
+    computed = tuple(window.out_length(dim) for window, dim in zip(windows, spatial))
+    out_spatial = settle_out_dims("pool", computed, out_spatial)
+    backend, use_mask = source.backend, use_mask is not False
+    if mode == "max":
+        fn, dims = _moving("max", source, spatial, out_spatial, windows, use_mask)
+        mask, where = masks_for(dims, out_spatial, backend, "pool"), backend.where_raw
+        return fn if mask is None else (lambda raw: _masked(fn(raw), mask, where)), dims, out_spatial
+    dtype, cast = source.dtype, backend.cast_raw
+    if not is_float_dtype(dtype):
+        dtype = get_default_float_dtype()
+        source = new_tensor(cast(source._raw, dtype), source.dims)
+    fn, dims = _moving("sum", source, spatial, out_spatial, windows, use_mask)
+    count, divide = _counts(source, spatial, out_spatial, windows, use_mask, dims), backend.binary_tensors_fn("truediv")
+    if dtype != key[1]:
+        return (lambda raw: divide(fn(cast(raw, dtype)), count(raw, dtype))), dims, out_spatial
+    return (lambda raw: divide(fn(raw), count(raw, dtype))), dims, out_spatial
+
+
+def _masked(raw: Any, mask: Any, where: Any) -> Any:
+    return where(mask(raw), raw, 0)
+
+
+def _moving(
+    kind: str, source: Tensor, spatial: Dims, out_spatial: Dims, windows: tuple[Window, ...], use_mask: bool
+) -> tuple[Any, Dims]:
+    """The sum or maximum of each window as a function of the raw array, and the dims of the result."""
+    backend = source.backend
+    neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1)
+    arrange, batch = to_kernel("pool", source, (), spatial, neutral, use_mask)
+    made = {new: window.out_length(dim.extent) for window, dim, new in zip(windows, spatial, out_spatial)}
+    restore = from_kernel(batch, out_spatial, made, backend)
+    size, pads, stride, dilation = (
+        [getattr(window, name) for window in windows] for name in ("size", "pads", "stride", "dilation")
+    )
+    pool_raw = backend.pool_raw
+    dims = check_unique(batch + out_spatial, "pool")
+    return (lambda raw: restore(pool_raw(arrange(raw), kind, size, pads, stride, dilation, neutral))), dims
+
+
+def _counts(
+    source: Tensor, spatial: Dims, out_spatial: Dims, windows: tuple[Window, ...], use_mask: bool, dims: Dims
+) -> Any:
+    """How many real frames (at least 1) each window has, as a function (raw, dtype) -> array that broadcasts against `dims`."""
+    backend: type[Backend] = source.backend
+    lengths = {other for dim in spatial if use_mask and dim.has_padding() for other in dim.length_dims}
+    own = tuple(dim for dim in source.dims if dim in spatial or dim in lengths)
+    cache: dict[Any, Any] = {}
+
+    def counts(raw: Any, dtype: str) -> Any:
+        device = backend.get_device_raw(raw)
+        found = cache.get((device, dtype))
+        if found is None:
+            ones = backend.full_raw(full_shape(own), 1, dtype=dtype, device=device)
+            fn, out_dims = _moving("sum", new_tensor(ones, own), spatial, out_spatial, windows, use_mask)
+            found = backend.clip_raw(fn(ones), 1, None)
+            shape = view(out_dims, dims, backend)
+            found = cache[device, dtype] = found if shape is None else shape(found)
+        return found
+
+    return counts
+
+
+def max_pool(
+    source: Tensor,
+    *,
+    pool_size: IntOrDim | Sequence[IntOrDim],
+    padding: Padding | Sequence[Padding] = "valid",
+    dilation_rate: int | Sequence[int] = 1,
+    strides: int | Sequence[int] | None = None,
+    in_spatial_dims: Sequence[Dim],
+    out_spatial_dims: Sequence[Dim] | None = None,
+) -> tuple[Tensor, tuple[Dim, ...]]:
+    """The largest of each window. See `pool`."""
+    return pool(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
+                in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
+
+
+def max_pool1d(
+    source: Tensor,
+    *,
+    pool_size: IntOrDim,
+    padding: Padding = "valid",
+    dilation_rate: int = 1,
+    strides: int | None = None,
+    in_spatial_dim: Dim,
+    out_spatial_dim: Dim | None = None,
+) -> tuple[Tensor, Dim]:
+    """The largest of each window along one dim. See `pool`."""
+    return pool1d(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
+                  in_spatial_dim=in_spatial_dim, out_spatial_dim=out_spatial_dim)  # fmt: skip
+
+
+def pool1d(
+    source: Tensor,
+    *,
+    mode: str,
+    pool_size: IntOrDim,
+    padding: Padding = "valid",
+    dilation_rate: int = 1,
+    strides: int | None = None,
+    in_spatial_dim: Dim,
+    out_spatial_dim: Dim | None = None,
+) -> tuple[Tensor, Dim]:
+    """Along one dim: {..., in_spatial_dim} -> {..., out spatial dim}, and that. See `pool`."""
+    out, (dim,) = pool(source, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
+                       in_spatial_dims=(in_spatial_dim,),
+                       out_spatial_dims=None if out_spatial_dim is None else (out_spatial_dim,))  # fmt: skip
+    return out, dim
+
+
+def pool2d(
+    source: Tensor,
+    *,
+    mode: str,
+    pool_size: IntOrDim | Sequence[IntOrDim],
+    padding: Padding | Sequence[Padding] = "valid",
+    dilation_rate: int | Sequence[int] = 1,
+    strides: int | Sequence[int] | None = None,
+    in_spatial_dims: Sequence[Dim],
+    out_spatial_dims: Sequence[Dim] | None = None,
+) -> tuple[Tensor, tuple[Dim, ...]]:
+    """Along two dims. See `pool`."""
+    return pool(source, nd=2, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
+                in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
+
+
+def pool3d(
+    source: Tensor,
+    *,
+    mode: str,
+    pool_size: IntOrDim | Sequence[IntOrDim],
+    padding: Padding | Sequence[Padding] = "valid",
+    dilation_rate: int | Sequence[int] = 1,
+    strides: int | Sequence[int] | None = None,
+    in_spatial_dims: Sequence[Dim],
+    out_spatial_dims: Sequence[Dim] | None = None,
+) -> tuple[Tensor, tuple[Dim, ...]]:
+    """Along three dims. See `pool`."""
+    return pool(source, nd=3, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
+                in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
