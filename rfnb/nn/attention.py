@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.nn import run_ctx
 from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
+from rfnb.nn.fused_attention import fused_attention
 from rfnb.ops.gradient import finite_for_gradient
 from rfnb.ops.math import combine_bc, softmax, tanh, where
 from rfnb.ops.matmul import matmul
@@ -50,15 +52,30 @@ def dot_attention(
     Probes:
         attention: weights {..., axis}, non-negative, sum to 1 over axis.
 
+    One fused kernel computes it where the dims allow that and no weights are dropped; the weights are then computed only if
+    somebody records, and the result is the same either way. On a CPU torch has no second derivative of that kernel: choose
+    another one by `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)` for it.
+
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
     """
-    _check("dot_attention", query, keys, values, axis, key_dim)
-    if causal_query_spatial_dim is not None and causal_query_spatial_dim not in query.dims:
-        raise missing_dim("dot_attention", query, causal_query_spatial_dim, "query")
-    keys, values, kv_axis = _apart(query, keys, values, axis)
+    causal_dim = causal_query_spatial_dim
     scale = key_dim.extent**-0.5 if scale is None else scale
-    energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
-    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_query_spatial_dim)
+    out = None
+    if not att_dropout or not run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout):
+        out = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
+        if out is not None and not listening():
+            return out
+    _check("dot_attention", query, keys, values, axis, key_dim)
+    if causal_dim is not None and causal_dim not in query.dims:
+        raise missing_dim("dot_attention", query, causal_dim, "query")
+    keys, values, kv_axis = _apart(query, keys, values, axis)
+    if out is None:
+        energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
+        return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_dim)
+    with query.backend.no_grad():  # only to be looked at: recording does not change the result
+        weights = _weights(matmul(query * scale, keys, reduce=key_dim), kv_axis, causal_dim)
+    probe("attention", weights=weights, axis=kv_axis)
+    return out
 
 
 def additive_attention(
@@ -107,7 +124,7 @@ def _attend(
     att_dropout_broadcast: bool | None,
     causal_dim: Dim | None = None,
 ) -> Tensor:
-    weights = softmax(energy, axis=axis) if causal_dim is None else _causal_softmax(energy, axis, causal_dim)
+    weights = _weights(energy, axis, causal_dim)
     if listening():
         probe("attention", weights=weights, axis=axis)
     if att_dropout:
@@ -119,8 +136,10 @@ def _attend(
     return out
 
 
-def _causal_softmax(energy: Tensor, axis: Dim, query_dim: Dim) -> Tensor:
-    seen, some_empty = causal_mask(query_dim, axis, energy)
+def _weights(energy: Tensor, axis: Dim, causal_dim: Dim | None) -> Tensor:
+    if causal_dim is None:
+        return softmax(energy, axis=axis)
+    seen, some_empty = causal_mask(causal_dim, axis, energy)
     # Not -inf: in a row of which nothing may be seen that would be NaN, also in its gradient.
     weights = softmax(where(seen, energy, -6e4 if energy.dtype == "float16" else -1e30), axis=axis)
     return where(seen, weights, 0.0) if some_empty else weights

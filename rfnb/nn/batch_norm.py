@@ -55,7 +55,7 @@ class BatchNorm(Module):
             DimError: If source has no in_dim, or no other dim to take statistics over.
         """
         check_dims("BatchNorm", source, (self.in_dim,))
-        training = run_ctx.get_run_ctx().train_flag
+        training = run_ctx.get_run_ctx().is_train_flag_enabled(func=BatchNorm)
         if self.use_mask and (training or self.running_mean is None):
             source = source.copy_masked(0)  # as in `moments`
         mean, variance = self.running_mean, self.running_variance

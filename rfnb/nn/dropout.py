@@ -28,6 +28,6 @@ def dropout(
         raise ValueError(
             f"dropout: drop_prob {drop_prob}.\nA probability from 0 up to, not including, 1.\n    rf.dropout(x, 0.1)"
         )
-    if drop_prob == 0 or not (on_forward or run_ctx.get_run_ctx().train_flag):
+    if drop_prob == 0 or not (on_forward or run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)):
         return source
     return drop(source, drop_prob, axis=axis)

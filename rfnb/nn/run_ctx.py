@@ -1,41 +1,248 @@
-"""The run context: whether this is training."""
+"""The run context: what one step of training or inference is, and what the model marks in it.
+
+    with rf.init_train_step_run_ctx(step=step, epoch=epoch) as ctx:
+        loss = rf.cross_entropy(estimated=model(x), target=y, axis=classes, estimated_type="logits")
+        loss.mark_as_loss("ce", use_normalized_loss=True)
+        ctx.total_loss().raw_tensor.backward()
+
+Without `with`, a context stays the current one until the next is made. Before any was made there is one of stage "init": nothing
+is training in it, and nothing can be marked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_dict import TensorDict
+from rfnb.nn.marked_loss import Loss
+from rfnb.nn.marked_output import in_order, like_expected
+from rfnb.ops.const import convert_to_tensor, full
 
 
 class RunCtx:
-    """Stage ("init", "train_step", "forward_step"), train flag, step and epoch of the run."""
+    """One step: its stage, train flag, step and epoch, and the losses and outputs that were marked in it.
 
-    def __init__(self, *, stage: str, train_flag: bool = False, step: int = 0, epoch: int = 1):
-        self.stage, self.train_flag, self.step, self.epoch = stage, train_flag, step, epoch
+    Args:
+        stage: "init", "train_step" or "forward_step".
+        train_flag: Whether dropout drops, and running statistics move.
+        step: Counts the steps from 0.
+        epoch: Counts the epochs from 1.
+        expected_outputs: Templates of the outputs that must be marked.
 
+    Attributes:
+        losses: name -> Loss, in the order in which they were marked.
+        outputs: The marked outputs.
+    """
+
+    def __init__(
+        self,
+        *,
+        stage: str,
+        train_flag: bool = False,
+        step: int = 0,
+        epoch: int = 1,
+        expected_outputs: TensorDict | None = None,
+    ):
+        self._stage, self._train_flag, self._step, self._epoch = stage, train_flag, step, epoch
+        self._train_flag_of: dict[Any, bool] = {}
+        self.expected_outputs = expected_outputs
+        self.losses: dict[str, Loss] = {}
+        self.outputs = TensorDict()
+        self._before: RunCtx | None = None
+        self._entered = False
+
+    @property
+    def stage(self) -> str:
+        return self._stage
+
+    @property
+    def train_flag(self) -> bool:
+        """Whether this is training; a function may have a flag of its own, see `is_train_flag_enabled`."""
+        return self._train_flag
+
+    @property
+    def step(self) -> int:
+        return self._step
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def get_step_tensor(self) -> Tensor:
+        """The step as a scalar int64 Tensor on the default device."""
+        return full(dims=(), fill_value=self._step, dtype="int64")
+
+    def get_epoch_tensor(self) -> Tensor:
+        """The epoch as a scalar int64 Tensor on the default device."""
+        return full(dims=(), fill_value=self._epoch, dtype="int64")
+
+    # -- training or not -----------------------------------------------------------------------------------------------
     @contextmanager
-    def train_flag_ctx(self, train_flag: bool) -> Iterator[None]:
-        """Another train flag for a with-block."""
-        before, self.train_flag = self.train_flag, train_flag
+    def train_flag_ctx(self, train_flag: bool, *, func: Callable[..., Any] | None = None) -> Iterator[None]:
+        """Another train flag for a with-block.
+
+        Args:
+            func: Only for this function or module class, e.g. `rf.dropout` or `rf.BatchNorm`, whatever the flag is for the rest.
+        """
+        if func is None:
+            before, self._train_flag = self._train_flag, train_flag
+            try:
+                yield
+            finally:
+                self._train_flag = before
+            return
+        flags = self._train_flag_of
+        self._train_flag_of = {**flags, _function(func): train_flag}
         try:
             yield
         finally:
-            self.train_flag = before
+            self._train_flag_of = flags
 
-    def is_train_flag_enabled(self) -> bool:
-        return self.train_flag
+    def is_train_flag_enabled(self, *, func: Callable[..., Any] | None = None) -> bool:
+        """The train flag for a function or module class: its own one, else that of the run."""
+        if not self._train_flag_of or func is None:
+            return self._train_flag
+        return self._train_flag_of.get(_function(func), self._train_flag)
+
+    # -- losses --------------------------------------------------------------------------------------------------------
+    def mark_as_loss(
+        self,
+        loss: Tensor,
+        name: str,
+        *,
+        dims: Sequence[Dim] | None = None,
+        scale: float = 1.0,
+        as_error: bool = False,
+        use_normalized_loss: bool = False,
+        use_flatten_frames: bool = True,
+        custom_inv_norm_factor: Tensor | float | None = None,
+    ) -> None:
+        """Make this, not reduced, one of the losses of the step. The options are those of `Loss`.
+
+        Raises:
+            RuntimeError: If there is no step.
+            ValueError: If there is a loss of this name already.
+        """
+        self._check_step(f'mark_as_loss "{name}"')
+        if name in self.losses:
+            raise _twice("mark_as_loss", name, self.losses[name].loss, loss)
+        self.losses[name] = Loss(
+            loss,
+            name,
+            dims=dims,
+            scale=scale,
+            as_error=as_error,
+            use_normalized_loss=use_normalized_loss,
+            use_flatten_frames=use_flatten_frames,
+            custom_inv_norm_factor=custom_inv_norm_factor,
+        )
+
+    def total_loss(self) -> Tensor | float:
+        """What training minimises: the sum over the losses (not the errors) of scale times sum, or times mean with
+        `use_normalized_loss`. A scalar; 0.0 if no loss was marked."""
+        losses = [loss.get_scaled_reduced_loss() for loss in self.losses.values() if not loss.as_error]
+        if not losses:
+            return 0.0
+        total = losses[0]
+        for loss in losses[1:]:
+            total = total + loss
+        return total
+
+    # -- outputs -------------------------------------------------------------------------------------------------------
+    def mark_as_output(self, tensor: Tensor, name: str, *, dims: Sequence[Dim] | None = None) -> None:
+        """Make this one of the outputs of the step.
+
+        Args:
+            tensor: {dims}; also a raw array or a number, then its axes are those of `dims`.
+            dims: The order of the dims in the output. Default: that of the expected output; else batch, ragged, feature.
+
+        Raises:
+            RuntimeError: If there is no step.
+            ValueError: If there is an output of this name already, or it is not expected.
+            DimError: If the dims do not fit, or their order is not clear.
+        """
+        self._check_step(f'mark_as_output "{name}"')
+        if not isinstance(tensor, Tensor):
+            tensor = convert_to_tensor(tensor, dims=() if dims is None else dims)
+        if name in self.outputs:
+            raise _twice("mark_as_output", name, self.outputs[name], tensor)
+        if self.expected_outputs is None:
+            tensor = in_order(name, tensor, dims)
+        elif name in self.expected_outputs:
+            tensor = like_expected(name, tensor, self.expected_outputs[name], dims)
+        else:
+            raise ValueError(
+                message(f'mark_as_output "{name}": not expected.', [("expected", ", ".join(self.expected_outputs))],
+                        "The outputs are those that the context was made with:",
+                        "rf.init_forward_step_run_ctx(expected_outputs=...)")
+            )  # fmt: skip
+        self.outputs.update({name: tensor})
+
+    def mark_as_default_output(self, tensor: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
+        """`mark_as_output` with the name "output"."""
+        self.mark_as_output(tensor, "output", dims=shape)
+
+    def check_outputs_complete(self) -> None:
+        """Check that all expected outputs were marked.
+
+        Raises:
+            ValueError: If some were not.
+        """
+        missing = [name for name in self.expected_outputs or () if name not in self.outputs]
+        if missing:
+            raise ValueError(
+                message("check_outputs_complete: some expected outputs were not marked.",
+                        [("missing", ", ".join(missing)), ("marked", ", ".join(self.outputs) or "none")],
+                        "The model marks every expected output:", f'x.mark_as_output("{missing[0]}", dims=[...])')
+            )  # fmt: skip
+
+    # -- the current one -----------------------------------------------------------------------------------------------
+    def __enter__(self) -> RunCtx:
+        if _current is not self:
+            _make_current(self)
+        self._entered = True
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        global _current
+        before, self._before = self._before, None
+        self._entered = False
+        _current = before if before is not None else RunCtx(stage="init")
+
+    def _check_step(self, what: str) -> None:
+        if self._stage == "init":
+            raise RuntimeError(
+                message(f"{what}: no step is running.", [("stage", self._stage)],
+                        "The run context of a step collects what is marked. Begin one before the model runs:",
+                        "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx")
+            )  # fmt: skip
+        if not self._entered:
+            self._before = None  # it will not be entered any more; a chain of all steps would keep their tensors alive
+
+    def __repr__(self) -> str:
+        return f"RunCtx(stage={self._stage!r}, train_flag={self._train_flag}, step={self._step}, epoch={self._epoch})"
 
 
 _current = RunCtx(stage="init")
 
 
 def init_train_step_run_ctx(*, train_flag: bool = True, step: int = 0, epoch: int = 1) -> RunCtx:
-    """From now on: training."""
-    return _set(RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch))
+    """The context of a training step, from now on or for a with-block; `train_flag=False` for losses on other data."""
+    return _make_current(RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch))
 
 
-def init_forward_step_run_ctx(*, step: int = 0, epoch: int = 1) -> RunCtx:
-    """From now on: inference."""
-    return _set(RunCtx(stage="forward_step", step=step, epoch=epoch))
+def init_forward_step_run_ctx(*, expected_outputs: TensorDict | None = None, step: int = 0, epoch: int = 1) -> RunCtx:
+    """The context of a step of inference, from now on or for a with-block.
+
+    Args:
+        expected_outputs: Templates of the outputs that must be marked.
+    """
+    return _make_current(RunCtx(stage="forward_step", step=step, epoch=epoch, expected_outputs=expected_outputs))
 
 
 def get_run_ctx() -> RunCtx:
@@ -43,7 +250,29 @@ def get_run_ctx() -> RunCtx:
     return _current
 
 
-def _set(ctx: RunCtx) -> RunCtx:
+def get_run_ctx_step() -> Tensor:
+    """The step of the current run context, a scalar int64 Tensor."""
+    return _current.get_step_tensor()
+
+
+def _make_current(ctx: RunCtx) -> RunCtx:
     global _current
+    if not _current._entered:
+        _current._before = None
+    ctx._before = _current
     _current = ctx
     return ctx
+
+
+def _function(func: Any) -> Any:
+    """What a train flag is kept under: a class and its `__call__` are the same, and so are a method and its function."""
+    func = func.__call__ if isinstance(func, type) else func
+    return getattr(func, "__func__", func)
+
+
+def _twice(what: str, name: str, first: Tensor, second: Any) -> ValueError:
+    return ValueError(
+        message(f'{what} "{name}": there is one of this name.', [("first", first), ("second", repr(second))],
+                "A name stands for one value of a step. For the next step, begin a new context:",
+                "rf.init_train_step_run_ctx(step=...)")
+    )  # fmt: skip

@@ -103,6 +103,6 @@ class ZoneoutLSTM(LSTM):
 def _zoneout(old: Tensor, new: Tensor, factor: float) -> Tensor:
     if factor == 0:
         return new
-    if factor < 1 and run_ctx.get_run_ctx().train_flag:
+    if factor < 1 and run_ctx.get_run_ctx().is_train_flag_enabled(func=ZoneoutLSTM):
         return old + drop(new - old, factor) * (1 - factor)  # drop scales up by 1 / (1 - factor)
     return old + (new - old) * (1 - factor)

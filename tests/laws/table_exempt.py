@@ -20,7 +20,6 @@ exempt(
 exempt("random: the values differ by design", "random random_normal random_truncated_normal random_uniform")
 exempt("the state of the generator", "get_random_state set_random_seed set_random_state")
 exempt("initial values of parameters, random", "Glorot He HeNormal HeUniform Normal ParamInit VarianceScaling")
-exempt("the run context", "RunCtx get_run_ctx init_forward_step_run_ctx init_train_step_run_ctx")
 exempt(
     "holds modules or parameters and computes nothing itself", "Functional Module ModuleList Parameter ParameterList"
 )

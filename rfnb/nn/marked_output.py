@@ -1,0 +1,114 @@
+"""The order of the dims of a marked output, so that whoever reads its raw array knows the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, dims_text, shape_of
+
+
+def in_order(name: str, tensor: Tensor, dims: Sequence[Dim] | None) -> Tensor:
+    """The tensor with its dims in the order of `dims`; without it batch, time, feature, where it is clear which is which.
+
+    Raises:
+        DimError: If `dims` are not those of the tensor, or it is not clear.
+    """
+    order = _batch_time_feature(tensor) if dims is None else tuple(dims)
+    if order is None:
+        raise DimError(
+            message(
+                f'mark_as_output "{name}": in which order?',
+                [("tensor", shape_of(tensor))],
+                "The order of dims is only clear for a batch, a ragged and a feature dim. Say it:",
+                f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
+            )
+        )
+    if set(order) != set(tensor.dims) or len(order) != len(tensor.dims):
+        raise DimError(
+            message(
+                f'mark_as_output "{name}": other dims than those of the tensor.',
+                [("tensor", shape_of(tensor)), ("dims", dims_text(order))],
+                "The order names each dim once.",
+            )
+        )
+    return tensor.copy_transpose(order)
+
+
+def like_expected(name: str, tensor: Tensor, expected: Tensor, dims: Sequence[Dim] | None) -> Tensor:
+    """The tensor with its dims in the order of the expected ones. A dim of the template may stand for another one of that size,
+    or of any if it has none yet.
+
+    Raises:
+        DimError: If dims, dtype or sparse dim do not fit.
+    """
+    order = _pairs(tensor, expected) if dims is None else tuple(dims)
+    fits = (
+        order is not None
+        and set(order) == set(tensor.dims)
+        and len(order) == len(expected.dims)
+        and all(map(_stands_for, expected.dims, order))
+        and tensor.dtype == expected.dtype
+        and (tensor.sparse_dim is None) == (expected.sparse_dim is None)
+        and (tensor.sparse_dim is None or _stands_for(expected.sparse_dim, tensor.sparse_dim))
+    )
+    if order is None or not fits:
+        given = [] if dims is None else [("dims", dims_text(tuple(dims)))]
+        raise DimError(
+            message(
+                f'mark_as_output "{name}": not as expected.',
+                [("expected", expected), ("tensor", tensor), *given],
+                "The output has the expected dims, dtype and sparse dim. If only the order is unclear, say it:",
+                f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
+            )
+        )
+    return tensor.copy_transpose(order)
+
+
+def _batch_like(tensor: Tensor) -> list[Dim]:
+    over = {dim for ragged in tensor.dims for dim in ragged.length_dims}
+    return [dim for dim in tensor.dims if dim.is_batch_dim() or (dim in over and not dim.length_dims)]
+
+
+def _batch_time_feature(tensor: Tensor) -> tuple[Dim, ...] | None:
+    if len(tensor.dims) <= 1:
+        return tensor.dims
+    batch = _batch_like(tensor)
+    spatial = [dim for dim in tensor.dims if dim not in batch and (dim.need_masking() or dim.is_spatial_dim())]
+    rest = [dim for dim in tensor.dims if dim not in batch and dim not in spatial]
+    if not batch and len(rest) == 2 and tensor.feature_dim in rest:
+        rest.remove(tensor.feature_dim)  # type: ignore[arg-type]
+        batch, rest = rest, [tensor.feature_dim]  # type: ignore[list-item]
+    if max(len(batch), len(spatial), len(rest)) > 1:
+        return None
+    return (*batch, *spatial, *rest)
+
+
+def _pairs(tensor: Tensor, expected: Tensor) -> tuple[Dim, ...] | None:
+    """The dim of the tensor for each expected one; None if that is not clear."""
+    order: list[Dim] = []
+    batch = _batch_like(tensor)
+    others = [dim for dim in tensor.dims if dim not in expected.dims]
+    for wanted in expected.dims:
+        if wanted in tensor.dims:
+            order.append(wanted)
+            continue
+        found = [dim for dim in others if _stands_for(wanted, dim)]
+        if len(found) > 1:
+            found = [dim for dim in found if (dim in batch) == wanted.is_batch_dim()]
+        if len(found) > 1 and not wanted.is_static():
+            found = [dim for dim in found if dim.need_masking() != wanted.is_batch_dim()]
+        if len(found) != 1:
+            return None
+        order += found
+        others.remove(found[0])
+    return tuple(order)
+
+
+def _stands_for(wanted: Dim | None, dim: Dim) -> bool:
+    if wanted is None or wanted is dim:
+        return wanted is dim
+    if wanted.is_static():
+        return wanted.size == dim.size
+    return not (wanted.is_batch_dim() and dim.need_masking())

@@ -1,0 +1,33 @@
+"""Binds `x.mark_as_loss`, `x.mark_as_output` and `x.mark_as_default_output`, shortcuts to the current run context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.nn import run_ctx
+
+
+def mark_as_loss(self: Tensor, name: str, **options: Any) -> None:
+    """Make this, not reduced, a loss of the step; see `RunCtx.mark_as_loss`."""
+    run_ctx.get_run_ctx().mark_as_loss(self, name, **options)
+
+
+def mark_as_output(self: Tensor, name: str, *, dims: Sequence[Dim] | None = None) -> None:
+    """Make this an output of the step; see `RunCtx.mark_as_output`."""
+    run_ctx.get_run_ctx().mark_as_output(self, name, dims=dims)
+
+
+def mark_as_default_output(self: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
+    """Make this the output "output" of the step; see `RunCtx.mark_as_output`."""
+    run_ctx.get_run_ctx().mark_as_default_output(self, shape=shape)
+
+
+def bind() -> None:
+    for method in (mark_as_loss, mark_as_output, mark_as_default_output):
+        setattr(Tensor, method.__name__, method)
+
+
+bind()
