@@ -14,7 +14,8 @@ from rfnb.core.tensor import Tensor, missing_dim, new_tensor
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import ones
-from rfnb.ops.gradient import finite_for_gradient, stop_gradient
+from rfnb.ops.finite import finite_for_gradient
+from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import maximum, rsqrt, square, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.reduce import reduce_mean, reduce_sum
