@@ -121,6 +121,9 @@ from rfnb.nn.transformer_decoder import TransformerDecoder as TransformerDecoder
 from rfnb.nn.transformer_decoder_layer import TransformerDecoderLayer as TransformerDecoderLayer
 from rfnb.nn.transformer_encoder import TransformerEncoder as TransformerEncoder
 from rfnb.nn.transformer_encoder import TransformerEncoderLayer as TransformerEncoderLayer
+from rfnb.nn.transposed_conv import TransposedConv1d as TransposedConv1d
+from rfnb.nn.transposed_conv import TransposedConv2d as TransposedConv2d
+from rfnb.nn.transposed_conv import TransposedConv3d as TransposedConv3d
 from rfnb.nn.types import GetModelFunc as GetModelFunc
 from rfnb.nn.types import ItemKeyType as ItemKeyType
 from rfnb.nn.types import RawTensorTypes as RawTensorTypes
@@ -312,6 +315,9 @@ from rfnb.ops.stack import stack as stack
 from rfnb.ops.stack import unstack as unstack
 from rfnb.ops.top_mask import top_k_mask as top_k_mask
 from rfnb.ops.top_mask import top_p_mask as top_p_mask
+from rfnb.ops.transposed_conv import transposed_conv as transposed_conv
+from rfnb.ops.transposed_conv_dims import calc_transposed_conv_out_length as calc_transposed_conv_out_length
+from rfnb.ops.transposed_conv_dims import make_transposed_conv_out_spatial_dims as make_transposed_conv_out_spatial_dims
 from rfnb.ops.window import window as window
 from rfnb.rec.cond import cond as cond
 from rfnb.rec.loop import Loop as Loop

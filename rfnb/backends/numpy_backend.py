@@ -389,6 +389,7 @@ class NumpyBackend(Backend):
 
     # -- convolution ---------------------------------------------------------------------------------------------------
     conv_raw = staticmethod(numpy_conv.conv)
+    transposed_conv_raw = staticmethod(numpy_conv.transposed_conv)
     pool_raw = staticmethod(numpy_conv.pool)
 
     ctc_loss_raw = staticmethod(ctc_loss)

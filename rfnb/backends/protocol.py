@@ -6,6 +6,7 @@ methods. torch is the default; NumPy (`backends/numpy_backend.py`) is the refere
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -338,6 +339,17 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def transposed_conv_raw(
+        cls, x: Any, filter: Any, bias: Any | None, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
+    ) -> Any:
+        """x [batch, in, *spatial], filter [in, out, *size], bias [out] -> [batch, out, *shape].
+
+        What each input frame puts at every `stride`-th place, added up; the result begins at `starts` of that, and where it is
+        longer, there is only the bias.
+        """
+        raise NotImplementedError
+
+    @classmethod
     def pool_raw(
         cls,
         x: Any,
@@ -429,6 +441,19 @@ class Backend:
     def grad_enabled(cls) -> bool:
         """Whether gradients are followed here."""
         return False
+
+    @classmethod
+    def scaled_gradient_raw(cls, raw: Any, scale: Any, shift: Any | None, axis: int | None, mask: Any | None) -> Any:
+        """`raw`; its gradient is times `scale`, plus `shift` (times the sum of the gradient over `axis`).
+
+        `scale` and `shift` are numbers or broadcast. Where `mask` (broadcasting, None: everywhere) is False the gradient is 0.
+        """
+        return raw
+
+    @classmethod
+    def checkpoint_scope(cls) -> Any:
+        """Context manager: what is computed inside is not kept for backward but computed again, random numbers too."""
+        return contextlib.nullcontext()
 
     @classmethod
     def no_grad(cls) -> Any:

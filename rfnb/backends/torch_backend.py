@@ -13,8 +13,10 @@ import torch.nn.functional as F
 
 from rfnb.backends import torch_conv
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
+from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.torch_edit_distance import edit_distance
+from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_lstm import lstm, lstm_step
 
 _DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
@@ -375,6 +377,7 @@ class TorchBackend(Backend):
         return F.cross_entropy(logits, targets.long(), reduction="none", label_smoothing=label_smoothing)
 
     conv_raw = staticmethod(torch_conv.conv)
+    transposed_conv_raw = staticmethod(torch_conv.transposed_conv)
     pool_raw = staticmethod(torch_conv.pool)
 
     ctc_loss_raw = staticmethod(ctc_loss)
@@ -448,6 +451,9 @@ class TorchBackend(Backend):
     @classmethod
     def grad_enabled(cls) -> bool:
         return torch.is_grad_enabled()
+
+    scaled_gradient_raw = staticmethod(scaled_gradient)
+    checkpoint_scope = CheckpointScope
 
     @classmethod
     def no_grad(cls) -> Any:

@@ -14,13 +14,10 @@ from safetensors.numpy import save
 
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, G2PConfig
+from rfnb.nn.checkpoint import CheckpointError, check_params_complete, raise_problems, set_params, write_whole
 
 FORMAT = "rfnb-g2p-1"
 SHIPPED = Path(__file__).with_name("g2p.safetensors")
-
-
-class CheckpointError(ValueError):
-    """A file that is not a whole checkpoint of this model."""
 
 
 def load_g2p(path: str | os.PathLike[str] | None = None) -> G2P:
@@ -75,7 +72,7 @@ def save_g2p(model: G2P, path: str | os.PathLike[str], *, dtype: str = "float16"
 
 def parameter_values(model: G2P) -> dict[str, np.ndarray]:
     """The parameters by name, as NumPy arrays on the host."""
-    return {name: parameter.raw_tensor.detach().cpu().numpy() for name, parameter in model.named_parameters()}
+    return {name: parameter.numpy() for name, parameter in model.named_parameters()}
 
 
 def set_parameters(model: G2P, values: Mapping[str, np.ndarray], source: str) -> None:
@@ -84,34 +81,9 @@ def set_parameters(model: G2P, values: Mapping[str, np.ndarray], source: str) ->
     Raises:
         CheckpointError: If a parameter is missing, unknown, of another shape, or not finite.
     """
-    parameters = dict(model.named_parameters())
-    problems = [f"missing    {name}" for name in parameters if name not in values]
-    problems += [f"not known  {name}" for name in values if name not in parameters]
-    for name, parameter in parameters.items():
-        if name in values:
-            shape = tuple(parameter.raw_tensor.shape)
-            if values[name].shape != shape:
-                problems.append(f"shape      {name}: {values[name].shape}, needed {shape}")
-            elif not np.isfinite(values[name]).all():
-                problems.append(f"not finite {name}")
-    if problems:
-        more = [f"... and {len(problems) - 8} more"] if len(problems) > 8 else []
-        raise CheckpointError(
-            "\n  ".join([f"The parameters in {source} are not those of the model:", *problems[:8], *more])
-        )
-    for name, parameter in parameters.items():
-        parameter.raw_tensor.data.copy_(parameter.raw_tensor.new_tensor(values[name].astype(np.float32)))
-
-
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file so that after a crash there is either the old or the new one, never a part."""
-    file = Path(path)
-    part = file.with_name(f"{file.name}.part")
-    with open(part, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, file)
+    check_params_complete(model, values, source=source)
+    raise_problems(source, [f"not finite {name}" for name, value in values.items() if not np.isfinite(value).all()])
+    set_params(model, values, source=source)
 
 
 def _read(file: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:

@@ -24,9 +24,10 @@ from rfnb.data.batching import examples_of
 from rfnb.data.cmudict import Pronunciations, Split, load_cmudict
 from rfnb.models.g2p import G2P, G2PConfig
 from rfnb.models.g2p_card import card
-from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p, write_whole
+from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p
 from rfnb.models.g2p_search import evaluate, greedy
 from rfnb.models.g2p_training import Recipe, Trainer
+from rfnb.nn.checkpoint import write_whole
 
 SAMPLES = ("thoughtfully", "phonetics", "bicycle", "jalapeno", "attention")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import GenericAlias
 from typing import Any
 
 from rfnb.core.tensor import Tensor
@@ -13,10 +14,16 @@ from rfnb.nn.parameter import Parameter
 class _List(Module):
     """Items by number, in order. Other attributes of a subclass are no items."""
 
+    __class_getitem__: Any = classmethod(GenericAlias)  # rf.ModuleList[rf.Linear] as annotation
     _item_type: type = Module
+    _is_item = True  # False: in a container, this is something else than one of its items
 
     def _items(self) -> list[tuple[str, Any]]:
-        return [(name, value) for name, value in vars(self).items() if isinstance(value, self._item_type)]
+        return [
+            (name, getattr(self, name))
+            for name, value in vars(self).items()
+            if isinstance(value, self._item_type) and getattr(value, "_is_item", True)
+        ]
 
     def __len__(self) -> int:
         return len(self._items())
@@ -25,19 +32,31 @@ class _List(Module):
         return iter([value for _, value in self._items()])
 
     def __getitem__(self, index: Any) -> Any:
-        values = [value for _, value in self._items()]
-        return type(self)(*values[index]) if isinstance(index, slice) else values[index]
+        """One item, or for a slice a new container of the same items; names that are no numbers stay."""
+        if not isinstance(index, slice):
+            return self._items()[index][1]
+        new = self._plain()
+        new._fill(self._items()[index])
+        return new
 
     def __setitem__(self, index: int, value: Any) -> None:
         setattr(self, self._items()[index][0], self._check(value))
 
     def __delitem__(self, index: Any) -> None:
-        values = [value for _, value in self._items()]
-        del values[index]
-        for name, _ in self._items():
+        items = self._items()
+        for name, _ in items:
             delattr(self, name)
-        for number, value in enumerate(values):
-            setattr(self, str(number), value)
+        del items[index]
+        self._fill(items)
+
+    def _fill(self, items: list[tuple[str, Any]]) -> None:
+        """Set the items anew, numbered by their place."""
+        for number, (name, value) in enumerate(items):
+            setattr(self, str(number) if name.isdigit() else name, value)
+
+    def _plain(self) -> _List:
+        """An empty container of this kind; a subclass may need other arguments, so it is its base here."""
+        raise NotImplementedError
 
     def append(self, value: Any) -> Any:
         """Add one at the end; returns self."""
@@ -69,6 +88,9 @@ class ModuleList(_List):
     def _check(self, value: Any) -> Module:
         return value if isinstance(value, Module) else Functional(value)
 
+    def _plain(self) -> ModuleList:
+        return ModuleList()
+
     def items(self) -> list[tuple[str, Module]]:
         """(name, module) pairs."""
         return self._items()
@@ -87,6 +109,9 @@ class Sequential(ModuleList):
                 collected_outputs[name] = inp
         return inp
 
+    def _plain(self) -> Sequential:
+        return Sequential()
+
 
 def sequential(source: Any, *modules: Any) -> Any:
     """The modules in order, as a function."""
@@ -100,6 +125,9 @@ class ParameterList(_List):
 
     def __init__(self, *parameters: Any):
         self.extend(parameters[0] if len(parameters) == 1 and not isinstance(parameters[0], Parameter) else parameters)
+
+    def _plain(self) -> ParameterList:
+        return ParameterList()
 
     def _check(self, value: Any) -> Parameter:
         if not isinstance(value, Parameter):

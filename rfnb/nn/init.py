@@ -4,32 +4,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.nn.types import RawTensorTypes
 from rfnb.ops import random
 
 
 class ParamInit:
-    """A callable (dims, dtype) -> Tensor."""
+    """A callable (dims, dtype) -> Tensor {dims}; `initial` of a Parameter.
+
+    A subclass defines `__call__`. Its arguments:
+        dims: Of the parameter.
+        dtype: Of the result; None: the one this scheme was made with, else the default float dtype.
+        sparse_dim: Of the parameter.
+        device: Default: the default one.
+        out: A Tensor {dims} that gets the values in place, and is the result.
+    """
 
     def __call__(
-        self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None
-    ) -> Tensor:
-        raise NotImplementedError
+        self,
+        dims: Sequence[Dim],
+        dtype: str | None = None,
+        *,
+        sparse_dim: Dim | None = None,
+        device: str | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor | RawTensorTypes:
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__.")
+
+
+ParamInitType = Tensor | RawTensorTypes | ParamInit
 
 
 class Normal(ParamInit):
     """Normal around 0; cut at 2 standard deviations unless `truncated=False`."""
 
-    def __init__(self, stddev: float, *, truncated: bool = True):
-        self.stddev, self.truncated = stddev, truncated
+    def __init__(self, stddev: float, *, truncated: bool = True, dtype: str | None = None):
+        self.stddev, self.truncated, self.dtype = stddev, truncated, dtype
 
     def __call__(
-        self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None
+        self,
+        dims: Sequence[Dim],
+        dtype: str | None = None,
+        *,
+        sparse_dim: Dim | None = None,
+        device: str | None = None,
+        out: Tensor | None = None,
     ) -> Tensor:
-        draw = random.random_truncated_normal if self.truncated else random.random_normal
-        return draw(dims, dtype=dtype, device=device, stddev=self.stddev)
+        """{dims}. See `ParamInit`."""
+        name = "truncated_normal" if self.truncated else "normal"
+        return _drawn(name, dims, dtype or self.dtype, sparse_dim, device, out, stddev=self.stddev)
 
 
 class VarianceScaling(ParamInit):
@@ -38,19 +65,41 @@ class VarianceScaling(ParamInit):
     fan_in and fan_out are the sizes of the last two dims (times the product of the ones before).
 
     Args:
-        distribution: "uniform", "normal" or "truncated_normal" (whose spread is corrected for the cut).
+        scale: Default 1.
+        mode: "fan_in" (the default), "fan_out" or "fan_avg".
+        distribution: "uniform", "normal" or "truncated_normal" (the default; its spread is corrected for the cut).
+        dtype: Where the call names none.
+
+    Raises:
+        ValueError: Unknown mode or distribution.
     """
 
     scale, mode, distribution = 1.0, "fan_in", "truncated_normal"
 
-    def __init__(self, scale: float | None = None, mode: str | None = None, distribution: str | None = None):
+    def __init__(
+        self,
+        scale: float | None = None,
+        mode: str | None = None,
+        distribution: str | None = None,
+        dtype: str | None = None,
+    ):
         self.scale = self.scale if scale is None else scale
-        self.mode = mode or self.mode
-        self.distribution = distribution or self.distribution
+        self.mode = _known("mode", mode or self.mode, ("fan_in", "fan_out", "fan_avg"))
+        self.distribution = _known(
+            "distribution", distribution or self.distribution, ("uniform", "normal", "truncated_normal")
+        )
+        self.dtype = dtype
 
     def __call__(
-        self, dims: Sequence[Dim], dtype: str, *, sparse_dim: Dim | None = None, device: str | None = None
+        self,
+        dims: Sequence[Dim],
+        dtype: str | None = None,
+        *,
+        sparse_dim: Dim | None = None,
+        device: str | None = None,
+        out: Tensor | None = None,
     ) -> Tensor:
+        """{dims}. See `ParamInit`."""
         sizes = [dim.extent for dim in dims]
         if len(sizes) < 2:
             fan_in = fan_out = sizes[0] if sizes else 1
@@ -58,14 +107,15 @@ class VarianceScaling(ParamInit):
             receptive = math.prod(sizes[:-2])
             fan_in, fan_out = sizes[-2] * receptive, sizes[-1] * receptive
         count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
-        variance = self.scale / max(1.0, count)
+        stddev = math.sqrt(self.scale / max(1.0, count))
         if self.distribution == "uniform":
-            limit = math.sqrt(3 * variance)
-            return random.random_uniform(dims, dtype=dtype, device=device, minval=-limit, maxval=limit)
-        if self.distribution == "normal":
-            return random.random_normal(dims, dtype=dtype, device=device, stddev=math.sqrt(variance))
-        stddev = math.sqrt(variance) / 0.87962566103423978  # of a normal cut at 2 standard deviations
-        return random.random_truncated_normal(dims, dtype=dtype, device=device, stddev=stddev)
+            limit = math.sqrt(3) * stddev
+            spread = {"minval": -limit, "maxval": limit}
+        elif self.distribution == "normal":
+            spread = {"stddev": stddev}
+        else:
+            spread = {"stddev": stddev / 0.87962566103423978}  # of a normal cut at 2 standard deviations
+        return _drawn(self.distribution, dims, dtype or self.dtype, sparse_dim, device, out, **spread)
 
 
 class Glorot(VarianceScaling):
@@ -87,3 +137,32 @@ class HeUniform(He):
     """He, uniform."""
 
     distribution = "uniform"
+
+
+def _drawn(
+    distribution: str,
+    dims: Sequence[Dim],
+    dtype: str | None,
+    sparse_dim: Dim | None,
+    device: str | None,
+    out: Tensor | None,
+    **spread: float,
+) -> Tensor:
+    """Random values {dims}, in `out` if there is one."""
+    if out is not None:
+        dtype, device = out.dtype, out.device
+    drawn = random.random(dims, distribution=distribution, dtype=dtype, device=device, **spread)
+    if out is not None:
+        out.backend.assign_raw(out._raw, drawn.copy_transpose(out.dims)._raw)
+        return out
+    if sparse_dim is not None:
+        drawn.sparse_dim = sparse_dim
+    return drawn
+
+
+def _known(what: str, value: str, known: Sequence[str]) -> Any:
+    if value not in known:
+        raise ValueError(
+            message(f'VarianceScaling: unknown {what} "{value}".', [("known", ", ".join(known))], "It is one of these.")
+        )
+    return value

@@ -9,6 +9,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.nn.module import Module
+from rfnb.nn.parameter import set_parameter_copy_behavior_ctx
 
 
 def make_part(part: Any, default: type[Module], what: str, **options: Any) -> Any:
@@ -32,10 +33,8 @@ def make_part(part: Any, default: type[Module], what: str, **options: Any) -> An
 
 def fresh_copy(module: Module) -> Module:
     """A copy with parameters of its own, of new random values by the same scheme; dims are shared."""
-    new = copy.deepcopy(module)
-    for parameter in new.parameters():
-        parameter.initial = parameter.initial
-    return new
+    with set_parameter_copy_behavior_ctx("fresh"):
+        return copy.deepcopy(module)
 
 
 def make_norm(norm: Any, out_dim: Dim) -> Callable[..., Any]:

@@ -317,3 +317,25 @@ def test_functional_takes_attributes():
 @pytest.fixture(autouse=True)
 def seeded():
     rf.set_random_seed(1)
+
+
+def test_a_slice_of_a_container_keeps_names_and_kind():
+    class Encoder(rf.Sequential):
+        def __init__(self):
+            super().__init__(Leaf(), Leaf(), Leaf())
+
+    encoder, x = Encoder(), randn(A)
+    part = encoder[1:]
+    assert type(part) is rf.Sequential and list(part) == list(encoder)[1:]
+    assert_same(part(x), x + 2)
+    named = rf.ModuleList({"enc": Leaf(), "mid": Leaf(), "dec": Leaf()})
+    assert [name for name, _ in named[::2].items()] == ["enc", "dec"]
+    named.append(Leaf())
+    del named[0]
+    assert [name for name, _ in named.items()] == ["mid", "dec", "2"]
+    parameters = rf.ParameterList(rf.Parameter([A]), rf.Parameter([B]))
+    assert list(parameters[1:]) == [parameters[1]]
+
+
+def test_a_container_names_its_items_in_annotations():
+    assert rf.ModuleList[Leaf].__args__ == (Leaf,)

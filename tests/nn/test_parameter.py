@@ -8,7 +8,7 @@ import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor
 
 import rfnb as rf
-from rfnb import Dim, DimError
+from rfnb import Dim, DimError, ShapeError
 
 A, B = Dim(2, name="a"), Dim(3, name="b")
 
@@ -127,3 +127,158 @@ def test_initial_values_have_the_variance_and_limit_of_their_scheme(initial, var
     assert values.var() == pytest.approx(variance, rel=0.03)
     assert np.abs(values).max() <= limit * 1.0001
     assert abs(values.mean()) < 0.01 * np.sqrt(variance) * 2
+
+
+def test_a_raw_tensor_is_held_as_it_is():
+    raw = torch.nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+    parameter = rf.Parameter([A, B], raw_tensor=raw)
+    assert parameter.raw_tensor is raw and parameter.dtype == "float64" and raw.requires_grad
+    plain = torch.zeros(2)
+    parameter = rf.Parameter([A], raw_tensor=plain)
+    parameter.assign(5)
+    assert plain.tolist() == [5, 5] and isinstance(parameter.raw_tensor, torch.nn.Parameter)
+
+
+def test_a_raw_tensor_of_another_shape_or_dtype():
+    with pytest.raises(ShapeError, match=r"raw shape \(3, 2\) does not fit its dims"):
+        rf.Parameter([A, B], raw_tensor=torch.zeros(3, 2))
+    with raises_message(ShapeError, """
+        Tensor "parameter": dtype differs.
+          tensor  float32
+          array   int64
+        A tensor keeps the dtype it was declared with. Declare the one of the array:
+            Tensor("parameter", dims=[...], dtype="int64")
+        """):  # fmt: skip
+        rf.Parameter([A], "float32", raw_tensor=torch.zeros(2, dtype=torch.int64))
+
+
+def test_auxiliary_can_be_changed_and_takes_the_gradient_with_it():
+    parameter = rf.Parameter([A])
+    parameter.auxiliary = True
+    assert not parameter.trainable and not parameter.raw_tensor.requires_grad
+    parameter.trainable = True
+    assert parameter.auxiliary and parameter.raw_tensor.requires_grad
+
+
+def test_integers_are_not_trainable():
+    text = """
+        Parameter: int32 is not trainable.
+          parameter  [a=2]
+        Only floats have gradients. Leave trainable out, which means not trainable here.
+        """
+    with raises_message(ValueError, text):
+        rf.Parameter([A], "int32", trainable=True)
+    parameter = rf.Parameter([A], "int32")
+    with raises_message(ValueError, text):
+        parameter.trainable = True
+    assert not parameter.trainable
+
+
+def test_initial_takes_arrays_functions_and_schemes_with_sparse_dim():
+    class Range(rf.ParamInit):
+        def __call__(self, dims, dtype, *, sparse_dim=None, device=None, out=None):
+            assert sparse_dim is B
+            return rf.range_over_dim(dims[0], dtype=dtype)
+
+    assert rf.Parameter([A], "int32", sparse_dim=B, initial=Range()).numpy().tolist() == [0, 1]
+    assert rf.Parameter([A], initial=np.asarray([3.0, 4.0])).numpy().tolist() == [3, 4]
+    assert rf.Parameter([A], initial=np.float64(2)).numpy().tolist() == [2, 2]
+    assert rf.Parameter([A, B], initial=tensor([1.0, 2.0], A)).numpy().tolist() == [[1] * 3, [2] * 3]
+    assert rf.Parameter([A], initial=lambda dims, dtype, **_: rf.ones(dims, dtype=dtype)).numpy().tolist() == [1, 1]
+
+
+def test_a_template_gives_dims_and_dtype_only():
+    template = rf.Tensor("t", [A, B], "float64", feature_dim=B)
+    parameter = rf.Parameter(template, initial=2.0)
+    assert parameter.dims == (A, B) and parameter.dtype == "float64" and parameter.feature_dim is B
+    assert (parameter.numpy() == 2).all() and parameter.initial == 2
+
+
+def test_fractions_are_not_assigned_to_integers():
+    parameter = rf.Parameter([A], "int32")
+    parameter.assign(2.0)
+    assert parameter.numpy().tolist() == [2, 2]
+    for value, kind in ((0.5, "float"), (randn(A), "float32")):
+        with raises_message(TypeError, f"""
+            Parameter.assign: floats to integers.
+              parameter  int32
+              value      {kind}
+            The fractions would get lost. Say so if it is meant:
+                rf.cast(value, "int32")
+            """):  # fmt: skip
+            parameter.assign(value)
+
+
+def test_the_behaviour_of_a_deep_copy_can_be_chosen():
+    linear = rf.Linear(A, B)
+    linear.bias.assign(5.0)
+    with rf.set_parameter_copy_behavior_ctx("share"):
+        shared = copy.deepcopy(linear)
+    assert shared is not linear and shared.weight is linear.weight
+    with rf.set_parameter_copy_behavior_ctx("fresh"):
+        fresh = copy.deepcopy(linear)
+        with rf.set_parameter_copy_behavior_ctx("copy"):
+            assert_same(copy.deepcopy(linear).weight, linear.weight)
+        assert copy.deepcopy(linear).bias.numpy().tolist() == [0, 0, 0]
+    assert fresh.weight.initial is linear.weight.initial and fresh.weight.dims == linear.weight.dims
+    assert not np.isclose(fresh.weight.numpy(), linear.weight.numpy()).any() and fresh.weight.numpy().any()
+    assert copy.deepcopy(linear).bias.numpy().tolist() == [5, 5, 5]
+
+
+def test_a_parameter_that_a_module_has_twice_is_copied_once():
+    class Tied(rf.Module):
+        def __init__(self):
+            self.one = rf.Linear(A, B)
+            self.two = rf.Linear(A, B)
+            self.two.weight = self.one.weight
+
+    for mode in ("copy", "fresh"):
+        with rf.set_parameter_copy_behavior_ctx(mode):
+            other = copy.deepcopy(Tied())
+        assert other.one.weight is other.two.weight
+
+
+def test_another_way_to_copy():
+    with raises_message(ValueError, """
+        set_parameter_copy_behavior_ctx: unknown mode "deep".
+          known  copy, fresh, share
+        A mode is one of these.
+        """), rf.set_parameter_copy_behavior_ctx("deep"):  # fmt: skip
+        pass
+
+
+def test_an_optimizer_goes_on_after_to():
+    parameter = rf.Parameter([A], initial=1.0)
+    optimizer = torch.optim.SGD([parameter.raw_tensor], lr=0.5)
+    rf.reduce_sum(parameter * 2.0, axis=A).raw_tensor.backward()
+    parameter.to(dtype="float64")
+    optimizer.step()
+    assert parameter.dtype == "float64" and parameter.numpy().tolist() == [0, 0]
+
+
+def test_schemes_fill_a_given_tensor_and_have_a_dtype():
+    rf.set_random_seed(1)
+    out = rf.zeros([A, B])
+    for scheme in (rf.Normal(1.0), rf.Glorot(), rf.He()):
+        raw, before = out.raw_tensor, out.numpy().copy()
+        assert scheme([A, B], "float32", out=out) is out and out.raw_tensor is raw
+        assert (out.numpy() != before).all()
+    assert rf.Normal(1.0, dtype="float64")([A]).dtype == "float64"
+    assert rf.VarianceScaling(dtype="float64")([A], "float32").dtype == "float32"
+    assert rf.Glorot()([A], "float32", sparse_dim=B).sparse_dim is B
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "known"),
+    [
+        ({"mode": "fan"}, 'mode "fan"', "fan_in, fan_out, fan_avg"),
+        ({"distribution": "cauchy"}, 'distribution "cauchy"', "uniform, normal, truncated_normal"),
+    ],
+)
+def test_a_scheme_that_is_not_known(options, what, known):
+    with raises_message(ValueError, f"""
+        VarianceScaling: unknown {what}.
+          known  {known}
+        It is one of these.
+        """):  # fmt: skip
+        rf.VarianceScaling(**options)
