@@ -38,6 +38,23 @@ def conv(
     return out if bias is None else out + bias.reshape((-1, *(1 for _ in pads)))
 
 
+def transposed_conv(
+    x: Any, filter: Any, bias: Any | None, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
+) -> Any:
+    """See `Backend.transposed_conv_raw`."""
+    lengths, size = x.shape[2:], filter.shape[2:]
+    full = [max(n - 1, 0) * stride + count for n, stride, count in zip(lengths, strides, size)]
+    room = [max(have, start + need) for have, start, need in zip(full, starts, shape)]
+    out = np.zeros((x.shape[0], filter.shape[1], *room), x.dtype)
+    for offset in np.ndindex(*size):
+        places: tuple[Any, ...] = tuple(
+            slice(k, k + n * stride, stride) for k, n, stride in zip(offset, lengths, strides)
+        )
+        out[:, :, *places] += np.einsum("bi...,io->bo...", x, filter[:, :, *offset])
+    out = out[:, :, *(slice(start, start + need) for start, need in zip(starts, shape))]
+    return out if bias is None else out + bias.reshape((-1, *(1 for _ in shape)))
+
+
 def pool(
     x: Any,
     kind: str,

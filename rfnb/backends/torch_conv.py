@@ -46,6 +46,26 @@ def _cut(out: Any, short: dict[int, int]) -> Any:
     return out
 
 
+_TRANSPOSED: tuple[Any, ...] = (None, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+
+
+def transposed_conv(
+    x: Any, filter: Any, bias: Any | None, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
+) -> Any:
+    """See `Backend.transposed_conv_raw`."""
+    nd = len(shape)
+    if 0 in x.shape[2:]:  # torch refuses; a frame of zeros puts zeros
+        x = F.pad(x, [width for length in reversed(x.shape[2:]) for width in (0, int(length == 0))])
+    out = _TRANSPOSED[nd](x, filter, None, tuple(strides))
+    for axis, (start, length) in enumerate(zip(starts, shape), 2):
+        start = min(start, out.shape[axis])
+        out = out.narrow(axis, start, min(length, out.shape[axis] - start))
+    missing = [length - have for length, have in zip(shape, out.shape[2:])]
+    if any(missing):
+        out = F.pad(out, [width for count in reversed(missing) for width in (0, count)])
+    return out if bias is None else out + bias.view(-1, *(1 for _ in shape))
+
+
 _MAX: tuple[Any, ...] = (None, F.max_pool1d, F.max_pool2d, F.max_pool3d)
 _MEAN: tuple[Any, ...] = (None, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 

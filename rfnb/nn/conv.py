@@ -43,7 +43,7 @@ class _Conv(Module):
         with_bias: bool = True,
     ):
         self.in_dim, self.out_dim = in_dim, out_dim
-        self.filter_size = filter_dims(filter_size, self.num_spatial)
+        self.filter_size = filter_dims(filter_size, self.num_spatial, type(self).__name__)
         self.padding, self.strides, self.dilation_rate = padding, strides, dilation_rate
         self.groups = groups
         self.filter = Parameter((out_dim, filter_in_dim(in_dim, out_dim, groups or 1), *self.filter_size))
@@ -120,7 +120,7 @@ class Conv3d(_ConvNd):
     num_spatial = 3
 
 
-def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int) -> tuple[Dim, ...]:
+def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, what: str) -> tuple[Dim, ...]:
     """The dims of a filter, from numbers or dims, one for all or one for each.
 
     Raises:
@@ -130,7 +130,7 @@ def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int) ->
     if len(sizes) != num_spatial:
         raise DimError(
             message(
-                f"Conv{num_spatial}d: filter_size has another number of dims.",
+                f"{what}: filter_size has another number of dims.",
                 [("filter_size", ", ".join(s.short_repr() if isinstance(s, Dim) else str(s) for s in sizes))],
                 f"There is one size for all spatial dims, or {num_spatial} of them.",
             )

@@ -93,11 +93,7 @@ def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, .
     _check_groups(source, in_dim, out_dim, groups)
     windows = make_windows("conv", spatial, size, padding, strides or 1, dilation or 1)
     order = filter_order("conv", filter, (out_dim, filter_in_dim(in_dim, out_dim, groups), *size))
-    if bias is not None and bias.dims != (out_dim,):
-        raise DimError(
-            message("conv: the bias is over out_dim.", [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],
-                    "There is one number for each output feature.")
-        )  # fmt: skip
+    check_bias("conv", bias, out_dim)
     computed = tuple(window.out_length(dim) for window, dim in zip(windows, spatial))
     out_spatial = settle_out_dims("conv", computed, out_spatial)
     backend = source.backend
@@ -132,6 +128,14 @@ def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
             )
         )
     return to_order(filter.dims, dims, filter.backend)
+
+
+def check_bias(what: str, bias: Tensor | None, out_dim: Dim) -> None:
+    if bias is not None and bias.dims != (out_dim,):
+        raise DimError(
+            message(f"{what}: the bias is over out_dim.", [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],
+                    "There is one number for each output feature.")
+        )  # fmt: skip
 
 
 def _check_groups(source: Tensor, in_dim: Dim, out_dim: Dim, groups: int) -> None:

@@ -119,3 +119,57 @@ for _name, _num in (("max_pool", 2), ("pool2d", 2), ("pool3d", 3)):
         options = {**_options(w, num), **mode, "in_spatial_dims": [w.heads, w.time, w.source][:num]}
         call = lambda x: getattr(rf, name)(x, pool_size=2, **options)  # noqa: E731
         return call, [w.floats(w.batch, w.time, w.source, w.heads, w.feat)]
+
+
+# -- transposed --------------------------------------------------------------------------------------------------------
+def _expanding(w: World, num: int) -> dict[str, Any]:
+    drawn = {
+        "padding": ["valid", "same", 0, 1],
+        "strides": [1, 2, 3, None],
+        "output_padding": [None, 0, 1],
+        "remove_padding": [0, 1],
+    }
+    options = {name: values[w.rng.integers(len(values))] for name, values in drawn.items()}
+    return {**options, "padding": [options["padding"]] * num}
+
+
+@case("transposed_conv")
+def _transposed_conv(w: World) -> Any:
+    spatial = [w.time, w.source, w.heads][: w.rng.integers(1, 4)]
+    size = [Dim(int(w.rng.integers(1, 4)), name=f"filter_{axis}") for axis in range(len(spatial))]
+    batch, options = [w.batch] if w.heads in spatial else [w.batch, w.heads], _expanding(w, len(spatial))
+
+    def call(x: Tensor, filter: Tensor, bias: Tensor) -> Any:
+        return rf.transposed_conv(x, in_dim=w.feat, out_dim=w.out, in_spatial_dims=spatial, filter=filter,
+                                  filter_size=size, bias=bias, **options)  # fmt: skip
+
+    return call, [w.floats(*batch, *spatial, w.feat), w.floats(w.out, w.feat, *size), w.floats(w.out)]
+
+
+for _name, _num in (("TransposedConv1d", 1), ("TransposedConv2d", 2), ("TransposedConv3d", 3)):
+
+    @case(_name)
+    def _transposed_module(w: World, name: str = _name, num: int = _num) -> Any:
+        out_dim, options = [w.feat, w.out][w.rng.integers(2)], _expanding(w, num)
+        make = lambda: getattr(rf, name)(w.feat, out_dim, 2, **options)  # noqa: E731
+        axes = [w.time, w.heads, w.source][:num]
+        spatial = {"in_spatial_dim": w.time} if num == 1 else {"in_spatial_dims": axes}
+        inputs = [w.floats(w.batch, w.heads, w.time, w.source, w.feat)]
+        return of_module(w, make, lambda module, x: module(x, **spatial), inputs)
+
+
+@case("calc_transposed_conv_out_length")
+def _calc_transposed_conv_out_length(w: World) -> Any:
+    options = _expanding(w, 1)
+    options = {"padding": options["padding"][0], "stride": options["strides"]}
+    call = lambda x: rf.calc_transposed_conv_out_length(x, filter_size=3, **options)  # noqa: E731
+    return call, [w.ints(w.batch, w.time, low=0, high=9)]
+
+
+@case("make_transposed_conv_out_spatial_dims")
+def _make_transposed_conv_out_spatial_dims(w: World) -> Any:
+    def call(x: Tensor) -> Any:
+        dims = rf.make_transposed_conv_out_spatial_dims([w.time, w.feat], filter_size=(2, 3), padding="valid")
+        return dims, dims[0].dyn_size_ext
+
+    return call, [w.floats(w.batch, w.time)]

@@ -1,0 +1,112 @@
+"""transposed_conv: what a convolution does to gradients, as an op of its own that makes sequences longer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.layout import Dims, PlanCache, full_shape
+from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor
+from rfnb.ops.conv import check_bias, filter_in_dim, filter_order
+from rfnb.ops.conv_dims import Padding, settle_out_dims
+from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
+from rfnb.ops.transposed_conv_dims import make_expansions
+
+_plans = PlanCache()
+
+
+def transposed_conv(
+    source: Tensor,
+    *,
+    in_dim: Dim,
+    out_dim: Dim,
+    in_spatial_dims: Sequence[Dim],
+    out_spatial_dims: Sequence[Dim] | None = None,
+    filter: Tensor,
+    filter_size: Dim | Sequence[Dim],
+    padding: Padding | Sequence[Padding],
+    remove_padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int | None] | None = None,
+    strides: int | Sequence[int] | None = None,
+    bias: Tensor | None = None,
+    use_mask: bool | None = None,
+) -> tuple[Tensor, tuple[Dim, ...]]:
+    """Each input frame, times the filter, is added to the output frames that a convolution would have seen it from.
+
+        out[t * stride + k - left] += filter[k] source[t]     for all t and k; then out += bias
+
+    Args:
+        source: {..., in_dim, in_spatial_dims}
+        in_spatial_dims: One to three dims that get longer.
+        out_spatial_dims: Without size they get it. Default: `make_transposed_conv_out_spatial_dims`, without what
+            `remove_padding` takes.
+        filter: {out_dim, in_dim, filter_size}; where in_dim is out_dim, the input side is `out_dim.copy(match_priority=1)`.
+        filter_size: The dims of the filter, in the order of in_spatial_dims.
+        padding: "valid", "same" or the number of frames dropped on each side; see `make_transposed_conv_out_spatial_dims`.
+            One for all dims or one for each, as are:
+        remove_padding: So many frames are dropped on each side, after the padding.
+        output_padding: Frames beyond the fewest possible; they see what the filter still puts there, and the bias. Default:
+            stride * length with "same", no frame lost with "valid", none with a number.
+        strides: Output frames for each input frame. Default: filter_size.
+        bias: {out_dim}
+        use_mask: What is past a sequence's end counts as 0 (the default).
+
+    Returns:
+        {..., out_dim, out spatial dims} with feature_dim out_dim, and the out spatial dims.
+
+    Raises:
+        DimError: If a dim is missing, or an out_spatial_dim has another size.
+        ValueError: For an unknown padding, a negative number of frames, or a stride below 1.
+
+    Source: Dumoulin and Visin 2016, section 4.
+    """
+    key = (
+        source._raw.__class__,
+        source.dims,
+        filter.dims,
+        None if bias is None else bias.dims,
+        in_dim,
+        out_dim,
+        tuple(in_spatial_dims),
+        None if out_spatial_dims is None else tuple(out_spatial_dims),
+        (filter_size,) if isinstance(filter_size, Dim) else tuple(filter_size),
+        tuple(padding) if isinstance(padding, list) else padding,
+        tuple(remove_padding) if isinstance(remove_padding, list) else remove_padding,
+        tuple(output_padding) if isinstance(output_padding, list) else output_padding,
+        tuple(strides) if isinstance(strides, list) else strides,
+        use_mask,
+    )
+    try:
+        fn, dims, spatial = _plans[key]
+    except KeyError:
+        fn, dims, spatial = _plans.put(key, _plan(source, filter, bias, key))
+    out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
+    out._feature_dim = out_dim
+    return out, spatial
+
+
+def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
+    what = "transposed_conv"
+    in_dim, out_dim, spatial, out_spatial, size, padding, removed, output_padding, strides, use_mask = key[4:]
+    if in_dim not in source.dims:
+        raise missing_dim(what, source, in_dim, "source")
+    check_spatial(what, source, spatial)
+    expansions = make_expansions(what, spatial, size, padding, output_padding, strides, 1, removed)
+    order = filter_order(what, filter, (filter_in_dim(in_dim, out_dim), out_dim, *size))
+    check_bias(what, bias, out_dim)
+    computed = tuple(expansion.out_length(dim) for expansion, dim in zip(expansions, spatial))
+    out_spatial = settle_out_dims(what, computed, out_spatial)
+    backend = source.backend
+    arrange, batch = to_kernel(what, source, (in_dim,), spatial, 0, use_mask is not False)
+    own = (out_dim, *out_spatial)
+    dims = check_unique(batch + own, what)
+    restore, transposed_conv_raw = from_kernel(batch, own, {}, backend), backend.transposed_conv_raw
+    stride, starts = ([each.window.stride for each in expansions], [each.start for each in expansions])
+    shape = full_shape(out_spatial)
+
+    def fn(raw: Any, raw_filter: Any, raw_bias: Any) -> Any:
+        raw_filter = raw_filter if order is None else order(raw_filter)
+        return restore(transposed_conv_raw(arrange(raw), raw_filter, raw_bias, stride, starts, shape))
+
+    return fn, dims, out_spatial
