@@ -8,7 +8,7 @@ from rfnb.nn import run_ctx
 from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
 from rfnb.nn.fused_attention import fused_attention
-from rfnb.ops.gradient import finite_for_gradient
+from rfnb.ops.finite import finite_for_gradient
 from rfnb.ops.math import combine_bc, softmax, tanh, where
 from rfnb.ops.matmul import matmul
 from rfnb.trace.probe import listening, probe
