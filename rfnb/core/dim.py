@@ -9,24 +9,21 @@ A dim matches another by identity, never by name or size. Lengths live on the ho
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rfnb.backends import protocol
-from rfnb.core.dim_math import DimMath, intern
+from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
+from rfnb.core.place import Place, place_of_user, place_text
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-
-class Dim(DimMath):
+class Dim(DimRelations):
     """The identity of an axis.
 
     Args:
@@ -40,6 +37,15 @@ class Dim(DimMath):
     Raises:
         DimError: Negative sizes, or lengths that are not integers.
     """
+
+    special = False  # of no axis, see `single_step_dim`
+
+    class Types:
+        """The values of `kind`."""
+
+        Batch = "batch"
+        Spatial = Time = "spatial"
+        Feature = "feature"
 
     def __init__(
         self,
@@ -56,9 +62,9 @@ class Dim(DimMath):
         self.kind = kind
         self.vocab = vocab
         self.match_priority = match_priority
-        self.twin_of = None
+        self.twin_of = self.same_as = None
         self.expr = None
-        self.created = _caller()
+        self._place: Place | str = place_of_user(1)
         self.size = None
         self.declared_length_dims: tuple[Dim, ...] = ()
         self._reset()
@@ -73,6 +79,15 @@ class Dim(DimMath):
         elif dimension is not None:
             self.dyn_size_ext = dimension
 
+    @property
+    def created(self) -> str:
+        """Where user code made this dim, as `file:line`."""
+        return place_text(self._place)
+
+    @created.setter
+    def created(self, place: str) -> None:
+        self._place = place
+
     def is_batch_dim(self) -> bool:
         return self.kind == "batch"
 
@@ -82,25 +97,26 @@ class Dim(DimMath):
     def is_spatial_dim(self) -> bool:
         return self.kind == "spatial"
 
-    def copy(self, *, match_priority: int | None = None, name: str | None = None, same_as_self: bool = True) -> Dim:
-        """With `match_priority`: the twin of this dim, for tensors that need the dim twice (square weights); the same twin
-        every time. Without: this dim, or with `same_as_self=False` a new independent dim of the same size."""
-        if same_as_self:
-            if match_priority is None or match_priority == self.match_priority:
-                return self
-            base = self.twin_of or self
-            if match_priority == base.match_priority:
-                return base
-            return intern(("twin", base, match_priority), lambda: base._make_twin(match_priority))
-        dim = Dim(self.size, name=name or self.name, kind=self.kind, vocab=self.vocab)
-        if self.size is None:
-            dim._lengths, dim._length_dims = self.lengths, self.length_dims
-        return dim
+    @property
+    def description(self) -> str:
+        return self.name
 
-    def _make_twin(self, match_priority: int) -> Dim:
-        twin = Dim(self.size, name=self.name, kind=self.kind, vocab=self.vocab)
-        twin.match_priority, twin.twin_of = match_priority, self
-        return twin
+    def can_be_used_as_dim(self) -> bool:
+        """Whether a tensor may have it; not so `single_step_dim`."""
+        return not self.special
+
+    def __lt__(self, other: Dim) -> bool:
+        """Only for sorting: by name, kind and size."""
+        return self._sort_key() < other._sort_key()
+
+    def __gt__(self, other: Dim) -> bool:
+        return self._sort_key() > other._sort_key()
+
+    def _sort_key(self) -> tuple[str, str, int]:
+        return self.name, self.kind or "", self.extent if self.is_dim_known() else -1
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_place": self.created, "_masks": {}, "_size_tensor": None}
 
     def __copy__(self) -> Dim:
         return self
@@ -110,15 +126,6 @@ class Dim(DimMath):
 
     def __repr__(self) -> str:
         return f"Dim{{{self.short_repr()}}}"
-
-    def short_repr(self) -> str:
-        """The name with the size as in messages: `batch=3`, `time<=7`, `time=?`."""
-        if self.size is not None:
-            return f"{self.name}={self.size}"
-        lengths = self.lengths
-        if lengths is None:
-            return f"{self.name}=?"
-        return f"{self.name}<={self.extent}" if self._length_dims else f"{self.name}={self.extent}"
 
 
 def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
@@ -148,14 +155,7 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
     return Dim(Tensor("lengths", dims=(over,), raw_tensor=raw), name=name)
 
 
-def _caller() -> str:
-    """Where user code made this dim, as `file:line`."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-
-
 batch_dim = Dim(None, name="batch", kind="batch")
 single_step_dim = Dim(None, name="single_step")
+single_step_dim.special = True
 """Marker: one step, no axis. Accepted as `spatial_dim` by recurrent modules; never a dim of a tensor."""

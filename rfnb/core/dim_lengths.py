@@ -21,9 +21,10 @@ class DimLengths:
     """Part of Dim: size, lengths, extent. Abstract."""
 
     name: str
-    created: str
+    created: Any
     expr: Any
     twin_of: Dim | None
+    same_as: Dim | None
     declared_length_dims: tuple[Dim, ...]
     size: int | None
     _lengths: np.ndarray | None
@@ -40,6 +41,11 @@ class DimLengths:
         self._masks: dict[Any, Any] = {}
 
     @property
+    def capacity(self) -> int | None:
+        """Static size, or None: storage is never larger than the size."""
+        return self.size
+
+    @property
     def dimension(self) -> int | None:
         """Static size, or None."""
         return self.size
@@ -50,8 +56,10 @@ class DimLengths:
         if self._lengths is None and self.size is None:
             if self.expr is not None:
                 self._complete()
-            elif self.twin_of is not None:
-                self._lengths, self._length_dims = self.twin_of.lengths, self.twin_of.length_dims
+            elif self.twin_of is not None or self.same_as is not None:
+                base = self.twin_of or self.same_as
+                assert base is not None
+                self._lengths, self._length_dims = base.lengths, base.length_dims
         return self._lengths
 
     @property
@@ -69,8 +77,16 @@ class DimLengths:
                 lengths = self.lengths
                 if lengths is None:
                     raise self._no_size()
-                self._extent = int(valid_lengths(lengths, self._length_dims).max(initial=0))
+                if (
+                    lengths.size == 0 and self.expr is not None
+                ):  # no sequence, but `time + 2` still is 2 longer than `time`
+                    self._extent = self._extent_of_parts()
+                else:
+                    self._extent = int(valid_lengths(lengths, self._length_dims).max(initial=0))
         return self._extent
+
+    def _extent_of_parts(self) -> int:
+        raise NotImplementedError
 
     def _no_size(self) -> DimError:
         return DimError(
@@ -137,34 +153,23 @@ class DimLengths:
         """Whether the size is there or can be computed."""
         return self.size is not None or self.lengths is not None
 
+    @property
+    def undefined(self) -> bool:
+        """Whether there is no size, and none can be computed."""
+        return not self.is_dim_known()
+
     def is_static(self) -> bool:
         return self.size is not None
 
     def is_dynamic(self) -> bool:
         return self.size is None
 
-    def get_dim_value(self) -> int:
-        """Raw length of the axis (= `extent`)."""
-        return self.extent
-
-    def get_size_tensor(self) -> Tensor:
-        """Lengths as a Tensor, also for a static dim (then a scalar)."""
-        if self.size is None:
-            tensor = self.dyn_size_ext
-            if tensor is None:
-                raise self._no_size()
-            return tensor
-        from rfnb.core.tensor import Tensor
-
-        raw = protocol.selected().from_numpy(np.asarray(self.size, np.int32), dtype="int32", device="cpu")
-        return Tensor(f"{self.name}:size", dims=(), raw_tensor=raw)
-
     def reset_eager(self) -> None:
         """Forget the lengths and everything cached; of a static dim the masks."""
         self._reset()
         self._resized()
 
-    reset_raw = reset_eager
+    reset_raw = reset_batch_and_raw = reset_eager
 
     def _complete(self) -> None:
         """Fill in the lengths, if this dim is derived from known ones."""

@@ -22,6 +22,9 @@ class DimMask(DimLengths):
         """Whether sequences of this dim may have padding (the lengths are over other dims)."""
         return self.size is None and (self.lengths is None or bool(self._length_dims))
 
+    def is_dynamic_seq_length(self) -> bool:
+        return self.need_masking()
+
     def has_padding(self) -> bool:
         """Whether some sequence really is shorter than the longest one."""
         if not self.need_masking():

@@ -13,7 +13,7 @@ import numpy as np
 
 from rfnb.core import algebra
 from rfnb.core.dim_lengths import tell_resized
-from rfnb.core.dim_mask import DimMask
+from rfnb.core.dim_sizes import DimSizes
 from rfnb.core.errors import DimError, message
 
 if TYPE_CHECKING:
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 _interned: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
 
 
-class DimMath(DimMask):
+class DimMath(DimSizes):
     """Part of Dim: its operators. Abstract."""
 
     expr: algebra.Sum | None
-
-    def short_repr(self) -> str:
-        raise NotImplementedError
 
     def __add__(self, other: Dim | int) -> Dim:
         return _derive(algebra.add(_expr(self), _expr(other)))
@@ -110,11 +107,16 @@ class DimMath(DimMask):
         shape = [dim.extent for dim in over]
         self._lengths, self._length_dims = np.broadcast_to(value, shape), tuple(over)
 
+    def _extent_of_parts(self) -> int:
+        """The extent by that of its parts, where there are no lengths to take the longest of."""
+        assert self.expr is not None
+        return max(int(_evaluate(self.expr, None)), 0)
+
     def _resized(self) -> None:
         """Void what was computed from the lengths that this dim had: plans, and the lengths of what is derived from it."""
         tell_resized()
         for dim in list(_interned.values()):
-            if dim.size is None and _depends_on(dim, self):
+            if dim.size is None and depends_on(dim, self):
                 dim._reset()
 
 
@@ -168,13 +170,42 @@ def _atoms(expr: algebra.Sum) -> Iterator[Dim]:
                     yield part
 
 
-def _depends_on(dim: Dim, part: DimMath) -> bool:
+def depends_on(dim: Dim, part: DimMath) -> bool:
     """Whether the lengths of `dim` are computed from those of `part`."""
-    sources = [dim.twin_of] if dim.twin_of is not None else [] if dim.expr is None else list(_atoms(dim.expr))
-    return any(source is part or _depends_on(source, part) for source in sources)
+    return any(source is part or depends_on(source, part) for source in parts_of(dim))
 
 
-def _evaluate(expr: algebra.Sum, over: list[Dim]) -> Any:
+def parts_of(dim: Dim) -> list[Dim]:
+    """The dims from whose sizes those of `dim` are computed or taken, in order."""
+    source = dim.twin_of or dim.same_as
+    return [source] if source is not None else [] if dim.expr is None else list(_atoms(dim.expr))
+
+
+def substituted(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
+    """The dim that has, in the expression of `dim`, for the keys of `dims` their values."""
+
+    def of_part(part: Any) -> Any:
+        return substituted(part, dims) if _is_dim(part) else part
+
+    if dim in dims:
+        return dims[dim]
+    if dim.expr is None or not any(depends_on(dim, part) for part in dims):
+        return dim
+    total: algebra.Sum = ()
+    for coefficient, factors in dim.expr:
+        product = algebra.constant(coefficient)
+        for factor in factors:
+            value = of_part(factor)
+            if isinstance(factor, algebra.Division):
+                numerator = _derive(_expr(of_part(factor.numerator)))
+                value = numerator._divide(factor.kind, of_part(factor.denominator))
+            product = algebra.mul(product, _expr(value), _derive)
+        total = algebra.add(total, product)
+    return _derive(total)
+
+
+def _evaluate(expr: algebra.Sum, over: list[Dim] | None) -> Any:
+    """The lengths over these dims; None: the extent."""
     total: Any = 0
     for coefficient, factors in expr:
         product: Any = coefficient
@@ -184,12 +215,14 @@ def _evaluate(expr: algebra.Sum, over: list[Dim]) -> Any:
     return total
 
 
-def _value_of(factor: Any, over: list[Dim]) -> Any:
+def _value_of(factor: Any, over: list[Dim] | None) -> Any:
     if isinstance(factor, int):
         return factor
     if _is_dim(factor):
         if factor.size is not None:
             return factor.size
+        if over is None:
+            return factor.extent
         lengths, dims = factor.lengths, factor.length_dims
         assert lengths is not None
         order = sorted(range(len(dims)), key=lambda axis: over.index(dims[axis]))

@@ -39,7 +39,7 @@ class Tensor(TensorMask):
         dims: One Dim per axis; no Dim twice (a square weight uses a dim and its twin `dim.copy(match_priority=1)`).
         dtype: "float32", "int64", "bool", ...; taken from the raw array if there is one.
         sparse_dim: The dim that the integers of this tensor index into, e.g. a vocabulary.
-        feature_dim: A marked default axis, one of `dims`.
+        feature_dim: A marked default axis, one of `dims`; or `feature_dim_axis`, its index.
         raw_tensor: The array; None makes a template.
 
     Raises:
@@ -64,6 +64,7 @@ class Tensor(TensorMask):
         *,
         sparse_dim: Dim | None = None,
         feature_dim: Dim | None = None,
+        feature_dim_axis: int | None = None,
         raw_tensor: Any = None,
     ):
         self.name = name
@@ -72,6 +73,8 @@ class Tensor(TensorMask):
             self._dtype = dtype
         if sparse_dim is not None:
             self.sparse_dim = sparse_dim
+        if feature_dim_axis is not None:
+            feature_dim = self.dims[feature_dim_axis]
         if feature_dim is not None:
             self.feature_dim = feature_dim
         if raw_tensor is not None:
@@ -98,6 +101,8 @@ class Tensor(TensorMask):
                     )
                 )
         self._raw = raw
+
+    placeholder = raw_tensor  # its old name
 
     @property
     def feature_dim(self) -> Dim | None:
@@ -175,6 +180,24 @@ class Tensor(TensorMask):
             )
         return self
 
+    def sanity_check(self, *, ignore_placeholder: bool = False, assume_complete: bool = True) -> None:
+        """Check that dims, marks and raw array go together; useful after something else has written them.
+
+        Args:
+            ignore_placeholder: Do not look at the raw array.
+            assume_complete: All sizes must be known.
+
+        Raises:
+            DimError: A dim twice, a feature_dim that is not here, a size that is not known.
+            ShapeError: If the raw array does not fit the dims.
+        """
+        check_unique(self.dims, f'Tensor "{self.name}"')
+        self.feature_dim = self._feature_dim
+        if assume_complete:
+            _ = [dim.extent for dim in self.dims]
+        if not ignore_placeholder:
+            self.raw_tensor = self._raw
+
     def reset(self) -> None:
         """Drop the raw array."""
         self._raw = None
@@ -195,6 +218,14 @@ class Tensor(TensorMask):
         """A template with other dims; marks are kept where they still fit."""
         feature = self._feature_dim if self._feature_dim in dims else None
         return Tensor(name or self.name, dims, dtype or self.dtype, sparse_dim=self.sparse_dim, feature_dim=feature)
+
+    def get_batch_axes_short_description(self) -> str:
+        """The dims, as in all messages: `[batch=3, time<=7]`."""
+        return shape_of(self)
+
+    def get_description(self) -> str:
+        """The same as the repr: name, dims, dtype (unless float32), what it is sparse over, whether it is a template."""
+        return repr(self)
 
     def __repr__(self) -> str:
         extra = f" sparse over {self.sparse_dim.short_repr()}" if self.sparse_dim is not None else ""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
 from rfnb.core.tensor_operators import TensorOperators
-from rfnb.core.tensor_text import missing_dim
-
-if TYPE_CHECKING:
-    pass
+from rfnb.core.tensor_text import dims_text, missing_dim
 
 
 class TensorAxes(TensorOperators):
@@ -31,6 +29,30 @@ class TensorAxes(TensorOperators):
         """Number of axes."""
         return len(self.dims)
 
+    @property
+    def batch_shape(self) -> tuple[int | None, ...]:
+        """Static size of each axis, None where it is dynamic."""
+        return tuple(dim.size for dim in self.dims)
+
+    @property
+    def feature_dim_axis(self) -> int | None:
+        """Index of the feature dim."""
+        return None if self._feature_dim is None else self.dims.index(self._feature_dim)
+
+    @property
+    def feature_dim_or_sparse_dim(self) -> Dim | None:
+        return self._feature_dim if self._feature_dim is not None else self.sparse_dim
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the values are indices into `sparse_dim`."""
+        return self.sparse_dim is not None
+
+    @property
+    def vocab(self) -> Any:
+        """Labels of the indices, or None."""
+        return None if self.sparse_dim is None else self.sparse_dim.vocab
+
     def remaining_dims(self, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]:
         """The dims without those of `remove`, in order.
 
@@ -43,15 +65,95 @@ class TensorAxes(TensorOperators):
         return [dim for dim in self.dims if dim not in remove]
 
     def axis_of(self, dim: Dim, what: str = "axis_of") -> int:
-        """Index of `dim` in the raw array; the twin of a dim stands in for it where the dim itself is not there."""
+        """Index of `dim` in the raw array.
+
+        Raises:
+            DimError: If it is not there.
+        """
         try:
             return self.dims.index(dim)
         except ValueError:
             pass
+        if not isinstance(dim, Dim):
+            raise self._no_dim(what, dim)
         this: Any = self  # a Tensor
         raise missing_dim(what, this, dim)
 
-    get_axis_from_description = axis_of
+    def get_axis_from_description(self, axis: Dim) -> int:
+        """Index of a dim in the raw array. Old descriptions ("T", "F") are refused: a dim says what it is.
+
+        Raises:
+            DimError: If it is not there, or no Dim.
+        """
+        return self.axis_of(axis, "get_axis_from_description")
+
+    def get_axes_from_description(self, axes: Dim | Sequence[Dim]) -> list[int]:
+        """`get_axis_from_description` of one dim or several, as a list."""
+        axes = [axes] if isinstance(axes, Dim) or isinstance(axes, str) else axes
+        return [self.axis_of(axis, "get_axes_from_description") for axis in axes]
+
+    def get_dim_tag_from_description(self, axis: Dim) -> Dim:
+        """The dim itself, if it is here."""
+        return self.dims[self.axis_of(axis, "get_dim_tag_from_description")]
+
+    def get_axes_by_tag_name(self, name: str) -> list[int]:
+        """Indices of the dims of this name. Names may occur more than once; prefer the Dim."""
+        return [axis for axis, dim in enumerate(self.dims) if dim.name == name]
+
+    def get_axis_by_tag_name(self, name: str) -> int:
+        """Index of the one dim of this name.
+
+        Raises:
+            DimError: If there is none, or several.
+        """
+        axes = self.get_axes_by_tag_name(name)
+        if len(axes) == 1:
+            return axes[0]
+        raise DimError(
+            message(
+                f'get_axis_by_tag_name: {len(axes) or "no"} {"dims" if len(axes) > 1 else "dim"} named "{name}".',
+                [("tensor", dims_text(self.dims))],
+                "A name does not identify a dim. Use the Dim:",
+                "x.axis_of(dim)",
+            )
+        )
+
+    def get_dim_tag(self, axis: int) -> Dim:
+        """The dim of an axis."""
+        return self.dims[axis]
 
     def has_axis(self, dim: Dim) -> bool:
         return dim in self.dims
+
+    have_dim_tag = has_axis
+
+    def have_feature_axis(self) -> bool:
+        return self._feature_dim is not None
+
+    def have_batch_axis(self) -> bool:
+        """Whether a dim of kind "batch" is here."""
+        return any(dim.is_batch_dim() for dim in self.dims)
+
+    def is_axis_dynamic(self, axis: int) -> bool:
+        return self.dims[axis].is_dynamic()
+
+    def get_dynamic_axes(self) -> list[int]:
+        return [axis for axis, dim in enumerate(self.dims) if dim.is_dynamic()]
+
+    def get_static_axes(self) -> list[int]:
+        return [axis for axis, dim in enumerate(self.dims) if dim.is_static()]
+
+    def get_dyn_size_tags(self) -> list[Dim]:
+        """The dims that have lengths."""
+        return [dim for dim in self.dims if dim.is_dynamic()]
+
+    def _no_dim(self, what: str, axis: Any) -> DimError:
+        named = next((dim for dim in self.dims if dim.name == axis), None)
+        return DimError(
+            message(
+                f"{what}: {axis!r} is not a Dim.",
+                [("tensor", dims_text(self.dims)), ("given", type(axis).__name__)],
+                "An axis is named by its Dim, never by a letter, a name or a position.",
+                f"x.axis_of({named.name if named is not None and named.name.isidentifier() else 'x.dims[0]'})",
+            )
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.tensor_text import dims_text, labels_of
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 
 def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
+    if single_step_dim in dims:
+        raise DimError(
+            message(
+                f"{what}: single_step_dim is no axis.",
+                [("dims", dims_text(dims))],
+                "It says that there is one step and no axis for it. Leave it out.",
+            )
+        )
     if len(set(dims)) != len(dims):
         twice = next(dim for dim in dims if dims.count(dim) > 1)
         raise DimError(

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
 from rfnb.core.tensor_copies import TensorCopies
+from rfnb.core.tensor_text import dims_text
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
 class TensorMask(TensorCopies):
     """Part of Tensor: masks. Abstract."""
+
+    if TYPE_CHECKING:  # of Tensor
+
+        @property
+        def device(self) -> str | None: ...
 
     def copy_masked(self, mask_value: float | int | bool, *, dims: Sequence[Dim] | None = None) -> Tensor:
         """A copy in which the padding (of all dims, or of `dims`) is `mask_value`.
@@ -28,6 +35,30 @@ class TensorMask(TensorCopies):
                 mask = raw_mask_for(self, dim)
                 raw = self.backend.where_raw(mask, raw, mask_value)
         return self._like(raw, self.dims)
+
+    def get_sequence_mask_tensor(self, axis: Dim) -> Tensor:
+        """Boolean Tensor, True for the real frames of `axis`; {axis, and the dims of this tensor that its lengths are over}.
+
+        Raises:
+            DimError: If axis is not a dim of this tensor, or its lengths are over one that is not.
+        """
+        self.axis_of(axis, "get_sequence_mask_tensor")
+        lacking = [dim for dim in axis.length_dims if dim not in self.dims]
+        if lacking:
+            raise DimError(
+                message(
+                    f"get_sequence_mask_tensor: the lengths of {axis.short_repr()} are over {dims_text(lacking)}.",
+                    [("tensor", dims_text(self.dims)), ("lengths", dims_text(axis.length_dims))],
+                    "Which frames are real differs per sequence, so the tensor needs that dim:",
+                    f"x = rf.expand_dim(x, dim={lacking[0].name})",
+                )
+            )
+        own = [dim for dim in self.dims if dim is axis or dim in axis.length_dims]
+        return axis.get_mask(own, self.device)
+
+    def get_sequence_mask_broadcast(self, axis: Dim) -> Any:
+        """The same as a raw array that broadcasts against the one of this tensor."""
+        return self.get_sequence_mask_tensor(axis).copy_compatible_to_dims_raw(self.dims)
 
     def num_elements(self) -> int:
         """Number of valid (not padding) elements."""

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rfnb.core.errors import message
 from rfnb.core.tensor_text import dims_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rfnb.core.dim import Dim
     from rfnb.core.tensor import Tensor
+
+_INSTEAD = {  # attributes of arrays that a Tensor does not have, because they mean positions
+    "shape": "x.dims                      # or x.raw_tensor.shape",
+    "ndim": "x.batch_ndim                # counts all axes",
+    "size": "x.num_elements()            # without padding",
+    "T": "x.copy_transpose([...])",
+    "mT": "x.copy_transpose([...])",
+    "transpose": "x.copy_transpose([...])",
+    "permute": "x.copy_transpose([...])",
+    "reshape": "rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])",
+    "view": "rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])",
+    "squeeze": "rf.squeeze(x, axis=...)",
+    "unsqueeze": "rf.expand_dim(x, dim=...)",
+    "sum": "rf.reduce_sum(x, axis=...)",
+    "mean": "rf.reduce_mean(x, axis=...)",
+    "max": "rf.reduce_max(x, axis=...)",
+    "min": "rf.reduce_min(x, axis=...)",
+    "argmax": "rf.reduce_argmax(x, axis=...)",
+    "softmax": "rf.softmax(x, axis=...)",
+    "item": "x.raw_tensor.item()",
+    "backward": "x.raw_tensor.backward()     # of a scalar",
+    "to": 'rf.copy_to_device(x, "cuda"), rf.cast(x, "float16")',
+    "cuda": 'rf.copy_to_device(x, "cuda")',
+    "float": 'rf.cast(x, "float32")',
+    "detach": "rf.stop_gradient(x)",
+}
 
 
 class TensorOperators:
@@ -24,10 +49,68 @@ class TensorOperators:
             message(
                 "A Tensor has no truth value.",
                 [("tensor", dims_text(self.dims))],
-                "Branching on values needs one Python bool.",
-                "bool(x.raw_tensor)            # a scalar\nrf.reduce_any(x, axis=...)    # first reduce",
+                "Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.",
+                "bool(x.raw_tensor)            # a scalar\n"
+                "rf.reduce_any(x, axis=...)    # first reduce\n"
+                "any(x is y for y in xs)       # the same object",
             )
         )
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise TypeError(
+            message(
+                "A Tensor has no [...].",
+                [("tensor", dims_text(self.dims)), ("key", type(key).__name__)],
+                "The order of its dims is no part of its meaning. Name the dim:",
+                "rf.gather(x, indices=0, axis=...)\nrf.slice(x, axis=..., start=0, end=3)\nrf.masked_select(x, mask=..., dims=[...])",
+            )
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise TypeError(
+            message(
+                "A Tensor has no [...] = ...",
+                [("tensor", dims_text(self.dims)), ("key", type(key).__name__)],
+                "Ops make new tensors, and dims are named:",
+                "rf.where(mask, value, x)\nrf.scatter(value, indices=..., indices_dim=..., out_dim=...)",
+            )
+        )
+
+    def __matmul__(self, other: Any) -> NoReturn:
+        raise self._no_matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> NoReturn:
+        raise self._no_matmul(other, self)
+
+    def __len__(self) -> int:
+        raise TypeError(
+            message(
+                "A Tensor has no len().",
+                [("tensor", dims_text(self.dims))],
+                "Which dim is first is no part of its meaning. Name the dim:",
+                "dim.extent           # longest sequence\nx.batch_ndim         # number of axes\nx.num_elements()     # without padding",
+            )
+        )
+
+    @staticmethod
+    def _no_matmul(a: Any, b: Any) -> TypeError:
+        rows = [
+            (label, dims_text(x.dims) if hasattr(x, "dims") else type(x).__name__) for label, x in (("a", a), ("b", b))
+        ]
+        shared = [dim.name for dim in getattr(a, "dims", ()) if dim in getattr(b, "dims", ())]
+        reduce = shared[-1] if shared and shared[-1].isidentifier() else "..."
+        rule = "Which dim is summed over does not follow from an order of dims. Name it:"
+        return TypeError(message("A Tensor has no @.", rows, rule, f"rf.matmul(a, b, reduce={reduce})"))
+
+    if not TYPE_CHECKING:  # so that mypy reports unknown attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            instead = _INSTEAD.get(name)
+            if instead is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            rule = "A Tensor has no positions and no methods of arrays; its ops are functions that name dims:"
+            rows = [("tensor", dims_text(self.dims))]
+            raise AttributeError(message(f"A Tensor has no attribute {name!r}.", rows, rule, instead))
 
     __hash__ = object.__hash__
 

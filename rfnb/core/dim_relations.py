@@ -1,0 +1,190 @@
+"""What a dim has to do with other dims: copies, twins, taking over sizes, and the promise that two are the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rfnb.core import algebra
+from rfnb.core.dim_math import DimMath, depends_on, intern, parts_of
+from rfnb.core.errors import DimError, message
+
+if TYPE_CHECKING:
+    from rfnb.core.dim import Dim
+
+
+class DimRelations(DimMath):
+    """Part of Dim: relations to other dims. Abstract."""
+
+    kind: str | None
+    vocab: Any
+    match_priority: int
+
+    def copy(
+        self,
+        *,
+        match_priority: int | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        kind: str | None = None,
+        same_as_self: bool = True,
+    ) -> Dim:
+        """With `match_priority`: the twin of this dim, for tensors that need the dim twice (square weights); the same twin
+        every time. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
+
+        Args:
+            match_priority: Tells twins apart.
+            name, description, kind: Of the new dim; default: those of this one.
+            same_as_self: False makes an independent dim.
+        """
+        this = self._dim()
+        if same_as_self:
+            if match_priority is None or match_priority == self.match_priority:
+                return this
+            base = self.twin_of or this
+            if match_priority == base.match_priority:
+                return base
+            return intern(("twin", base, match_priority), lambda: base._make_twin(match_priority))
+        dim = type(this)(self.size, name=name or description or self.name, kind=kind or self.kind, vocab=self.vocab)
+        if self.size is None:
+            dim._lengths, dim._length_dims = self.lengths, self.length_dims
+        if match_priority is not None:
+            dim.match_priority = match_priority
+        return dim
+
+    def _make_twin(self, match_priority: int) -> Dim:
+        this = self._dim()
+        twin = type(this)(self.size, name=self.name, kind=self.kind, vocab=self.vocab)
+        twin.match_priority, twin.twin_of = match_priority, this
+        return twin
+
+    def declare_same_as(self, other: Dim) -> None:
+        """Promise that this dim and `other` have the same sizes; the promise is checked.
+
+        A dim without size gets the sizes of the other one, now or as soon as it has them, and in every batch. If both have
+        sizes, they are compared. The two stay two dims, and neither changes its hash: tensors, dicts and plans that hold them
+        stay as they are. To bring together tensors over both, put one dim in place of the other:
+        `b, _ = rf.replace_dim(b, in_dim=other, out_dim=this)`; errors about the two say so. (RETURNN merges the two dims, which
+        changes the meaning of tensors that exist already.)
+
+        Raises:
+            DimError: If the sizes differ, or if no size is known and both are derived from other dims.
+        """
+        first, second = self._dim(), other
+        if first.get_same_base() is second.get_same_base():
+            return
+        if first.is_dim_known() and second.is_dim_known():
+            _check_same_sizes(first, second)
+            return
+        if first.is_dim_known() or first.expr is not None or first.twin_of is not None:
+            first, second = second, first
+        if first.expr is not None or first.twin_of is not None:
+            raise DimError(
+                message(
+                    "declare_same_as: neither dim has a size that the other could take.",
+                    [("dim", first.short_repr()), ("other", second.short_repr())],
+                    "Both are computed from other dims. Declare those the same, or wait until they have sizes.",
+                )
+            )
+        if second.size is not None:
+            first.copy_from(second)
+        else:
+            first._forward_to(second.get_same_base())
+
+    def _forward_to(self, base: Dim) -> None:
+        this = self._dim()
+        if self._lengths is not None:
+            self._reset()
+        self.same_as = base
+        intern(("same", id(this)), lambda: this)  # among those that hear of it when the sizes of the base change
+
+    def copy_from(self, other: Dim) -> None:
+        """Take over the sizes of `other`, without any further relation.
+
+        Raises:
+            DimError: If this dim is static with another size, or computed from other dims.
+        """
+        this = self._dim()
+        if self.size is not None or self.expr is not None or self.twin_of is not None:
+            _check_same_sizes(this, other)
+        elif other.size is not None:
+            known = self._lengths is not None
+            self._reset()
+            self.size = other.size
+            if known:
+                self._resized()
+        elif other.lengths is not None:
+            self.dyn_size_ext = other.dyn_size_ext
+
+    def derive_from(self, base: Dim) -> None:
+        """`copy_from`, if this dim has no size yet."""
+        if not self.is_dim_known():
+            self.copy_from(base)
+
+    def get_same_base(self) -> Dim:
+        """The dim that this one is a twin of, or was declared the same as; else itself."""
+        dim = self._dim()
+        while dim.twin_of is not None or dim.same_as is not None:
+            dim = dim.twin_of or dim.same_as or dim
+        return dim
+
+    def get_same_derived_base(self) -> Dim:
+        """The first dim in the expression of a derived dim (of `2 * time + 1` it is `time`), else `get_same_base()`."""
+        dim = self.get_same_base()
+        while dim.expr is not None:
+            part = next(iter(parts_of(dim)), None)
+            if part is None:
+                break
+            dim = part.get_same_base()
+        return dim
+
+    def get_derived_bases_set(self) -> set[Dim]:
+        """This dim and all that its sizes are computed from."""
+        found: list[Dim] = [self._dim()]
+        for dim in found:
+            found += [part for part in parts_of(dim) if part not in found]
+        return set(found)
+
+    def is_constant_static_dim(self) -> bool:
+        """Whether dim arithmetic made it from a plain int."""
+        return self.expr is not None and algebra.as_int(self.expr) is not None
+
+    def depends_on(self, other: Dim) -> bool:
+        """Whether the lengths of this dim are computed from those of `other`."""
+        return depends_on(self._dim(), other)
+
+    def _dim(self) -> Dim:
+        this: Any = self  # every one is a Dim
+        return this
+
+
+def same_sizes(a: Dim, b: Dim) -> bool:
+    """Whether all known sizes are equal: the size, or each length. Over what the lengths are does not matter."""
+    if not (a.is_dim_known() and b.is_dim_known()):
+        return False
+    sizes_a = np.asarray(a.size if a.lengths is None else a.lengths)
+    sizes_b = np.asarray(b.size if b.lengths is None else b.lengths)
+    if sizes_a.ndim and sizes_b.ndim and sizes_a.shape != sizes_b.shape:
+        return False
+    return bool((sizes_a == sizes_b).all())
+
+
+def sizes_text(dim: Dim) -> str:
+    """`size 3` or `sizes (7, 5, 3)`."""
+    if dim.lengths is None or not dim.length_dims:
+        return f"size {dim.extent}"
+    shown = ", ".join(map(str, dim.lengths.ravel()[:8]))
+    return f"sizes ({shown}{', ...' if dim.lengths.size > 8 else ''})"
+
+
+def _check_same_sizes(a: Dim, b: Dim) -> None:
+    if not b.is_dim_known() or same_sizes(a, b):
+        return
+    raise DimError(
+        message(
+            "These dims are not the same: their sizes differ.",
+            [(dim.name, f"{dim.short_repr()}, {sizes_text(dim)}, created {dim.created}") for dim in (a, b)],
+            "Dims that are declared the same have the same size in every sequence.",
+        )
+    )

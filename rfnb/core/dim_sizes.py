@@ -1,0 +1,102 @@
+"""The sizes of a dim as Tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim_mask import DimMask
+from rfnb.core.errors import DimError, message
+
+if TYPE_CHECKING:
+    from rfnb.core.tensor import Tensor
+
+
+class DimSizes(DimMask):
+    """Part of Dim: its sizes for use in a computation. Abstract."""
+
+    @property
+    def dyn_size(self) -> Any:
+        """The lengths as a raw array on the CPU; None if static or not known yet."""
+        sizes = self.dyn_size_ext
+        return None if sizes is None else sizes.raw_tensor
+
+    def get_size_tensor(self, *, device: str | None = None) -> Tensor:
+        """Lengths as a Tensor, also for a static dim (then a scalar); on the CPU unless `device` is given.
+
+        Raises:
+            DimError: If there is no size yet.
+        """
+        if self.size is None:
+            tensor = self.dyn_size_ext
+            if tensor is None:
+                raise self._no_size()
+            return tensor if device is None else self._on_device(tensor, device)
+        return self._scalar(self.size, device or "cpu")
+
+    def get_size_tensor_or_int(self, *, device: str | None = None) -> Tensor | int:
+        """The size of a static dim, else the lengths as a Tensor."""
+        return self.size if self.size is not None else self.get_size_tensor(device=device)
+
+    def get_dyn_size_ext_for_device(self, device: str | None) -> Tensor | None:
+        """The lengths on a device, copied there once; None if static or not known yet."""
+        tensor = self.dyn_size_ext
+        return None if tensor is None else self._on_device(tensor, device or "cpu")
+
+    def get_dim_value(self) -> int:
+        """Length of the axis in the raw array (= `extent`); always an int, since lengths are on the host."""
+        return self.extent
+
+    def get_dim_value_tensor(self) -> Tensor | int:
+        """The size of a static dim, else `extent` as a scalar Tensor."""
+        return self.size if self.size is not None else self._scalar(self.extent, "cpu")
+
+    def transform_tensors(self, func: Callable[[Tensor], Tensor]) -> None:
+        """Set the lengths to `func(lengths)`; what was computed from the old ones is forgotten.
+
+        Raises:
+            DimError: Of a derived dim, whose lengths are computed.
+        """
+        lengths = self.dyn_size_ext
+        if lengths is None:
+            return
+        if self.expr is not None or self.twin_of is not None:
+            raise DimError(
+                message(
+                    f'transform_tensors: the lengths of "{self.name}" are computed from those of other dims.',
+                    [("dim", self.short_repr())],
+                    "Change the dims that it is made of.",
+                )
+            )
+        self.dyn_size_ext = func(lengths)
+
+    def complete_dyn_size(self) -> None:
+        """Compute the lengths of a derived dim now, if those of its parts are known; asking for them does so too."""
+        _ = self.lengths
+
+    def short_repr(self) -> str:
+        """The name with the size as in messages: `batch=3`, `time<=7`, `time=?`."""
+        if self.size is not None:
+            return f"{self.name}={self.size}"
+        lengths = self.lengths
+        if lengths is None:
+            return f"{self.name}=?"
+        return f"{self.name}<={self.extent}" if self._length_dims else f"{self.name}={self.extent}"
+
+    def _scalar(self, value: int, device: str) -> Tensor:
+        from rfnb.core.tensor import Tensor
+
+        raw = protocol.selected().from_numpy(np.asarray(value, np.int32), dtype="int32", device=device)
+        return Tensor(f"{self.name}:size", dims=(), raw_tensor=raw)
+
+    def _on_device(self, tensor: Tensor, device: str) -> Tensor:
+        if tensor.device == device:
+            return tensor
+        key = ("lengths", tensor.backend, device)
+        if key not in self._masks:
+            self._masks[key] = tensor._like(tensor.backend.to_device_raw(tensor.raw_tensor, device), tensor.dims)
+        copied: Tensor = self._masks[key]
+        return copied

@@ -1,0 +1,36 @@
+"""Places in user code: the first line outside of this package on the way up the stack."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+
+Place = tuple[CodeType, int]  # a line is looked up only when somebody wants to read it
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
+    """The frame of user code that led here, and the one that it called; `depth` frames up, or more."""
+    frame, called = sys._getframe(depth + 1), None
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, called = frame.f_back, frame
+    return frame, called
+
+
+def place_of_user(depth: int) -> Place:
+    """Where user code is, cheap enough for every new Dim."""
+    frame = sys._getframe(depth + 1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def place_text(place: Place | str) -> str:
+    """`file:line`."""
+    if isinstance(place, str):
+        return place
+    code, instruction = place
+    line = next((line for start, end, line in code.co_lines() if start <= instruction < end), None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno if line is None else line}"
