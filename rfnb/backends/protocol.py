@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.missing import teach_missing
+
 BINARY_KINDS = (
     "add sub mul truediv floordiv mod pow maximum minimum squared_difference logical_and logical_or log_add_exp"
 ).split()
@@ -25,13 +27,32 @@ REDUCE_KINDS = "sum max min mean logsumexp any all argmax argmin".split()
 
 
 class Backend:
-    """The documented backend class: raw-array methods that an array library implements.
+    """The documented backend class: raw-array methods that an array library implements; docs/backend.md tells how.
 
     `raw` is an array of the library, `axis` a non-negative int, `dtype` a name like "float32", `device` a name like "cpu".
+
+    The documented methods that take Tensors are the functions of rfnb (`Backend.matmul` is `rf.matmul`), the same for every
+    backend; `nn/backend_methods.py` binds them. A backend speeds one up through the raw method below that computes it
+    (`lstm_raw`, `attention_raw`, ...): a plan holds that very method, so this costs nothing per op.
     """
 
     name = "abstract"
     RawTensorType: type = object
+    is_tensorflow = False
+    is_backend_raw_tensor_dim_tag_independent = True  # a raw array knows nothing of dims
+    TensorArrayType = list
+    _of_tensors: frozenset[str] = frozenset()  # names of the methods that take Tensors
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        wrong = sorted(Backend._of_tensors & vars(cls).keys())
+        if wrong:
+            raise TypeError(
+                f"Backend {cls.__name__}: {wrong[0]} takes Tensors, and is the same function for every backend.\n"
+                f"  overridden  {', '.join(wrong)}\n"
+                "The functions of rfnb call raw methods, and only those are a backend's own. Override what computes it:\n"
+                "    help(rf.Backend)      # the methods named ..._raw and ..._fn"
+            )
 
     # -- what there is -------------------------------------------------------------------------------------------------
     @classmethod
@@ -72,11 +93,11 @@ class Backend:
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
-        raise NotImplementedError
+        return cls.from_numpy(np.full(tuple(shape), value), dtype=dtype, device=device)
 
     @classmethod
     def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
-        raise NotImplementedError
+        return cls.from_numpy(np.arange(size), dtype=dtype, device=device)
 
     @classmethod
     def random_raw(
@@ -120,16 +141,25 @@ class Backend:
 
     @classmethod
     def expand_dims_raw(cls, raw: Any, axis: int) -> Any:
-        raise NotImplementedError
+        shape = cls.get_shape_tuple_raw(raw)
+        return cls.reshape_raw(raw, (*shape[:axis], 1, *shape[axis:]))
 
     @classmethod
     def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
+        shape = cls.get_shape_tuple_raw(raw)
+        return cls.reshape_raw(raw, [length for axis, length in enumerate(shape) if axis not in axes])
+
+    @classmethod
+    def broadcast_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+        """Broadcast to `shape` without copying."""
         raise NotImplementedError
 
     @classmethod
-    def expand_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
-        """Broadcast to `shape` without copying."""
-        raise NotImplementedError
+    def expand_raw(cls, raw: Any, axis: int, dim: int) -> Any:
+        """An axis of length 1 as one of length `dim`, without copying."""
+        shape = list(cls.get_shape_tuple_raw(raw))
+        shape[axis] = dim
+        return cls.broadcast_raw(raw, shape)
 
     @classmethod
     def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
@@ -144,7 +174,7 @@ class Backend:
     @classmethod
     def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
         """One entry of an axis, which goes away."""
-        raise NotImplementedError
+        return cls.squeeze_raw(cls.slice_raw(raw, axis, index, index + 1), (axis,))
 
     @classmethod
     def unbind_raw(cls, raw: Any, axis: int) -> Sequence[Any]:
@@ -161,7 +191,7 @@ class Backend:
 
     @classmethod
     def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
-        raise NotImplementedError
+        return cls.concat_raw([cls.expand_dims_raw(raw, axis) for raw in raws], axis)
 
     @classmethod
     def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
@@ -201,7 +231,8 @@ class Backend:
     @classmethod
     def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
         """At least `low` and at most `high`; None for no bound, not both."""
-        raise NotImplementedError
+        raw = raw if low is None else cls.binary_fn("maximum")(raw, low)
+        return raw if high is None else cls.binary_fn("minimum")(raw, high)
 
     @classmethod
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
@@ -225,16 +256,24 @@ class Backend:
 
     @classmethod
     def softmax_raw(cls, raw: Any, axis: int) -> Any:
-        raise NotImplementedError
+        return cls.unary_fn("exp")(cls.log_softmax_raw(raw, axis))
 
     @classmethod
     def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
-        raise NotImplementedError
+        return cls.binary_fn("sub")(raw, cls.expand_dims_raw(cls.reduce_raw(raw, "logsumexp", (axis,)), axis))
 
     @classmethod
     def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
         """Mean 0 and variance 1 over the last axes, those of `scale` and `bias`; then times scale plus bias."""
-        raise NotImplementedError
+        shape, count = cls.get_shape_tuple_raw(raw), cls.get_ndim_raw(scale)
+        axes = tuple(range(len(shape) - count, len(shape)))
+        ones = (*shape[: len(shape) - count], *([1] * count))
+        mean = lambda x: cls.reshape_raw(cls.reduce_raw(x, "mean", axes), ones)  # noqa: E731
+        centred = cls.combine_raw(raw, "sub", mean(raw))
+        variance = mean(cls.combine_raw(centred, "mul", centred))
+        out = cls.combine_raw(centred, "mul", cls.unary_fn("rsqrt")(cls.combine_raw(variance, "add", eps)))
+        out = cls.combine_raw(out, "mul", scale)
+        return out if bias is None else cls.combine_raw(out, "add", bias)
 
     @classmethod
     def matmul_raw(cls, a: Any, b: Any) -> Any:
@@ -404,7 +443,7 @@ class Backend:
         return raw
 
     @classmethod
-    def create_parameter_raw(cls, raw: Any, trainable: bool) -> Any:
+    def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
         """What a Parameter holds, made from an initial array."""
         return raw
 
@@ -461,6 +500,7 @@ class Backend:
         raise NotImplementedError
 
 
+teach_missing(Backend)
 _by_type: dict[type, type[Backend]] = {}
 _selected: type[Backend] | None = None
 
@@ -504,18 +544,25 @@ def get_backend_by_tensor(tensor: Any, *, fallback: Any = None) -> Any:
 
 
 def select_backend(name: str) -> None:
-    """Choose what new tensors are made of: "torch" (the default) or "numpy".
+    """Choose what new tensors are made of: "torch" (the default), "numpy", or the name of a backend that was registered.
 
     Raises:
         ValueError: Another name.
     """
     global _selected
-    if name not in _MODULES:
+    registered = {backend.name: backend for backend in _by_type.values()}
+    if name not in _MODULES and name not in registered:
+        known = ", ".join(dict.fromkeys((*_MODULES, *registered)))
+        if name in _NOT_OFFERED:
+            raise ValueError(
+                f'select_backend: "{name}" is documented, but not offered.\n  offered  {known}\n'
+                f'{_NOT_OFFERED[name]}\n    rf.select_backend("torch")'
+            )
         raise ValueError(
-            f'select_backend: unknown backend "{name}".\n  known  {", ".join(_MODULES)}\n'
+            f'select_backend: unknown backend "{name}".\n  known  {known}\n'
             'rfnb runs on torch, with NumPy as the readable reference.\n    rf.select_backend("torch")'
         )
-    _selected = _load(name)
+    _selected = _load(name) if name in _MODULES else registered[name]
 
 
 def select_backend_torch() -> None:
@@ -524,6 +571,21 @@ def select_backend_torch() -> None:
 
 def select_backend_numpy() -> None:
     select_backend("numpy")
+
+
+def select_backend_tf() -> None:
+    """Documented, but not offered: raises the ValueError of `select_backend`."""
+    select_backend("tf")
+
+
+def select_backend_returnn_layers_tf() -> None:
+    """Documented, but not offered: raises the ValueError of `select_backend`."""
+    select_backend("returnn_layers_tf")
+
+
+def select_backend_jax() -> None:
+    """Documented, but not offered: raises the ValueError of `select_backend`."""
+    select_backend("jax")
 
 
 def get_selected_backend() -> str:
@@ -542,7 +604,17 @@ def is_executing_eagerly() -> bool:
     return selected().executing_eagerly()
 
 
+def is_backend_raw_tensor_dim_tag_independent() -> bool:
+    """Whether raw arrays know nothing of dims, so that one may belong to Tensors with different dims. Always so here."""
+    return selected().is_backend_raw_tensor_dim_tag_independent
+
+
 _MODULES = {"torch": "rfnb.backends.torch_backend", "numpy": "rfnb.backends.numpy_backend"}
+_NOT_OFFERED = {
+    "tf": "rfnb computes at once and has no graph mode.",
+    "returnn_layers_tf": "rfnb computes at once and has no graph mode.",
+    "jax": "There is no backend for it yet; docs/backend.md tells what one needs.",
+}
 _loaded: dict[str, type[Backend]] = {}
 
 

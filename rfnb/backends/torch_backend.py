@@ -255,7 +255,7 @@ class TorchBackend(Backend):
         return raw.squeeze(tuple(axes))
 
     @classmethod
-    def expand_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+    def broadcast_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
         return raw.expand(tuple(shape))
 
     @classmethod
@@ -403,7 +403,7 @@ class TorchBackend(Backend):
         return raw.detach()
 
     @classmethod
-    def create_parameter_raw(cls, raw: Any, trainable: bool) -> Any:
+    def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
         if isinstance(raw, torch.nn.Parameter):  # an optimizer may hold this very object
             return raw.requires_grad_(trainable)
         return torch.nn.Parameter(raw, requires_grad=trainable)

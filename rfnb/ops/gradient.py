@@ -1,11 +1,14 @@
-"""Gradients: asking for them, and stopping them."""
+"""Gradients: asking for them, stopping and changing them, and computing again what they need."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rfnb.backends import protocol
-from rfnb.core.tensor import Tensor
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import masks_for
+from rfnb.core.tensor import Tensor, missing_dim, operand_rows
 
 
 def set_requires_gradient(source: Tensor) -> None:
@@ -34,3 +37,87 @@ def finite_for_gradient(x: Tensor, factor: Tensor) -> Tensor:
 def stop_gradient_scope() -> Any:
     """Context manager in which no gradients are tracked."""
     return protocol.selected().no_grad()
+
+
+def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
+    """The same values, with the gradient times `scale`.
+
+    Args:
+        source: {...}
+        scale: 0 stops the gradient; a negative one reverses it. A Tensor has some of the dims of source.
+
+    Raises:
+        DimError: If scale has a dim that source lacks.
+
+    Source: Ganin and Lempitsky 2015, "Unsupervised Domain Adaptation by Backpropagation", equations (7) and (8), for scale < 0.
+    """
+    if not isinstance(scale, Tensor) and scale == 0:
+        return stop_gradient(source)
+    return scaled_gradient_ext(source, scale=scale)
+
+
+def scaled_gradient_ext(
+    source: Tensor,
+    *,
+    scale: float | Tensor,
+    shift: float | Tensor | None = None,
+    scale_shift_by_sum_over_axis: Dim | None = None,
+) -> Tensor:
+    """The same values, with the gradient g replaced by g * scale + shift, or g * scale + shift * (sum of g over an axis).
+
+    Args:
+        source: {...}
+        scale, shift: Numbers, or Tensors with some of the dims of source; no gradient goes to them.
+        scale_shift_by_sum_over_axis: The shift is times the sum of the gradient over this dim.
+
+    Returns:
+        {...}. With a shift the gradient of padding is 0.
+
+    Raises:
+        DimError: If scale or shift has a dim that source lacks, or source lacks the axis.
+    """
+    axis = None
+    if scale_shift_by_sum_over_axis is not None:
+        if scale_shift_by_sum_over_axis not in source.dims:
+            raise missing_dim("scaled_gradient_ext", source, scale_shift_by_sum_over_axis, "source")
+        axis = source.dims.index(scale_shift_by_sum_over_axis)
+    raws = [_fitting(source, value, name) for name, value in (("scale", scale), ("shift", shift))]
+    mask = None
+    if shift is not None:  # else the gradient of padding, which is 0, stays so
+        here = [dim for dim in source.dims if all(over in source.dims for over in dim.length_dims)]
+        mask = masks_for(source.dims, here, source.backend, "scaled_gradient_ext")
+    raw = source.backend.scaled_gradient_raw(source._raw, *raws, axis, None if mask is None else mask(source._raw))
+    return source._like(raw, source.dims)
+
+
+def _fitting(source: Tensor, value: Any, name: str) -> Any:
+    """A number, or the raw array that broadcasts against `source`."""
+    if not isinstance(value, Tensor):
+        return value
+    if not set(value.dims) <= set(source.dims):
+        raise DimError(
+            message(
+                f"scaled_gradient_ext: {name} has dims that source lacks.",
+                operand_rows([("source", source), (name, value)]),
+                "The gradient has the dims of source.",
+            )
+        )
+    return value.copy_compatible_to_dims_raw(source.dims)
+
+
+def gradient_checkpoint_scope() -> Any:
+    """Context manager: tensors made inside are not kept for backward but computed again, which saves memory and costs time.
+
+        with rf.gradient_checkpoint_scope():
+            x = layer(x)
+
+    Random numbers are the same again, so dropout is the same. What a later op outside of the scope needs for its own backward
+    (here x) is kept by that op. Each scope is computed again as a whole, when backward first needs something of it; so several
+    scopes after each other need less memory than one around all. They may be nested.
+
+    Backward raises a RuntimeError if a tensor that came into the scope, or a needed one from inside, was changed in place
+    since. With NumPy there is no backward, and the scope has no effect.
+
+    Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
+    """
+    return protocol.selected().checkpoint_scope()

@@ -23,6 +23,7 @@ from rfnb import Parameter, Tensor
 # Cases of which some float results have no gradient although an input has floats, each with the reason.
 WITHOUT_GRADIENT: dict[str, str] = {
     "stop_gradient": "that is what it is for",
+    "Parameter assign_key": "writes in place, outside of what is learned",
     "zeros_like": "constant",
     "ones_like": "constant",
     "BatchNorm in training": "the running statistics are no function to learn from",
@@ -33,6 +34,9 @@ NOT_SMOOTH: dict[str, str] = {
     "stop_gradient": "the derivative that it hides",
     "cast": "rounds to float16",
     "BatchNorm in training": "the running statistics hide their derivative",
+    **dict.fromkeys(
+        "scaled_gradient scaled_gradient_ext label_smoothed_log_prob_gradient".split(), "another one is the point"
+    ),
 }
 _ELEMENTWISE = "a sum over frames with 0 * NaN in it; modules and matmul mask for that, an elementwise op does not look"
 # Cases in which NaN in the padding reaches the gradient of what all frames share.

@@ -1,0 +1,67 @@
+"""Label smoothing by way of the gradient, for any loss of log probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.ops.const import convert_to_tensor
+from rfnb.ops.gradient import scaled_gradient_ext
+from rfnb.ops.math import where
+
+
+def label_smoothed_log_prob_gradient(
+    log_prob: Tensor, smoothing: float, *, axis: Dim | None = None, exclude_labels: Sequence[int] | None = None
+) -> Tensor:
+    """The same log probabilities, with the gradient that smoothed labels would give.
+
+    The gradient of a cross entropy with respect to log_prob is -target. So also the gradient of any other loss, e.g. of
+    `ctc_loss` with logits_normalized=True, is minus a distribution over the labels, and here it is smoothed as in
+    `label_smoothing`: each label keeps 1 - smoothing and gets smoothing / (n - 1) from each other one.
+
+    Args:
+        log_prob: {..., axis}
+        smoothing: Share of the mass that a label gives away.
+        axis: The n labels. Default: feature_dim.
+        exclude_labels: Indices that neither give nor get anything, e.g. blank or end of sequence; n is the number of the others.
+
+    Returns:
+        {..., axis}. The sum of the gradient over axis stays the same.
+
+    Raises:
+        DimError: If it is not known which dim has the labels, or log_prob lacks it.
+        IndexError: If an excluded label is not one of them.
+    """
+    axis = axis or log_prob.feature_dim
+    if axis is None:
+        raise DimError(
+            message("label_smoothed_log_prob_gradient: over which dim?", [("log_prob", shape_of(log_prob))],
+                    "It has no feature_dim, so name the labels:", "rf.label_smoothed_log_prob_gradient(..., axis=...)")
+        )  # fmt: skip
+    if axis not in log_prob.dims:
+        raise missing_dim("label_smoothed_log_prob_gradient", log_prob, axis, "log_prob")
+    excluded = np.zeros(axis.extent, bool)
+    for label in exclude_labels or ():
+        if not -axis.extent <= label < axis.extent:
+            raise IndexError(
+                message(f"label_smoothed_log_prob_gradient: no label {label} to exclude.", [("axis", axis.short_repr())],
+                        "The excluded labels are indices into the axis.")
+            )  # fmt: skip
+        excluded[label] = True
+    count = int((~excluded).sum())
+    if smoothing == 0 or count < 2:  # nobody to give to
+        return log_prob
+    other = smoothing / (count - 1)
+    options: dict[str, Any] = {"scale": 1 - smoothing - other, "scale_shift_by_sum_over_axis": axis}
+    if not excluded.any():
+        return scaled_gradient_ext(log_prob, shift=other, **options)
+    # By `where` the gradient of excluded labels goes past the smoothing, so that its sum is over the others only.
+    shift = convert_to_tensor((~excluded * other).astype(log_prob.dtype), dims=[axis], device=log_prob.device)
+    smoothed = scaled_gradient_ext(log_prob, shift=shift, **options)
+    mask = convert_to_tensor(excluded, dims=[axis], device=log_prob.device)
+    return where(mask, log_prob, smoothed)
