@@ -13,6 +13,7 @@ The body is plain Python: print, set breakpoints, branch. A sequence that has en
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,13 +23,19 @@ import numpy as np
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, new_tensor, raw_mask_for, shape_of
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
 from rfnb.ops import math
 from rfnb.ops.const import zeros_like
 from rfnb.ops.expand import expand_dim
+from rfnb.ops.frames import frames, from_frames, marked_like, no_frame
+from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.nested import leaves
+from rfnb.rec.output import Output
+from rfnb.rec.recording import Recording
+from rfnb.rec.replay import Replay
 from rfnb.rec.selection import Selection, align_host, backtrack, pick
+from rfnb.rec.step_tensor import RecordingError
 from rfnb.trace.probe import listening, probe, trace_context
 
 _running = threading.local()
@@ -66,12 +73,17 @@ class Loop:
         self._end: tuple[Tensor, bool] | None = None
         self._end_dims: tuple[Dim, ...] = ()
         self._lengths: np.ndarray | None = None
-        self._outputs: list[_Output] = []
+        self._outputs: list[Output] = []
         self._calls = 0
         self.search: Any = None  # what a choice keeps from step to step
         self.selection: Selection | None = None
         self._history: list[Selection | None] = []
         self._on_commit: list[Callable[[], None]] = []
+        self._frames: dict[tuple[int, bool], tuple[Tensor, list[Tensor]]] = {}
+        self._move_out = optimize_move_layers_out is not False
+        self._recording: Recording | None = None
+        self._entered: Any = None
+        self.plan: LoopPlan | None = None
 
     @staticmethod
     def current() -> Loop | None:
@@ -102,6 +114,10 @@ class Loop:
     def iter_idx(self) -> Tensor:
         """Index of this step, an int32 scalar from 0, sparse over the axis."""
         self._need_inside("iter_idx")
+        index = self._index_tensor()
+        return index if self._recording is None else self._recording.step_index(index)
+
+    def _index_tensor(self) -> Tensor:
         out = math._as_tensor(self._index, "iter_idx")
         out.sparse_dim = self.axis
         return out
@@ -119,13 +135,22 @@ class Loop:
                 message(f'Loop "{self.name}": unstack without axis.', [("source", shape_of(source))],
                         "A loop that unstacks says over which dim.", "rf.Loop(axis=time)")
             )  # fmt: skip
-        index = source.axis_of(self.axis, f'Loop "{self.name}": unstack')
-        select = source.backend.select_raw
-        raw = select(source._raw, index, self._index)
-        if self._some_ended and set(self.axis.length_dims) <= set(source.dims):
-            # What an ended sequence would do with NaN is not used, but 0 * NaN comes back as gradient.
-            raw = source.backend.where_raw(select(raw_mask_for(source, self.axis), index, self._index), raw, 0)
-        return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
+        if self._recording is not None:
+            return self._recording.frame(source, lambda: self._frame(source))
+        return self._frame(source)
+
+    def _frame(self, source: Tensor) -> Tensor:
+        key = id(source), source.backend.grad_enabled()
+        found = self._frames.get(key)
+        if found is None:
+            found = self._frames[key] = (source, self.frames_of(source))
+        steps = found[1]
+        return steps[self._index] if steps else no_frame(source, axis=self.axis)
+
+    def frames_of(self, source: Tensor) -> list[Tensor]:
+        """The frames of all steps."""
+        source.axis_of(self.axis, f'Loop "{self.name}": unstack')
+        return frames(source, axis=self.axis)
 
     def stack(self, source: Tensor, *, name: str | None = None) -> Tensor:
         """Collect a value of each step; the result {axis, ...} has values once the loop is done."""
@@ -159,12 +184,17 @@ class Loop:
                 message(f'Loop "{self.name}": end needs a bool.', [("cond", f"{shape_of(source)} {source.dtype}")],
                         "It says for each sequence whether it has ended.", "loop.end(labels == eos, include_eos=True)")
             )  # fmt: skip
-        self._end = (source, include_eos)
+        self._end = (source if self._recording is None else self._recording.end_with(source, include_eos), include_eos)
 
     # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
 
     def select(self, selection: Selection) -> None:
         """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
+        if self._recording is not None:
+            raise RecordingError(
+                f'Loop "{self.name}", recorded step: a choice.\nThe body of `with loop:` runs once, a search decides in every step.'
+                " Let Python run every step:\n    for _ in loop:"
+            )
         if self.selection is not None:
             raise ValueError(
                 f'Loop "{self.name}": a second choice in step {self._index}. One choice a step is possible so far.'
@@ -201,31 +231,84 @@ class Loop:
         if self._phase != "before":
             raise RuntimeError(f'Loop "{self.name}" has run already. A loop runs once; make a new one.')
         self._phase = "in"
-        loops = _running.__dict__.setdefault("loops", [])
         try:
             while self._index + 1 < self._max_steps() and not self._all_ended():
                 self._index += 1
                 self._begin_step()
-                loops.append(self)
-                try:
-                    if listening():
-                        with trace_context.loop(self.name, self._index, self.axis):
-                            yield self._index
-                            self._commit()
-                    else:
-                        yield self._index
-                        self._commit()
-                finally:
-                    loops.remove(self)
-                if self._index == 0 and self._given_axis is None and self._ended is None:
-                    raise ValueError(
-                        f'Loop "{self.name}": how long does it run?\nA loop without axis needs an end in its body.\n'
-                        "    loop.end(condition, include_eos=True)"
-                    )
+                with self._in_step():
+                    yield self._index
+                    self._commit()
+                self._check_length()
             self._finish()
         finally:
             self._phase = "after"
             self._state.finish()
+
+    def __enter__(self) -> Loop:
+        """Record the first step; see `rfnb/rec/recording.py`."""
+        if self._phase != "before":
+            raise RuntimeError(f'Loop "{self.name}" has run already. A loop runs once; make a new one.')
+        self._phase, self._index = "in", 0
+        self._begin_step()
+        self._entered = contextlib.ExitStack()
+        self._entered.enter_context(self._in_step())
+        self._recording = self._entered.enter_context(Recording(self))
+        self._state._record(self._recording)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        recording, self._recording = self._recording, None
+        assert recording is not None
+        self._state._record(None)
+        try:
+            if error[0] is not None:
+                self._entered.__exit__(*error)
+                return
+            recording.__exit__(None, None, None)
+            steps = self._max_steps() > 0
+            if steps:
+                self._commit()
+            self._entered.close()
+            self._check_length()
+            self.plan = recording.plan(move_out=self._move_out)
+            replay = Replay(recording, self.plan, self._outputs)
+            while steps and self._index + 1 < self._max_steps() and not self._all_ended():
+                self._index += 1
+                self._begin_step()
+                with self._in_step():
+                    replay.step(self._index, self._state, self._index_tensor())
+                    self._end, self._calls = replay.end(), len(self._outputs)
+                    self._commit()
+            self._finish(replay.finish)
+        finally:
+            self._phase = "after"
+            self._state.finish()
+
+    @contextlib.contextmanager
+    def _in_step(self) -> Iterator[None]:
+        """This loop is the innermost one."""
+        loops = _running.__dict__.setdefault("loops", [])
+        loops.append(self)
+        try:
+            if listening():
+                with trace_context.loop(self.name, self._index, self.axis):
+                    yield
+            else:
+                yield
+        finally:
+            loops.remove(self)
+
+    def _check_length(self) -> None:
+        if self._given_axis is None and self._ended is None and self._index == 0:
+            raise ValueError(
+                f'Loop "{self.name}": how long does it run?\nA loop without axis needs an end in its body.\n'
+                "    loop.end(condition, include_eos=True)"
+            )
+
+    @property
+    def has_given_axis(self) -> bool:
+        """Whether the loop runs over a dim that was there before."""
+        return self._given_axis is not None
 
     def _all_ended(self) -> bool:
         return self._given_axis is None and self._ended is not None and bool(self._ended.all())
@@ -255,9 +338,11 @@ class Loop:
                     f'Loop "{self.name}", step {self._index}: one more stack or last than in step 0.\n'
                     "Every step collects the same values, in the same order."
                 )
-            self._outputs.append(_Output(Tensor(name or f"{self.name}:output{self._calls}", (), source.dtype), last))
+            self._outputs.append(Output(Tensor(name or f"{self.name}:output{self._calls}", (), source.dtype), last))
         output = self._outputs[self._calls]
         self._calls += 1
+        if self._recording is not None:
+            source = self._recording.output(source, last)
         if self.selection is not None:
             self.selection.check(source)
         output.values.append(source)
@@ -342,7 +427,7 @@ class Loop:
         backend, device = (like.backend, like.device) if like is not None else (protocol.selected(), None)
         return new_tensor(backend.from_numpy(host, dtype="bool", device=device), dims)
 
-    def _update_last(self, output: _Output, active: Tensor | None) -> None:
+    def _update_last(self, output: Output, active: Tensor | None) -> None:
         value, before = output.values.pop(), output.last_value
         if self.selection is not None:
             value = self.selection.to_carried(value)
@@ -350,14 +435,18 @@ class Loop:
         if active is not None:  # a sequence without any step has no last value: 0
             before = zeros_like(value) if before is None else before
             out = math.where(active, value, before, allow_broadcast_all_sources=True)
-            value = value._like(out._raw, out.dims)
+            value = marked_like(out, value)
         output.last_value = value
 
-    def _finish(self) -> None:
+    def _finish(self, complete: Callable[[Callable[[Any], Tensor | None]], None] | None = None) -> None:
         if self._given_axis is None:
             self._set_axis_lengths()
+        if complete is not None:
+            complete(self._stacked)
         for output in self._outputs:
-            result = output.last_value if output.last else self._stacked(output)
+            result = output.last_value if output.last else output.result
+            if result is None and not output.last:
+                result = self._stacked(output)
             if result is not None:
                 _fill(output.handle, result)
                 if result.sparse_dim is not None and listening():
@@ -369,7 +458,7 @@ class Loop:
         raw = protocol.selected().from_numpy(lengths, dtype="int32", device="cpu")
         self.axis.dyn_size_ext = new_tensor(raw, self._end_dims)
 
-    def _stacked(self, output: _Output) -> Tensor | None:
+    def _stacked(self, output: Output) -> Tensor | None:
         values = output.values
         if not values:
             return None
@@ -380,28 +469,25 @@ class Loop:
             values = _expanded(values)
         first = values[0]
         for step, value in enumerate(values):
-            if (
-                value.dims != first.dims and set(value.dims) != set(first.dims)
-            ) or value._raw.dtype != first._raw.dtype:
+            if (value.dims != first.dims and set(value.dims) != set(first.dims)) or value.dtype != first.dtype:
                 raise DimError(
                     message(f'Loop "{self.name}": a stacked value changed its dims or dtype.',
                             [(f"step {i}", f"{shape_of(x)} {x.dtype}") for i, x in ((0, first), (step, value))],
                             "It has the same dims and dtype in every step.")
                 )  # fmt: skip
         values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
-        raws = [value.copy_transpose(first.dims)._raw for value in values]
-        backend = first.backend
-        if not raws:
-            raw = backend.full_raw((0, *(dim.extent for dim in first.dims)), 0, dtype=first.dtype, device=first.device)
-            return first._like(raw, (self.axis, *first.dims))
-        stacked = first._like(backend.stack_raw(raws, 0), (self.axis, *first.dims))
+        stacked = from_frames(values, axis=self.axis, like=first)
+        if not values:
+            return stacked
         beam = next(
             (dim for dim in first.dims if dim.kind == "beam" and history is not None and dim in position_dims), None
         )
         if beam is None:
             return stacked
-        host = np.stack(positions[: len(raws)])
-        index = new_tensor(backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims))
+        host = np.stack(positions[: len(values)])
+        index = new_tensor(
+            first.backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims)
+        )
         return pick(stacked, index, beam, beam)
 
     def _need_inside(self, what: str) -> None:
@@ -409,15 +495,6 @@ class Loop:
             raise RuntimeError(
                 f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
             )
-
-
-class _Output:
-    """One stack or last call site, in order of the calls in a step."""
-
-    def __init__(self, handle: Tensor, last: bool):
-        self.handle, self.last = handle, last
-        self.values: list[Tensor] = []
-        self.last_value: Tensor | None = None
 
 
 def _expanded(values: list[Tensor]) -> list[Tensor]:
@@ -434,6 +511,10 @@ def _expanded(values: list[Tensor]) -> list[Tensor]:
 
 def _fill(handle: Tensor, value: Tensor) -> None:
     """Let a handle that was given out become the finished tensor."""
+    if type(value) is not Tensor:  # of a step of a recorded loop around this one
+        handle.__class__ = type(value)
+        handle.__dict__.update(value.__dict__)
+        return
     handle.dims = value.dims
     handle._raw = value._raw
     if value.sparse_dim is not None:

@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, dims_text
 from rfnb.ops import math
+from rfnb.ops.frames import marked_like
 from rfnb.rec.nested import leaves, map_nested, same_structure
 from rfnb.rec.selection import Selection
 
@@ -24,7 +25,9 @@ class LoopState:
     """
 
     def __init__(self, loop_name: str):
-        self.__dict__.update(_loop_name=loop_name, _now={}, _next={}, _step=None, _selection=None, _frozen={})
+        self.__dict__.update(
+            _loop_name=loop_name, _now={}, _next={}, _step=None, _selection=None, _frozen={}, _recording=None
+        )
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -33,6 +36,8 @@ class LoopState:
         self[name] = value
 
     def __getitem__(self, name: str) -> Any:
+        if self._recording is not None and name in self._now:
+            return self._recording.read_state(name, name in self._next)
         value = self._next.get(name, _MISSING)
         if value is _MISSING:
             value = self._now.get(name, _MISSING)
@@ -57,7 +62,7 @@ class LoopState:
                 f'Loop "{self._loop_name}", step {self._step}: state "{name}" was assigned twice.\nA step assigns a state once.'
             )
         self._check_structure(name, value)
-        self._next[name] = value
+        self._next[name] = value if self._recording is None else self._recording.write_state(name, value)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._now)
@@ -83,6 +88,14 @@ class LoopState:
     def values_now(self) -> dict[str, Any]:
         return self._now
 
+    def _record(self, recording: Any) -> None:
+        """From here on the body is recorded: it gets StepTensors. None: no longer."""
+        self.__dict__["_recording"] = recording
+
+    def _replay(self, name: str, value: Any) -> None:
+        """The new value of this step, of a body that was recorded and checked."""
+        self._next[name] = value
+
     def begin_step(self, index: int) -> None:
         self.__dict__["_step"] = index
         self.__dict__["_selection"] = None
@@ -94,7 +107,8 @@ class LoopState:
     def commit(self, active: Tensor | None) -> None:
         """The new values become the previous ones; where not `active`, a sequence has ended and keeps what it had."""
         selection = self._selection
-        for name, old in self._now.items():
+        self.__dict__["_before_step"] = dict(self._now)
+        for name, old in self._before_step.items():
             if name not in self._next:
                 if selection is not None:
                     self._now[name] = map_nested(selection.to_carried, old)
@@ -136,10 +150,23 @@ class LoopState:
         renamed = None
         for path, b in leaves(new, name):
             a = befores[path]
-            if isinstance(a, Tensor) and isinstance(b, Tensor) and (a.dims != b.dims or a._raw.dtype != b._raw.dtype):
+            if isinstance(a, Tensor) and isinstance(b, Tensor) and (a.dims != b.dims or a.dtype != b.dtype):
                 if renamed is None:
-                    renamed = _renamed_dims(old, new)
+                    renamed = self._renamed_dims()
                 self._check_leaf(name, path, a, b, renamed)
+
+    def _renamed_dims(self) -> dict[Dim, Dim]:
+        """Dims inside the states may be replaced, e.g. one that grows by a frame in every step."""
+        pairs = ((self._before_step[name], new) for name, new in self._next.items())
+        renamed: dict[Dim, Dim] = {}
+        for old, new in pairs:
+            befores = dict(leaves(old))
+            renamed.update(
+                (befores[path], leaf)
+                for path, leaf in leaves(new)
+                if isinstance(befores[path], Dim) and isinstance(leaf, Dim)
+            )
+        return renamed
 
     def _check_leaf(self, name: str, path: str, old: Tensor, new: Tensor, renamed: dict[Dim, Dim]) -> None:
         old_dims = {renamed.get(dim, dim) for dim in old.dims}
@@ -175,18 +202,12 @@ class LoopState:
 
 def _same_dims(old: Any, new: Any) -> bool:
     if isinstance(new, Tensor):
-        return isinstance(old, Tensor) and old.dims == new.dims and old._raw.dtype == new._raw.dtype
+        return isinstance(old, Tensor) and old.dims == new.dims and old.dtype == new.dtype
     if isinstance(new, dict):
         return all(_same_dims(old[key], item) for key, item in new.items())
     if isinstance(new, (list, tuple)):
         return all(map(_same_dims, old, new))
     return True
-
-
-def _renamed_dims(old: Any, new: Any) -> dict[Dim, Dim]:
-    """Dims inside a state may be replaced, e.g. one that grows by a frame in every step."""
-    befores = dict(leaves(old))
-    return {befores[path]: b for path, b in leaves(new) if isinstance(befores[path], Dim) and isinstance(b, Dim)}
 
 
 class _Freeze:
@@ -202,7 +223,7 @@ class _Freeze:
             return new
         out = math.where(self._active, new, old, allow_broadcast_all_sources=True)
         self._added.update(dim for dim in self._active.dims if dim not in new.dims)
-        return new._like(out._raw, out.dims)
+        return marked_like(out, new)
 
 
 _MISSING = object()

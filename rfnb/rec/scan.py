@@ -114,8 +114,8 @@ class _Steps:
 
     def begin(self, x: Any, state: Any) -> bool:
         """Whether there is another step."""
-        if not self.may_go_on():
-            return False
+        if not self.may_go_on() or (self._know_dims and self._lengths.size == 0):
+            return False  # the latter: a batch of nothing needs no step
         if self._dim is not None:
             lengths = self._dim.lengths
             self._active = None if lengths is None or not self._dims else self.index < lengths

@@ -1,0 +1,45 @@
+"""The frames of a tensor one by one, for loops, and tensors of single frames together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor
+
+
+def frames(source: Tensor, *, axis: Dim) -> list[Tensor]:
+    """{axis, ...} -> for each frame {...}; 0 in the padding.
+
+    Raises:
+        DimError: If source does not have the axis.
+    """
+    index = source.axis_of(axis, "frames")
+    if set(axis.length_dims) <= set(source.dims):
+        # What an ended sequence would do with NaN is not used, but 0 * NaN comes back as gradient.
+        source = source.copy_masked(0, dims=[axis])
+    dims = source.dims[:index] + source.dims[index + 1 :]
+    return [source._like(raw, dims) for raw in source.backend.unbind_raw(source._raw, index)]
+
+
+def no_frame(source: Tensor, *, axis: Dim) -> Tensor:
+    """A frame of a tensor that has none: {axis, ...} -> {...}, 0."""
+    dims = tuple(dim for dim in source.dims if dim is not axis)
+    raw = source.backend.full_raw(full_shape(dims), 0, dtype=source.dtype, device=source.device)
+    return source._like(raw, dims)
+
+
+def from_frames(values: Sequence[Tensor], *, axis: Dim, like: Tensor) -> Tensor:
+    """For each frame {...} -> {axis, ...}, in the order of dims and with the marks of `like`; all have its dims."""
+    backend, dims = like.backend, (axis, *like.dims)
+    if not values:
+        raw = backend.full_raw((0, *full_shape(like.dims)), 0, dtype=like.dtype, device=like.device)
+    else:
+        raw = backend.stack_raw([value.copy_transpose(like.dims)._raw for value in values], 0)
+    return like._like(raw, dims)
+
+
+def marked_like(values: Tensor, like: Tensor) -> Tensor:
+    """`values` with the sparse_dim, feature_dim and name of `like`."""
+    return like._like(values._raw, values.dims)

@@ -1,0 +1,213 @@
+"""Which op of a recorded step runs before, inside or after the loop."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops.dims import range_over_dim
+from rfnb.ops.expand import expand_dim
+from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.recorder import Node
+from rfnb.rec.step_tensor import StepTensor
+
+if TYPE_CHECKING:
+    from rfnb.rec.recording import Recording
+
+_LARGEST = 1 << 27  # elements of a value of all steps that are still made at once: 512 MiB of float32
+
+
+class LoopPlan:
+    """The places of the ops of a loop.
+
+    Attributes:
+        before: Ops that do not need the state: run once, on all frames.
+        inside: Ops that the recurrence needs: run in every step.
+        after: Ops that only stacked outputs need: run once, on the values of all steps.
+        whole: register -> its value for all steps, for those of the frames and of `before`.
+        stacked: Registers that are stacked for `after`.
+    """
+
+    def __init__(self, recording: Recording, *, move_out: bool):
+        self.name = recording.loop.name
+        self.axis = recording.loop.axis
+        self.before: list[Node] = []
+        self.inside: list[Node] = []
+        self.after: list[Node] = []
+        self.whole: dict[int, Tensor] = {}
+        self.reasons: dict[int, str] = {}  # index of a node inside -> why it stays there
+        self._recorder = recording.recorder
+        self._recording = recording
+        nodes = list(recording.recorder.nodes)
+        if move_out:
+            self._move_before(nodes)
+            rest = [node for node in nodes if node not in self.before]
+            self._place_rest(rest)
+        else:
+            self._keep_needed(nodes)
+        self.stacked = self._frontier()
+
+    # -- before ------------------------------------------------------------------------------------------------------------
+
+    def _move_before(self, nodes: list[Node]) -> None:
+        recording, axis = self._recording, self.axis
+        if not recording.loop.has_given_axis:
+            return
+        for source, frame in recording.frames:
+            self.whole[frame.register] = source
+        if recording.index is not None:
+            self.whole[recording.index.register] = range_over_dim(axis, dtype="int32")
+        for node in nodes:
+            if not node.reads or not all(register in self.whole for register in node.reads):
+                continue
+            result = self.run_whole(node, self.whole, axis)
+            if result is not None:
+                self.whole.update(result)
+                self.before.append(node)
+
+    def run_whole(self, node: Node, whole: dict[int, Tensor], axis: Dim) -> dict[int, Tensor] | None:
+        """The op on the values of all steps; None if it is not the same there."""
+        if node.random or not self._fits(node, axis):
+            return None
+
+        def of_all(leaf: Any) -> Any:
+            return whole[leaf.register] if self._recorder.owns(leaf) else leaf
+
+        try:
+            with same_gradients(node):
+                result = node.fn(*map_nested(of_all, node.args), **map_nested(of_all, node.kwargs))
+        except (
+            ValueError,
+            TypeError,
+            NotImplementedError,
+            RuntimeError,
+        ):  # e.g. an outer product with the dim of the loop
+            return None
+        return self._registers(node, result, axis)
+
+    def _registers(self, node: Node, result: Any, axis: Dim) -> dict[int, Tensor] | None:
+        """The registers of a result for all steps; None if it is not the result of the step with one more dim."""
+        recorded, got = list(leaves(node.result)), list(leaves(result))
+        if [path for path, _ in recorded] != [path for path, _ in got]:
+            return None
+        out: dict[int, Tensor] = {}
+        for (_, step), (_, value) in zip(recorded, got, strict=True):
+            if self._recorder.owns(step):
+                if not isinstance(value, Tensor) or len(value.dims) != len(step.dims) + 1 or value.dtype != step.dtype:
+                    return None
+                if set(value.dims) != {*step.dims, axis}:
+                    return None
+                mark(value, step)
+                out[step.register] = value
+            elif step is not value:
+                return None
+        return out
+
+    def _fits(self, node: Node, axis: Dim) -> bool:
+        """Whether the dims of the results do not depend on the step, the values of all steps are not huge, and no dim goes away
+        that says which frames are real."""
+        steps = max(axis.extent if axis.is_dim_known() else 1, 1)
+        dims_in = {dim for _, leaf in leaves((node.args, node.kwargs)) if isinstance(leaf, Tensor) for dim in leaf.dims}
+        mentioned = [leaf for _, leaf in leaves((node.args, node.kwargs, node.result)) if isinstance(leaf, Dim)]
+        if any(self._recorder.grows(dim) for dim in (*dims_in, *mentioned)):
+            return False
+        lengths_over = dims_in & set(axis.length_dims if axis.is_dim_known() else ())
+        for out in node.step_tensors:
+            if not lengths_over <= set(out.dims) or steps * np.prod([dim.extent for dim in out.dims]) > _LARGEST:
+                return False
+        return True
+
+    # -- inside and after --------------------------------------------------------------------------------------------------
+
+    def _place_rest(self, nodes: list[Node]) -> None:
+        needed = self._recording.roots()
+        candidates = _not_needed(nodes, needed)
+        fixed = {id(node) for node in candidates} - self._vectorizable(candidates)
+        needed = self._recording.roots()
+        for node in reversed(nodes):
+            if node.random or id(node) in fixed or needed & set(node.writes):
+                needed.update(node.reads)
+                self.inside.insert(0, node)
+        wanted = self._wanted()
+        for node in reversed([node for node in nodes if node not in self.inside]):
+            if wanted & set(node.writes):
+                wanted.update(node.reads)
+                self.after.insert(0, node)
+
+    def _keep_needed(self, nodes: list[Node]) -> None:
+        self.inside = nodes
+
+    def _wanted(self) -> set[int]:
+        return self._recorder.reads([value for value, last in self._recording.outputs if not last])
+
+    def _vectorizable(self, candidates: list[Node]) -> set[int]:
+        """ids of the nodes that are the same on the values of all steps; tried on a loop of one step."""
+        axis = self._one_step()
+        whole: dict[int, Tensor] = {}
+        good: set[int] = set()
+        with protocol.selected().no_grad():
+            for node in candidates:
+                for register in node.reads:
+                    if register not in whole:
+                        value = self._recorder.registers[register].value
+                        whole[register] = expand_dim(value, axis)
+                result = self.run_whole(node, whole, axis)
+                if result is not None:
+                    whole.update(result)
+                    good.add(id(node))
+        return good
+
+    def _one_step(self) -> Dim:
+        """A dim like that of the loop, with one frame."""
+        loop = self._recording.loop
+        over = loop.axis.length_dims if loop.has_given_axis else loop.end_dims
+        if not over:
+            return Dim(1, name=loop.axis.name)
+        lengths = loop.axis.lengths if loop.has_given_axis else None
+        host = np.ones([dim.extent for dim in over], np.int32) if lengths is None else np.minimum(lengths, 1)
+        raw = protocol.selected().from_numpy(host, dtype="int32", device="cpu")
+        return Dim(new_tensor(raw, over), name=loop.axis.name)
+
+    def _frontier(self) -> list[int]:
+        """What the ops after the loop read of the steps."""
+        made = {register for node in self.after for register in node.writes}
+        reads = {register for node in self.after for register in node.reads}
+        return sorted(reads - made - self.whole.keys())
+
+    # -- to look at --------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        counts = [f"{len(nodes)} {where}" for where, nodes in self._places()]
+        return f"<LoopPlan of {self.name}: {', '.join(counts)}>"
+
+    def _places(self) -> list[tuple[str, list[Node]]]:
+        return [("before", self.before), ("inside", self.inside), ("after", self.after)]
+
+
+def same_gradients(node: Node) -> Any:
+    """Context in which a node runs as it did when it was recorded."""
+    return protocol.selected().no_grad() if node.no_grad else contextlib.nullcontext()
+
+
+def _not_needed(nodes: list[Node], needed: set[int]) -> list[Node]:
+    """Those whose results the recurrence does not need, in order."""
+    needed, out = set(needed), []
+    for node in reversed(nodes):
+        if node.random or needed & set(node.writes):
+            needed.update(node.reads)
+        else:
+            out.append(node)
+    return out[::-1]
+
+
+def mark(value: Tensor, like: StepTensor) -> None:
+    """What the body set on a tensor after it was made."""
+    if value.sparse_dim is not like.sparse_dim and like.sparse_dim is not None:
+        value.sparse_dim = like.sparse_dim
+    if value._feature_dim is not like._feature_dim and like._feature_dim is not None:
+        value._feature_dim = like._feature_dim

@@ -1,0 +1,204 @@
+"""Records the ops of one step of a loop: what each computed, from what, and where in the user's code.
+
+The step runs with real values (the first frame). Each value that may differ from step to step is a StepTensor with a register;
+a Node says how to fill its registers from others. What does not depend on the step is computed at once, as outside of loops.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import FunctionType
+from typing import Any, TypeGuard
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.dim_math import depends_on
+from rfnb.core.errors import message
+from rfnb.core.intercept import intercept
+from rfnb.core.place import place_of_user, place_text
+from rfnb.core.tensor import Tensor
+from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.step_tensor import RecordingError, StepTensor
+
+_NOT_OPS = {"rfnb.ops.default", "rfnb.ops.out_dim", "rfnb.ops.operators"}
+_further: list[FunctionType] = []
+_effects: set[str] = set()
+
+
+def recordable(fn: Any) -> Any:
+    """Decorator for a function that is not an op: a recorded loop repeats it as one op all the same, e.g. for its probe."""
+    _further.append(fn)
+    return fn
+
+
+def changes_state(fn: Any) -> Any:
+    """Decorator for a function that changes something for good: not possible in a recorded loop."""
+    _effects.add(fn.__qualname__)
+    return recordable(fn)
+
+
+class Node:
+    """One op of the step.
+
+    Attributes:
+        fn, args, kwargs: The call; StepTensors in it stand for registers.
+        result: What it gave in the first step, with StepTensors.
+        step_tensors: Those in the result.
+        reads: Registers it reads.
+        writes: Registers it fills.
+        random: Whether it draws random numbers.
+        no_grad: Whether the body switched gradients off for it.
+        place: Where in the user's code.
+    """
+
+    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, *, random: bool, no_grad: bool):
+        self.fn, self.args, self.kwargs = fn, args, kwargs
+        self.random, self.no_grad = random, no_grad
+        self.reads: list[int] = []
+        self.writes: list[int] = []
+        self.result: Any = None
+        self.step_tensors: list[StepTensor] = []
+        self.place = place_of_user(1)
+
+    @property
+    def name(self) -> str:
+        return self.fn.__qualname__.removesuffix(".__call__")
+
+
+class Recorder:
+    """Runs ops for real and notes them, while `recording`.
+
+    Attributes:
+        nodes: In the order they ran.
+        registers: The StepTensor of each register.
+        growing: Dims that each step replaces by others, from the state.
+    """
+
+    def __init__(self, loop_name: str):
+        self.loop_name = loop_name
+        self.nodes: list[Node] = []
+        self.registers: list[StepTensor] = []
+        self.growing: set[Dim] = set()
+        self.busy = False  # while an op runs
+        self.grad = protocol.selected().grad_enabled()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        with intercept(_functions(), self._call):
+            yield
+
+    def new(self, value: Tensor) -> StepTensor:
+        """A register for a value."""
+        out = StepTensor(value, len(self.registers), self)
+        self.registers.append(out)
+        return out
+
+    def wrap(self, value: Any) -> Any:
+        """Registers for all tensors in a nested structure."""
+        return map_nested(lambda leaf: self.new(leaf) if isinstance(leaf, Tensor) else leaf, value)
+
+    def owns(self, leaf: Any) -> TypeGuard[StepTensor]:
+        """Whether it is a StepTensor of this loop, not of one around it."""
+        return isinstance(leaf, StepTensor) and leaf.owner is self
+
+    def unwrapped(self, value: Any) -> Any:
+        """A nested structure with the values of the first step."""
+        return map_nested(lambda leaf: leaf.value if self.owns(leaf) else leaf, value)
+
+    def reads(self, value: Any) -> set[int]:
+        """The registers of all StepTensors in a nested structure."""
+        return {leaf.register for _, leaf in leaves(value) if self.owns(leaf)}
+
+    def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if fn.__qualname__ in _effects:
+            raise _no_effects(self.loop_name, fn)
+        random, self.busy = _draws(fn), True
+        try:
+            if not random and not self._depends((args, kwargs)):
+                return fn(*args, **kwargs)
+            node = Node(fn, args, kwargs, random=random, no_grad=self.grad and not protocol.selected().grad_enabled())
+            result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
+        finally:
+            self.busy = False
+        count = len(self.registers)
+        node.reads = list(self.reads((args, kwargs)))
+        node.result = self.wrap(result)
+        node.step_tensors = self.registers[count:]
+        node.writes = [tensor.register for tensor in node.step_tensors]
+        self._check_result(node)
+        self.nodes.append(node)
+        return node.result
+
+    def _check_result(self, node: Node) -> None:
+        """What comes out as a plain value (a number, an array) would be that of the first step for ever."""
+        foreign = [leaf for _, leaf in leaves(node.result) if not isinstance(leaf, (StepTensor, Dim, type(None)))]
+        if foreign:
+            raise RecordingError(
+                message(
+                    f'Loop "{self.loop_name}", recorded step: {place_text(node.place)} gets a plain value from {node.name}.',
+                    [("value", f"a {type(foreign[0]).__name__}")],
+                    "The body of `with loop:` runs once, so it would be the value of the first step in all steps.\n"
+                    "Keep it a tensor, or let Python run every step:",
+                    "for _ in loop:",
+                )
+            )
+
+    def _depends(self, value: Any) -> bool:
+        return any(self.owns(leaf) or (isinstance(leaf, Dim) and self.grows(leaf)) for _, leaf in leaves(value))
+
+    def grows(self, dim: Dim) -> bool:
+        """Whether a dim is one that the steps replace, or derived from one."""
+        return bool(self.growing) and any(dim is part or depends_on(dim, part) for part in self.growing)
+
+
+def _no_effects(loop_name: str, fn: Callable[..., Any]) -> RecordingError:
+    return RecordingError(
+        message(
+            f'Loop "{loop_name}", recorded step: {place_text(place_of_user(1))} changes something for good.',
+            [("call", fn.__qualname__)],
+            "The body of `with loop:` runs once, so this would happen in the first step only. Let Python run every step:",
+            "for _ in loop:",
+        )
+    )
+
+
+@cache
+def _functions_of(modules: tuple[str, ...]) -> tuple[FunctionType, ...]:
+    found: dict[FunctionType, None] = {}
+    for name in modules:
+        module = sys.modules[name]
+        if name.startswith("rfnb.ops."):
+            public = [value for key, value in vars(module).items() if key[0] != "_"]
+            found.update(dict.fromkeys(value for value in public if _is_function_of(value, name)))
+        else:
+            classes = [value for value in vars(module).values() if isinstance(value, type)]
+            for scope in (module, *(value for value in classes if value.__module__ == name)):
+                functions = [getattr(value, "__wrapped__", value) for value in vars(scope).values()]
+                found.update(
+                    dict.fromkeys(
+                        fn for fn in functions if _is_function_of(fn, name) and "_raw" in fn.__code__.co_names
+                    )
+                )
+    for base in Tensor.__mro__:
+        for key, value in vars(base).items():
+            if key.startswith("copy") and "template" not in key and not key.endswith("raw"):
+                found[value] = None
+    return (*found, *_further)
+
+
+def _is_function_of(value: Any, module: str) -> bool:
+    return isinstance(value, FunctionType) and value.__module__ == module
+
+
+def _functions() -> tuple[FunctionType, ...]:
+    """All functions whose calls are recorded: the ops, what in `nn/` works on raw arrays, copies of tensors, and what is
+    `recordable`."""
+    names = [name for name in sys.modules if name.startswith(("rfnb.ops.", "rfnb.nn.")) and name not in _NOT_OPS]
+    return _functions_of(tuple(sorted(names)))
+
+
+def _draws(fn: Any) -> bool:
+    return fn.__module__.startswith("rfnb.ops.random") and not fn.__name__.startswith(("get_", "set_", "reset_"))

@@ -1,0 +1,133 @@
+"""What `with loop:` does: record the first step, plan, run the other steps from the record.
+
+The body runs once, on the first frame. On leaving, each op of the record has one of three places (`rfnb/rec/loop_plan.py`):
+
+    before   what depends on the frames but not on the state: once, for the whole sequence
+    inside   what the state needs: in every step
+    after    what only the stacked outputs need: once, for all steps
+
+Since an op finds its dims by identity, the op for all steps is the same op on tensors with one more dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.rec.loop_plan import LoopPlan
+from rfnb.rec.nested import leaves
+from rfnb.rec.recorder import Recorder
+from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing, end_growing
+
+if TYPE_CHECKING:
+    from rfnb.rec.loop import Loop
+
+
+class Recording:
+    """One recorded loop: what its body reads and writes.
+
+    Attributes:
+        recorder: The ops of the first step.
+        states: name -> what the body reads, with a StepTensor for each Tensor.
+        next_states: name -> what the body assigned.
+        frames: (source, StepTensor) of each `unstack`.
+        index: StepTensor of `iter_idx`, if it was asked for.
+        outputs: (value, last) of each `stack` and `last`, in order.
+        end: (condition, include_eos) if there is one.
+    """
+
+    def __init__(self, loop: Loop):
+        self.loop = loop
+        self.recorder = Recorder(loop.name)
+        self.states: dict[str, Any] = {}
+        self.next_states: dict[str, Any] = {}
+        self.frames: list[tuple[Tensor, StepTensor]] = []
+        self.index: StepTensor | None = None
+        self.outputs: list[tuple[Any, bool]] = []
+        self.end: tuple[Any, bool] | None = None
+        self._context: Any = None
+
+    def __enter__(self) -> Recording:
+        for name, value in self.loop.state.values_now().items():
+            self.recorder.growing.update(leaf for _, leaf in leaves(value) if isinstance(leaf, Dim))
+            self.states[name] = self.recorder.wrap(value)
+        for dim in self.recorder.growing:
+            begin_growing(dim, self.recorder)
+        self._context = self.recorder.recording()
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Stop recording; no further ops are seen."""
+        self._context.__exit__(*error)
+        for dim in self.recorder.growing:
+            end_growing(dim)
+
+    # -- what the body sees ------------------------------------------------------------------------------------------------
+
+    def read_state(self, name: str, assigned: bool) -> Any:
+        return self.next_states[name] if assigned else self.states[name]
+
+    def write_state(self, name: str, value: Any) -> Any:
+        """Note a new value; returns it with the values of the first step."""
+        self.next_states[name] = value
+        return self.recorder.unwrapped(value)
+
+    def frame(self, source: Tensor, value: Callable[[], Tensor]) -> StepTensor:
+        """The StepTensor of a frame of `source`."""
+        if self.recorder.owns(source):
+            raise RecordingError(
+                message(
+                    f'Loop "{self.loop.name}", recorded step: unstack of a tensor that was made in the step.',
+                    [("source", repr(source))],
+                    "The frames of a loop are those of a tensor from before it.",
+                )
+            )
+        out = self.recorder.new(value())
+        self.frames.append((source, out))
+        return out
+
+    def step_index(self, value: Tensor) -> StepTensor:
+        if self.index is None:
+            self.index = self.recorder.new(value)
+        return self.index
+
+    def output(self, value: Any, last: bool) -> Any:
+        self.outputs.append((value, last))
+        return self.recorder.unwrapped(value)
+
+    def end_with(self, cond: Any, include_eos: bool) -> Any:
+        self.end = (cond, include_eos)
+        return self.recorder.unwrapped(cond)
+
+    # -- on leaving --------------------------------------------------------------------------------------------------------
+
+    def plan(self, *, move_out: bool) -> LoopPlan:
+        """Where each op goes.
+
+        Raises:
+            RecordingError: If a state is a plain number that changes.
+        """
+        for name, value in self.next_states.items():
+            before = dict(leaves(self.states[name]))
+            for path, leaf in leaves(value):
+                if not isinstance(leaf, (Tensor, Dim)) and leaf != before.get(path):
+                    raise RecordingError(
+                        message(
+                            f'Loop "{self.loop.name}", recorded step: state "{name}" is a plain value that changes.',
+                            [("before", before.get(path)), ("now", leaf)],
+                            "The body of `with loop:` runs once, so the other steps would not change it. Make it a tensor:",
+                            f"loop.state.{name} = rf.constant({before.get(path)!r}, dims=[])",
+                        )
+                    )
+        return LoopPlan(self, move_out=move_out)
+
+    def roots(self) -> set[int]:
+        """The registers that the recurrence needs: new states, the end, values of the last step."""
+        values: list[Any] = [self.next_states, [value for value, last in self.outputs if last]]
+        if self.end is not None:
+            values.append(self.end[0])
+        return self.recorder.reads(values)

@@ -1,0 +1,187 @@
+"""Runs the steps of a recorded loop from its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.dim_math import substituted
+from rfnb.core.tensor import Tensor
+from rfnb.ops.stack import stack, unstack
+from rfnb.rec.loop_plan import LoopPlan, mark, same_gradients
+from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.output import Output
+from rfnb.rec.recorder import Node, Recorder
+from rfnb.rec.step_tensor import StepTensor
+
+if TYPE_CHECKING:
+    from rfnb.rec.loop_state import LoopState
+    from rfnb.rec.recording import Recording
+
+Run = Callable[[list[Any], dict[Dim, Dim]], None]
+
+
+class Replay:
+    """What each step does, from `registers`: a list with the value of each register in this step."""
+
+    def __init__(self, recording: Recording, plan: LoopPlan, outputs: list[Output]):
+        self.recording, self.plan = recording, plan
+        self.registers: list[Any] = [None] * len(recording.recorder.registers)
+        self.dims: dict[Dim, Dim] = {}
+        self._runs = [_runner(node, recording.recorder) for node in plan.inside]
+        self._frames = self._split_frames()
+        made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
+        self._stacked = [Output(Tensor(), last=False) for _ in plan.stacked]
+        for register, output in zip(plan.stacked, self._stacked, strict=True):
+            output.values.append(recording.recorder.registers[register].value)
+        self._collected: list[tuple[Any, Output]] = []
+        self._whole: list[tuple[int, Output]] = []
+        for (value, last), output in zip(recording.outputs, outputs, strict=True):
+            if not last and recording.recorder.owns(value) and value.register in made:
+                self._whole.append((value.register, output))
+            else:
+                self._collected.append((value, output))
+
+    def _split_frames(self) -> list[tuple[int, list[Tensor]]]:
+        """The frames of what is known for all steps, of the registers that the steps read."""
+        recording, plan = self.recording, self.plan
+        reads = {register for node in plan.inside for register in node.reads}
+        reads |= recording.recorder.reads(
+            [recording.next_states, recording.end, [value for value, _ in recording.outputs]]
+        )
+        sources = {frame.register: source for source, frame in recording.frames} | plan.whole
+        index = recording.index.register if recording.index is not None else None
+        frames_of = recording.loop.frames_of
+        return [
+            (register, frames_of(value))
+            for register, value in sources.items()
+            if register in reads and register != index
+        ]
+
+    def step(self, index: int, states: LoopState, index_value: Tensor) -> None:
+        """One step: new states and outputs, from the states before it."""
+        registers, dims = self.registers, self.dims
+        dims.clear()
+        for name, read in self.recording.states.items():
+            _bind(read, states[name], registers, dims)
+        for register, frames in self._frames:
+            registers[register] = frames[index]
+        if self.recording.index is not None:
+            registers[self.recording.index.register] = index_value
+        for run in self._runs:
+            run(registers, dims)
+        for name, value in self.recording.next_states.items():
+            states._replay(name, self._filled(value))
+        for value, output in self._collected:
+            output.values.append(self._filled(value))
+        for register, output in zip(self.plan.stacked, self._stacked, strict=True):
+            output.values.append(registers[register])
+
+    def end(self) -> tuple[Tensor, bool] | None:
+        """The condition of this step."""
+        end = self.recording.end
+        return None if end is None else (self._filled(end[0]), end[1])
+
+    def finish(self, stacked: Callable[[Output], Tensor | None]) -> None:
+        """Run the ops after the loop, on the values of all steps."""
+        plan = self.plan
+        whole = dict(plan.whole)
+        for register, output in zip(plan.stacked, self._stacked, strict=True):
+            value = stacked(output)
+            assert value is not None  # the first step was recorded
+            whole[register] = value
+        for node in plan.after:
+            result = plan.run_whole(node, whole, plan.axis)
+            whole.update(self._run_each(node, whole) if result is None else result)
+        for register, output in self._whole:
+            value = whole[register]
+            output.result = value.copy_transpose([plan.axis, *(dim for dim in value.dims if dim is not plan.axis)])
+
+    def _run_each(self, node: Node, whole: dict[int, Tensor]) -> dict[int, Tensor]:
+        """An op that cannot work on all steps at once after all, e.g. since they do not fit into memory."""
+        axis = self.plan.axis
+        run = _runner(node, self.recording.recorder)
+        frames = {register: unstack(whole[register], axis=axis) for register in node.reads}
+        values: dict[int, list[Tensor]] = {register: [] for register in node.writes}
+        registers = list(self.registers)
+        for index in range(axis.extent):
+            for register, steps in frames.items():
+                registers[register] = steps[index]
+            run(registers, {})
+            for register in node.writes:
+                values[register].append(registers[register])
+        return {register: stack(steps, out_dim=axis)[0] for register, steps in values.items()}
+
+    def _filled(self, value: Any) -> Any:
+        """A nested structure of the body with the values of this step."""
+        registers, dims, owns = self.registers, self.dims, self.recording.recorder.owns
+
+        def of_step(leaf: Any) -> Any:
+            if owns(leaf):
+                return registers[leaf.register]
+            return current(leaf, dims) if isinstance(leaf, Dim) and dims else leaf
+
+        return map_nested(of_step, value)
+
+
+def _bind(read: Any, value: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
+    """Put the leaves of a value where the body read the leaves of `read`."""
+    for (_, leaf), (_, now) in zip(leaves(read), leaves(value), strict=True):
+        if isinstance(leaf, StepTensor):
+            registers[leaf.register] = now
+        elif isinstance(leaf, Dim) and leaf is not now:
+            dims[leaf] = now
+
+
+def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
+    """A dim of the first step as it is in this step."""
+    found = dims.get(dim)
+    return found if found is not None else substituted(dim, dims)
+
+
+def _runner(node: Node, recorder: Recorder) -> Run:
+    """A function that computes the results of a node from the registers."""
+    fn, result = node.fn, node.result
+    single = result.register if recorder.owns(result) else None
+    flat = not node.kwargs and all(not isinstance(arg, (dict, list, tuple)) for arg in node.args)
+
+    def store(out: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
+        if single is not None:
+            registers[single] = out
+        else:
+            _bind(result, out, registers, dims)
+        for tensor in node.step_tensors:
+            mark(registers[tensor.register], tensor)
+
+    def call(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+        def of_step(leaf: Any) -> Any:
+            if recorder.owns(leaf):
+                return registers[leaf.register]
+            return current(leaf, dims) if dims and isinstance(leaf, Dim) else leaf
+
+        with same_gradients(node):
+            out = fn(*map_nested(of_step, node.args), **map_nested(of_step, node.kwargs))
+        store(out, registers, dims)
+
+    marked = any(
+        tensor.sparse_dim is not tensor.value.sparse_dim or tensor._feature_dim is not tensor.value._feature_dim
+        for tensor in node.step_tensors
+    )
+    if not flat or single is None or marked or recorder.growing or node.no_grad:
+        return call
+    # The usual op: positional arguments, one result.
+    slots = [arg.register if recorder.owns(arg) else None for arg in node.args]
+    if len(slots) == 1 and slots[0] is not None:
+        only, target = slots[0], single
+
+        def call_one(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+            registers[target] = fn(registers[only])
+
+        return call_one
+    pairs = list(zip(slots, node.args, strict=True))
+
+    def call_flat(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+        registers[single] = fn(*[arg if slot is None else registers[slot] for slot, arg in pairs])
+
+    return call_flat

@@ -1,0 +1,96 @@
+"""What the body of a recorded loop (`with loop:`) works with: tensors of the first step that remember where they came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.place import place_of_user, place_text
+from rfnb.core.tensor import Tensor, shape_of
+
+
+class RecordingError(RuntimeError):
+    """The body of a recorded loop does what cannot be repeated for the other steps."""
+
+
+class StepTensor(Tensor):
+    """A value of the first step, and the register in which each step finds its own.
+
+    Its owner is the Recorder of the loop; in a loop inside of a loop, the value may be a StepTensor of the outer one.
+    Ops see the value (the Recorder passes it to them); whoever else asks for the raw array gets an error, since the
+    array of the first step would be taken for that of all steps.
+    """
+
+    def __init__(self, value: Tensor, register: int, owner: Any):
+        self.name = value.name
+        self.dims = value.dims
+        if value.sparse_dim is not None:
+            self.sparse_dim = value.sparse_dim
+        if value._feature_dim is not None:
+            self._feature_dim = value._feature_dim
+        self.value, self.register, self.owner = value, register, owner
+
+    @property
+    def _raw(self) -> Any:
+        raise RecordingError(
+            message(
+                f'Loop "{self.owner.loop_name}", recorded step: {place_text(place_of_user(1))} reads the values of a tensor of the step.',
+                [("tensor", f"{shape_of(self)} {self.dtype}")],
+                "The body of `with loop:` runs once, so what Python reads there would be that of the first step in all steps.\n"
+                "Compute with tensors (rf.where instead of if), or let Python run every step:",
+                "for _ in loop:",
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"StepTensor{{'{self.name}', {shape_of(self)} {self.dtype} of loop {self.owner.loop_name}}}"
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self.value.dtype
+
+    @property
+    def device(self) -> str | None:
+        return self.value.device
+
+    @property
+    def backend(self) -> Any:
+        return self.value.backend
+
+
+class StepDim(Dim):
+    """What a dim of the state is during the recording, if each step replaces it (a history that grows): its size differs from
+    step to step, so only ops may look at it."""
+
+    @property  # type: ignore[misc]
+    def size(self) -> int | None:
+        recorder = self.__dict__["recorder"]
+        if not recorder.busy:
+            raise RecordingError(
+                message(
+                    f'Loop "{recorder.loop_name}", recorded step: {place_text(place_of_user(1))} reads the size of a dim that grows.',
+                    [("dim", f'"{self.name}", in the state')],
+                    "The body of `with loop:` runs once, so what Python reads there would be the size of the first step in all steps.\n"
+                    "Let Python run every step:",
+                    "for _ in loop:",
+                )
+            )
+        return self.__dict__["size"]
+
+    @property
+    def extent(self) -> int:
+        self.size  # noqa: B018  raises for who may not look
+        return super().extent
+
+
+def begin_growing(dim: Dim, recorder: Any) -> None:
+    """From here on only ops see the size of `dim`."""
+    dim.__dict__["recorder"] = recorder
+    dim.__class__ = StepDim
+
+
+def end_growing(dim: Dim) -> None:
+    """It is a plain Dim again."""
+    dim.__class__ = Dim
+    dim.__dict__.pop("recorder", None)
