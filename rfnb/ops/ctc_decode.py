@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.ops.assertion import assert_
 from rfnb.ops.cast import cast
@@ -189,7 +190,7 @@ def _sum_at(
     out_dim = needed if out_dim is None else out_dim
     if not out_dim.is_dim_known():
         out_dim.dyn_size_ext = needed.get_size_tensor()
-    elif out_dim.extent != needed.extent:
+    elif out_dim.extent != needed.extent and 0 not in full_shape(needed.length_dims):  # any size fits no sequence
         raise DimError(
             message(f"{what}: out_spatial_dim has another size.",
                     [("out_spatial_dim", out_dim.short_repr()), ("needed", needed.short_repr())],

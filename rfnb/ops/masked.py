@@ -42,7 +42,8 @@ def masked_select(
     dims = tuple(dims)
     _check_mask("masked_select", mask, dims)
     rest = tuple(dim for dim in mask.dims if dim not in dims)
-    picked = mask.copy_masked(False).copy_transpose((*rest, *dims)).numpy().reshape((*full_shape(rest), -1))
+    picked = mask.copy_masked(False).copy_transpose((*rest, *dims)).numpy()
+    picked = picked.reshape((*full_shape(rest), int(np.prod(full_shape(dims)))))
     lengths = picked.sum(-1).astype(np.int32)
     if out_dim is None:
         out_dim = Dim(None, name="selected")

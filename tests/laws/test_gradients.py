@@ -41,7 +41,7 @@ def test_the_lists_of_exceptions_have_only_cases_with_a_reason():
 
 def test_an_op_that_mixes_frames_backward_is_a_listed_exception_only_as_long_as_it_needs_to_be():
     for name in SHARED_FACTOR:
-        assert fails("NaN in padding", name, CASES[name], shared=True), f"{name} needs no exception any more"
+        assert fails("NaN in padding", name, CASES[name], times=40, shared=True), f"{name} needs no exception any more"
 
 
 # -- the laws can fail -------------------------------------------------------------------------------------------------
@@ -95,8 +95,8 @@ BROKEN = {
 def fails(law, name, case, times=8, shared=False):
     """Whether the law sees something wrong in one of a few draws; with `shared`, as if the case were not excepted."""
     for seed in range(times):
-        world = hard_worlds()[3]
-        world.rng = np.random.default_rng(seed)
+        world = hard_worlds()[4]
+        world.rng, world.values = np.random.default_rng(seed), np.random.default_rng(seed)
         try:
             with patch.dict(SHARED_FACTOR, clear=shared):
                 GRADIENT_LAWS[law](name, case, world)

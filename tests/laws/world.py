@@ -17,13 +17,15 @@ class World:
     batch, heads, feat, out, classes are static; time and source are ragged over batch; char is ragged over batch and time.
     """
 
-    def __init__(self, time: list[int], source: list[int], sizes: list[int], seed: int):
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, time: list[int], source: list[int], sizes: list[int], seed: int, chars: Any = None):
+        self.rng = np.random.default_rng(seed)  # what a case chooses
+        self.values = np.random.default_rng([seed, 1])  # the values it draws
         self.batch = Dim(len(time), name="batch", kind="batch")
         self.time = ragged(time, self.batch, "time")
         self.source = ragged((source * len(time))[: len(time)], self.batch, "source")
-        chars = self.rng.integers(0, 4, (len(time), max(time)))
-        chars[np.arange(max(time)) >= np.asarray(time)[:, None]] = 9  # lengths have padding too
+        if chars is None:
+            chars = self.values.integers(0, 4, (len(time), max(time, default=0)))
+            chars[np.arange(chars.shape[1]) >= np.asarray(time, int)[:, None]] = 9  # lengths have padding too
         self.char = ragged(chars, [self.batch, self.time], "char")
         self.heads, self.feat, self.out, self.classes = (
             Dim(size, name=name) for size, name in zip(sizes, ("heads", "feat", "out", "classes"))
@@ -37,6 +39,7 @@ class World:
             (self.batch, self.time, self.heads, self.feat),
             (self.feat,),
             (),
+            (self.heads, self.batch, self.out, self.time),
         )
 
     def dims(self, at_least: int = 0) -> tuple[Dim, ...]:
@@ -48,7 +51,7 @@ class World:
         """Uniform in [low, high), no two values equal or on a half (so that rounding and order are the same everywhere)."""
         shape = tuple(dim.extent for dim in dims)
         count = int(np.prod(shape, dtype=int))
-        steps = (self.rng.permutation(count) + self.rng.uniform(0.2, 0.8)) / max(count, 1)
+        steps = (self.values.permutation(count) + self.values.uniform(0.2, 0.8)) / max(count, 1)
         return tensor((low + (high - low) * steps.reshape(shape)).astype(np.float32), *dims)
 
     def ints(
@@ -58,14 +61,23 @@ class World:
         if sparse_dim is not None:
             low, high = 0, max(sparse_dim.extent, 1)
         shape = tuple(dim.extent for dim in dims)
-        return tensor(self.rng.integers(low, high, shape).astype(dtype), *dims, sparse_dim=sparse_dim)
+        return tensor(self.values.integers(low, high, shape).astype(dtype), *dims, sparse_dim=sparse_dim)
 
     def bools(self, *dims: Dim) -> Tensor:
-        return tensor(self.rng.random(tuple(dim.extent for dim in dims)) < 0.5, *dims)
+        return tensor(self.values.random(tuple(dim.extent for dim in dims)) < 0.5, *dims)
 
     def shuffled(self, dims: Any) -> tuple[Dim, ...]:
         dims = tuple(dims)
         return tuple(dims[i] for i in self.rng.permutation(len(dims)))
+
+
+    def alone(self, sequence: int) -> World:
+        """The world of this sequence only: the same sizes and choices, dims of its own."""
+        time, source = int(self.time.lengths[sequence]), int(self.source.lengths[sequence])
+        sizes = [dim.extent for dim in (self.heads, self.feat, self.out, self.classes)]
+        world = World([time], [source], sizes, 0, self.char.lengths[sequence : sequence + 1, :time])
+        world.rng.bit_generator.state = self.rng.bit_generator.state
+        return world
 
 
 _lengths = st.lists(st.integers(0, 4), min_size=1, max_size=3)
@@ -79,8 +91,9 @@ worlds = st.builds(
 
 
 def hard_worlds() -> list[World]:
-    """Those that random draws seldom give: nothing at all, one frame, all full, empty beside full."""
+    """Those that random draws seldom give: no sequence, no frame, one frame, all full, empty beside full."""
     return [
+        World([], [], [2, 1, 3, 2], 0),
         World([0, 0], [0], [1, 1, 1, 2], 1),
         World([1], [1], [1, 2, 3, 4], 2),
         World([3, 3], [4, 0], [2, 3, 4, 3], 3),
