@@ -14,7 +14,7 @@ from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.encoder import ISeqDownsamplingEncoder, ISeqFramewiseEncoder
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
-from rfnb.nn.prototype import fresh_copy, make_part
+from rfnb.nn.prototype import make_function, make_layers, make_part
 from rfnb.nn.transformer_encoder import MODEL_DIM
 
 
@@ -87,7 +87,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
         sequential: Any = Sequential,
     ):
         self.out_dim, self.dropout = out_dim, dropout
-        self.layers = make_layers(
+        self.layers = conformer_layers(
             out_dim, num_layers, sequential, encoder_layer, encoder_layer_opts, dropout=dropout, ff_dim=ff_dim,
             ff_activation=ff_activation, conv_kernel_size=conv_kernel_size, conv_norm=conv_norm, num_heads=num_heads,
             att_dropout=att_dropout,
@@ -130,7 +130,7 @@ class ConformerEncoder(ISeqDownsamplingEncoder):
         num_layers: int,
         input_layer: Any,
         input_embedding_scale: float | None = None,
-        pos_enc: Callable[..., Tensor] | None = None,
+        pos_enc: Callable[..., Tensor] | dict[str, Any] | None = None,
         input_dropout: float = 0.1,
         ff_dim: Dim | int | None = None,
         ff_activation: Any = None,
@@ -143,14 +143,14 @@ class ConformerEncoder(ISeqDownsamplingEncoder):
         encoder_layer_opts: dict[str, Any] | None = None,
         sequential: Any = Sequential,
     ):
-        self.in_dim, self.out_dim, self.pos_enc = in_dim, out_dim, pos_enc
+        self.in_dim, self.out_dim, self.pos_enc = in_dim, out_dim, make_function(pos_enc)
         self.input_layer = make_input_layer(input_layer, in_dim)
         self.downsample_factor = getattr(self.input_layer, "downsample_factor", 1)
         self.input_projection = input_projection(self.input_layer, in_dim, out_dim)
         if input_embedding_scale is None:
             input_embedding_scale = 1.0 if pos_enc is None else out_dim.extent**0.5
         self.input_embedding_scale, self.input_dropout = input_embedding_scale, input_dropout
-        self.layers = make_layers(
+        self.layers = conformer_layers(
             out_dim, num_layers, sequential, encoder_layer, encoder_layer_opts, dropout=dropout, ff_dim=ff_dim,
             ff_activation=ff_activation, conv_kernel_size=conv_kernel_size, conv_norm=conv_norm, num_heads=num_heads,
             att_dropout=att_dropout,
@@ -175,14 +175,14 @@ class ConformerEncoder(ISeqDownsamplingEncoder):
         return self.layers(x, spatial_dim=spatial_dim, collected_outputs=collected_outputs), spatial_dim
 
 
-def make_layers(
+def conformer_layers(
     out_dim: Dim, num_layers: int, sequential: Any, layer: Any, layer_opts: dict[str, Any] | None, **options: Any
 ) -> Any:
-    """The layers, each with parameters of its own; options that are None are left to the layer."""
+    """The layers; options that are None are left to the layer."""
     options = {name: value for name, value in options.items() if value is not None}
     options |= layer_opts or {}
     pattern = make_part(layer, ConformerEncoderLayer, "encoder_layer", out_dim=out_dim, **options)
-    return sequential(fresh_copy(pattern) for _ in range(num_layers))
+    return make_layers(sequential, pattern, num_layers)
 
 
 def make_input_layer(input_layer: Any, in_dim: Dim) -> Any:

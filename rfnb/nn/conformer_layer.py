@@ -33,7 +33,7 @@ class ConformerPositionwiseFeedForward(FeedForward):
         *,
         ff_dim: Dim | int | None = None,
         dropout: float = 0.1,
-        activation: Callable[[Tensor], Tensor] = swish,
+        activation: Callable[[Tensor], Tensor] | dict[str, Any] = swish,
         **kwargs: Any,
     ):
         super().__init__(out_dim, ff_dim=ff_dim, dropout=dropout, activation=activation, **kwargs)

@@ -15,7 +15,7 @@ from rfnb.nn.init import Normal
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
-from rfnb.nn.prototype import make_norm, make_part
+from rfnb.nn.prototype import make_function, make_norm, make_part
 from rfnb.nn.transformer_encoder import MODEL_DIM
 from rfnb.ops.concat import concat, split
 from rfnb.ops.math import gelu, identity
@@ -120,13 +120,13 @@ class FeedForwardConvGated(Module):
         ff_dim: Dim | int | None = None,
         kernel_size: int = 31,
         dropout: float = 0.1,
-        activation: Callable[[Tensor], Tensor] = gelu,
-        gate_activation: Callable[[Tensor], Tensor] = identity,
+        activation: Callable[[Tensor], Tensor] | dict[str, Any] = gelu,
+        gate_activation: Callable[[Tensor], Tensor] | dict[str, Any] = identity,
         with_bias: bool = True,
         norm: Any = LayerNorm,
     ):
         self.out_dim, self.dropout = out_dim, dropout
-        self.activation, self.gate_activation = activation, gate_activation
+        self.activation, self.gate_activation = make_function(activation), make_function(gate_activation)
         ff_dim = 6 * out_dim.extent if ff_dim is None else ff_dim
         self.ff_dim = ff_dim if isinstance(ff_dim, Dim) else Dim(ff_dim, name="ff", kind="feature")
         if self.ff_dim.extent % 2:

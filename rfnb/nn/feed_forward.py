@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.dropout import dropout
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
+from rfnb.nn.prototype import make_function
 from rfnb.ops.concat import split
 from rfnb.ops.math import identity, relu, swish
 
@@ -19,6 +21,7 @@ class FeedForward(Module):
     Args:
         out_dim: Features of source and result.
         ff_dim: Features in the middle, int or Dim. Default: 4 times as many, as in the paper.
+        activation: A function, or {"class": ..., options} (see `build_from_dict`).
 
     Parameters:
         linear_ff: Linear {out, ff}. linear_out: Linear {ff, out}.
@@ -32,10 +35,10 @@ class FeedForward(Module):
         *,
         ff_dim: Dim | int | None = None,
         dropout: float = 0.1,
-        activation: Callable[[Tensor], Tensor] = relu,
+        activation: Callable[[Tensor], Tensor] | dict[str, Any] = relu,
         with_bias: bool = True,
     ):
-        self.out_dim, self.dropout, self.activation = out_dim, dropout, activation
+        self.out_dim, self.dropout, self.activation = out_dim, dropout, make_function(activation)
         self.ff_dim = _ff_dim(4 * out_dim.extent if ff_dim is None else ff_dim)
         self.linear_ff = Linear(out_dim, self.ff_dim, with_bias=with_bias)
         self.linear_out = Linear(self.ff_dim, out_dim, with_bias=with_bias)
@@ -57,6 +60,7 @@ class FeedForwardGated(Module):
         out_dim: Features of source and result.
         ff_dim: Features in the middle. Default: 8/3 times as many, up to the next multiple of 256, so that there are about as
             many parameters as in `FeedForward`.
+        activation, gate_activation: As of `FeedForward`.
 
     Parameters:
         linear_ff: Linear {out, 2 * ff}, V beside W. linear_out: Linear {ff, out}.
@@ -70,12 +74,12 @@ class FeedForwardGated(Module):
         *,
         ff_dim: Dim | int | None = None,
         dropout: float = 0.1,
-        activation: Callable[[Tensor], Tensor] = swish,
-        gate_activation: Callable[[Tensor], Tensor] = identity,
+        activation: Callable[[Tensor], Tensor] | dict[str, Any] = swish,
+        gate_activation: Callable[[Tensor], Tensor] | dict[str, Any] = identity,
         with_bias: bool = False,
     ):
         self.out_dim, self.dropout = out_dim, dropout
-        self.activation, self.gate_activation = activation, gate_activation
+        self.activation, self.gate_activation = make_function(activation), make_function(gate_activation)
         self.ff_dim = _ff_dim(-(-(8 * out_dim.extent // 3) // 256) * 256 if ff_dim is None else ff_dim)
         self.linear_ff = Linear(out_dim, 2 * self.ff_dim, with_bias=with_bias)
         self.linear_out = Linear(self.ff_dim, out_dim, with_bias=with_bias)

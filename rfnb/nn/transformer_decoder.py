@@ -10,11 +10,11 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.container import Sequential
 from rfnb.nn.dropout import dropout as drop
-from rfnb.nn.linear import Embedding, Linear
+from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding
-from rfnb.nn.prototype import fresh_copy, make_norm, make_part
+from rfnb.nn.prototype import make_embedding, make_function, make_layers, make_norm, make_part
 from rfnb.nn.transformer_decoder_layer import TransformerDecoderLayer
 from rfnb.nn.transformer_encoder import MODEL_DIM, embedding_projection, embedding_scale
 from rfnb.ops.const import zeros
@@ -33,7 +33,7 @@ class TransformerDecoder(Module):
         vocab_dim: Sparse dim of the source, and of the logits.
         ff, ff_dim, ff_activation, num_heads, att_dropout, norm: For the layers, as of `TransformerDecoderLayer`.
         share_embedding: The logits use the weight of the embedding. Default: where they have the same dims.
-        input_embedding: False: source has model_dim (or embed_dim) itself.
+        input_embedding: True: `Embedding`. False: source has model_dim (or embed_dim) itself.
         The others: as of `TransformerEncoder`.
 
     Parameters:
@@ -49,8 +49,8 @@ class TransformerDecoder(Module):
         num_layers: int,
         ff: Any = None,
         ff_dim: Dim | int | None = None,
-        ff_activation: Callable[[Tensor], Tensor] | None = None,
-        pos_enc: Callable[..., Tensor] | None = sinusoidal_positional_encoding,
+        ff_activation: Any = None,
+        pos_enc: Callable[..., Tensor] | dict[str, Any] | None = sinusoidal_positional_encoding,
         dropout: float = 0.1,
         num_heads: int = 8,
         att_dropout: float = 0.1,
@@ -59,24 +59,24 @@ class TransformerDecoder(Module):
         layer_opts: dict[str, Any] | None = None,
         embed_dim: Dim | None = None,
         share_embedding: bool | None = None,
-        input_embedding: bool = True,
+        input_embedding: Any = True,
         input_embedding_scale: float | None = None,
         input_dropout: float | None = None,
         logits_with_bias: bool = False,
         sequential: Any = Sequential,
     ):
         self.encoder_dim, self.vocab_dim, self.model_dim = encoder_dim, vocab_dim, model_dim
-        self.embed_dim, self.pos_enc = embed_dim or model_dim, pos_enc
-        self.input_embedding = Embedding(vocab_dim, self.embed_dim) if input_embedding else None
+        self.embed_dim, self.pos_enc = embed_dim or model_dim, make_function(pos_enc)
+        self.input_embedding = make_embedding(input_embedding, vocab_dim, self.embed_dim)
         self.input_embedding_scale = embedding_scale(input_embedding_scale, self.input_embedding, model_dim)
         self.input_embedding_proj = embedding_projection(self.embed_dim, model_dim)
         self.input_dropout = dropout if input_dropout is None else input_dropout
-        pattern = make_part(
-            layer, TransformerDecoderLayer, "layer", encoder_dim=encoder_dim, out_dim=model_dim, ff=ff, ff_dim=ff_dim,
-            ff_activation=ff_activation, dropout=dropout, num_heads=num_heads, att_dropout=att_dropout, norm=norm,
-            **(layer_opts or {}),
-        )  # fmt: skip
-        self.layers = sequential(fresh_copy(pattern) for _ in range(num_layers))
+        given = {"ff": ff, "ff_dim": ff_dim, "ff_activation": ff_activation}
+        options = {name: value for name, value in given.items() if value is not None}
+        options |= {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
+        options |= {"encoder_dim": encoder_dim, "out_dim": model_dim, **(layer_opts or {})}
+        pattern = make_part(layer, TransformerDecoderLayer, "layer", **options)
+        self.layers = make_layers(sequential, pattern, num_layers)
         self.final_layer_norm = make_norm(norm, model_dim)
         self.logits = Linear(model_dim, vocab_dim, with_bias=logits_with_bias)
         can_share = self.input_embedding is not None and self.embed_dim is model_dim

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -43,7 +43,7 @@ class TransformerDecoderLayer(Module):
         *,
         ff: Any = None,
         ff_dim: Dim | int | None = None,
-        ff_activation: Callable[[Tensor], Tensor] | None = None,
+        ff_activation: Any = None,
         dropout: float = 0.1,
         num_heads: int = 8,
         self_att: Any = None,

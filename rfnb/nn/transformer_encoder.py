@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -14,8 +14,9 @@ from rfnb.nn.linear import Embedding, Linear
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding
-from rfnb.nn.prototype import fresh_copy, make_norm, make_part
+from rfnb.nn.prototype import make_embedding, make_function, make_layers, make_norm, make_part
 from rfnb.nn.self_attention import SelfAttention
+from rfnb.rec.state import State
 
 MODEL_DIM = Dim(512, name="model", kind="feature")  # of the base model in the paper
 
@@ -25,6 +26,7 @@ class TransformerEncoderLayer(Module):
 
     Args:
         ff, self_att: Class, {"class": ..., options}, or a module as pattern. Default: FeedForward, SelfAttention.
+        ff_dim, ff_activation: Options for ff.
         norm: As for `make_norm`.
 
     Parameters:
@@ -38,6 +40,8 @@ class TransformerEncoderLayer(Module):
         out_dim: Dim = MODEL_DIM,
         *,
         ff: Any = None,
+        ff_dim: Dim | int | None = None,
+        ff_activation: Any = None,
         dropout: float = 0.1,
         num_heads: int = 8,
         self_att: Any = None,
@@ -45,13 +49,19 @@ class TransformerEncoderLayer(Module):
         norm: Any = LayerNorm,
     ):
         self.out_dim, self.dropout = out_dim, dropout
-        self.ff = make_part(ff, FeedForward, "ff", out_dim=out_dim, dropout=dropout)
+        given = {"ff_dim": ff_dim, "activation": ff_activation}
+        given = {name: value for name, value in given.items() if value is not None}
+        self.ff = make_part(ff, FeedForward, "ff", out_dim=out_dim, dropout=dropout, **given)
         self.ff_layer_norm = make_norm(norm, out_dim)
         self.self_att = make_part(
             self_att, SelfAttention, "self_att", in_dim=out_dim, proj_dim=out_dim, key_dim_total=out_dim,
             value_dim_total=out_dim, num_heads=num_heads, att_dropout=att_dropout,
         )  # fmt: skip
         self.self_att_layer_norm = make_norm(norm, out_dim)
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
+        """Empty: an encoder layer carries nothing from step to step (unless a part of it does)."""
+        return super().default_initial_state(batch_dims=batch_dims) or State()
 
     def __call__(self, x: Tensor, *, spatial_dim: Dim) -> Tensor:
         """{..., spatial_dim, out} -> {..., spatial_dim, out}.
@@ -71,13 +81,15 @@ class TransformerEncoder(Module):
 
     Args:
         vocab_dim: Sparse dim of the source; with `input_embedding=None` its features.
-        ff, num_heads, att_dropout, norm: For the layers, as of `TransformerEncoderLayer`.
-        pos_enc: Called with spatial_dim and feat_dim; None for none.
+        ff, ff_dim, ff_activation, num_heads, att_dropout, norm: For the layers, as of `TransformerEncoderLayer`.
+        pos_enc: Called with spatial_dim and feat_dim; a function, {"class": ..., options}, or None for none.
         layer, layer_opts: Class, {"class": ..., options}, or a layer as pattern, and further options.
         embed_dim: Of the embedding, if it is not model_dim; then a projection follows.
-        input_embedding: A class, called with two dims; None: source has model_dim (or embed_dim) itself.
+        input_embedding: A class, called with two dims, {"class": ..., options}, or a module itself; None: source has
+            model_dim (or embed_dim) itself.
         input_embedding_scale: Default: sqrt(model_dim), 1 without embedding.
         input_dropout: Default: dropout.
+        sequential: What holds the layers: a class or function of them, or {"class": ..., options}.
 
     Parameters:
         input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm: of these modules.
@@ -90,7 +102,9 @@ class TransformerEncoder(Module):
         *,
         num_layers: int,
         ff: Any = None,
-        pos_enc: Callable[..., Tensor] | None = sinusoidal_positional_encoding,
+        ff_dim: Dim | int | None = None,
+        ff_activation: Any = None,
+        pos_enc: Callable[..., Tensor] | dict[str, Any] | None = sinusoidal_positional_encoding,
         dropout: float = 0.1,
         num_heads: int = 8,
         att_dropout: float = 0.1,
@@ -104,17 +118,32 @@ class TransformerEncoder(Module):
         sequential: Any = Sequential,
     ):
         self.vocab_dim, self.model_dim, self.embed_dim = vocab_dim, model_dim, embed_dim or model_dim
-        self.pos_enc = pos_enc
-        self.input_embedding = input_embedding(vocab_dim, self.embed_dim) if input_embedding else None
+        self.pos_enc = make_function(pos_enc)
+        self.input_embedding = make_embedding(input_embedding, vocab_dim, self.embed_dim)
         self.input_embedding_scale = embedding_scale(input_embedding_scale, self.input_embedding, model_dim)
         self.input_embedding_proj = embedding_projection(self.embed_dim, model_dim)
         self.input_dropout = dropout if input_dropout is None else input_dropout
-        pattern = make_part(
-            layer, TransformerEncoderLayer, "layer", out_dim=model_dim, ff=ff, dropout=dropout, num_heads=num_heads,
-            att_dropout=att_dropout, norm=norm, **(layer_opts or {}),
-        )  # fmt: skip
-        self.layers = sequential(fresh_copy(pattern) for _ in range(num_layers))
+        given = {"ff": ff, "ff_dim": ff_dim, "ff_activation": ff_activation}
+        options = {name: value for name, value in given.items() if value is not None}
+        options |= {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
+        options |= layer_opts or {}
+        pattern = make_part(layer, TransformerEncoderLayer, "layer", out_dim=model_dim, **options)
+        self.layers = make_layers(sequential, pattern, num_layers)
         self.final_layer_norm = make_norm(norm, model_dim)
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
+        """What each layer carries from step to step, under its name: nothing, in those of this file."""
+        return State(
+            (name, layer.default_initial_state(batch_dims=batch_dims) or State()) for name, layer in self.layers.items()
+        )
+
+    def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
+        """{..., axis, features} -> what each layer makes of another encoder, under its name.
+
+        For layers of your own that attend to one and have this method; of others it is empty.
+        """
+        made = ((name, getattr(layer, "transform_encoder", None)) for name, layer in self.layers.items())
+        return State((name, State() if fn is None else fn(encoder, axis=axis)) for name, fn in made)
 
     def __call__(
         self, source: Tensor, *, spatial_dim: Dim, collected_outputs: dict[str, Tensor] | None = None

@@ -1,5 +1,7 @@
 """Transformer modules against torch.nn.TransformerEncoderLayer and TransformerDecoderLayer with the same weights."""
 
+import functools
+
 import pytest
 import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
@@ -322,3 +324,85 @@ def test_training_after_inference_mode_over_the_same_dims(frames):
     logits, _ = module(ids, spatial_dim=time, state=start)
     rf.reduce_sum(logits, axis=[batch, time, vocab]).raw_tensor.backward()
     assert all(parameter.raw_tensor.grad is not None for parameter in module.parameters())
+
+
+# -- options -----------------------------------------------------------------------------------------------------------
+def test_parts_from_names_and_partials():
+    layer = rf.TransformerEncoderLayer(
+        model, num_heads=2, ff={"class": "rf.FeedForwardGated", "activation": {"class": "rf.gelu"}}, ff_dim=7,
+        self_att=functools.partial(rf.RelPosSelfAttention, num_heads=3), norm={"class": "rf.RMSNorm", "eps": 0.1},
+    )  # fmt: skip
+    assert isinstance(layer.ff, rf.FeedForwardGated) and layer.ff.ff_dim.size == 7 and layer.ff.activation is rf.gelu
+    assert layer.self_att.num_heads.size == 3  # what the partial has wins
+    assert isinstance(layer.ff_layer_norm, rf.RMSNorm) and layer.ff_layer_norm.eps == 0.1
+    assert rf.make_norm(functools.partial(rf.LayerNorm, eps=0.2), model).eps == 0.2
+    assert rf.make_norm({"class": "rf.identity"}, model) is rf.identity
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_options_of_the_whole_from_dicts(kind):
+    options = {
+        "pos_enc": {"class": "rf.sinusoidal_positional_encoding", "base": 100.0}, "sequential": {"class": "rf.Sequential"},
+        "ff_dim": 5, "ff_activation": rf.gelu, "input_embedding_scale": 2.0,
+    }  # fmt: skip
+    time, first = Dim(3, name="time"), []
+    if kind == "encoder":
+        layer = {"class": "rf.TransformerEncoderLayer", "num_heads": 3}
+        embedding = {"class": "rf.Embedding"}
+        module = rf.TransformerEncoder(vocab, model, layer=layer, input_embedding=embedding, **options, **SMALL)
+    else:
+        layer = functools.partial(rf.TransformerDecoderLayer, num_heads=3)
+        module = rf.TransformerDecoder(None, vocab, model, layer=layer, **options, **SMALL)
+    assert isinstance(module.layers, rf.Sequential)
+    assert [each.self_att.num_heads.size for each in module.layers] == [3, 3]
+    assert all(each.ff.ff_dim.size == 5 and each.ff.activation is rf.gelu for each in module.layers)
+    ids = labels(batch, time)
+    module.layers[0].register_forward_hook(lambda layer, args, kwargs, result: first.append(args[0]) or result)
+    kwargs = {} if kind == "encoder" else {"state": module.default_initial_state(batch_dims=[batch])}
+    module(ids, spatial_dim=time, **kwargs)
+    positions = rf.sinusoidal_positional_encoding(spatial_dim=time, feat_dim=model, base=100.0)
+    assert_same(first[0], module.input_embedding(ids) * 2.0 + positions)
+
+
+def test_an_embedding_of_ones_own_and_none():
+    own = rf.Embedding(vocab, model)
+    assert rf.TransformerEncoder(vocab, model, input_embedding=own, **SMALL).input_embedding is own
+    assert rf.TransformerDecoder(None, vocab, model, input_embedding=own, **SMALL).logits.weight is own.weight
+    assert rf.TransformerDecoder(None, vocab, model, input_embedding=False, **SMALL).input_embedding is None
+
+
+@pytest.mark.parametrize("self_att", ["RotaryPosCausalSelfAttention", "RelPosCausalSelfAttention"])
+def test_decoder_without_positions_but_with_distances_in_a_loop(target, self_att):
+    heads = {"key_dim_total": Dim(8, name="key")}  # an even number for each head
+    options = {"pos_enc": None, "layer_opts": {"self_att": getattr(rf, self_att), "self_att_opts": heads}}
+    module = random_parameters(rf.TransformerDecoder(None, vocab, model, **options, **SMALL))
+    ids = labels(batch, target)
+    whole, _ = module(ids, spatial_dim=target, state=module.default_initial_state(batch_dims=[batch]))
+    loop = rf.Loop(axis=target)
+    loop.state.decoder = module.default_initial_state(batch_dims=[batch])
+    for _ in loop:
+        logits, loop.state.decoder = module(loop.unstack(ids), spatial_dim=single_step_dim, state=loop.state.decoder)
+        stacked = loop.stack(logits)
+    assert_same(stacked, whole)
+
+
+def test_an_encoder_carries_nothing_and_makes_nothing_of_another_encoder(time):
+    module = rf.TransformerEncoder(vocab, model, **SMALL)
+    assert module.default_initial_state(batch_dims=[batch]) == {"0": {}, "1": {}}
+    assert module.transform_encoder(randn(batch, time, enc), axis=time) == {"0": {}, "1": {}}
+    assert module.layers[0].default_initial_state(batch_dims=[batch]) == {}
+
+
+def test_layers_that_attend_to_another_encoder_project_it_once(time):
+    class Layer(rf.TransformerEncoderLayer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            sizes = {"key_dim_total": model, "value_dim_total": model, "num_heads": 2}
+            self.cross_att = rf.CrossAttention(enc, model, model, **sizes)
+
+        def transform_encoder(self, encoder, *, axis):
+            return self.cross_att.transform_encoder(encoder, axis=axis)
+
+    module, encoder = rf.TransformerEncoder(vocab, model, layer=Layer, **SMALL), randn(batch, time, enc)
+    made = module.transform_encoder(encoder, axis=time)
+    assert_same(made["1"].k, module.layers[1].cross_att.forward_kv(encoder)[0])
