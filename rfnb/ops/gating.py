@@ -9,7 +9,6 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
 from rfnb.ops import math
 from rfnb.ops.concat import split
-from rfnb.ops.dims import replace_dim
 from rfnb.ops.out_dim import check_size, define_size
 
 
@@ -52,7 +51,5 @@ def gating(
     out_dim = axis.div_left(2) if out_dim is None else out_dim
     define_size(out_dim, half)
     check_size("gating", out_dim, half)
-    gate_dim = Dim(half, name="gate")
-    passed, gate = split(x, axis=axis, out_dims=[out_dim, gate_dim])
-    gate, _ = replace_dim(gate, in_dim=gate_dim, out_dim=out_dim)
+    passed, gate = split(x, axis=axis, out_dims=(out_dim, out_dim))
     return math.mul(act_func(passed), gate_func(gate)), out_dim
