@@ -12,10 +12,16 @@ from rfnb.backends.protocol import Backend as Backend
 from rfnb.backends.protocol import get_backend_by_raw_tensor_type as get_backend_by_raw_tensor_type
 from rfnb.backends.protocol import get_backend_by_tensor as get_backend_by_tensor
 from rfnb.backends.protocol import get_selected_backend as get_selected_backend
+from rfnb.backends.protocol import (
+    is_backend_raw_tensor_dim_tag_independent as is_backend_raw_tensor_dim_tag_independent,
+)
 from rfnb.backends.protocol import is_executing_eagerly as is_executing_eagerly
 from rfnb.backends.protocol import register_backend_by_tensor_type as register_backend_by_tensor_type
 from rfnb.backends.protocol import select_backend as select_backend
+from rfnb.backends.protocol import select_backend_jax as select_backend_jax
 from rfnb.backends.protocol import select_backend_numpy as select_backend_numpy
+from rfnb.backends.protocol import select_backend_returnn_layers_tf as select_backend_returnn_layers_tf
+from rfnb.backends.protocol import select_backend_tf as select_backend_tf
 from rfnb.backends.protocol import select_backend_torch as select_backend_torch
 from rfnb.core.control_flow_ctx import control_flow_ctx as control_flow_ctx
 from rfnb.core.control_flow_ctx import get_current_control_flow_ctx as get_current_control_flow_ctx
@@ -29,6 +35,7 @@ from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict as TensorDict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
+from rfnb.nn import backend_methods as _backend_methods
 from rfnb.nn import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import dot_attention as dot_attention
@@ -134,6 +141,9 @@ from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.ops.assertion import assert_ as assert_
 from rfnb.ops.cast import cast as cast
 from rfnb.ops.cast import copy as copy
+from rfnb.ops.complex import complex_as_real as complex_as_real
+from rfnb.ops.complex import make_complex as make_complex
+from rfnb.ops.complex import real_as_complex as real_as_complex
 from rfnb.ops.concat import concat as concat
 from rfnb.ops.concat import concat_features as concat_features
 from rfnb.ops.concat import cum_concat_step as cum_concat_step
@@ -275,13 +285,17 @@ from rfnb.ops.pool import pool as pool
 from rfnb.ops.pool import pool1d as pool1d
 from rfnb.ops.pool import pool2d as pool2d
 from rfnb.ops.pool import pool3d as pool3d
-from rfnb.ops.random import get_random_state as get_random_state
 from rfnb.ops.random import random as random
 from rfnb.ops.random import random_normal as random_normal
 from rfnb.ops.random import random_truncated_normal as random_truncated_normal
 from rfnb.ops.random import random_uniform as random_uniform
-from rfnb.ops.random import set_random_seed as set_random_seed
-from rfnb.ops.random import set_random_state as set_random_state
+from rfnb.ops.random_choice import random_choice_with_replacement as random_choice_with_replacement
+from rfnb.ops.random_choice import random_choice_without_replacement as random_choice_without_replacement
+from rfnb.ops.random_state import get_random_state as get_random_state
+from rfnb.ops.random_state import get_static_step_based_seed as get_static_step_based_seed
+from rfnb.ops.random_state import reset_step_random_state as reset_step_random_state
+from rfnb.ops.random_state import set_random_seed as set_random_seed
+from rfnb.ops.random_state import set_random_state as set_random_state
 from rfnb.ops.ranges import linspace_over_dim as linspace_over_dim
 from rfnb.ops.ranges import range_over_dim_strided as range_over_dim_strided
 from rfnb.ops.ranges import range_over_merged_dims as range_over_merged_dims
@@ -313,6 +327,7 @@ from rfnb.ops.sort import search_sorted as search_sorted
 from rfnb.ops.sort import sort as sort
 from rfnb.ops.stack import stack as stack
 from rfnb.ops.stack import unstack as unstack
+from rfnb.ops.stft import stft as stft
 from rfnb.ops.top_mask import top_k_mask as top_k_mask
 from rfnb.ops.top_mask import top_p_mask as top_p_mask
 from rfnb.ops.transposed_conv import transposed_conv as transposed_conv
@@ -340,5 +355,6 @@ from rfnb.trace.trace import Trace as Trace
 from rfnb.viz.save import save_html as save_html
 from rfnb.viz.show import show as show
 
-del _marking, _operators
+_backend_methods.bind(globals())
+del _backend_methods, _marking, _operators
 __version__ = "0.1.0"

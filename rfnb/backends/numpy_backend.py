@@ -7,25 +7,31 @@ values gives float32 for integers.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from rfnb.backends import numpy_attention, numpy_conv
+from rfnb.backends import numpy_attention, numpy_conv, numpy_stft
 from rfnb.backends.numpy_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.numpy_edit_distance import edit_distance
+from rfnb.backends.numpy_random import (
+    GENERATOR,
+    generator,
+    generator_state,
+    get_random_state,
+    random,
+    set_random_seed,
+    set_random_state,
+)
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
-
-_random = np.random.default_rng()
 
 
 # -- dtypes ------------------------------------------------------------------------------------------------------------
 def _category(value: Any) -> int:
-    """0 bool, 1 integer, 2 float."""
-    return {"b": 0, "i": 1, "u": 1, "f": 2}[np.asarray(value).dtype.kind]
+    """0 bool, 1 integer, 2 float, 3 complex."""
+    return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[np.asarray(value).dtype.kind]
 
 
 def _common_dtype(*values: Any) -> np.dtype:
@@ -39,7 +45,7 @@ def _common_dtype(*values: Any) -> np.dtype:
     with_axes = [array for array in arrays if array.ndim]
     if arrays:
         return np.result_type(*(array.dtype for array in with_axes or arrays))
-    return np.dtype((np.bool_, np.int64, np.float32)[top])
+    return np.dtype((np.bool_, np.int64, np.float32, np.complex64)[top])
 
 
 def _same_dtype(*values: Any) -> list[np.ndarray]:
@@ -49,7 +55,7 @@ def _same_dtype(*values: Any) -> list[np.ndarray]:
 
 def _float(value: Any) -> np.ndarray:
     array = np.asarray(value)
-    return array if array.dtype.kind == "f" else array.astype(np.float32)
+    return array if array.dtype.kind in "fc" else array.astype(np.float32)
 
 
 # -- elementwise -------------------------------------------------------------------------------------------------------
@@ -176,31 +182,12 @@ class NumpyBackend(Backend):
     def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
         return cls.to_device_raw(np.arange(size, dtype=cls.as_dtype_raw(dtype)), device)
 
-    @classmethod
-    def random_raw(
-        cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float
-    ) -> Any:
-        shape = tuple(shape)
-        raw: Any
-        if distribution == "normal":
-            raw = _random.normal(low, high, shape)
-        elif np.dtype(dtype).kind == "f":
-            raw = _random.uniform(low, high, shape)
-        else:
-            raw = _random.integers(int(low), int(high), shape)
-        return cls.from_numpy(raw, dtype=dtype, device=device)
-
-    @classmethod
-    def set_random_seed(cls, seed: int) -> None:
-        _random.bit_generator.state = type(_random.bit_generator)(seed).state
-
-    @classmethod
-    def get_random_state(cls) -> dict[str, bytes]:
-        return {"cpu": json.dumps(_random.bit_generator.state).encode()}
-
-    @classmethod
-    def set_random_state(cls, state: dict[str, bytes]) -> None:
-        _random.bit_generator.state = json.loads(state["cpu"])
+    random_raw = staticmethod(random)
+    generator_raw = staticmethod(generator)
+    generator_state_raw = staticmethod(generator_state)
+    set_random_seed = staticmethod(set_random_seed)
+    get_random_state = staticmethod(get_random_state)
+    set_random_state = staticmethod(set_random_state)
 
     @classmethod
     def copy_raw(cls, raw: Any) -> Any:
@@ -236,7 +223,7 @@ class NumpyBackend(Backend):
         return np.squeeze(raw, tuple(axes))
 
     @classmethod
-    def expand_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+    def broadcast_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
         return np.broadcast_to(raw, tuple(shape))
 
     @classmethod
@@ -282,7 +269,7 @@ class NumpyBackend(Backend):
             raw = _float(raw) if of_floats else raw
             with np.errstate(all="ignore"):
                 out = fn(raw)
-            return out if kind in _TO_BOOL else out.astype(raw.dtype)
+            return out if kind in _TO_BOOL or raw.dtype.kind == "c" else out.astype(raw.dtype)
 
         return unary
 
@@ -373,7 +360,7 @@ class NumpyBackend(Backend):
 
     @classmethod
     def dropout_raw(cls, raw: Any, drop_prob: float, noise_shape: Sequence[int] | None) -> Any:
-        keep = _random.random(raw.shape if noise_shape is None else tuple(noise_shape)) >= drop_prob
+        keep = GENERATOR.random(raw.shape if noise_shape is None else tuple(noise_shape)) >= drop_prob
         return raw * (keep / (1 - drop_prob)).astype(raw.dtype)
 
     @classmethod
@@ -391,6 +378,21 @@ class NumpyBackend(Backend):
     conv_raw = staticmethod(numpy_conv.conv)
     transposed_conv_raw = staticmethod(numpy_conv.transposed_conv)
     pool_raw = staticmethod(numpy_conv.pool)
+    stft_raw = staticmethod(numpy_stft.stft)
+
+    @classmethod
+    def make_complex_raw(cls, real: Any, imag: Any) -> Any:
+        out = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
+        out.real, out.imag = real, imag
+        return out
+
+    @classmethod
+    def real_as_complex_raw(cls, raw: Any) -> Any:
+        return cls.make_complex_raw(raw[..., 0], raw[..., 1])
+
+    @classmethod
+    def complex_as_real_raw(cls, raw: Any) -> Any:
+        return np.stack([raw.real, raw.imag], -1)
 
     ctc_loss_raw = staticmethod(ctc_loss)
     ctc_best_path_raw = staticmethod(ctc_best_path)
@@ -422,7 +424,7 @@ class NumpyBackend(Backend):
 
     # -- gradients and parameters --------------------------------------------------------------------------------------
     @classmethod
-    def create_parameter_raw(cls, raw: Any, trainable: bool) -> Any:
+    def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
         return np.array(raw)
 
     @classmethod

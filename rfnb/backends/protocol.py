@@ -101,9 +101,21 @@ class Backend:
 
     @classmethod
     def random_raw(
-        cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float
-    ) -> Any:
-        """ "uniform": [low, high); "normal": mean `low`, standard deviation `high`."""
+        cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float,
+        generator: Any | None = None,
+    ) -> Any:  # fmt: skip
+        """ "uniform": [low, high), also integers; "normal": mean `low`, standard deviation `high`; "truncated_normal": a standard
+        normal number given that it is in [low, high]. `generator`: None: that of the backend."""
+        raise NotImplementedError
+
+    @classmethod
+    def generator_raw(cls, device: str | None, *, seed: int | None = None, state: bytes | None = None) -> Any:
+        """A generator of its own for `random_raw`, from a seed or a state."""
+        raise NotImplementedError
+
+    @classmethod
+    def generator_state_raw(cls, generator: Any) -> bytes:
+        """The state, of a fixed length."""
         raise NotImplementedError
 
     @classmethod
@@ -403,6 +415,12 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def linear_raw(cls, raw: Any, weight: Any, bias: Any | None) -> Any:
+        """[..., in] x [in, out] + [out]."""
+        out = cls.matmul_raw(raw, weight)
+        return out if bias is None else out + bias
+
+    @classmethod
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
         """softmax(query keysᵀ * scale + bias) values; query [batch, heads, m, key], keys [batch, heads, n, key], values [batch,
         heads, n, value] -> [batch, heads, m, value].
@@ -411,6 +429,30 @@ class Backend:
             bias: Float, broadcasting against [batch, heads, m, n]; -inf for what is not seen. Every query sees something.
             causal: Query i sees keys 0 .. i; then there is no bias.
         """
+        raise NotImplementedError
+
+    @classmethod
+    def stft_raw(cls, x: Any, window: Any, step: int, left: int, fft_length: int) -> Any:
+        """x [batch, time], window [size] -> complex [batch, frames, fft_length // 2 + 1].
+
+        Every `step` samples a frame as long as the window, times the window, after `left` zeros; zeros up to `fft_length`. Only
+        frames inside of x.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def make_complex_raw(cls, real: Any, imag: Any) -> Any:
+        """Broadcasting; both of one float dtype."""
+        raise NotImplementedError
+
+    @classmethod
+    def real_as_complex_raw(cls, raw: Any) -> Any:
+        """The last axis, of length 2, becomes one complex number."""
+        raise NotImplementedError
+
+    @classmethod
+    def complex_as_real_raw(cls, raw: Any) -> Any:
+        """A new last axis of real and imaginary part."""
         raise NotImplementedError
 
     # -- recurrence ----------------------------------------------------------------------------------------------------

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from rfnb.backends import torch_conv
+from rfnb.backends import torch_conv, torch_stft
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.torch_edit_distance import edit_distance
 from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_lstm import lstm, lstm_step
+from rfnb.backends.torch_random import generator, generator_state, get_random_state, random, set_random_state
 
 _DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 _NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
@@ -203,35 +204,12 @@ class TorchBackend(Backend):
     def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
         return torch.arange(size, dtype=_DTYPES[dtype], device=device)
 
-    @classmethod
-    def random_raw(
-        cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float
-    ) -> Any:
-        raw = torch.empty(tuple(shape), dtype=_DTYPES[dtype], device=device)
-        if distribution == "uniform":
-            return raw.uniform_(low, high) if raw.is_floating_point() else raw.random_(int(low), int(high))
-        return raw.normal_(low, high)
-
-    @classmethod
-    def set_random_seed(cls, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    @classmethod
-    def get_random_state(cls) -> dict[str, bytes]:
-        state = {"cpu": bytes(torch.get_rng_state().numpy())}
-        if torch.cuda.is_available():
-            for index, raw in enumerate(torch.cuda.get_rng_state_all()):
-                state[f"cuda:{index}"] = bytes(raw.numpy())
-        return state
-
-    @classmethod
-    def set_random_state(cls, state: dict[str, bytes]) -> None:
-        for name, value in state.items():
-            raw = torch.frombuffer(bytearray(value), dtype=torch.uint8)
-            if name == "cpu":
-                torch.set_rng_state(raw)
-            elif torch.cuda.is_available():
-                torch.cuda.set_rng_state(raw, name)
+    random_raw = staticmethod(random)
+    generator_raw = staticmethod(generator)
+    generator_state_raw = staticmethod(generator_state)
+    set_random_seed = staticmethod(torch.manual_seed)
+    get_random_state = staticmethod(get_random_state)
+    set_random_state = staticmethod(set_random_state)
 
     @classmethod
     def copy_raw(cls, raw: Any) -> Any:
@@ -379,6 +357,17 @@ class TorchBackend(Backend):
     conv_raw = staticmethod(torch_conv.conv)
     transposed_conv_raw = staticmethod(torch_conv.transposed_conv)
     pool_raw = staticmethod(torch_conv.pool)
+    stft_raw = staticmethod(torch_stft.stft)
+    make_complex_raw: Any = staticmethod(torch.complex)
+
+    @classmethod
+    def real_as_complex_raw(cls, raw: Any) -> Any:
+        try:
+            return torch.view_as_complex(raw)
+        except RuntimeError:  # the two are not side by side in memory
+            return torch.complex(raw[..., 0], raw[..., 1])
+
+    complex_as_real_raw: Any = staticmethod(torch.view_as_real)
 
     ctc_loss_raw = staticmethod(ctc_loss)
     ctc_best_path_raw = staticmethod(ctc_best_path)
@@ -390,6 +379,15 @@ class TorchBackend(Backend):
             torch._assert_async(condition, text)
         elif not condition:
             raise AssertionError(text)
+
+    @classmethod
+    def linear_raw(cls, raw: Any, weight: Any, bias: Any | None) -> Any:
+        if bias is None:
+            return torch.matmul(raw, weight)
+        shape = raw.shape
+        if len(shape) == 2:
+            return torch.addmm(bias, raw, weight)
+        return torch.addmm(bias, raw.reshape(-1, shape[-1]), weight).view(*shape[:-1], weight.shape[1])
 
     @classmethod
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
@@ -417,7 +415,10 @@ class TorchBackend(Backend):
     def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
         if mask is not None:
             places = torch.from_numpy(mask).to(param.device)
-            parts = (part.to(param.device).expand(places.shape) if isinstance(part, torch.Tensor) else part for part in indices)
+            parts = (
+                part.to(param.device).expand(places.shape) if isinstance(part, torch.Tensor) else part
+                for part in indices
+            )
             indices = tuple(part[places] if isinstance(part, torch.Tensor) else part for part in parts)
             value = value.expand(places.shape)[places]
         with torch.no_grad():

@@ -1,0 +1,116 @@
+"""Complex numbers: made from two real ones, and taken apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops.const import full
+from rfnb.ops.math import _common_backend
+from rfnb.ops.out_dim import check_size, define_size
+
+_plans = PlanCache()
+_pair = Dim(2, name="real_imag")
+
+
+def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
+    """real + i imag.
+
+    Args:
+        real, imag: {...} of one float dtype, or one of them a number; the dims broadcast as in `add`.
+
+    Returns:
+        complex {...}: the dims of both.
+
+    Raises:
+        DimError: If the dims do not broadcast.
+        TypeError: If both are numbers.
+    """
+    if not isinstance(real, Tensor):
+        real = _like(imag, real)
+    if not isinstance(imag, Tensor):
+        imag = _like(real, imag)
+    key = (real._raw.__class__, imag._raw.__class__, real.dims, imag.dims)
+    try:
+        fn, dims = _plans[key]
+    except KeyError:
+        backend = _common_backend("make_complex", real, imag)
+        dims = union("make_complex", [("real", real.dims), ("imag", imag.dims)])
+        fn, dims = _plans.put(
+            key, (_made(view(real.dims, dims, backend), view(imag.dims, dims, backend), backend), dims)
+        )
+    out = new_tensor(fn(real._raw, imag._raw), dims)
+    feature = real._feature_dim if real._feature_dim is not None else imag._feature_dim
+    if feature is not None:
+        out._feature_dim = feature
+    return out
+
+
+def _like(tensor: Any, number: float) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            message("make_complex: no Tensor.", [("got", f"{type(tensor).__name__}, {type(number).__name__}")],
+                    "One of the parts is a Tensor, which has the dims.", "rf.convert_to_tensor(1j)")
+        )  # fmt: skip
+    return full(dims=(), fill_value=number, dtype=tensor.dtype, device=tensor.device)
+
+
+def _made(view_real: Any, view_imag: Any, backend: Any) -> Any:
+    make = backend.make_complex_raw
+
+    def fn(real: Any, imag: Any) -> Any:
+        return make(real if view_real is None else view_real(real), imag if view_imag is None else view_imag(imag))
+
+    return fn
+
+
+def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
+    """Pairs of real numbers as complex ones: the first entry of `pair_dim` is the real part, the second the imaginary one.
+
+    Args:
+        x: float {..., pair_dim}
+        pair_dim: Of size 2.
+
+    Returns:
+        complex {...}; of torch a view, where pair_dim is the last axis.
+
+    Raises:
+        DimError: If pair_dim is not in x, or not of size 2.
+    """
+    axis = x.axis_of(pair_dim, "real_as_complex")
+    if pair_dim.extent != 2:
+        raise DimError(
+            message("real_as_complex: a pair has two entries.", [("x", shape_of(x)), ("pair_dim", pair_dim.short_repr())],
+                    "The entries are the real and the imaginary part.")
+        )  # fmt: skip
+    rest = [index for index in range(len(x.dims)) if index != axis]
+    raw = x._raw if axis == len(rest) else x.backend.transpose_raw(x._raw, [*rest, axis])
+    return x._like(x.backend.real_as_complex_raw(raw), tuple(x.dims[index] for index in rest))
+
+
+def complex_as_real(x: Tensor, *, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+    """Complex numbers as pairs of real ones, along a new last axis.
+
+    Args:
+        x: complex {...}
+        out_dim: Of size 2, or without size. Default: a dim for this, the same in each call.
+
+    Returns:
+        float {..., out_dim}, out_dim; of torch a view.
+
+    Raises:
+        DimError: If out_dim has another size.
+        TypeError: If x is not complex.
+    """
+    if not x.dtype.startswith("complex"):
+        raise TypeError(
+            message("complex_as_real: x is not complex.", [("x", f"{shape_of(x)} {x.dtype}")],
+                    "Only complex numbers have two parts.", "rf.make_complex(x, 0.0)")
+        )  # fmt: skip
+    out_dim = _pair if out_dim is None else out_dim
+    define_size(out_dim, 2)
+    check_size("complex_as_real", out_dim, 2)
+    return x._like(x.backend.complex_as_real_raw(x._raw), (*x.dims, out_dim)), out_dim
