@@ -34,6 +34,11 @@ from rfnb.core.errors import ShapeError as ShapeError
 from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict as TensorDict
+from rfnb.interop.hf_llama import import_params_hf_llama_att_to_rf_rotary_att as import_params_hf_llama_att_to_rf_rotary_att
+from rfnb.interop.hf_llama import import_params_hf_llama_decoder_layer_to_rf as import_params_hf_llama_decoder_layer_to_rf
+from rfnb.interop.hf_llama import import_params_hf_llama_mlp_to_rf_feed_forward_gated as import_params_hf_llama_mlp_to_rf_feed_forward_gated
+from rfnb.interop.hf_llama import import_params_hf_llama_rms_norm_to_rf as import_params_hf_llama_rms_norm_to_rf
+from rfnb.interop.hf_llama import import_params_hf_llama_to_rf_transformer_decoder as import_params_hf_llama_to_rf_transformer_decoder
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
 from rfnb.nn import backend_methods as _backend_methods
 from rfnb.nn import marking as _marking  # binds x.mark_as_loss, ...

@@ -182,7 +182,14 @@ class NumpyBackend(Backend):
     def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
         return cls.to_device_raw(np.arange(size, dtype=cls.as_dtype_raw(dtype)), device)
 
-    random_raw = staticmethod(random)
+    @classmethod
+    def random_raw(
+        cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float,
+        generator: Any | None = None,
+    ) -> Any:  # fmt: skip
+        raw = random(shape, distribution, dtype=dtype, low=low, high=high, generator=generator)
+        return cls.to_device_raw(raw, device)
+
     generator_raw = staticmethod(generator)
     generator_state_raw = staticmethod(generator_state)
     set_random_seed = staticmethod(set_random_seed)

@@ -87,7 +87,7 @@ class LSTM(Module):
         out._feature_dim = self.out_dim
         if listening():
             probe("states", h=out, axis=spatial_dim)
-        return out, LstmState(h=new_tensor(h, out_dims), c=new_tensor(c, out_dims))
+        return out, LstmState(h=self._part(h, out_dims), c=self._part(c, out_dims))
 
     def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
         """One step; how the dims are flattened to one batch axis is a plan."""
@@ -110,9 +110,13 @@ class LSTM(Module):
         raw_h, raw_c = backend.lstm_step_raw(raw, raw_h, raw_c, self.ff_weight._raw, self.rec_weight._raw, bias)
         if shape is not None and len(shape) != 2:
             raw_h, raw_c = backend.reshape_raw(raw_h, shape), backend.reshape_raw(raw_c, shape)
-        out = new_tensor(raw_h, out_dims)
+        out = self._part(raw_h, out_dims)
+        return out, LstmState(h=out, c=self._part(raw_c, out_dims))
+
+    def _part(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
+        out = new_tensor(raw, dims)
         out._feature_dim = self.out_dim
-        return out, LstmState(h=out, c=new_tensor(raw_c, out_dims))
+        return out
 
     def _batch(self, source: Tensor, state: LstmState, skip: tuple[Dim, ...]) -> tuple[Dim, ...]:
         batch = tuple(dim for dim in source.dims if dim not in skip)
@@ -125,7 +129,7 @@ class LSTM(Module):
                 return value._raw
             raw = value._raw
         else:
-            raw = value.backend.expand_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
+            raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
         size = math.prod(dim.extent for dim in dims[len(lead) : -1])
         return value.backend.reshape_raw(raw, (*lead, size, dims[-1].extent))
 
@@ -149,10 +153,11 @@ class LSTM(Module):
         """Zeros {*batch_dims, out}."""
         dims = (*batch_dims, self.out_dim)
         device, dtype = self.rec_weight.device, self.rec_weight.dtype
-        return LstmState(h=zeros(dims, device=device, dtype=dtype), c=zeros(dims, device=device, dtype=dtype))
+        h, c = (zeros(dims, device=device, dtype=dtype, feature_dim=self.out_dim) for _ in range(2))
+        return LstmState(h=h, c=c)
 
 
 def _flat_mask(mask: Tensor, dims: tuple[Dim, ...]) -> Any:
     backend = mask.backend
-    raw = backend.expand_raw(mask.copy_compatible_to_dims_raw(dims), full_shape(dims))
+    raw = backend.broadcast_raw(mask.copy_compatible_to_dims_raw(dims), full_shape(dims))
     return backend.reshape_raw(raw, (dims[0].extent, math.prod(full_shape(dims[1:]))))

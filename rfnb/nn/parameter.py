@@ -42,6 +42,8 @@ class Parameter(Tensor):
         ValueError: If integers or bools are to be trainable.
     """
 
+    _finite = True  # a parameter has no padding
+
     def __init__(
         self,
         dims_or_tensor: Sequence[Dim] | Tensor | None = None,
@@ -91,7 +93,7 @@ class Parameter(Tensor):
         self.non_critical_for_restore, self.weight_decay = non_critical_for_restore, weight_decay
         self._auxiliary, self._trainable = auxiliary, trainable
         self._initial: Any = None
-        self._raw = self.backend.create_parameter_raw(raw_tensor, self._checked_trainable())
+        self._raw = self.backend.parameter_raw(raw_tensor, self._checked_trainable())
         if initial is not None:
             self.initial = initial
 
@@ -212,7 +214,7 @@ class Parameter(Tensor):
             raise DimError(message(f"Parameter.{what}: other dims.", operands, rule))
         if is_float_dtype(value.dtype) and not is_float_dtype(self.dtype):
             raise self._other_kind(what, value.dtype)
-        raw = value.backend.expand_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
+        raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
         if value.backend is not backend:
             raw = backend.from_numpy(value.backend.raw_to_numpy(raw), device=self.device)
         return raw

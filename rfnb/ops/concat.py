@@ -110,7 +110,7 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
         shape = view(tensor.dims, target, backend)
         if len(rest) != len(full):
             size, inner = full_shape(target), shape
-            shape = lambda raw, inner=inner, size=size: backend.expand_raw(raw if inner is None else inner(raw), size)  # noqa: E731
+            shape = lambda raw, inner=inner, size=size: backend.broadcast_raw(raw if inner is None else inner(raw), size)  # noqa: E731
         fns.append(shape)
     dims = check_unique((*full[:place], out_dim, *full[place:]), "concat")
     return backend.concat_raw, fns if any(fns) else None, place, dims, out_dim, ragged
@@ -177,6 +177,8 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
             piece.sparse_dim = source.sparse_dim
         if feature is not None:
             piece._feature_dim = piece_dims[index] if feature is axis else feature
+        if source._finite:
+            piece._finite = True
         pieces.append(piece)
     return tuple(pieces)
 

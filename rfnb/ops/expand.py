@@ -32,7 +32,7 @@ def expand_dim(source: Tensor, dim: Dim) -> Tensor:
         place = max((axis + 1 for axis, other in enumerate(source.dims) if other.is_dynamic()), default=0)
     dims = (*source.dims[:place], dim, *source.dims[place:])
     backend = source.backend
-    raw = backend.expand_raw(backend.expand_dims_raw(source._raw, place), full_shape(dims))
+    raw = backend.broadcast_raw(backend.expand_dims_raw(source._raw, place), full_shape(dims))
     return source._like(raw, dims)
 
 

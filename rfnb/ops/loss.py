@@ -93,7 +93,7 @@ def _flat_mask(dims: Dims, backend: Any) -> Any:
     def of(raw: Any) -> Any:
         device = getattr(raw, "device", None)
         if device not in flat:
-            flat[device] = backend.reshape_raw(backend.expand_raw(mask(raw), full_shape(dims)), (-1,))
+            flat[device] = backend.reshape_raw(backend.broadcast_raw(mask(raw), full_shape(dims)), (-1,))
         return flat[device]
 
     return of

@@ -108,7 +108,7 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
             device = getattr(raw, "device", None)
             count = counts.get(device)
             if count is None:
-                whole = backend.expand_raw(real, full_shape(source.dims))
+                whole = backend.broadcast_raw(real, full_shape(source.dims))
                 count = backend.binary_fn("maximum")(add_up(cast(whole, "float32"), axes), 1.0)
                 count = counts[device] = cast(count, dtype)
             return divide(add_up(where(real, raw, 0), axes), count)

@@ -249,7 +249,7 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
     neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1 if kind == "max" else 1)
     count = _volume(batch), _volume(dims), _volume(rest)
     expand, reshape, where, scatter_raw = (
-        backend.expand_raw,
+        backend.broadcast_raw,
         backend.reshape_raw,
         backend.where_raw,
         backend.scatter_raw,

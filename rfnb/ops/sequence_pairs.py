@@ -43,7 +43,7 @@ def common_batch(what: str, a: tuple[str, Tensor, Dims], b: tuple[str, Tensor, D
 def flat_batch(tensor: Tensor, batch: Dims, own: Dims) -> Any:
     """Raw array [batch, *own], with one axis for all batch dims; what the tensor lacks of them is repeated."""
     backend, shape = tensor.backend, full_shape(batch)
-    raw = backend.expand_raw(tensor.copy_compatible_to_dims_raw((*batch, *own)), (*shape, *full_shape(own)))
+    raw = backend.broadcast_raw(tensor.copy_compatible_to_dims_raw((*batch, *own)), (*shape, *full_shape(own)))
     return backend.reshape_raw(raw, (volume(batch), *full_shape(own)))
 
 

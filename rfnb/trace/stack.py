@@ -118,4 +118,4 @@ def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: tuple[Dim, ...]
         if missing:
             widths = [(0, missing if other == axis else 0) for other in range(len(own))]
             raw = backend.pad_raw(raw, widths, 0 if dim is zero else nothing)
-    return backend.expand_raw(raw, shape)
+    return backend.broadcast_raw(raw, shape)

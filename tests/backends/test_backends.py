@@ -154,10 +154,10 @@ ERRORS = {
         """,
     ),
     "an unknown backend": (
-        lambda: rf.select_backend("jax"),
+        lambda: rf.select_backend("mxnet"),
         ValueError,
         """
-        select_backend: unknown backend "jax".
+        select_backend: unknown backend "mxnet".
           known  torch, numpy
         rfnb runs on torch, with NumPy as the readable reference.
             rf.select_backend("torch")

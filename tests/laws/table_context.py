@@ -11,6 +11,10 @@ import rfnb as rf
 
 exempt("Tensors by name, computes nothing", "TensorDict")
 exempt("has no effect in eager mode", "control_flow_ctx get_current_control_flow_ctx")
+exempt(
+    "about backends, computes nothing",
+    "is_backend_raw_tensor_dim_tag_independent select_backend_jax select_backend_returnn_layers_tf select_backend_tf",
+)
 exempt("the run context", "RunCtx get_run_ctx get_run_ctx_step init_forward_step_run_ctx init_train_step_run_ctx")
 
 
