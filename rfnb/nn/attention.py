@@ -11,9 +11,11 @@ from rfnb.nn.fused_attention import fused_attention
 from rfnb.ops.finite import finite_for_gradient
 from rfnb.ops.math import combine_bc, softmax, tanh, where
 from rfnb.ops.matmul import matmul
+from rfnb.rec.recorder import recordable
 from rfnb.trace.probe import listening, probe
 
 
+@recordable
 def dot_attention(
     query: Tensor,
     keys: Tensor,
@@ -78,6 +80,7 @@ def dot_attention(
     return out
 
 
+@recordable
 def additive_attention(
     query: Tensor,
     keys: Tensor,

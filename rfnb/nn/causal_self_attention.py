@@ -12,6 +12,7 @@ from rfnb.nn.self_attention import SelfAttentionBase
 from rfnb.ops.concat import concat
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dim
+from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 
 
@@ -33,6 +34,7 @@ class CausalSelfAttentionState(State):
 class CausalSelfAttention(SelfAttentionBase):
     """Every frame attends to itself and to those before it. See `SelfAttentionBase` for arguments and parameters."""
 
+    @recordable
     def __call__(
         self, source: Tensor, axis: Dim, *, state: CausalSelfAttentionState | None = None
     ) -> tuple[Tensor, CausalSelfAttentionState]:

@@ -102,7 +102,7 @@ class LoopPlan:
                     return None
                 if set(value.dims) != {*step.dims, axis}:
                     return None
-                mark(value, step)
+                step.mark(value)
                 out[step.register] = value
             elif step is not value:
                 return None
@@ -203,11 +203,3 @@ def _not_needed(nodes: list[Node], needed: set[int]) -> list[Node]:
         else:
             out.append(node)
     return out[::-1]
-
-
-def mark(value: Tensor, like: StepTensor) -> None:
-    """What the body set on a tensor after it was made."""
-    if value.sparse_dim is not like.sparse_dim and like.sparse_dim is not None:
-        value.sparse_dim = like.sparse_dim
-    if value._feature_dim is not like._feature_dim and like._feature_dim is not None:
-        value._feature_dim = like._feature_dim

@@ -106,7 +106,7 @@ class Recorder:
 
     def unwrapped(self, value: Any) -> Any:
         """A nested structure with the values of the first step."""
-        return map_nested(lambda leaf: leaf.value if self.owns(leaf) else leaf, value)
+        return map_nested(lambda leaf: leaf.marked_value() if self.owns(leaf) else leaf, value)
 
     def reads(self, value: Any) -> set[int]:
         """The registers of all StepTensors in a nested structure."""

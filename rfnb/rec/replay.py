@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_math import substituted
 from rfnb.core.tensor import Tensor
 from rfnb.ops.stack import stack, unstack
-from rfnb.rec.loop_plan import LoopPlan, mark, same_gradients
+from rfnb.rec.loop_plan import LoopPlan, same_gradients
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
@@ -151,8 +151,8 @@ def _runner(node: Node, recorder: Recorder) -> Run:
             registers[single] = out
         else:
             _bind(result, out, registers, dims)
-        for tensor in node.step_tensors:
-            mark(registers[tensor.register], tensor)
+        for tensor in node.step_tensors if marked else ():
+            tensor.mark(registers[tensor.register])
 
     def call(registers: list[Any], dims: dict[Dim, Dim]) -> None:
         def of_step(leaf: Any) -> Any:
@@ -164,10 +164,7 @@ def _runner(node: Node, recorder: Recorder) -> Run:
             out = fn(*map_nested(of_step, node.args), **map_nested(of_step, node.kwargs))
         store(out, registers, dims)
 
-    marked = any(
-        tensor.sparse_dim is not tensor.value.sparse_dim or tensor._feature_dim is not tensor.value._feature_dim
-        for tensor in node.step_tensors
-    )
+    marked = any(tensor.was_marked for tensor in node.step_tensors)
     if not flat or single is None or marked or recorder.growing or node.no_grad:
         return call
     # The usual op: positional arguments, one result.

@@ -30,6 +30,7 @@ class StepTensor(Tensor):
         if value._feature_dim is not None:
             self._feature_dim = value._feature_dim
         self.value, self.register, self.owner = value, register, owner
+        self._made_with = value.sparse_dim, value._feature_dim
 
     @property
     def _raw(self) -> Any:
@@ -42,6 +43,23 @@ class StepTensor(Tensor):
                 "for _ in loop:",
             )
         )
+
+    def marked_value(self) -> Tensor:
+        """The value, with the marks that the body has set since it was made."""
+        self.mark(self.value)
+        return self.value
+
+    @property
+    def was_marked(self) -> bool:
+        """Whether the body has set marks on it."""
+        return self._made_with != (self.sparse_dim, self._feature_dim)
+
+    def mark(self, value: Tensor) -> None:
+        """Give `value` the sparse_dim and feature_dim of this."""
+        if value.sparse_dim is not self.sparse_dim:
+            value.sparse_dim = self.sparse_dim
+        if value._feature_dim is not self._feature_dim:
+            value._feature_dim = self._feature_dim
 
     def __repr__(self) -> str:
         return f"StepTensor{{'{self.name}', {shape_of(self)} {self.dtype} of loop {self.owner.loop_name}}}"

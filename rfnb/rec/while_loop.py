@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, shape_of
 from rfnb.rec.cond import truth
 from rfnb.rec.nested import leaves, same_structure
 
@@ -50,9 +50,20 @@ def check_state(what: str, old: Any, new: Any) -> None:
             isinstance(a, Tensor) and _kind(a, renamed) != _kind(b, {})
         ):
             raise DimError(
-                message(f'{what}: "{path}" changed.', [("before", a), ("after", b)],
+                message(f'{what}: "{path}" changed.', [("before", _marks(a)), ("after", _marks(b))],
                         "A Tensor of the state keeps its dims, dtype, sparse_dim and feature_dim in every step.")
             )  # fmt: skip
+
+
+def _marks(x: Any) -> str:
+    if not isinstance(x, Tensor):
+        return repr(x)
+    marks = [
+        f"{name} {dim.short_repr()}"
+        for name, dim in (("sparse over", x.sparse_dim), ("feature_dim", x.feature_dim))
+        if dim
+    ]
+    return ", ".join([f"{shape_of(x)} {x.dtype}", *marks])
 
 
 def _kind(x: Tensor, renamed: dict[Dim, Dim]) -> Any:
