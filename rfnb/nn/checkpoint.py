@@ -73,7 +73,7 @@ def load_params(filename: str | os.PathLike[str]) -> Params:
     try:
         with np.load(filename, allow_pickle=False) as file:
             values = {name: file[name] for name in file.files}
-    except (ValueError, EOFError, OSError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise CheckpointError(

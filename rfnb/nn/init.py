@@ -146,7 +146,7 @@ def _drawn(
     sparse_dim: Dim | None,
     device: str | None,
     out: Tensor | None,
-    **spread: float,
+    **spread: Any,
 ) -> Tensor:
     """Random values {dims}, in `out` if there is one."""
     if out is not None:

@@ -32,6 +32,8 @@ class WeightDropout:
 
     def __call__(self, param: Tensor) -> Tensor:
         """Same dims; the entries kept are scaled by 1 / (1 - drop_prob)."""
+        if not run_ctx.get_run_ctx().is_train_flag_enabled(func=WeightDropout):
+            return param
         return dropout(param, self.drop_prob)
 
 
@@ -57,6 +59,6 @@ class WeightNoise:
 
     def __call__(self, param: Tensor) -> Tensor:
         """Same dims."""
-        if self.std == 0 or not run_ctx.get_run_ctx().train_flag:
+        if self.std == 0 or not run_ctx.get_run_ctx().is_train_flag_enabled(func=WeightNoise):
             return param
         return param + random_normal(param.dims, dtype=param.dtype, device=param.device, stddev=self.std)

@@ -28,8 +28,8 @@ def _assign_key(w: World) -> Any:
     part = rf.Dim(sliced, name="part")
 
     def call(start: Tensor, indices: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        parameter = rf.Parameter([w.classes, w.out])
-        parameter.assign(start)
+        raw = rf.copy(rf.stop_gradient(start)).raw_tensor
+        parameter = rf.Parameter(start.dims, raw_tensor=raw, trainable=False)
         parameter.assign_key(w.classes, indices, None if single else w.time, rows)
         parameter.assign_key(w.out, slice(0, sliced), part, columns)
         return rf.copy(parameter)
