@@ -60,6 +60,12 @@ def _range_strided(w: World) -> Any:
 
 @case("range_over_merged_dims")
 def _range_merged(w: World) -> Any:
+    dims = (w.time, *w.shuffled((w.heads, w.feat)))[: w.rng.integers(1, 4)]
+    return lambda x: x * rf.range_over_merged_dims(dims), [w.floats(w.batch, *dims)]
+
+
+@case("range_over_merged_dims", "with batch")
+def _range_merged_batch(w: World) -> Any:
     dims = w.shuffled((w.batch, w.time, w.feat))[: w.rng.integers(1, 4)]
     return lambda: rf.range_over_merged_dims(dims), []
 

@@ -41,7 +41,13 @@ def _moments(w: World) -> Any:
 
 @case("normalize")
 def _normalize(w: World) -> Any:
-    axis = [w.time, (w.batch, w.time), w.feat][w.rng.integers(3)]
+    axis = [w.time, (w.time, w.feat), w.feat][w.rng.integers(3)]
+    return lambda x: rf.normalize(x, axis=axis, epsilon=0.01), [w.floats(w.batch, w.time, w.feat)]
+
+
+@case("normalize", "over the batch")
+def _normalize_batch(w: World) -> Any:
+    axis = w.shuffled((w.batch, w.time))
     return lambda x: rf.normalize(x, axis=axis, epsilon=0.01), [w.floats(w.batch, w.time, w.feat)]
 
 

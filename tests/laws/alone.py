@@ -1,0 +1,99 @@
+"""The law of a single sequence as a function: alone it gives what it gives in the batch.
+
+A case (see `laws.py`) is built twice with the same choices, once in its world and once in the world of one sequence of it. The
+inputs of the second are cut from those of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from asserting import real_frames
+from laws import Case
+from world import World
+
+import rfnb as rf
+from rfnb import Dim, Tensor
+
+# Cases in which sequences do have a part in each other, or that are not about sequences.
+_NO_BATCH = "the result is for the whole batch"
+_PACKED = "the frames of all sequences lie one after the other"
+_DISTANCES = "starts at the distance of the longest sequences; the attention that uses it is compared"
+MIXES_SEQUENCES: dict[str, str] = {
+    **dict.fromkeys(["num_elements_of_shape", "masked_fraction_of_shape", "Loss", "reduce_mean of bools"], _NO_BATCH),
+    **dict.fromkeys(["masked_select all dims of the mask", "masked_select_nested", "masked_scatter"], _PACKED),
+    **dict.fromkeys(["pack_padded", "pad_packed"], _PACKED),
+    "relative_positional_encoding added to a tensor": _DISTANCES,
+    "relative_positional_encoding with an offset per sequence": _DISTANCES,
+    "LearnedRelativePositionalEncoding": _DISTANCES,
+    "Parameter assign_key": "a parameter belongs to no sequence",
+    "BatchNorm in training": "the statistics are those of the batch",
+    "normalize over the batch": "the statistics are those of the batch",
+    "range_over_merged_dims with batch": "counts through all sequences",
+}
+
+
+def compare_alone(name: str, case: Case, world: World) -> int:
+    """Compute each sequence alone and compare; how many results there were to compare.
+
+    Raises:
+        AssertionError: If one differs.
+    """
+    compared, choices = 0, world.rng.bit_generator.state
+    for sequence in range(world.batch.extent):
+        world.rng.bit_generator.state = choices
+        alone = world.alone(sequence)
+        (call, inputs), (own_call, like) = case(world), case(alone)
+        if [_names(x) for x in inputs] != [_names(x) for x in like]:
+            continue  # the case does something else for an empty sequence
+        own_inputs = [_cut(x, other, world.batch, sequence) for x, other in zip(inputs, like)]
+        results = list(_leaves(call(*inputs))), list(_leaves(own_call(*own_inputs)))
+        if [type(x) for x in results[0]] != [type(x) for x in results[1]] and not alone.char.extent:
+            continue
+        for together, own in zip(*results, strict=True):
+            if isinstance(own, Dim):
+                compared += _compare_lengths(name, together, own, world.batch, sequence)
+            elif world.batch in together.dims:
+                if _names(together) != _names(own) and not alone.char.extent:
+                    continue
+                assert _names(together) == _names(own), f"{name}: {together}, alone {own}"
+                assert together.dtype == own.dtype, name
+                got = _cut(together, own, world.batch, sequence).numpy()
+                real = real_frames(own.dims)
+                np.testing.assert_allclose(got[real], own.numpy()[real], rtol=2e-5, atol=2e-5, err_msg=f"{name}: {own}")
+                compared += 1
+    return compared
+
+
+def _names(x: Tensor) -> list[str]:
+    return [dim.name for dim in x.dims]
+
+
+def _cut(x: Tensor, like: Tensor, batch: Dim, sequence: int) -> Tensor:
+    """The part of x that is of this sequence, with the dims of `like`."""
+    values = x.numpy()
+    for axis, (dim, own) in enumerate(zip(x.dims, like.dims)):
+        part = slice(sequence, sequence + 1) if dim is batch else slice(own.extent)
+        values = values[(slice(None),) * axis + (part,)]
+    return rf.convert_to_tensor(
+        np.array(values), dims=like.dims, sparse_dim=like.sparse_dim, feature_dim=like.feature_dim
+    )
+
+
+def _compare_lengths(name: str, together: Dim, own: Dim, batch: Dim, sequence: int) -> int:
+    if together.lengths is None or together.length_dims != (batch,):
+        return 0
+    assert own.lengths.tolist() == [together.lengths[sequence]], f"{name}: {together}, alone {own}"
+    return 1
+
+
+def _leaves(result: Any) -> Iterator[Tensor | Dim]:
+    if isinstance(result, (Tensor, Dim)):
+        yield result
+    elif isinstance(result, (list, tuple)):
+        for part in result:
+            yield from _leaves(part)
+    elif isinstance(result, dict):
+        yield from _leaves(list(result.values()))
