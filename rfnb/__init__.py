@@ -274,6 +274,8 @@ from rfnb.ops.math import true_divide as true_divide
 from rfnb.ops.math import where as where
 from rfnb.ops.matmul import dot as dot
 from rfnb.ops.matmul import matmul as matmul
+from rfnb.ops.mel import log_mel_filterbank_from_raw as log_mel_filterbank_from_raw
+from rfnb.ops.mel import mel_filterbank as mel_filterbank
 from rfnb.ops.merge import merge_dims as merge_dims
 from rfnb.ops.merge import reshape as reshape
 from rfnb.ops.merge import split_dims as split_dims

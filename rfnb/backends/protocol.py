@@ -418,7 +418,7 @@ class Backend:
     def linear_raw(cls, raw: Any, weight: Any, bias: Any | None) -> Any:
         """[..., in] x [in, out] + [out]."""
         out = cls.matmul_raw(raw, weight)
-        return out if bias is None else out + bias
+        return out if bias is None else cls.combine_raw(out, "add", bias)
 
     @classmethod
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:

@@ -18,7 +18,14 @@ from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.torch_edit_distance import edit_distance
 from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_lstm import lstm, lstm_step
-from rfnb.backends.torch_random import generator, generator_state, get_random_state, random, set_random_state
+from rfnb.backends.torch_random import (
+    generator,
+    generator_state,
+    get_random_state,
+    random,
+    set_random_seed,
+    set_random_state,
+)
 
 _DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 _NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
@@ -207,7 +214,7 @@ class TorchBackend(Backend):
     random_raw = staticmethod(random)
     generator_raw = staticmethod(generator)
     generator_state_raw = staticmethod(generator_state)
-    set_random_seed = staticmethod(torch.manual_seed)
+    set_random_seed = staticmethod(set_random_seed)
     get_random_state = staticmethod(get_random_state)
     set_random_state = staticmethod(set_random_state)
 

@@ -1,96 +1,261 @@
-"""Random tensors, dropout, and the state of the generator."""
+"""Random tensors, and dropout."""
 
 from __future__ import annotations
 
+import math as numbers
 from collections.abc import Sequence
+from typing import Any
 
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, new_tensor
-from rfnb.ops import math
-from rfnb.ops.default import get_default_device, get_default_float_dtype
+from rfnb.core.tensor import Tensor, check_unique, dims_text, new_tensor, shape_of
+from rfnb.ops.cast import cast
+from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
+from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.math import clip_by_value, combine, floor
+from rfnb.ops.random_state import generator_for, update_state
+
+Value = float | Tensor
+_PARAMETERS = {
+    "uniform": ("minval", "maxval", "bound"),
+    "normal": ("mean", "stddev"),
+    "truncated_normal": ("mean", "stddev", "minval", "maxval"),
+}
 
 
-def set_random_seed(seed: int) -> None:
-    """Seed the generator of the selected backend."""
-    protocol.selected().set_random_seed(seed)
+def random(
+    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None, distribution: str, mean: Value | None = None, stddev: Value | None = None,
+    bound: Value | None = None, minval: Value | None = None, maxval: Value | None = None, seed: Any = None,
+    algorithm: str | None = None, explicit_state: Tensor | None = None, auto_update_state: bool | None = None,
+    static: bool | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Random numbers by the name of their distribution; {dims}.
+
+    Args:
+        dtype: Default: that of out, or the default float dtype. Integers only of the uniform distribution.
+        sparse_dim, feature_dim: Marks of the result.
+        distribution: "uniform": in [minval, maxval), default [0, 1), or [-bound, bound).
+            "normal": with mean (0) and standard deviation stddev (1).
+            "truncated_normal": a normal one given that it is in [minval, maxval], default mean ± 2 stddev.
+        mean, stddev, bound, minval, maxval: Numbers, or Tensors with some of dims; no gradient goes to them.
+        seed: An own generator for this call: the same numbers every time. An int, or an array of them.
+        algorithm: None. Generators have the algorithm of the backend.
+        explicit_state: The state of an own generator for this call: uint8 over one dim, the bytes of `get_random_state`.
+        auto_update_state: Write the new state into explicit_state, so that the next call gives other numbers.
+        static: Without seed, take the one of `get_static_step_based_seed`: the same numbers in every step.
+        out: A Tensor of the same dims, to write to in place.
+
+    Returns:
+        {dims}, or `out`.
+
+    Raises:
+        ValueError: Unknown distribution, parameters that are not of the distribution, are inconsistent or out of order; an
+            algorithm; a seed and a state.
+        TypeError: A dtype that is not of the distribution, or no state; bounds of a truncated normal that differ by frame.
+        DimError: If out or a parameter has other dims.
+    """
+    given = {"mean": mean, "stddev": stddev, "bound": bound, "minval": minval, "maxval": maxval}
+    source = {"seed": seed, "algorithm": algorithm, "explicit_state": explicit_state, "static": static,
+              "auto_update_state": auto_update_state}  # fmt: skip
+    if distribution not in _PARAMETERS:
+        raise ValueError(
+            message(f'random: unknown distribution "{distribution}".', [("known", ", ".join(_PARAMETERS))],
+                    "It is one of these.")
+        )  # fmt: skip
+    wrong = [name for name, value in given.items() if value is not None and name not in _PARAMETERS[distribution]]
+    if wrong:
+        raise ValueError(
+            message(f'random: "{distribution}" has no {wrong[0]}.', [("parameters", ", ".join(_PARAMETERS[distribution]))],
+                    "Each distribution has its own parameters.")
+        )  # fmt: skip
+    options: dict[str, Any] = {
+        "dtype": dtype, "device": device, "sparse_dim": sparse_dim, "feature_dim": feature_dim, "out": out, **source
+    }  # fmt: skip
+    if distribution == "uniform":
+        if bound is not None:
+            if minval is not None or maxval is not None:
+                raise ValueError(
+                    message("random: bound and minval or maxval.", [("bound", _text(bound)), ("minval", _text(minval)),
+                                                                    ("maxval", _text(maxval))],
+                            "The bound says both: from -bound to bound.")
+                )  # fmt: skip
+            minval, maxval = -bound, bound
+        low, high = 0 if minval is None else minval, 1 if maxval is None else maxval
+        return random_uniform(dims, **options, minval=low, maxval=high)
+    mean, stddev = 0.0 if mean is None else mean, 1.0 if stddev is None else stddev
+    if distribution == "normal":
+        return random_normal(dims, **options, mean=mean, stddev=stddev)
+    return random_truncated_normal(dims, **options, mean=mean, stddev=stddev, minval=minval, maxval=maxval)
 
 
-def get_random_state() -> dict[str, bytes]:
-    """The state of the generator(s), by device."""
-    return protocol.selected().get_random_state()
-
-
-def set_random_state(state: dict[str, bytes]) -> None:
-    """Put a state of `get_random_state` back."""
-    protocol.selected().set_random_state(state)
-
-
-def random_uniform(dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, minval: float = 0, maxval: float = 1,
-                   sparse_dim: Dim | None = None) -> Tensor:  # fmt: skip
-    """Uniform in [minval, maxval); {dims}. Integers too."""
-    out = _random(dims, "uniform", dtype, device, minval, maxval)
-    if sparse_dim is not None:
-        out.sparse_dim = sparse_dim
-    return out
+def random_uniform(
+    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None, minval: Value = 0, maxval: Value = 1, seed: Any = None, algorithm: str | None = None,
+    explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Uniform in [minval, maxval), floats or integers; {dims}. See `random`."""
+    draw = _Draw("random_uniform", dims, dtype, device, sparse_dim, feature_dim, out,
+                 seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
+                 static=static)  # fmt: skip
+    whole = not is_float_dtype(draw.dtype)
+    if isinstance(minval, Tensor) or isinstance(maxval, Tensor):
+        unit = draw("uniform", 0.0, 1.0, "float64" if whole else None)
+        values = draw.plus(draw.times(unit, combine(maxval, "sub", minval)), minval)
+        return draw.finish(floor(values) if whole else values)
+    if minval > maxval or (whole and minval >= maxval and draw.size):
+        raise ValueError(
+            message("random_uniform: there is nothing between the bounds.", [("minval", minval), ("maxval", maxval)],
+                    "Numbers are at least minval and below maxval.")
+        )  # fmt: skip
+    return draw.finish(draw("uniform", minval, maxval))
 
 
 def random_normal(
-    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, mean: float = 0.0, stddev: float = 1.0
-) -> Tensor:
-    """Normal with `mean` and standard deviation `stddev`; {dims}."""
-    return _random(dims, "normal", dtype, device, mean, stddev)
+    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None, mean: Value = 0.0, stddev: Value = 1.0, seed: Any = None, algorithm: str | None = None,
+    explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal with `mean` and standard deviation `stddev`; {dims}. See `random`."""
+    draw = _Draw("random_normal", dims, dtype, device, sparse_dim, feature_dim, out,
+                 seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
+                 static=static)  # fmt: skip
+    draw.only_floats()
+    if isinstance(mean, Tensor) or isinstance(stddev, Tensor):
+        return draw.finish(draw.plus(draw.times(draw("normal", 0.0, 1.0), stddev), mean))
+    _check_stddev("random_normal", stddev)
+    return draw.finish(draw("normal", mean, stddev))
 
 
 def random_truncated_normal(
-    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, mean: float = 0.0, stddev: float = 1.0,
-    minval: float | None = None, maxval: float | None = None,
+    dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None, mean: Value = 0.0, stddev: Value = 1.0, minval: Value | None = None,
+    maxval: Value | None = None, seed: Any = None, algorithm: str | None = None, explicit_state: Tensor | None = None,
+    auto_update_state: bool | None = None, static: bool | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal, drawn again where outside of [minval, maxval] (default: 2 standard deviations); {dims}."""
-    low = mean - 2 * stddev if minval is None else minval
-    high = mean + 2 * stddev if maxval is None else maxval
-    out = random_normal(dims, dtype=dtype, device=device, mean=mean, stddev=stddev)
-    while True:
-        outside = math.logical_or(out < low, out > high)
-        if not outside._raw.any():
-            return out
-        out = math.where(outside, random_normal(out.dims, dtype=dtype, device=device, mean=mean, stddev=stddev), out)
+    """Normal, given that it is in [minval, maxval], default 2 standard deviations around the mean; {dims}. See `random`."""
+    what = "random_truncated_normal"
+    draw = _Draw(what, dims, dtype, device, sparse_dim, feature_dim, out,
+                 seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
+                 static=static)  # fmt: skip
+    draw.only_floats()
+    if minval is None and maxval is None:
+        if not isinstance(stddev, Tensor):
+            _check_stddev(what, stddev)
+        return draw.finish(draw.plus(draw.times(draw("truncated_normal", -2.0, 2.0), stddev), mean))
+    if any(isinstance(value, Tensor) for value in (mean, stddev, minval, maxval)):
+        raise TypeError(
+            message(f"{what}: bounds with Tensors.",
+                    [(name, _text(value)) for name, value in
+                     (("mean", mean), ("stddev", stddev), ("minval", minval), ("maxval", maxval))],
+                    "With bounds of its own, the distribution is the same for all frames: its parameters are numbers.")
+        )  # fmt: skip
+    _check_stddev(what, stddev)
+    low: Any = mean - 2 * stddev if minval is None else minval
+    high: Any = mean + 2 * stddev if maxval is None else maxval
+    if low > high:
+        raise ValueError(
+            message(f"{what}: there is nothing between the bounds.", [("minval", low), ("maxval", high)],
+                    "Numbers are at least minval and at most maxval.")
+        )  # fmt: skip
+    standard = [(value - mean) / stddev if stddev else sign * numbers.inf for value, sign in ((low, -1), (high, 1))]
+    values = draw.plus(draw.times(draw("truncated_normal", standard[0], standard[1]), stddev), mean)
+    return draw.finish(clip_by_value(values, low, high))  # rounding may have left them
 
 
-def random(dims: Sequence[Dim], *, distribution: str, dtype: str | None = None, device: str | None = None, mean: float = 0.0,
-           stddev: float = 1.0, minval: float | None = None, maxval: float | None = None) -> Tensor:  # fmt: skip
-    """By name: "uniform", "normal", "truncated_normal"; {dims}."""
-    if distribution == "uniform":
-        return random_uniform(
-            dims, dtype=dtype, device=device, minval=minval or 0, maxval=1 if maxval is None else maxval
+class _Draw:
+    """One call of a random op: the checked options, and where the numbers come from and go to."""
+
+    def __init__(
+        self, what: str, dims: Sequence[Dim], dtype: str | None, device: str | None, sparse_dim: Dim | None,
+        feature_dim: Dim | None, out: Tensor | None, **source: Any,
+    ):  # fmt: skip
+        self.what, self.dims, self.out, self.marks = (
+            what,
+            check_unique(tuple(dims), what),
+            out,
+            (sparse_dim, feature_dim),
         )
-    if distribution == "normal":
-        return random_normal(dims, dtype=dtype, device=device, mean=mean, stddev=stddev)
-    if distribution == "truncated_normal":
-        return random_truncated_normal(
-            dims, dtype=dtype, device=device, mean=mean, stddev=stddev, minval=minval, maxval=maxval
-        )
-    known = "uniform, normal, truncated_normal"
-    raise ValueError(
-        message(f'random: unknown distribution "{distribution}".', [("known", known)], "It is one of these.")
-    )
+        self.backend = protocol.selected() if out is None else out.backend
+        self.dtype = dtype or (get_default_float_dtype() if out is None else out.dtype)
+        self.device = device or get_default_device() if out is None else out.device
+        self.size = numbers.prod(full_shape(self.dims))
+        if out is not None:
+            self._check_out(out)
+        self.state = source["explicit_state"] if source["auto_update_state"] else None
+        self.generator = generator_for(what, self.backend, self.device, **source)
+
+    def __call__(self, distribution: str, low: float, high: float, dtype: str | None = None) -> Tensor:
+        shape = full_shape(self.dims)
+        options: dict[str, Any] = {"dtype": dtype or self.dtype, "device": self.device}
+        if not self.size:
+            return new_tensor(self.backend.full_raw(shape, 0, **options), self.dims)
+        if self.generator is not None:
+            options["generator"] = self.generator
+        raw = self.backend.random_raw(shape, distribution, **options, low=low, high=high)
+        return new_tensor(raw, self.dims)
+
+    def times(self, values: Tensor, factor: Value) -> Tensor:
+        return combine(values, "mul", self._parameter(factor, values.dtype))
+
+    def plus(self, values: Tensor, offset: Value) -> Tensor:
+        return combine(values, "add", self._parameter(offset, values.dtype))
+
+    def _parameter(self, value: Value, dtype: str) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        if not set(value.dims) <= set(self.dims):
+            raise DimError(
+                message(f"{self.what}: a parameter has other dims.",
+                        [("dims", dims_text(self.dims)), ("parameter", shape_of(value))],
+                        "A parameter has some of the dims of the result.")
+            )  # fmt: skip
+        return cast(stop_gradient(value), dtype)
+
+    def finish(self, values: Tensor) -> Tensor:
+        """The result: with its marks, in `out` if there is one, and the state updated."""
+        if self.state is not None:
+            update_state(self.backend, self.state, self.generator)
+        values = cast(values, self.dtype) if values.dtype != self.dtype else values
+        if self.out is not None:
+            self.backend.assign_raw(self.out._raw, values.copy_transpose(self.out.dims)._raw)
+            return self.out
+        values.sparse_dim, values.feature_dim = self.marks
+        return values
+
+    def only_floats(self) -> None:
+        if not is_float_dtype(self.dtype):
+            raise TypeError(
+                message(f"{self.what}: numbers of this distribution are floats.", [("dtype", self.dtype)],
+                        "Integers come from the uniform distribution.", f'rf.random_uniform(..., dtype="{self.dtype}")')
+            )  # fmt: skip
+
+    def _check_out(self, out: Tensor) -> None:
+        if set(out.dims) != set(self.dims):
+            raise DimError(
+                message(f"{self.what}: out has other dims.", [("dims", dims_text(self.dims)), ("out", shape_of(out))],
+                        "The numbers are written to out, which has the same dims, in any order.")
+            )  # fmt: skip
+        if out.dtype != self.dtype:
+            raise TypeError(
+                message(f"{self.what}: out has another dtype.", [("dtype", self.dtype), ("out", out.dtype)],
+                        "The dtype is that of out. Leave it out.")
+            )  # fmt: skip
 
 
-def _random(
-    dims: Sequence[Dim], distribution: str, dtype: str | None, device: str | None, low: float, high: float
-) -> Tensor:
-    dims = check_unique(tuple(dims), "random")
-    raw = protocol.selected().random_raw(
-        full_shape(dims),
-        distribution,
-        dtype=dtype or get_default_float_dtype(),
-        device=device or get_default_device(),
-        low=low,
-        high=high,
-    )
-    return new_tensor(raw, dims)
+def _check_stddev(what: str, stddev: Any) -> None:
+    if stddev < 0:
+        raise ValueError(
+            message(f"{what}: a negative standard deviation.", [("stddev", stddev)], "It is 0 or more.")
+        )  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    return shape_of(value) if isinstance(value, Tensor) else str(value)
 
 
 def drop(source: Tensor, drop_prob: float, *, axis: Dim | Sequence[Dim] | None = None) -> Tensor:
@@ -107,4 +272,7 @@ def drop(source: Tensor, drop_prob: float, *, axis: Dim | Sequence[Dim] | None =
             source.axis_of(dim, "dropout")
         shape = [dim.extent if dim in axes else 1 for dim in source.dims]
         raw = source.backend.dropout_raw(source._raw, drop_prob, shape)
-    return source._like(raw, source.dims)
+    out = source._like(raw, source.dims)
+    if source._finite:
+        out._finite = True
+    return out

@@ -1,0 +1,94 @@
+"""Random choices from a distribution, with and without replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, check_unique, dims_text, missing_dim, new_tensor, shape_of
+from rfnb.ops.cast import cast
+from rfnb.ops.math import clip_by_value, log
+from rfnb.ops.random import random_uniform
+from rfnb.ops.reduce import top_k
+from rfnb.ops.sequence_pairs import flat_batch, volume
+
+_TINY = 1e-30  # log 0 would be infinite
+_BELOW_ONE = 1 - 2**-24
+
+
+def random_choice_without_replacement(
+    *, log_probs: Tensor, axis: Dim | Sequence[Dim], num_samples_dim: Dim, noise_scale: float = 1.0
+) -> Tensor | list[Tensor]:
+    """Different entries of `axis`, chosen one after the other, each with its probability among those that are left.
+
+    Args:
+        log_probs: {..., axis}, natural logs; they need not be normalised.
+        axis: One dim, or several that are chosen from jointly. Padding is never chosen before a real frame.
+        num_samples_dim: A static dim; its size is how many are chosen.
+        noise_scale: 0: always the most probable ones. Between: like 1 with log_probs / noise_scale.
+
+    Returns:
+        int64 {..., num_samples_dim}, sparse over axis, in the order in which they are chosen; a list, one per axis, if several.
+
+    Raises:
+        DimError: If log_probs lacks an axis, or has fewer entries than are to be chosen.
+
+    Source: Kool et al. 2019, "Stochastic Beams and Where to Find Them", section 2.3: the k largest of log_probs plus Gumbel noise.
+    """
+    scores = log_probs
+    if noise_scale:
+        uniform = random_uniform(log_probs.dims, dtype=log_probs.dtype, device=log_probs.device)
+        noise = -log(-log(clip_by_value(uniform, _TINY, _BELOW_ONE)))
+        scores = log_probs + noise * noise_scale
+    return top_k(scores, axis=axis, k_dim=num_samples_dim)[1]
+
+
+def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: Dim) -> Tensor:
+    """Entries of `axis`, each chosen with its probability, independently; {dims}.
+
+    Args:
+        dims: Of the result. Those in common with probs are batch dims, for the others it is drawn again and again.
+        probs: {..., axis}, 0 or more; they need not be normalised. Its other dims are among `dims`. Padding of axis is never
+            chosen.
+
+    Returns:
+        int32 {dims}, sparse over axis. Any index where all probabilities are 0.
+
+    Raises:
+        DimError: If probs lacks the axis, or has other dims than `dims`; or if there is nothing to choose from.
+    """
+    what = "random_choice_with_replacement"
+    dims = check_unique(tuple(dims), what)
+    if axis not in probs.dims:
+        raise missing_dim(what, probs, axis, "probs")
+    batch = tuple(dim for dim in probs.dims if dim is not axis)
+    if not set(batch) <= set(dims) or axis in dims:
+        raise DimError(
+            message(f"{what}: dims are not those of the result.",
+                    [("dims", dims_text(dims)), ("probs", shape_of(probs)), ("axis", axis.short_repr())],
+                    "The result has all dims of probs but the axis, which it is sparse over, and any further ones.",
+                    f"dims={dims_text((*batch, *(dim for dim in dims if dim not in batch and dim is not axis)))}")
+        )  # fmt: skip
+    if axis.extent == 0 and volume(dims):
+        raise DimError(
+            message(f"{what}: nothing to choose from.", [("probs", shape_of(probs)), ("axis", axis.short_repr())],
+                    "The axis has one entry or more.")
+        )  # fmt: skip
+    own = tuple(dim for dim in dims if dim not in batch)
+    backend = probs.backend
+    # The first entry whose cumulated probability is above a uniform number; in float64, since rare ones are far down.
+    flat = flat_batch(cast(probs.copy_masked(0, dims=[axis]), "float64"), batch, (axis,))
+    cumulated = backend.cumsum_raw(flat, 1)
+    uniform = random_uniform((*batch, *own), dtype="float64", device=probs.device)
+    shape = volume(batch), volume(own)
+    if axis.extent:
+        total = backend.slice_raw(cumulated, 1, axis.extent - 1, axis.extent)
+        points = backend.combine_raw(backend.reshape_raw(uniform._raw, shape), "mul", total)
+        chosen = backend.clip_raw(backend.search_sorted_raw(cumulated, points, True), 0, axis.extent - 1)
+    else:
+        chosen = backend.full_raw(shape, 0, dtype="int64", device=probs.device)
+    out = new_tensor(backend.reshape_raw(backend.cast_raw(chosen, "int32"), full_shape((*batch, *own))), (*batch, *own))
+    out.sparse_dim = axis
+    return out.copy_transpose(dims)

@@ -1,0 +1,120 @@
+"""Where random numbers come from: the generator of the backend, and seeds for what is to be the same in every step."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+
+_DEFAULT_SEED = 42
+_STATIC = "static"  # key of the seeds in the random state; the others are devices
+
+
+class _StepSeeds:
+    """Seeds one after the other, the same ones again after `restart`."""
+
+    def __init__(self, seed: int):
+        self.seed = seed
+        self.restart()
+
+    def restart(self) -> None:
+        self.generator = np.random.default_rng(self.seed)
+
+    def state(self) -> bytes:
+        return json.dumps({"seed": self.seed, "generator": self.generator.bit_generator.state}).encode()
+
+    def set_state(self, state: bytes) -> None:
+        values = json.loads(state)
+        self.seed, self.generator.bit_generator.state = values["seed"], values["generator"]
+
+
+_step_seeds = _StepSeeds(_DEFAULT_SEED)
+
+
+def set_random_seed(seed: int) -> None:
+    """Seed the generator of the selected backend, and the seeds of `get_static_step_based_seed`."""
+    protocol.selected().set_random_seed(seed)
+    _step_seeds.seed = abs(int(seed))
+    _step_seeds.restart()
+
+
+def get_random_state() -> dict[str, bytes]:
+    """The state of the generators, by device, and of the step-based seeds ("static")."""
+    return {**protocol.selected().get_random_state(), _STATIC: _step_seeds.state()}
+
+
+def set_random_state(state: dict[str, bytes]) -> None:
+    """Put a state of `get_random_state` back, as far as this machine has the devices."""
+    state = dict(state)
+    if _STATIC in state:
+        _step_seeds.set_state(state.pop(_STATIC))
+    protocol.selected().set_random_state(state)
+
+
+def reset_step_random_state() -> None:
+    """Start the seeds of `get_static_step_based_seed` anew: called in each step, they are the same in each step."""
+    _step_seeds.restart()
+
+
+def get_static_step_based_seed(*, size: int | tuple[int, ...] | None = None) -> int | np.ndarray:
+    """The next seed since `reset_step_random_state`, 0 or more and below 2³¹; with `size` an int64 array of seeds."""
+    drawn = _step_seeds.generator.integers(0, 2**31, size=size)
+    return int(drawn) if size is None else drawn
+
+
+def generator_for(
+    what: str, backend: Any, device: str | None, *, seed: Any, static: bool | None, explicit_state: Tensor | None,
+    auto_update_state: bool | None, algorithm: str | None,
+) -> Any | None:  # fmt: skip
+    """The own generator of one call, or None for that of the backend. Options as in `random`."""
+    if algorithm is not None:
+        raise ValueError(
+            message(f'{what}: algorithm "{algorithm}".', [("backend", backend.name), ("algorithm", algorithm)],
+                    "The algorithm is that of the backend's generator and cannot be chosen. Leave it out.")
+        )  # fmt: skip
+    if explicit_state is None:
+        if auto_update_state:
+            raise ValueError(
+                message(f"{what}: auto_update_state without a state.", [("explicit_state", None)],
+                        "Only a given state can be updated.", f"rf.{what}(..., explicit_state=state, auto_update_state=True)")
+            )  # fmt: skip
+        if seed is None and not static:
+            return None
+        return backend.generator_raw(device, seed=_as_number(get_static_step_based_seed() if seed is None else seed))
+    if seed is not None or static:
+        raise ValueError(
+            message(f"{what}: a state and a seed.", [("explicit_state", shape_of(explicit_state)), ("seed", seed),
+                                                     ("static", static)],
+                    "A state says all about the numbers to come. Leave the seed (and static) out.")
+        )  # fmt: skip
+    if explicit_state.dtype != "uint8" or len(explicit_state.dims) != 1:
+        raise TypeError(
+            message(
+                f"{what}: explicit_state is no state of a generator.",
+                [("explicit_state", f"{shape_of(explicit_state)} {explicit_state.dtype}")],
+                "It is uint8 over one dim: bytes of `get_random_state`.",
+                'state = np.frombuffer(bytearray(rf.get_random_state()["cpu"]), np.uint8)\n'
+                "state = rf.convert_to_tensor(state, dims=[Dim(len(state))])",
+            )
+        )
+    return backend.generator_raw(device, state=explicit_state.numpy().tobytes())
+
+
+def update_state(backend: Any, explicit_state: Tensor, generator: Any) -> None:
+    """Write where the generator is now into `explicit_state`, in place."""
+    state = np.frombuffer(backend.generator_state_raw(generator), np.uint8)
+    own = explicit_state.backend
+    own.assign_raw(explicit_state._raw, own.from_numpy(state, dtype="uint8", device=explicit_state.device))
+
+
+def _as_number(seed: Any) -> int:
+    """Of several seeds one."""
+    numbers = [int(number) % 2**63 for number in np.ravel(seed)]
+    return (
+        numbers[0] if len(numbers) == 1 else int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+    )
