@@ -36,7 +36,7 @@ from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
 from rfnb.rec.selection import Selection, align_host, backtrack, pick
 from rfnb.rec.step_tensor import RecordingError
-from rfnb.trace.probe import listening, probe, trace_context
+from rfnb.trace.probe import listening, offer_again, probe, trace_context
 
 _running = threading.local()
 
@@ -265,12 +265,14 @@ class Loop:
                 self._entered.__exit__(*error)
                 return
             recording.__exit__(None, None, None)
+            self.plan = recording.plan(move_out=self._move_out)
             steps = self._max_steps() > 0
             if steps:
+                for node in self.plan.inside:
+                    offer_again(node.offers)
                 self._commit()
             self._entered.close()
             self._check_length()
-            self.plan = recording.plan(move_out=self._move_out)
             replay = Replay(recording, self.plan, self._outputs)
             while steps and self._index + 1 < self._max_steps() and not self._all_ended():
                 self._index += 1

@@ -14,7 +14,7 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.recorder import Node
-from rfnb.rec.step_tensor import StepTensor
+from rfnb.trace.probe import held_back, trace_context
 
 if TYPE_CHECKING:
     from rfnb.rec.recording import Recording
@@ -72,14 +72,14 @@ class LoopPlan:
 
     def run_whole(self, node: Node, whole: dict[int, Tensor], axis: Dim) -> dict[int, Tensor] | None:
         """The op on the values of all steps; None if it is not the same there."""
-        if node.random or not self._fits(node, axis):
+        if node.stays or not self._fits(node, axis):
             return None
 
         def of_all(leaf: Any) -> Any:
             return whole[leaf.register] if self._recorder.owns(leaf) else leaf
 
         try:
-            with same_gradients(node):
+            with same_gradients(node), self._place_of(node):
                 result = node.fn(*map_nested(of_all, node.args), **map_nested(of_all, node.kwargs))
         except (
             ValueError,
@@ -108,6 +108,12 @@ class LoopPlan:
                 return None
         return out
 
+    def _place_of(self, node: Node) -> Any:
+        """What the op offers for all steps at once comes from where it was recorded."""
+        if node.run_place is None:
+            return contextlib.nullcontext()
+        return trace_context.again(node.run_place, whole=True)
+
     def _fits(self, node: Node, axis: Dim) -> bool:
         """Whether the dims of the results do not depend on the step, the values of all steps are not huge, and no dim goes away
         that says which frames are real."""
@@ -130,12 +136,12 @@ class LoopPlan:
         fixed = {id(node) for node in candidates} - self._vectorizable(candidates)
         needed = self._recording.roots()
         for node in reversed(nodes):
-            if node.random or id(node) in fixed or needed & set(node.writes):
+            if node.stays or id(node) in fixed or needed & set(node.writes):
                 needed.update(node.reads)
                 self.inside.insert(0, node)
         wanted = self._wanted()
         for node in reversed([node for node in nodes if node not in self.inside]):
-            if wanted & set(node.writes):
+            if wanted & set(node.writes) or node.offers:
                 wanted.update(node.reads)
                 self.after.insert(0, node)
 
@@ -150,7 +156,7 @@ class LoopPlan:
         axis = self._one_step()
         whole: dict[int, Tensor] = {}
         good: set[int] = set()
-        with protocol.selected().no_grad():
+        with protocol.selected().no_grad(), held_back():
             for node in candidates:
                 for register in node.reads:
                     if register not in whole:
@@ -165,7 +171,8 @@ class LoopPlan:
     def _one_step(self) -> Dim:
         """A dim like that of the loop, with one frame."""
         loop = self._recording.loop
-        over = loop.axis.length_dims if loop.has_given_axis else loop.end_dims
+        end = self._recording.end
+        over = loop.axis.length_dims if loop.has_given_axis else () if end is None else end[0].dims
         if not over:
             return Dim(1, name=loop.axis.name)
         lengths = loop.axis.lengths if loop.has_given_axis else None
@@ -198,7 +205,7 @@ def _not_needed(nodes: list[Node], needed: set[int]) -> list[Node]:
     """Those whose results the recurrence does not need, in order."""
     needed, out = set(needed), []
     for node in reversed(nodes):
-        if node.random or needed & set(node.writes):
+        if node.stays or needed & set(node.writes):
             needed.update(node.reads)
         else:
             out.append(node)

@@ -6,6 +6,7 @@ a Node says how to fill its registers from others. What does not depend on the s
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.step_tensor import RecordingError, StepTensor
+from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
 _NOT_OPS = {"rfnb.ops.default", "rfnb.ops.out_dim", "rfnb.ops.operators"}
 _further: list[FunctionType] = []
@@ -51,6 +53,8 @@ class Node:
         writes: Registers it fills.
         random: Whether it draws random numbers.
         no_grad: Whether the body switched gradients off for it.
+        offers: What it offered to listeners in the first step.
+        run_place: Where in the run, if somebody listens.
         place: Where in the user's code.
     """
 
@@ -61,7 +65,14 @@ class Node:
         self.writes: list[int] = []
         self.result: Any = None
         self.step_tensors: list[StepTensor] = []
+        self.offers: list[Offer] = []
+        self.run_place = trace_context.place if listening() else None
         self.place = place_of_user(1)
+
+    @property
+    def stays(self) -> bool:
+        """Whether it has to run in every step: what draws random numbers, and a probe in the body."""
+        return self.random or self.fn is probe
 
     @property
     def name(self) -> str:
@@ -119,8 +130,11 @@ class Recorder:
         try:
             if not random and not self._depends((args, kwargs)):
                 return fn(*args, **kwargs)
+            if fn is probe and not listening():
+                return None
             node = Node(fn, args, kwargs, random=random, no_grad=self.grad and not protocol.selected().grad_enabled())
-            result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
+            with held_back() if listening() else contextlib.nullcontext([]) as node.offers:
+                result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
         finally:
             self.busy = False
         count = len(self.registers)
@@ -202,3 +216,6 @@ def _functions() -> tuple[FunctionType, ...]:
 
 def _draws(fn: Any) -> bool:
     return fn.__module__.startswith("rfnb.ops.random") and not fn.__name__.startswith(("get_", "set_", "reset_"))
+
+
+recordable(probe)

@@ -14,6 +14,7 @@ from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
 from rfnb.rec.step_tensor import StepTensor
+from rfnb.trace.probe import trace_context
 
 if TYPE_CHECKING:
     from rfnb.rec.loop_state import LoopState
@@ -29,7 +30,7 @@ class Replay:
         self.recording, self.plan = recording, plan
         self.registers: list[Any] = [None] * len(recording.recorder.registers)
         self.dims: dict[Dim, Dim] = {}
-        self._runs = [_runner(node, recording.recorder) for node in plan.inside]
+        self._runs = [_observed(node, _runner(node, recording.recorder)) for node in plan.inside]
         self._frames = self._split_frames()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
         self._stacked = [Output(Tensor(), last=False) for _ in plan.stacked]
@@ -123,6 +124,19 @@ class Replay:
             return current(leaf, dims) if isinstance(leaf, Dim) and dims else leaf
 
         return map_nested(of_step, value)
+
+
+def _observed(node: Node, run: Run) -> Run:
+    """What the op offers comes from where it was recorded."""
+    place = node.run_place
+    if place is None:
+        return run
+
+    def run_there(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+        with trace_context.again(place):
+            run(registers, dims)
+
+    return run_there
 
 
 def _bind(read: Any, value: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:

@@ -88,6 +88,28 @@ def listen(listener: Listener, names: Names | None = None) -> Iterator[None]:
         _place.set(before)
 
 
+Offer = tuple[str, Place, dict[str, Any]]
+
+
+@contextmanager
+def held_back() -> Iterator[list[Offer]]:
+    """Nobody hears the probes of this context in a with-block; what was offered is in the list, for `offer_again`."""
+    offers: list[Offer] = []
+    before = _listeners.get()
+    _listeners.set(((lambda *offer: offers.append(offer), {}),) if before else ())
+    try:
+        yield offers
+    finally:
+        _listeners.set(before)
+
+
+def offer_again(offers: list[Offer]) -> None:
+    """Offer what was held back, at the place where it was offered first."""
+    for offer in offers:
+        for listener, _ in _listeners.get():
+            listener(*offer)
+
+
 class TraceContext:
     """Keeps track of the place; used by Module and Loop, and only while somebody listens."""
 
@@ -123,6 +145,20 @@ class TraceContext:
                 if found is not None:
                     return found[1]
         return None
+
+    @contextmanager
+    def again(self, place: Place, *, whole: bool = False) -> Iterator[None]:
+        """At the path of a place where the run has been, in this step; or, if `whole`, in no step of its loop but in all."""
+        before = _place.get()
+        if whole:
+            around = place.steps[:-1]
+            _place.set(place._replace(step=None, axis=None, steps=around, entry=0))
+        else:
+            _place.set(before._replace(path=place.path, module=place.module))
+        try:
+            yield
+        finally:
+            _place.set(before)
 
     @property
     def place(self) -> Place:

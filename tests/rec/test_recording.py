@@ -12,9 +12,11 @@ from asserting import assert_same, ragged, randn, tensor
 import rfnb as rf
 from rfnb import Dim
 from rfnb.rec.step_tensor import RecordingError
+from rfnb.trace.probe import trace_context
 
 BATCH, FEAT, HIDDEN = Dim(3, name="batch"), Dim(5, name="feat"), Dim(4, name="hidden")
 TIME = ragged([4, 2, 3], BATCH)
+SOURCE = ragged([3, 5, 2], BATCH, "source")
 
 
 def run(body, face, states, **options):
@@ -338,3 +340,33 @@ def test_a_function_kept_under_another_name_is_recorded_too():
         return loop.stack(loop.state.h)
 
     assert_faces_agree(body, {"h": rf.zeros([BATCH])}, axis=TIME)
+
+
+def attention_loop(face):
+    """Attention whose context is fed back (inside), and one of which only the outputs know (after); traced."""
+    encoder, x = randn(BATCH, SOURCE, HIDDEN, seed=3), randn(BATCH, TIME, HIDDEN)
+
+    def attend(name, query):
+        with trace_context.scope(name):
+            return rf.dot_attention(query, encoder, encoder, key_dim=HIDDEN, axis=SOURCE)
+
+    def body(loop):
+        loop.state.h = rf.tanh(loop.unstack(x) + attend("inside", loop.state.h))
+        rf.probe("mine", value=loop.state.h)
+        return loop.stack(attend("after", loop.state.h)), loop.stack(attend("before", loop.unstack(x)))
+
+    with rf.record() as trace:
+        run(body, face, {"h": rf.zeros([BATCH, HIDDEN])}, axis=TIME, name="decoder")
+    return trace
+
+
+def test_a_trace_has_the_same_values_wherever_the_ops_ran():
+    expected, got = attention_loop("for"), attention_loop("with")
+    for part in ("inside", "after", "before"):
+        path = f"decoder.{part}"
+        assert_same(got.attention[path], expected.attention[path])
+    assert_same(got.states["decoder"]["h"], expected.states["decoder"]["h"])
+    mine = [event.values["value"] for event in got.select(kind="mine")]
+    assert [event.step for event in got.select(kind="mine")] == [0, 1, 2, 3]
+    for a, b in zip(mine, [event.values["value"] for event in expected.select(kind="mine")], strict=True):
+        assert_same(a, b)

@@ -144,8 +144,8 @@ ERRORS = {
         DimError,
         """
         while_loop, step 0: "h" changed.
-          before  Tensor{'', [batch=3]}
-          after   Tensor{'', [feat=2]}
+          before  [batch=3] float32
+          after   [feat=2] float32
         A Tensor of the state keeps its dims, dtype, sparse_dim and feature_dim in every step.
         """,
     ),
