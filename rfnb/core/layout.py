@@ -189,7 +189,7 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
             for dim, own, shape in parts:
                 one = dim.raw_mask(own, backend, backend.get_device_raw(raw))
                 one = one if shape is None else shape(one)
-                found = one if found is None else found & one
+                found = one if found is None else backend.binary_fn("logical_and")(found, one)
             cache[device] = found
         return found
 

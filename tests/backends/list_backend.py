@@ -1,0 +1,152 @@
+"""A backend from outside of rfnb: arrays that are Python lists. It is the example of docs/backend.md.
+
+from backends.list_backend import ListArray, ListBackend
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb import Backend
+
+
+class ListArray:
+    """Values in a flat list, in the order of a C array."""
+
+    def __init__(self, values: list[Any], shape: Sequence[int], dtype: str):
+        self.values, self.shape, self.dtype = values, tuple(shape), dtype
+
+    def at(self, index: Sequence[int]) -> Any:
+        """The value at an index; axes of length 1 broadcast, and missing leading ones too."""
+        place = 0
+        for length, i in zip(self.shape, index[len(index) - len(self.shape) :]):
+            place = place * length + (i if length > 1 else 0)
+        return self.values[place]
+
+
+def of_indices(shape: Sequence[int], value_at: Callable[[tuple[int, ...]], Any], dtype: str) -> ListArray:
+    return ListArray([value_at(index) for index in itertools.product(*map(range, shape))], shape, dtype)
+
+
+def elementwise(fn: Callable[..., Any], to_dtype: str | None = None) -> Callable[..., ListArray]:
+    """fn over arrays that broadcast, and numbers."""
+
+    def call(*operands: Any) -> ListArray:
+        arrays = [item if isinstance(item, ListArray) else ListArray([item], (), "") for item in operands]
+        shape = np.broadcast_shapes(*(array.shape for array in arrays))
+        dtype = to_dtype or next(array.dtype for array in reversed(arrays) if array.dtype)
+        return of_indices(shape, lambda index: fn(*(array.at(index) for array in arrays)), dtype)
+
+    return call
+
+
+BINARY = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv, "maximum": max, "minimum": min,
+    "logical_and": lambda a, b: a and b,
+}  # fmt: skip
+COMPARE = {"less": operator.lt, "greater": operator.gt, "equal": operator.eq}
+UNARY = {
+    "neg": operator.neg,
+    "exp": math.exp,
+    "tanh": math.tanh,
+    "relu": lambda x: max(x, 0.0),
+    "rsqrt": lambda x: x**-0.5,
+}
+REDUCE = {
+    "sum": sum, "max": max, "min": min, "mean": lambda values: sum(values) / len(values), "any": any, "all": all,
+    "logsumexp": lambda values: math.log(sum(map(math.exp, values))),
+}  # fmt: skip
+
+
+class ListBackend(Backend):
+    name = "lists"
+    RawTensorType = ListArray
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+    @classmethod
+    def get_dtype_name_raw(cls, raw):
+        return raw.dtype
+
+    @classmethod
+    def get_device_raw(cls, raw):
+        return "cpu"
+
+    @classmethod
+    def from_numpy(cls, array, *, dtype=None, device=None):
+        array = np.asarray(array, dtype)
+        return ListArray(array.ravel().tolist(), array.shape, array.dtype.name)
+
+    @classmethod
+    def raw_to_numpy(cls, raw):
+        return np.asarray(raw.values, raw.dtype).reshape(raw.shape)
+
+    @classmethod
+    def cast_raw(cls, raw, dtype):
+        return cls.from_numpy(cls.raw_to_numpy(raw), dtype=dtype)
+
+    # -- axes ----------------------------------------------------------------------------------------------------------
+    @classmethod
+    def reshape_raw(cls, raw, shape):
+        return ListArray(raw.values, np.empty(raw.shape).reshape(tuple(shape)).shape, raw.dtype)
+
+    @classmethod
+    def transpose_raw(cls, raw, perm):
+        shape = [raw.shape[axis] for axis in perm]
+        back = [list(perm).index(axis) for axis in range(len(perm))]
+        return of_indices(shape, lambda index: raw.at([index[axis] for axis in back]), raw.dtype)
+
+    @classmethod
+    def broadcast_raw(cls, raw, shape):
+        return of_indices(shape, raw.at, raw.dtype)
+
+    # -- maths ---------------------------------------------------------------------------------------------------------
+    @classmethod
+    def binary_fn(cls, kind):
+        return elementwise(COMPARE[kind], "bool") if kind in COMPARE else elementwise(BINARY[kind])
+
+    @classmethod
+    def unary_fn(cls, kind):
+        return elementwise(UNARY[kind])
+
+    @classmethod
+    def where_raw(cls, mask, true, false):
+        dtype = (true if isinstance(true, ListArray) else false).dtype
+        return elementwise(lambda m, a, b: a if m else b, dtype)(mask, true, false)
+
+    @classmethod
+    def reduce_raw(cls, raw, kind, axes):
+        kept = [axis for axis in range(len(raw.shape)) if axis not in axes]
+
+        def value_at(outer):
+            lines = (range(n) if axis in axes else [outer[kept.index(axis)]] for axis, n in enumerate(raw.shape))
+            return REDUCE[kind]([raw.at(index) for index in itertools.product(*lines)])
+
+        return of_indices([raw.shape[axis] for axis in kept], value_at, raw.dtype)
+
+    @classmethod
+    def matmul_raw(cls, a, b):
+        *outer, rows, inner = a.shape
+        columns = b.shape[-1]
+
+        def value_at(index):
+            *place, row, column = index
+            return sum(a.at([*place, row, i]) * b.at([*place, i, column]) for i in range(inner))
+
+        return of_indices([*outer, rows, columns], value_at, a.dtype)
+
+    # -- parameters ----------------------------------------------------------------------------------------------------
+    @classmethod
+    def random_raw(cls, shape, distribution, *, dtype, device, low, high, generator=None):
+        draw = random.gauss if distribution == "normal" else random.uniform
+        return of_indices(shape, lambda index: draw(low, high), dtype)
+
+    @classmethod
+    def assign_raw(cls, param, value):
+        param.values[:] = cls.broadcast_raw(value, param.shape).values
