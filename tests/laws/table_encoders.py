@@ -120,3 +120,11 @@ def _shortening(w: World, make: Any, in_dim: Any) -> Any:
         return out
 
     return of_module(w, make, call, [w.floats(w.batch, w.time, in_dim)])
+
+
+exempt(
+    "copies parameters; tests/interop/test_hf_llama.py",
+    "import_params_hf_llama_to_rf_transformer_decoder import_params_hf_llama_decoder_layer_to_rf"
+    " import_params_hf_llama_mlp_to_rf_feed_forward_gated import_params_hf_llama_rms_norm_to_rf"
+    " import_params_hf_llama_att_to_rf_rotary_att",
+)
