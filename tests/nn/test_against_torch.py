@@ -1,0 +1,271 @@
+"""Every module against the one of torch.nn with the same weights, in values and in all gradients.
+
+A module that `rfnb` exports has an entry here (a function of nothing that returns a `Pair`), or is listed below with the file
+that compares it, or with the reason why torch has nothing to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from asserting import randn, tensor
+from torch.func import functional_call
+
+import rfnb as rf
+from rfnb import Dim, Tensor
+
+ROOT = Path(__file__).parents[2]
+batch, time, rows = Dim(2, name="batch"), Dim(7, name="time"), Dim(6, name="rows")
+feat, out, wide = Dim(4, name="feat"), Dim(3, name="out"), Dim(5, name="wide")
+
+
+class Pair(NamedTuple):
+    """A module of ours and what torch computes from the same arrays."""
+
+    module: rf.Module
+    inputs: list[Tensor]
+    call: Callable[..., Tensor]
+    expected: Callable[..., Any]  # (raw parameters by name, *raw inputs) -> raw
+    dims: Sequence[Dim]  # of the raw result
+
+
+PAIRS: dict[str, Callable[[], Pair]] = {}
+ELSEWHERE = {
+    "tests/nn/test_self_attention.py": "SelfAttention CausalSelfAttention CrossAttention",
+    "tests/nn/test_transformer.py": (
+        "TransformerEncoderLayer TransformerDecoderLayer TransformerEncoder TransformerDecoder FeedForwardGated"
+    ),
+    "tests/nn/test_conformer.py": (
+        "ConformerEncoder ConformerEncoderV2 ConformerFrontend ConformerConvBlock ConformerEncoderLayer ConformerConvSubsample"
+        " EBranchformerLayer FeedForwardConvGated Merge"
+    ),
+    "tests/nn/test_relative_self_attention.py": (
+        "RelPosSelfAttention RelPosCausalSelfAttention LearnedRelativePositionalEncoding"
+    ),
+    "tests/nn/test_rotary_self_attention.py": "RotaryPosSelfAttention RotaryPosCausalSelfAttention",
+    "tests/nn/test_zoneout_lstm.py": "ZoneoutLSTM",
+}
+NOTHING_TO_COMPARE = {
+    "computes nothing itself": (
+        "Module Functional ModuleList ParameterList Sequential SelfAttentionBase IEncoder ISeqFramewiseEncoder"
+        " ISeqDownsamplingEncoder"
+    ),
+}
+
+
+def pair(name: str) -> Callable[[Callable[[], Pair]], Callable[[], Pair]]:
+    def register(fn: Callable[[], Pair]) -> Callable[[], Pair]:
+        PAIRS[name] = fn
+        return fn
+
+    return register
+
+
+def of_torch(make: Callable[[], torch.nn.Module], names: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A function of our parameters that calls the torch module with them."""
+
+    def expected(params: dict[str, Any], *inputs: Any) -> Any:
+        return functional_call(make(), names(params), inputs)
+
+    return expected
+
+
+def affine(params: dict[str, Any]) -> dict[str, Any]:
+    return {"weight": params["scale"], "bias": params["bias"]}
+
+
+@pair("Linear")
+def _linear() -> Pair:
+    expected = of_torch(lambda: torch.nn.Linear(4, 3), lambda p: {"weight": p["weight"].T, "bias": p["bias"]})
+    return Pair(rf.Linear(feat, out), [randn(batch, time, feat)], lambda m, x: m(x), expected, [batch, time, out])
+
+
+@pair("Embedding")
+def _embedding() -> Pair:
+    ids = tensor([[0, 3, 1, 1, 2, 0, 3], [1, 1, 1, 2, 3, 3, 3]], batch, time, sparse_dim=feat)
+    expected = of_torch(lambda: torch.nn.Embedding(4, 3), dict)
+    return Pair(rf.Embedding(feat, out), [ids], lambda m, x: m(x), expected, [batch, time, out])
+
+
+@pair("LSTM")
+def _lstm() -> Pair:
+    module = rf.LSTM(feat, out)
+
+    def call(module: Any, x: Tensor) -> Tensor:
+        return module(x, state=module.default_initial_state(batch_dims=[batch]), spatial_dim=time)[0]
+
+    def names(p: dict[str, Any]) -> dict[str, Any]:
+        zero = torch.zeros(12, dtype=torch.float64)
+        return {
+            "weight_ih_l0": p["ff_weight"],
+            "weight_hh_l0": p["rec_weight"],
+            "bias_ih_l0": p["bias"],
+            "bias_hh_l0": zero,
+        }
+
+    lstm = of_torch(lambda: torch.nn.LSTM(4, 3, batch_first=True, dtype=torch.float64), names)
+    return Pair(module, [randn(batch, time, feat)], call, lambda *args: lstm(*args)[0], [batch, time, out])
+
+
+@pair("LayerNorm")
+def _layer_norm() -> Pair:
+    expected = of_torch(lambda: torch.nn.LayerNorm(4, eps=1e-3), affine)
+    return Pair(
+        rf.LayerNorm(feat, eps=1e-3),
+        [randn(feat, batch)],
+        lambda m, x: m(x),
+        lambda p, x: expected(p, x.T),
+        [batch, feat],
+    )
+
+
+@pair("RMSNorm")
+def _rms_norm() -> Pair:
+    expected = of_torch(lambda: torch.nn.RMSNorm(4, eps=1e-3), lambda p: {"weight": p["scale"]})
+    return Pair(rf.RMSNorm(feat, eps=1e-3), [randn(batch, feat)], lambda m, x: m(x), expected, [batch, feat])
+
+
+@pair("GroupNorm")
+def _group_norm() -> Pair:
+    norm = of_torch(lambda: torch.nn.GroupNorm(2, 4, eps=1e-3), affine)
+
+    def expected(params: Any, x: Any) -> Any:  # the statistics of ours are those of one frame
+        return norm(params, x.flatten(0, 1)).view(x.shape)
+
+    module = rf.GroupNorm(feat, num_groups=2, eps=1e-3)
+    return Pair(module, [randn(batch, time, feat)], lambda m, x: m(x), expected, [batch, time, feat])
+
+
+@pair("GroupNormSpatial")
+def _group_norm_spatial() -> Pair:
+    module = rf.GroupNormSpatial(feat, num_groups=2, eps=1e-3)
+    expected = of_torch(lambda: torch.nn.GroupNorm(2, 4, eps=1e-3), affine)
+    return Pair(
+        module, [randn(batch, feat, time)], lambda m, x: m(x, spatial_dim=time), expected, [batch, feat, time]
+    )  # fmt: skip
+
+
+@pair("Normalize")
+def _normalize() -> Pair:
+    def expected(params: Any, x: Any) -> Any:  # over time, scale and bias over features
+        return torch.nn.functional.layer_norm(x, (7,), eps=1e-3) * params["scale"][:, None] + params["bias"][:, None]
+
+    module = rf.Normalize(param_dims=feat, epsilon=1e-3)
+    return Pair(module, [randn(batch, feat, time)], lambda m, x: m(x, axis=time), expected, [batch, feat, time])
+
+
+@pair("BatchNorm")
+def _batch_norm() -> Pair:
+    def call(module: Any, x: Tensor) -> Tensor:
+        with rf.get_run_ctx().train_flag_ctx(True):
+            return module(x)
+
+    def expected(params: Any, x: Any) -> Any:
+        return torch.nn.functional.batch_norm(x, None, None, params["gamma"], params["beta"], True, eps=1e-3)
+
+    return Pair(rf.BatchNorm(feat), [randn(batch, feat, time)], call, expected, [batch, feat, time])
+
+
+for _name, _activation in (("FeedForward", torch.relu), ("ConformerPositionwiseFeedForward", torch.nn.functional.silu)):
+
+    @pair(_name)
+    def _feed_forward(name: str = _name, activation: Any = _activation) -> Pair:
+        def expected(params: Any, x: Any) -> Any:
+            middle = activation(x @ params["linear_ff.weight"] + params["linear_ff.bias"])
+            return middle @ params["linear_out.weight"] + params["linear_out.bias"]
+
+        module = getattr(rf, name)(feat, ff_dim=wide)
+        return Pair(module, [randn(batch, time, feat)], lambda m, x: m(x), expected, [batch, time, feat])
+
+
+_SPATIAL = (time, rows, wide)
+for _ndim in (1, 2, 3):
+
+    @pair(f"Conv{_ndim}d")
+    def _conv(ndim: int = _ndim) -> Pair:
+        module = getattr(rf, f"Conv{ndim}d")(feat, out, (3, 2, 2)[:ndim], padding="valid", strides=2)
+        make = lambda: getattr(torch.nn, f"Conv{ndim}d")(4, 3, (3, 2, 2)[:ndim], stride=2)  # noqa: E731
+        return _moving(module, make, lambda p: {"weight": p["filter"], "bias": p["bias"]}, ndim)
+
+    @pair(f"TransposedConv{_ndim}d")
+    def _transposed_conv(ndim: int = _ndim) -> Pair:
+        module = getattr(rf, f"TransposedConv{ndim}d")(feat, out, (3, 2, 2)[:ndim], padding="valid", strides=2)
+        make = lambda: getattr(torch.nn, f"ConvTranspose{ndim}d")(4, 3, (3, 2, 2)[:ndim], stride=2)  # noqa: E731
+        return _moving(module, make, lambda p: {"weight": p["filter"].transpose(0, 1), "bias": p["bias"]}, ndim)
+
+
+def _moving(module: rf.Module, make: Any, names: Any, ndim: int) -> Pair:
+    spatial = _SPATIAL[:ndim]
+    new = tuple(Dim(None, name=f"new {dim.name}") for dim in spatial)
+
+    def call(module: Any, x: Tensor) -> Tensor:
+        if ndim == 1:
+            return module(x, in_spatial_dim=spatial[0], out_spatial_dim=new[0])[0]
+        return module(x, in_spatial_dims=spatial, out_spatial_dims=new)[0]
+
+    return Pair(module, [randn(batch, feat, *spatial)], call, of_torch(make, names), (batch, out, *new))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_it_is_torchs_in_values_and_gradients(name):
+    with rf.set_default_float_dtype_ctx("float64"):
+        module, inputs, call, expected, dims = PAIRS[name]()
+    params = dict(module.named_parameters())
+    for seed, parameter in enumerate(params.values()):
+        if parameter.trainable:  # biases too: zeros would hide where they go
+            parameter.assign(rf.cast(randn(*parameter.dims, seed=seed), "float64"))
+    inputs = [rf.cast(x, "float64") if x.dtype == "float32" else x for x in inputs]
+    for x in inputs:
+        if x.dtype == "float64":
+            rf.set_requires_gradient(x)
+    raws = {key: p.raw_tensor.detach().clone().requires_grad_(p.trainable) for key, p in params.items()}
+    raw_inputs = [x.raw_tensor.detach().clone().requires_grad_(x.dtype == "float64") for x in inputs]
+
+    got, want = call(module, *inputs).copy_transpose(dims).raw_tensor, expected(raws, *raw_inputs)
+    torch.testing.assert_close(got, want)
+    weights = torch.rand(want.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    (got * weights).sum().backward()
+    (want * weights).sum().backward()
+    ours = {
+        **{key: p.raw_tensor for key, p in params.items()},
+        **{f"input {i}": x.raw_tensor for i, x in enumerate(inputs)},
+    }
+    theirs = {**raws, **{f"input {i}": raw for i, raw in enumerate(raw_inputs)}}
+    for key, raw in theirs.items():
+        if raw.requires_grad:
+            torch.testing.assert_close(ours[key].grad, raw.grad, msg=lambda text, key=key: f"{key}: {text}")
+
+
+def modules_without_entry(names):
+    known = {
+        *PAIRS,
+        *(name for listed in (ELSEWHERE, NOTHING_TO_COMPARE) for text in listed.values() for name in text.split()),
+    }
+    return sorted(set(names) - known)
+
+
+def public_modules():
+    return [name for name, value in vars(rf).items() if isinstance(value, type) and issubclass(value, rf.Module)]
+
+
+def test_every_public_module_is_compared_with_torch():
+    lacking = modules_without_entry(public_modules())
+    assert not lacking, (
+        f"Not compared with torch: {', '.join(lacking)}.\n"
+        "Write a @pair(...) here, or compare it in a file of its own and list that in ELSEWHERE."
+    )
+
+
+def test_a_new_module_without_entry_is_seen():
+    assert modules_without_entry([*public_modules(), "NewLayer"]) == ["NewLayer"]
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_what_is_compared_elsewhere_is_there(path):
+    text = (ROOT / path).read_text()
+    assert "torch" in text
+    assert [name for name in ELSEWHERE[path].split() if f"rf.{name}" not in text and f'"{name}' not in text] == []
