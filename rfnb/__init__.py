@@ -34,12 +34,21 @@ from rfnb.core.errors import ShapeError as ShapeError
 from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict as TensorDict
-from rfnb.interop.hf_llama import import_params_hf_llama_att_to_rf_rotary_att as import_params_hf_llama_att_to_rf_rotary_att
-from rfnb.interop.hf_llama import import_params_hf_llama_decoder_layer_to_rf as import_params_hf_llama_decoder_layer_to_rf
-from rfnb.interop.hf_llama import import_params_hf_llama_mlp_to_rf_feed_forward_gated as import_params_hf_llama_mlp_to_rf_feed_forward_gated
+from rfnb.interop.hf_llama import (
+    import_params_hf_llama_att_to_rf_rotary_att as import_params_hf_llama_att_to_rf_rotary_att,
+)
+from rfnb.interop.hf_llama import (
+    import_params_hf_llama_decoder_layer_to_rf as import_params_hf_llama_decoder_layer_to_rf,
+)
+from rfnb.interop.hf_llama import (
+    import_params_hf_llama_mlp_to_rf_feed_forward_gated as import_params_hf_llama_mlp_to_rf_feed_forward_gated,
+)
 from rfnb.interop.hf_llama import import_params_hf_llama_rms_norm_to_rf as import_params_hf_llama_rms_norm_to_rf
-from rfnb.interop.hf_llama import import_params_hf_llama_to_rf_transformer_decoder as import_params_hf_llama_to_rf_transformer_decoder
+from rfnb.interop.hf_llama import (
+    import_params_hf_llama_to_rf_transformer_decoder as import_params_hf_llama_to_rf_transformer_decoder,
+)
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
+from rfnb.nn import audio as audio
 from rfnb.nn import backend_methods as _backend_methods
 from rfnb.nn import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.nn.attention import additive_attention as additive_attention
@@ -129,6 +138,7 @@ from rfnb.nn.run_ctx import init_forward_step_run_ctx as init_forward_step_run_c
 from rfnb.nn.run_ctx import init_train_step_run_ctx as init_train_step_run_ctx
 from rfnb.nn.self_attention import SelfAttention as SelfAttention
 from rfnb.nn.self_attention import SelfAttentionBase as SelfAttentionBase
+from rfnb.nn.specaugment import specaugment as specaugment
 from rfnb.nn.transformer_decoder import TransformerDecoder as TransformerDecoder
 from rfnb.nn.transformer_decoder_layer import TransformerDecoderLayer as TransformerDecoderLayer
 from rfnb.nn.transformer_encoder import TransformerEncoder as TransformerEncoder
@@ -298,6 +308,7 @@ from rfnb.ops.random import random_truncated_normal as random_truncated_normal
 from rfnb.ops.random import random_uniform as random_uniform
 from rfnb.ops.random_choice import random_choice_with_replacement as random_choice_with_replacement
 from rfnb.ops.random_choice import random_choice_without_replacement as random_choice_without_replacement
+from rfnb.ops.random_mask import random_mask as random_mask
 from rfnb.ops.random_state import get_random_state as get_random_state
 from rfnb.ops.random_state import get_static_step_based_seed as get_static_step_based_seed
 from rfnb.ops.random_state import reset_step_random_state as reset_step_random_state

@@ -1,0 +1,92 @@
+"""SpecAugment: stretches of time and of features masked out in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.nn import run_ctx
+from rfnb.ops.random_mask import random_mask
+
+
+def specaugment(
+    x: Tensor,
+    *,
+    spatial_dim: Dim,
+    feature_dim: Dim | None = None,
+    global_train_step_dependent: bool = True,
+    only_on_train: bool = True,
+    max_consecutive_spatial_dims: int = 20,
+    max_consecutive_feature_dims: int | None = None,
+    num_spatial_mask_factor: int = 100,
+    num_masks_per_seq: int | None = None,
+    steps: Sequence[int] = (0, 1000, 2000),
+) -> Tensor:
+    """In training: random runs of frames, then random runs of features are 0, for each sequence on its own. Else: x itself.
+
+    With `stage` the number of `steps` that are reached and f = 2 ** (stage - 1), the numbers of runs are drawn uniformly:
+    of frames from stage - 1 to f * max(length // num_spatial_mask_factor, 2), at most length;
+    of features from stage - 1 to 1 + f.
+
+    Args:
+        x: {..., spatial_dim, feature_dim}
+        feature_dim: Default: that of x.
+        global_train_step_dependent: Ramp up by the step of the run context, none before the first of steps. False: as if all
+            were reached.
+        only_on_train: False masks outside of training too.
+        max_consecutive_spatial_dims: Most frames in a run; at least 1.
+        max_consecutive_feature_dims: Most features in a run. Default: a fifth of them.
+        num_spatial_mask_factor: One more run of frames for so many frames.
+        num_masks_per_seq: In place of max(length // num_spatial_mask_factor, 2).
+        steps: Of training, in rising order.
+
+    Returns:
+        The dims of x.
+
+    Raises:
+        DimError: If spatial_dim or feature_dim is not in x, or x has no feature_dim and none is given.
+
+    Source: Park et al. 2019, "SpecAugment", section 2, time and frequency masks without time warping, there of one number for all
+    lengths; with more masks for longer sequences as Park et al. 2020, "SpecAugment on Large Scale Datasets".
+    """
+    feature_dim = x.feature_dim if feature_dim is None else feature_dim
+    if feature_dim is None:
+        raise DimError(
+            message("specaugment: which dim is that of the features?",
+                    [("x", shape_of(x)), ("spatial_dim", spatial_dim.short_repr())],
+                    "x has no feature_dim.", "rf.specaugment(..., feature_dim=...)")
+        )  # fmt: skip
+    for dim in (spatial_dim, feature_dim):
+        if dim not in x.dims:
+            raise missing_dim("specaugment", x, dim, "x")
+    ctx = run_ctx.get_run_ctx()
+    if only_on_train and not ctx.is_train_flag_enabled():
+        return x
+    stage = sum(1 for step in steps if ctx.step >= step) if global_train_step_dependent else len(steps)
+    if stage == 0:
+        return x
+    factor = 2 ** (stage - 1)
+    least, most = _numbers_of_runs(spatial_dim, stage - 1, factor, num_masks_per_seq, num_spatial_mask_factor, x)
+    x = random_mask(x, mask_axis=spatial_dim, broadcast_axis=feature_dim, min_num=least, max_num=most,
+                    max_dims=max_consecutive_spatial_dims)  # fmt: skip
+    if max_consecutive_feature_dims is None:
+        max_consecutive_feature_dims = max(feature_dim.extent // 5, 1)
+    return random_mask(x, mask_axis=feature_dim, broadcast_axis=spatial_dim, min_num=stage - 1, max_num=1 + factor,
+                       max_dims=max_consecutive_feature_dims)  # fmt: skip
+
+
+def _numbers_of_runs(
+    spatial_dim: Dim, least: int, factor: int, number: int | None, frames_for_one: int, x: Tensor
+) -> tuple[Tensor | int, Tensor | int]:
+    """The bounds for each sequence, on the host; numbers where all sequences have the same length."""
+    lengths = np.asarray(spatial_dim.extent if spatial_dim.lengths is None else spatial_dim.lengths)
+    most = factor * (np.maximum(lengths // frames_for_one, 2) if number is None else np.full_like(lengths, number))
+    bounds = np.minimum(least, lengths), np.minimum(most, lengths)
+    if not spatial_dim.length_dims:
+        return int(bounds[0]), int(bounds[1])
+    made = [x.backend.from_numpy(bound, dtype="int32", device="cpu") for bound in bounds]
+    return new_tensor(made[0], spatial_dim.length_dims), new_tensor(made[1], spatial_dim.length_dims)

@@ -1,0 +1,155 @@
+"""Mel features: frequencies as the ear spaces them."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor, shape_of
+from rfnb.ops.complex import complex_as_real
+from rfnb.ops.expand import squeeze
+from rfnb.ops.math import safe_log, square
+from rfnb.ops.matmul import matmul
+from rfnb.ops.reduce import reduce_sum
+from rfnb.ops.stft import stft
+
+
+def mel_filterbank(
+    x: Tensor,
+    *,
+    in_dim: Dim,
+    out_dim: Dim,
+    sampling_rate: int | float,
+    fft_length: int | None = None,
+    f_min: int | float | None = None,
+    f_max: int | float | None = None,
+) -> Tensor:
+    """The sum of `x` under each of the overlapping triangles that `mel_matrix` describes.
+
+    Args:
+        x: float {..., in_dim}: power or magnitude of each frequency from 0 to sampling_rate / 2, as of `stft`.
+        out_dim: One entry for each triangle.
+        sampling_rate: Samples per second.
+        fft_length: Samples that were transformed. Default: 2 * (in_dim - 1).
+        f_min, f_max: In Hz, where the first triangle begins and the last one ends. Default: 0 and sampling_rate / 2.
+
+    Returns:
+        {..., out_dim} with feature_dim out_dim.
+
+    Raises:
+        DimError: If in_dim is not in x, or not of size fft_length // 2 + 1.
+        TypeError: If x is complex.
+        ValueError: If f_min is not below f_max.
+    """
+    if in_dim not in x.dims:
+        raise missing_dim("mel_filterbank", x, in_dim, "x")
+    if x.dtype.startswith("complex"):
+        raise TypeError(
+            message("mel_filterbank: x is complex.", [("x", f"{shape_of(x)} {x.dtype}")],
+                    "Triangles are over the power or magnitude of frequencies.", "x = rf.square(rf.abs(x))")
+        )  # fmt: skip
+    check_unique((in_dim, out_dim), "mel_filterbank")
+    fft_length = 2 * (in_dim.extent - 1) if fft_length is None else fft_length
+    if in_dim.extent != fft_length // 2 + 1:
+        raise DimError(
+            message("mel_filterbank: in_dim has another number of frequencies.",
+                    [("x", shape_of(x)), ("in_dim", in_dim.short_repr()), ("fft_length", fft_length)],
+                    f"A transform of {fft_length} samples has {fft_length // 2 + 1} frequencies.", "fft_length=None")
+        )  # fmt: skip
+    f_min, f_max = 0 if f_min is None else f_min, sampling_rate / 2 if f_max is None else f_max
+    if not f_min < f_max:
+        raise ValueError(
+            message("mel_filterbank: no frequencies between the bounds.", [("f_min", f_min), ("f_max", f_max)],
+                    "f_min is below f_max, both in Hz.", "f_min=None, f_max=None")
+        )  # fmt: skip
+    raw = _raw_matrix(fft_length, out_dim.extent, sampling_rate, f_min, f_max, x.dtype, x.device, x.backend)
+    out = matmul(x, new_tensor(raw, (in_dim, out_dim)), reduce=in_dim)
+    out._feature_dim = out_dim
+    return out
+
+
+def mel_matrix(fft_length: int, num_filters: int, sampling_rate: float, f_min: float, f_max: float) -> np.ndarray:
+    """[frequencies, filters]: the weight of each frequency in each triangle.
+
+        mel(f) = 2595 log10(1 + f / 700)
+
+    num_filters + 2 points are equally spaced in mel from f_min to f_max. Filter i rises linearly (in Hz) from 0 at point i to 1 at
+    point i + 1, and falls to 0 at point i + 2.
+
+    Source: Davis and Mermelstein 1980; the mel scale of the HTK book, section 5.4. The same as torchaudio's `melscale_fbanks` and
+    librosa's `filters.mel` with mel_scale "htk" and no norm.
+    """
+    first, last = (2595 * math.log10(1 + f / 700) for f in (f_min, f_max))
+    mel = np.linspace(first, last, num_filters + 2)
+    points = 700 * (10 ** (mel / 2595) - 1)
+    frequencies = np.arange(fft_length // 2 + 1)[:, None] * (sampling_rate / fft_length)
+    left, centre, right = points[:-2], points[1:-1], points[2:]
+    rise, fall = (frequencies - left) / (centre - left), (right - frequencies) / (right - centre)
+    return np.maximum(0, np.minimum(rise, fall))
+
+
+@lru_cache(maxsize=16)
+def _raw_matrix(
+    fft_length: int,
+    num_filters: int,
+    sampling_rate: float,
+    f_min: float,
+    f_max: float,
+    dtype: str,
+    device: str | None,
+    backend: Any,
+) -> Any:
+    matrix = mel_matrix(fft_length, num_filters, sampling_rate, f_min, f_max)
+    return backend.from_numpy(matrix, dtype=dtype, device=device)
+
+
+def log_mel_filterbank_from_raw(
+    raw_audio: Tensor,
+    *,
+    in_spatial_dim: Dim,
+    out_dim: Dim,
+    sampling_rate: int = 16_000,
+    window_len: float = 0.025,
+    step_len: float = 0.01,
+    n_fft: int | None = None,
+    log_base: int | float = 10,
+) -> tuple[Tensor, Dim]:
+    """Logarithms of the mel filterbank of a signal's power: `stft`, |.|^2, `mel_filterbank`, log of at least 1e-10.
+
+    Args:
+        raw_audio: float {..., in_spatial_dim}; a feature_dim of size 1 is dropped.
+        out_dim: One entry for each filter, e.g. 80.
+        sampling_rate: Samples per second.
+        window_len, step_len: Seconds under a window, and from one to the next.
+        n_fft: Samples that are transformed. Default: the next power of 2 of the window.
+        log_base: Of the logarithm.
+
+    Returns:
+        {..., out time, out_dim} with feature_dim out_dim, and the out time. A signal shorter than a window has no frames.
+
+    Raises:
+        DimError: If in_spatial_dim is not in raw_audio.
+    """
+    feature = raw_audio.feature_dim
+    if feature is not None and feature.size == 1:
+        raw_audio = squeeze(raw_audio, feature)
+    frame_length = round(window_len * sampling_rate)
+    n_fft = 1 << (frame_length - 1).bit_length() if n_fft is None else n_fft
+    spectrum, out_time, frequency = stft(
+        raw_audio,
+        in_spatial_dim=in_spatial_dim,
+        frame_step=round(step_len * sampling_rate),
+        frame_length=frame_length,
+        fft_length=n_fft,
+    )
+    parts, pair = complex_as_real(spectrum)
+    power = reduce_sum(square(parts), axis=pair)  # not abs, whose root has no gradient at 0
+    mel = mel_filterbank(power, in_dim=frequency, out_dim=out_dim, sampling_rate=sampling_rate, fft_length=n_fft)
+    out = safe_log(mel, eps=1e-10) * (1 / math.log(log_base))
+    out._feature_dim = out_dim
+    return out, out_time
