@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends import protocol
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
@@ -48,7 +49,7 @@ def save_params(
     """Write an npz file with one array per parameter name; all of it or nothing.
 
     Args:
-        values: Parameters, Tensors or arrays by name, or a model.
+        values: Parameters, Tensors, raw arrays or NumPy arrays by name, or a model.
         filename: As given; no ending is added.
     """
     if isinstance(values, Module):
@@ -184,4 +185,8 @@ def _hint(model: Module, params: Mapping[str, Any]) -> str:
 
 
 def _as_array(value: Any) -> np.ndarray:
-    return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if isinstance(value, (np.ndarray, np.generic, int, float, list, tuple)):
+        return np.asarray(value)
+    return protocol.get_backend_by_raw_tensor_type(type(value)).raw_to_numpy(value)

@@ -235,7 +235,9 @@ class Functional(Module):
             setattr(self, name, value)
 
     def get_default_name(self) -> str:
-        return getattr(self.func, "__name__", "functional")
+        """The name of the callable; of a partial that of its function."""
+        func = self.func.func if isinstance(self.func, functools.partial) else self.func
+        return getattr(func, "__name__", "functional")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.func(*args, **kwargs)

@@ -33,11 +33,13 @@ def same(a, b):
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("as_given", ["model", "parameters", "arrays"])
+@pytest.mark.parametrize("as_given", ["model", "parameters", "raw arrays", "arrays"])
 def test_what_is_saved_is_loaded(tmp_path, as_given):
     model = Net()
     rf.set_params(model, other_values(model))
-    values = {"model": model, "parameters": dict(model.named_parameters()), "arrays": values_of(model)}[as_given]
+    parameters = dict(model.named_parameters())
+    raws = {name: parameter.raw_tensor for name, parameter in parameters.items()}
+    values = {"model": model, "parameters": parameters, "raw arrays": raws, "arrays": values_of(model)}[as_given]
     rf.save_params(values, tmp_path / "model.npz", step=70, epoch=3)
     loaded = rf.load_params(tmp_path / "model.npz")
     assert same(loaded, values_of(model)) and (loaded.step, loaded.epoch) == (70, 3)

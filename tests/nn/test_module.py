@@ -1,6 +1,7 @@
 """Module: what is in it, in which order, under which name."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -236,7 +237,7 @@ def test_default_names_are_snake_case():
     def twice(x):
         return x * 2
 
-    assert rf.Functional(twice).get_default_name() == "twice"
+    assert rf.Functional(twice).get_default_name() == rf.Functional(partial(twice)).get_default_name() == "twice"
 
 
 def test_a_module_without_call_says_so():

@@ -1,0 +1,9 @@
+"""What needs torch waits until it is used."""
+
+import subprocess
+import sys
+
+
+def test_import_of_rfnb_loads_no_torch():
+    script = "import sys, rfnb; assert rfnb.load_torch_checkpoint; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], timeout=120).returncode == 0
