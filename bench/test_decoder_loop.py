@@ -50,7 +50,11 @@ class World:
 
     def __init__(self):
         rf.set_random_seed(3)
-        self.batch, self.units, self.labels = Dim(BATCH, name="batch"), Dim(UNITS, name="units"), Dim(LABELS, name="labels")
+        self.batch, self.units, self.labels = (
+            Dim(BATCH, name="batch"),
+            Dim(UNITS, name="units"),
+            Dim(LABELS, name="labels"),
+        )
         self.source = ragged([SOURCE - index % 7 for index in range(BATCH)], self.batch, "source")
         self.time = Dim(STEPS, name="time")
         self.model = Decoder(self.labels, self.units)
@@ -118,9 +122,7 @@ class World:
             h, c = torch.lstm_cell(
                 x, (h, c), lstm.ff_weight.raw_tensor, lstm.rec_weight.raw_tensor, lstm.bias.raw_tensor, no_bias
             )
-            context = self._raw_attention(
-                torch.addmm(query.bias.raw_tensor, h, query.weight.raw_tensor), encoder, bias
-            )
+            context = self._raw_attention(torch.addmm(query.bias.raw_tensor, h, query.weight.raw_tensor), encoder, bias)
             inner = torch.addmm(readout.bias.raw_tensor, torch.cat([h, context], -1), readout.weight.raw_tensor).tanh()
             logits.append(torch.addmm(out.bias.raw_tensor, inner, out.weight.raw_tensor))
         return F.cross_entropy(torch.stack(logits, 1).flatten(0, 1), self.targets.raw_tensor.flatten())
@@ -137,9 +139,7 @@ class World:
                 torch.cat([x, context], -1), (h, c), lstm.ff_weight.raw_tensor, lstm.rec_weight.raw_tensor,
                 lstm.bias.raw_tensor, no_bias,
             )  # fmt: skip
-            context = self._raw_attention(
-                torch.addmm(query.bias.raw_tensor, h, query.weight.raw_tensor), encoder, bias
-            )
+            context = self._raw_attention(torch.addmm(query.bias.raw_tensor, h, query.weight.raw_tensor), encoder, bias)
             hidden.append(h)
             contexts.append(context)
         features = torch.cat([torch.stack(hidden), torch.stack(contexts)], -1)

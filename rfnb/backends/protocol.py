@@ -524,6 +524,21 @@ class Backend:
         return False
 
     @classmethod
+    def graph_place_raw(cls, raw: Any) -> Any | None:
+        """What stands for an array in the graph of gradients: hashable, the same for the same array. None: it is not tracked."""
+        return None
+
+    @classmethod
+    def graph_inputs_raw(cls, place: Any) -> list[Any]:
+        """The places that a place was computed from."""
+        return []
+
+    @classmethod
+    def graph_order_raw(cls, place: Any) -> int:
+        """A number that grows with the time at which the place was computed; -1 for a leaf."""
+        return -1
+
+    @classmethod
     def scaled_gradient_raw(cls, raw: Any, scale: Any, shift: Any | None, axis: int | None, mask: Any | None) -> Any:
         """`raw`; its gradient is times `scale`, plus `shift` (times the sum of the gradient over `axis`).
 
@@ -535,6 +550,11 @@ class Backend:
     def checkpoint_scope(cls) -> Any:
         """Context manager: what is computed inside is not kept for backward but computed again, random numbers too."""
         return contextlib.nullcontext()
+
+    @classmethod
+    def autocast_raw(cls, dtype: str) -> Any:
+        """Context manager: products are computed in `dtype`; softmax, norms, sums and losses give float32."""
+        raise NotImplementedError
 
     @classmethod
     def no_grad(cls) -> Any:

@@ -13,10 +13,12 @@ import torch.nn.functional as F
 
 from rfnb.backends import torch_conv, torch_stft
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
+from rfnb.backends.torch_autocast import autocast
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.torch_edit_distance import edit_distance
 from rfnb.backends.torch_gradient import scaled_gradient
+from rfnb.backends.torch_graph import graph_inputs, graph_order, graph_place
 from rfnb.backends.torch_lstm import lstm, lstm_step
 from rfnb.backends.torch_random import (
     generator,
@@ -460,8 +462,15 @@ class TorchBackend(Backend):
     def grad_enabled(cls) -> bool:
         return torch.is_grad_enabled()
 
+    graph_place_raw = staticmethod(graph_place)
+    graph_inputs_raw = staticmethod(graph_inputs)
+    graph_order_raw = staticmethod(graph_order)
     scaled_gradient_raw = staticmethod(scaled_gradient)
     checkpoint_scope = CheckpointScope
+
+    @classmethod
+    def autocast_raw(cls, dtype: str) -> Any:
+        return autocast(_DTYPES[dtype])
 
     @classmethod
     def no_grad(cls) -> Any:

@@ -52,6 +52,7 @@ class Tensor(TensorMask):
     name: str | None = None
     sparse_dim: Dim | None = None
     _feature_dim: Dim | None = None
+    _finite = False  # whether the padding is known to hold neither NaN nor infinity
     _dtype: str | None = None
     _raw: Any = None
     dims: tuple[Dim, ...] = ()
@@ -101,6 +102,7 @@ class Tensor(TensorMask):
                     )
                 )
         self._raw = raw
+        self.__dict__.pop("_finite", None)
 
     placeholder = raw_tensor  # its old name
 

@@ -45,10 +45,13 @@ def fused_attention(
     if plan is None:
         return None
     attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims = plan
-    if mask_k is not None:  # weight 0 times NaN is NaN
-        k, v = where(mask_k(k), k, 0), where(mask_v(v), v, 0)
-    if mask_q is not None and (tracks(k) or tracks(v)):  # their gradients are sums over the queries
-        q = where(mask_q(q), q, 0)
+    if mask_k is not None and not keys._finite:  # weight 0 times NaN is NaN
+        k = where(mask_k(k), k, 0)
+    if mask_v is not None and not values._finite:
+        v = where(mask_v(v), v, 0)
+    finite = query._finite
+    if mask_q is not None and not finite and (tracks(k) or tracks(v)):  # their gradients are sums over the queries
+        q, finite = where(mask_q(q), q, 0), True
     if order_q is not None:
         q = order_q(q)
     if order_k is not None:
@@ -59,6 +62,8 @@ def fused_attention(
     out = _make(Tensor)
     out._raw = raw if finish is None else finish(raw)
     out.dims = dims
+    if finite:
+        out._finite = True
     feature = values._feature_dim
     if feature is not None and feature in dims:
         out._feature_dim = feature
@@ -75,6 +80,9 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     fits = fits and set(axis.length_dims) <= set(common) and query.backend is keys.backend is values.backend
     if not fits or 0 in full_shape((*query.dims, *values.dims, key_dim)):
         return None
+    operands = (query, keys, values)
+    if not all(set(dim.length_dims) <= set(operand.dims) for operand in operands for dim in operand.dims):
+        return None  # the padding of a dim cannot be told from its frames without the dims that its lengths are over
     backend = query.backend
     groups = (common[:-1] if len(common) > 1 else common, common[-1:] if len(common) > 1 else ())
     causal = causal_dim is not None and _is_plain_causal(queries, causal_dim, axis)
@@ -86,11 +94,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
         backend.attention_raw,
         backend.where_raw,
         backend.tracks_gradient_raw,
-        (
-            masks_for(query.dims, [dim for dim in query.dims if set(dim.length_dims) <= set(query.dims)], backend, ""),
-            masks_for(keys.dims, [axis], backend, "dot_attention"),
-            masks_for(values.dims, [axis], backend, "dot_attention"),
-        ),
+        tuple(masks_for(operand.dims, operand.dims, backend, "dot_attention") for operand in operands),  # type: ignore
         (
             _grouped(query.dims, (*groups, queries, (key_dim,)), backend),
             _grouped(keys.dims, (*groups, (axis,), (key_dim,)), backend),

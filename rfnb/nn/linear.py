@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.layout import PlanCache
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.gather import gather
-from rfnb.ops.matmul import matmul
+from rfnb.ops.linear import linear
 from rfnb.trace.probe import listening, probe
 
 
@@ -38,21 +39,28 @@ class Linear(Module):
         if in_dim is not self.in_dim:
             source = _replaced(source, self.in_dim, in_dim)
         try:
-            out = matmul(source, self.weight, reduce=in_dim)
+            out = linear(source, self.weight, self.bias, reduce=in_dim)
         except DimError:
             if self.in_dim in source.dims or in_dim in source.dims:
                 raise
             raise missing_dim("Linear", source, self.in_dim, "source") from None
-        if self.bias is not None:
-            out = out + self.bias
         out._feature_dim = self.out_dim
         return out
 
 
+_twins = PlanCache()
+
+
 def _replaced(source: Tensor, in_dim: Dim, twin: Dim) -> Tensor:
-    if in_dim not in source.dims:
-        raise missing_dim("Linear", source, in_dim, "source")
-    return source._like(source._raw, tuple(twin if dim is in_dim else dim for dim in source.dims))
+    try:
+        dims = _twins[source.dims, in_dim]
+    except KeyError:
+        if in_dim not in source.dims:
+            raise missing_dim("Linear", source, in_dim, "source") from None
+        dims = _twins.put((source.dims, in_dim), tuple(twin if dim is in_dim else dim for dim in source.dims))
+    out = new_tensor(source._raw, dims)
+    out._finite = source._finite
+    return out
 
 
 class Embedding(Module):
@@ -90,4 +98,5 @@ class Embedding(Module):
             probe("tokens", ids=source)
         out = gather(self.weight, indices=source, axis=self.in_dim)
         out._feature_dim = self.out_dim
+        out._finite = True  # rows of the table, whatever the indices in the padding are
         return out

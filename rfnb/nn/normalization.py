@@ -102,18 +102,21 @@ class LayerNorm(Module):
         Raises:
             DimError: If x lacks one of in_dim.
         """
-        backend = x.backend
+        kind = x._raw.__class__
         try:
-            order, dims = _plans[backend, x.dims, self._dims]
+            backend, order, dims = _plans[kind, x.dims, self._dims]
         except KeyError:
             check_dims("LayerNorm", x, self._dims)
-            dims = (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
-            order, dims = _plans.put((backend, x.dims, self._dims), (to_order(x.dims, dims, backend), dims))
-        x = finite_for_gradient(x, self.scale)
+            backend, dims = x.backend, (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
+            plan = (backend, to_order(x.dims, dims, backend), dims)
+            backend, order, dims = _plans.put((kind, x.dims, self._dims), plan)
+        if not x._finite:
+            x = finite_for_gradient(x, self.scale)
         raw = x._raw if order is None else order(x._raw)
         bias = None if self.bias is None else self.bias._raw
         out = new_tensor(backend.layer_norm_raw(raw, self.scale._raw, bias, self.eps), dims)
         out._feature_dim = x._feature_dim
+        out._finite = x._finite
         return out
 
 

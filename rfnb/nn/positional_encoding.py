@@ -157,4 +157,5 @@ def _plain(indices: Tensor) -> Tensor:
 
 def _with_feature(out: Tensor, feat_dim: Dim) -> Tensor:
     out._feature_dim = feat_dim
+    out._finite = True
     return out

@@ -110,7 +110,9 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
         shape = view(tensor.dims, target, backend)
         if len(rest) != len(full):
             size, inner = full_shape(target), shape
-            shape = lambda raw, inner=inner, size=size: backend.broadcast_raw(raw if inner is None else inner(raw), size)  # noqa: E731
+            shape = lambda raw, inner=inner, size=size: backend.broadcast_raw(
+                raw if inner is None else inner(raw), size
+            )  # noqa: E731
         fns.append(shape)
     dims = check_unique((*full[:place], out_dim, *full[place:]), "concat")
     return backend.concat_raw, fns if any(fns) else None, place, dims, out_dim, ragged

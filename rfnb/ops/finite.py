@@ -10,4 +10,8 @@ def finite_for_gradient(x: Tensor, factor: Tensor) -> Tensor:
 
     That gradient is a sum over the frames. The gradient that arrives from the padding is 0, but 0 * NaN is NaN.
     """
-    return x.copy_masked(0) if x.backend.tracks_gradient_raw(factor._raw) else x
+    if x._finite or not x.backend.tracks_gradient_raw(factor._raw):
+        return x
+    out = x.copy_masked(0)
+    out._finite = True
+    return out

@@ -19,6 +19,11 @@ _SYMBOLS = {
     "|": "logical_or", "==": "equal", "!=": "not_equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
     ">=": "greater_equal", "eq": "equal", "dot": "mul",
 }  # fmt: skip
+# Finite operands give finite results, so what is known about their padding is known about that of the result.
+_FINITE = set(
+    "add sub mul maximum minimum squared_difference neg square abs tanh sigmoid log_sigmoid sin cos ceil floor round relu elu selu"
+    " silu gelu".split()
+)
 _BOUNDS = (float, int, type(None))
 _make = Tensor.__new__
 
@@ -27,6 +32,7 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     """A binary op as function of two operands; what it knows about dims is a plan."""
     plans = PlanCache()
     number_fns: dict[type, Any] = {}
+    finite = kind in _FINITE
 
     def op(a: Any, b: Any) -> Any:
         cls = b.__class__
@@ -47,6 +53,8 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
             or b._feature_dim is not None
         ):
             _mark(out, a, b)
+        if finite and a._finite and b._finite:
+            out._finite = True
         return out
 
     op.__name__ = op.__qualname__ = kind
@@ -67,6 +75,8 @@ def _with_number(kind: str, fns: dict[type, Any], a: Tensor, number: Any) -> Ten
         out.sparse_dim = a.sparse_dim
     if a._feature_dim is not None:
         out._feature_dim = a._feature_dim
+    if a._finite and kind in _FINITE:
+        out._finite = True
     return out
 
 
@@ -284,6 +294,7 @@ def _fold(of_numbers: Any, of_tensors: Any, values: tuple[Any, ...]) -> Any:
 
 def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
     fns: dict[type, Any] = {}
+    finite = kind in _FINITE
 
     def op(a: Tensor) -> Tensor:
         raw = a._raw
@@ -301,6 +312,8 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
             out.sparse_dim = a.sparse_dim
         if a._feature_dim is not None:
             out._feature_dim = a._feature_dim
+        if finite and a._finite:
+            out._finite = True
         return out
 
     op.__name__ = op.__qualname__ = kind

@@ -47,6 +47,8 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
     feature = source._feature_dim
     if feature is not None:
         out._feature_dim = merged if feature in dims else feature
+    if source._finite:
+        out._finite = True
     return out, merged
 
 
@@ -96,6 +98,8 @@ def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
     feature = source._feature_dim
     if feature is not None and feature is not axis:
         out._feature_dim = feature
+    if source._finite:
+        out._finite = True
     return out
 
 

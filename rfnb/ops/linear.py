@@ -1,0 +1,69 @@
+"""A product with a weight and a bias in one kernel: what a linear layer computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.layout import PlanCache, masks_for, to_order
+from rfnb.core.tensor import Tensor
+from rfnb.ops.math import add
+from rfnb.ops.matmul import matmul
+
+_plans = PlanCache()
+_make = Tensor.__new__
+
+
+def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) -> Tensor:
+    """source weight + bias; as `matmul(source, weight, reduce=reduce) + bias`, with feature_dim out.
+
+    Args:
+        source: {..., reduce}
+        weight: {reduce, out}
+        bias: {out}
+
+    Returns:
+        {..., out}.
+
+    Raises:
+        DimError: If source or weight lacks `reduce`.
+    """
+    raw, raw_weight = source._raw, weight._raw
+    key = (raw.__class__, source.dims, weight.dims, reduce, bias is None)
+    try:
+        plan = _plans[key]
+    except KeyError:
+        plan = _plans.put(key, _plan(source, weight, bias, reduce))
+    if plan is None:
+        out = matmul(source, weight, reduce=reduce)
+        return out if bias is None else add(out, bias)
+    kernel, tracks, where, mask, order, dims, feature = plan
+    finite = source._finite
+    if mask is not None and not finite and tracks(raw_weight):
+        # The gradient of the weight is a sum over the frames. What arrives from the padding is 0, but 0 * NaN is NaN.
+        raw, finite = where(mask(raw), raw, 0), True
+    if order is not None:
+        raw = order(raw)
+    out = _make(Tensor)
+    out._raw = kernel(raw, raw_weight, None if bias is None else bias._raw)
+    out.dims = dims
+    out._feature_dim = feature
+    if finite:
+        out._finite = True
+    return out
+
+
+def _plan(source: Tensor, weight: Tensor, bias: Tensor | None, reduce: Dim) -> Any:
+    """What the kernel needs; None: the dims are not those of a linear layer, or there is an error for matmul to tell."""
+    same_backend = source.backend is weight.backend and (bias is None or bias.backend is weight.backend)
+    if reduce not in source.dims or not same_backend or reduce.need_masking() or len(source.dims) == 1:
+        return None
+    if len(weight.dims) != 2 or weight.dims[0] is not reduce or weight.dims[1] in source.dims:
+        return None
+    if bias is not None and bias.dims != weight.dims[1:]:
+        return None
+    backend, rest = source.backend, tuple(dim for dim in source.dims if dim is not reduce)
+    mask = masks_for(source.dims, [dim for dim in rest if set(dim.length_dims) <= set(rest)], backend, "linear")
+    order = to_order(source.dims, (*rest, reduce), backend)
+    dims = (*rest, weight.dims[1])
+    return backend.linear_raw, backend.tracks_gradient_raw, backend.where_raw, mask, order, dims, weight.dims[1]
