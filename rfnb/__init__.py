@@ -54,6 +54,7 @@ from rfnb.nn import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import dot_attention as dot_attention
 from rfnb.nn.batch_norm import BatchNorm as BatchNorm
+from rfnb.nn.batch_norm import batch_norm_distributed_default as batch_norm_distributed_default
 from rfnb.nn.build_from_dict import build_dict as build_dict
 from rfnb.nn.build_from_dict import build_from_dict as build_from_dict
 from rfnb.nn.causal_self_attention import CausalSelfAttention as CausalSelfAttention
@@ -81,6 +82,7 @@ from rfnb.nn.conv import Conv2d as Conv2d
 from rfnb.nn.conv import Conv3d as Conv3d
 from rfnb.nn.cross_attention import CrossAttention as CrossAttention
 from rfnb.nn.dropout import dropout as dropout
+from rfnb.nn.dropout import dropout_broadcast_default as dropout_broadcast_default
 from rfnb.nn.e_branchformer import EBranchformerLayer as EBranchformerLayer
 from rfnb.nn.e_branchformer import FeedForwardConvGated as FeedForwardConvGated
 from rfnb.nn.e_branchformer import Merge as Merge
@@ -122,6 +124,8 @@ from rfnb.nn.parametrizations import weight_noise as weight_noise
 from rfnb.nn.parametrize import is_parametrized as is_parametrized
 from rfnb.nn.parametrize import register_parametrization as register_parametrization
 from rfnb.nn.parametrize import remove_parametrization as remove_parametrization
+from rfnb.nn.piecewise_linear import PiecewiseLinear as PiecewiseLinear
+from rfnb.nn.piecewise_linear import PiecewiseLinearStepwiseScheduler as PiecewiseLinearStepwiseScheduler
 from rfnb.nn.positional_encoding import relative_positional_encoding as relative_positional_encoding
 from rfnb.nn.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
@@ -136,6 +140,7 @@ from rfnb.nn.run_ctx import get_run_ctx as get_run_ctx
 from rfnb.nn.run_ctx import get_run_ctx_step as get_run_ctx_step
 from rfnb.nn.run_ctx import init_forward_step_run_ctx as init_forward_step_run_ctx
 from rfnb.nn.run_ctx import init_train_step_run_ctx as init_train_step_run_ctx
+from rfnb.nn.running_mean import RunningMean as RunningMean
 from rfnb.nn.self_attention import SelfAttention as SelfAttention
 from rfnb.nn.self_attention import SelfAttentionBase as SelfAttentionBase
 from rfnb.nn.specaugment import specaugment as specaugment
@@ -153,6 +158,12 @@ from rfnb.nn.types import StepFunc as StepFunc
 from rfnb.nn.types import get_raw_tensor_type as get_raw_tensor_type
 from rfnb.nn.zoneout_lstm import ZoneoutLSTM as ZoneoutLSTM
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
+from rfnb.ops.amp import AmpPolicy as AmpPolicy
+from rfnb.ops.amp import amp_cast_compute as amp_cast_compute
+from rfnb.ops.amp import amp_cast_float32 as amp_cast_float32
+from rfnb.ops.amp import get_amp_policy as get_amp_policy
+from rfnb.ops.amp import set_amp_policy as set_amp_policy
+from rfnb.ops.amp import set_amp_policy_ctx as set_amp_policy_ctx
 from rfnb.ops.assertion import assert_ as assert_
 from rfnb.ops.cast import cast as cast
 from rfnb.ops.cast import copy as copy
@@ -181,6 +192,8 @@ from rfnb.ops.ctc_decode import ctc_greedy_decode as ctc_greedy_decode
 from rfnb.ops.ctc_decode import (
     ctc_no_label_loop_blank_durations_from_path as ctc_no_label_loop_blank_durations_from_path,
 )
+from rfnb.ops.debug import Debug as Debug
+from rfnb.ops.debug import debug as debug
 from rfnb.ops.default import copy_to_device as copy_to_device
 from rfnb.ops.default import get_default_array_index_dtype as get_default_array_index_dtype
 from rfnb.ops.default import get_default_device as get_default_device
@@ -201,6 +214,7 @@ from rfnb.ops.dims import replace_dim as replace_dim
 from rfnb.ops.dims import replace_dim_v2 as replace_dim_v2
 from rfnb.ops.dims import sequence_mask as sequence_mask
 from rfnb.ops.dims import set_sparse_dim as set_sparse_dim
+from rfnb.ops.dims import use_mask_default as use_mask_default
 from rfnb.ops.edit_distance import edit_distance as edit_distance
 from rfnb.ops.expand import expand_dim as expand_dim
 from rfnb.ops.expand import expand_dims as expand_dims
@@ -214,6 +228,9 @@ from rfnb.ops.gradient import scaled_gradient_ext as scaled_gradient_ext
 from rfnb.ops.gradient import set_requires_gradient as set_requires_gradient
 from rfnb.ops.gradient import stop_gradient as stop_gradient
 from rfnb.ops.gradient import stop_gradient_scope as stop_gradient_scope
+from rfnb.ops.graph import get_tensor_consumers as get_tensor_consumers
+from rfnb.ops.graph import get_tensor_dependencies as get_tensor_dependencies
+from rfnb.ops.graph import walk_tensor_consumers as walk_tensor_consumers
 from rfnb.ops.label_smoothing import label_smoothed_log_prob_gradient as label_smoothed_log_prob_gradient
 from rfnb.ops.loss import cross_entropy as cross_entropy
 from rfnb.ops.loss import label_smoothing as label_smoothing

@@ -27,6 +27,11 @@ def place_of_user(depth: int) -> Place:
     return frame.f_code, frame.f_lasti
 
 
+def line_of(frame: FrameType) -> str:
+    """`file:line` where a frame is now."""
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
 def place_text(place: Place | str) -> str:
     """`file:line`."""
     if isinstance(place, str):

@@ -1,0 +1,49 @@
+"""Which call of this package by user code is running: a number, the same for all that happens inside of the call.
+
+Only for debugging switches: each question walks up the stack.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import FrameType
+
+from rfnb.core.place import user_frame
+
+_running: list[tuple[FrameType | None, int]] = []  # calls that may not have ended, the one asked for last at the end
+_count = 0
+
+
+def call_number(depth: int) -> tuple[int, FrameType, FrameType | None]:
+    """The number of the call, the frame of the user code, and the frame of what it called.
+
+    Args:
+        depth: How many frames up to begin.
+    """
+    global _count
+    user, called = user_frame(depth + 1)
+    for frame, number in reversed(_running):
+        if frame is called:
+            return number, user, called
+    _drop_ended()
+    _count += 1
+    _running.append((called, _count))
+    return _count, user, called
+
+
+def forget_calls() -> None:
+    """Keep no frame alive. Calls that have ended let go what they had."""
+    _drop_ended()
+    _running.clear()
+
+
+def _drop_ended() -> None:
+    # A frame that has ended can be cleared, so that only what was given out stays alive; the others refuse.
+    for index in range(len(_running) - 1, -1, -1):
+        frame = _running[index][0]
+        if frame is not None and not frame.f_code.co_flags & inspect.CO_GENERATOR:  # a generator would be closed
+            try:
+                frame.clear()
+            except RuntimeError:
+                continue
+            del _running[index]

@@ -1,0 +1,93 @@
+"""Debugging switches that cost nothing when they are off.
+
+with rf.debug(padding="nan"):        # padding of everything is NaN: what depends on it becomes NaN, and that is an error
+    loss = model(x)
+with rf.debug(indices=True):         # indices of gather, embeddings, one-hot, scatter, losses are checked
+    loss = model(x)
+switch = rf.debug(padding="nan")     # without a block: on until switch.off()
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from rfnb.core import poison
+from rfnb.core.errors import message
+from rfnb.ops.index_check import check_indices
+
+_owner: Debug | None = None  # whose padding it is
+
+
+class Debug:
+    """What is switched on by `debug`; a with-block switches it off at its end, and so does `off()`."""
+
+    def __init__(self, padding: float | None, indices: bool):
+        global _owner
+        self._stack = ExitStack()
+        if padding is not None:
+            if _owner is not None:
+                raise RuntimeError(
+                    message(
+                        "debug: the padding is filled already.",
+                        [("padding", "another rf.debug(padding=...) is on")],
+                        "There is one value for all padding. Switch the other one off first:",
+                        "switch.off()",
+                    )
+                )
+            _owner = self
+            poison.switch_on(padding)
+            self._stack.push(self._release)
+        if indices:
+            self._stack.enter_context(check_indices())
+
+    def off(self) -> None:
+        """Switch it off; a second time does nothing."""
+        self._stack.close()
+
+    def _release(self, failed: type[BaseException] | None = None, *_: Any) -> None:
+        global _owner
+        _owner = None
+        error = poison.switch_off()
+        if error is not None and failed is None:
+            raise error
+
+    def __enter__(self) -> Debug:
+        return self
+
+    def __exit__(self, *failed: Any) -> None:
+        self._stack.__exit__(*failed)
+
+
+def debug(*, padding: str | float | None = None, indices: bool = False) -> Debug:
+    """Look for mistakes that go unnoticed otherwise; slow, and no cost when off.
+
+    Args:
+        padding: "nan": the padding of every Tensor is filled, floats with NaN, integers and bools with other values that are
+            allowed there (the last index, the largest real value, the opposite). A NaN in a real frame is a
+            FloatingPointError as soon as the result is used, or at the end; it tells the call and the line that made it. On
+            a GPU each op waits for that. Gradients of weights become NaN too, since 0 * NaN is NaN; for a
+            backward pass give a number, e.g. 1e6: compare the losses of two numbers, they must be equal.
+        indices: Check that indices are within the dim that they index into, for the real frames: `gather`, embeddings, `one_hot`,
+            `scatter`, `cross_entropy`. Only in the thread that asked for it.
+
+    Returns:
+        A handle with `off()`, usable in a with-block.
+
+    Raises:
+        ValueError: If `padding` is neither "nan" nor a number.
+        RuntimeError: If the padding is filled by another `debug` already.
+    """
+    value = None
+    if padding is not None:
+        if padding != "nan" and (isinstance(padding, (str, bool)) or not isinstance(padding, (int, float))):
+            raise ValueError(
+                message(
+                    f"debug: padding={padding!r}.",
+                    [("known", '"nan", or a number')],
+                    "It is what the padding is filled with.",
+                    'rf.debug(padding="nan")',
+                )
+            )
+        value = float(padding)
+    return Debug(value, indices)
