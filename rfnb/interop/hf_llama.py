@@ -139,7 +139,7 @@ def _rope_base(config: Any) -> float:
     Raises:
         ValueError: If it is not the plain one.
     """
-    rotation = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    rotation: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     kind = rotation.get("rope_type", rotation.get("type", "default"))
     if kind != "default":
         raise ValueError(
@@ -149,7 +149,7 @@ def _rope_base(config: Any) -> float:
                 "Angles here are position * base ** (-2m / size), without scaling.",
             )
         )
-    return float(rotation.get("rope_theta") or getattr(config, "rope_theta", 1e4))
+    return rotation["rope_theta"] if "rope_theta" in rotation else getattr(config, "rope_theta", 1e4)
 
 
 def _same(what: str, theirs: Any, ours: Any, fix: str) -> None:

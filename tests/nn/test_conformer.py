@@ -48,7 +48,8 @@ def depthwise(module, x):
     raw = module.filter.raw_tensor
     size = raw.shape[-1]
     padded = functional.pad(x.T[None], ((size - 1) // 2, size - 1 - (size - 1) // 2))
-    return functional.conv1d(padded, raw, module.bias.raw_tensor, groups=raw.shape[0])[0].T
+    bias = None if module.bias is None else module.bias.raw_tensor
+    return functional.conv1d(padded, raw, bias, groups=raw.shape[0])[0].T
 
 
 def feed_forward(module, x):
@@ -80,9 +81,10 @@ def conformer_layer(layer, x):
     return layer_norm(layer.final_layer_norm, x)
 
 
-def conv_gated(module, x):
+def conv_gated(module, x, gate_activation=lambda gate: gate):
     value, gate = functional.gelu(linear(module.linear_ff, x)).chunk(2, -1)
-    return linear(module.linear_out, value * depthwise(module.depthwise_conv, layer_norm(module.norm, gate)))
+    gate = depthwise(module.depthwise_conv, layer_norm(module.norm, gate))
+    return linear(module.linear_out, value * gate_activation(gate))
 
 
 def merge(module, x1, x2):
@@ -144,6 +146,15 @@ def test_gates_of_the_gated_convolution_begin_open(time):
     assert module.ff_dim.size == 36
     value = functional.gelu(linear(module.linear_ff, x.raw_tensor))[..., :18]
     each(module(x, spatial_dim=time), time, lambda seq: linear(module.linear_out, value[seq, : LENGTHS[seq]]))
+
+
+def test_the_second_half_is_the_gate(time):
+    module, x = (
+        rf.FeedForwardConvGated(model, ff_dim=8, gate_activation=rf.sigmoid, with_bias=False),
+        randn(batch, time, model),
+    )
+    out = random_parameters(module)(with_nan_padding(x), spatial_dim=time)
+    each(out, time, lambda seq: conv_gated(module, x.raw_tensor[seq, : LENGTHS[seq]], torch.sigmoid))
 
 
 def test_merge_takes_different_dims(time):
