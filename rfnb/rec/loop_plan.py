@@ -12,6 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
+from rfnb.rec.loop_plan_text import graph, state_names, text
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.recorder import Node
 from rfnb.trace.probe import held_back, trace_context
@@ -40,7 +41,6 @@ class LoopPlan:
         self.inside: list[Node] = []
         self.after: list[Node] = []
         self.whole: dict[int, Tensor] = {}
-        self.reasons: dict[int, str] = {}  # index of a node inside -> why it stays there
         self._recorder = recording.recorder
         self._recording = recording
         nodes = list(recording.recorder.nodes)
@@ -189,11 +189,39 @@ class LoopPlan:
     # -- to look at --------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        counts = [f"{len(nodes)} {where}" for where, nodes in self._places()]
+        counts = [f"{len(nodes)} {where}" for where, nodes in self.places()]
         return f"<LoopPlan of {self.name}: {', '.join(counts)}>"
 
-    def _places(self) -> list[tuple[str, list[Node]]]:
+    def __str__(self) -> str:
+        return text(self)
+
+    def graphviz(self) -> str:
+        """Source of a graph for graphviz."""
+        return graph(self)
+
+    def places(self) -> list[tuple[str, list[Node]]]:
+        """(place, its ops), in the order they run."""
         return [("before", self.before), ("inside", self.inside), ("after", self.after)]
+
+    def inputs(self) -> dict[int, str]:
+        """register -> what the body calls it, for what it reads."""
+        recording = self._recording
+        names = state_names(recording.states)
+        for number, (source, frame) in enumerate(recording.frames):
+            names[frame.register] = f"frame of {source.name or f'input {number}'}"
+        if recording.index is not None:
+            names[recording.index.register] = "iter_idx"
+        return names
+
+    def results(self) -> dict[str, list[int]]:
+        """What the body gives -> its registers."""
+        recording, reads = self._recording, self._recorder.reads
+        found = {f"next {name}": sorted(reads(value)) for name, value in recording.next_states.items()}
+        for number, (value, last) in enumerate(recording.outputs):
+            found[f"{'last' if last else 'stack'} {number}"] = sorted(reads(value))
+        if recording.end is not None:
+            found["end"] = sorted(reads(recording.end[0]))
+        return found
 
 
 def same_gradients(node: Node) -> Any:

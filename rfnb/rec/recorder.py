@@ -138,7 +138,7 @@ class Recorder:
         finally:
             self.busy = False
         count = len(self.registers)
-        node.reads = list(self.reads((args, kwargs)))
+        node.reads = list(dict.fromkeys(leaf.register for _, leaf in leaves((args, kwargs)) if self.owns(leaf)))
         node.result = self.wrap(result)
         node.step_tensors = self.registers[count:]
         node.writes = [tensor.register for tensor in node.step_tensors]

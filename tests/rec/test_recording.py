@@ -370,3 +370,36 @@ def test_a_trace_has_the_same_values_wherever_the_ops_ran():
     assert [event.step for event in got.select(kind="mine")] == [0, 1, 2, 3]
     for a, b in zip(mine, [event.values["value"] for event in expected.select(kind="mine")], strict=True):
         assert_same(a, b)
+
+
+def planned_loop():
+    x = randn(BATCH, TIME, FEAT)
+    x.name = "x"
+    weight = randn(FEAT, HIDDEN, seed=1)
+    loop = rf.Loop(axis=TIME, name="decoder")
+    loop.state.h = rf.zeros([BATCH, HIDDEN])
+    with loop:
+        loop.state.h = rf.tanh(rf.matmul(loop.unstack(x), weight, reduce=FEAT) + loop.state.h)
+        loop.stack(rf.softmax(loop.state.h, axis=HIDDEN))
+    return loop
+
+
+def test_the_plan_as_text():
+    lines = re.sub(r"test_recording.py:\d+", "HERE", str(planned_loop().plan)).splitlines()
+    assert lines == [
+        'Loop "decoder" over time<=4',
+        "before: once, on all frames",
+        "  #1  matmul   [batch=3, hidden=4]  from frame of x   HERE",
+        "inside: in every step",
+        "  #2  add      [batch=3, hidden=4]  from #1, state.h  HERE",
+        "  #3  tanh     [batch=3, hidden=4]  from #2           HERE",
+        "after: once, on all steps",
+        "  #4  softmax  [batch=3, hidden=4]  from #3           HERE",
+    ]
+
+
+def test_the_plan_as_a_graph():
+    source = planned_loop().plan.graphviz()
+    for part in ("cluster_before", "op1 -> op2", "op2 -> op3", "op3 -> op4", 'op3 -> "next h"', 'op4 -> "stack 0"'):
+        assert part in source, source
+    assert source.count("{") == source.count("}")
