@@ -415,10 +415,9 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
-    def linear_raw(cls, raw: Any, weight: Any, bias: Any | None) -> Any:
-        """[..., in] x [in, out] + [out]."""
-        out = cls.matmul_raw(raw, weight)
-        return out if bias is None else cls.combine_raw(out, "add", bias)
+    def add_matmul_raw(cls, bias: Any, a: Any, b: Any) -> Any:
+        """[m, k] x [k, n] + [n]."""
+        return cls.matmul_raw(a, b) + bias
 
     @classmethod
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:

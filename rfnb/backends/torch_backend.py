@@ -59,6 +59,11 @@ def _array(number: Any, like: Any) -> Any:
     return torch.as_tensor(number, device=like.device).to(torch.result_type(like, number))
 
 
+def _apart(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
+    """The value, copied if it is a view of the parameter that it is written to (a shift, a transposition)."""
+    return value.clone() if value.untyped_storage().data_ptr() == param.untyped_storage().data_ptr() else value
+
+
 def _squared_difference(a: Any, b: Any) -> Any:
     return (a - b).square()
 
@@ -389,14 +394,7 @@ class TorchBackend(Backend):
         elif not condition:
             raise AssertionError(text)
 
-    @classmethod
-    def linear_raw(cls, raw: Any, weight: Any, bias: Any | None) -> Any:
-        if bias is None:
-            return torch.matmul(raw, weight)
-        shape = raw.shape
-        if len(shape) == 2:
-            return torch.addmm(bias, raw, weight)
-        return torch.addmm(bias, raw.reshape(-1, shape[-1]), weight).view(*shape[:-1], weight.shape[1])
+    add_matmul_raw: Any = staticmethod(torch.addmm)
 
     @classmethod
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
@@ -418,7 +416,7 @@ class TorchBackend(Backend):
     @classmethod
     def assign_raw(cls, param: Any, value: Any) -> None:
         with torch.no_grad():
-            param.copy_(value)
+            param.copy_(_apart(value, param))
 
     @classmethod
     def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
@@ -431,7 +429,7 @@ class TorchBackend(Backend):
             indices = tuple(part[places] if isinstance(part, torch.Tensor) else part for part in parts)
             value = value.expand(places.shape)[places]
         with torch.no_grad():
-            param[indices] = value.to(param.device, param.dtype)
+            param[indices] = _apart(value, param).to(param.device, param.dtype)
 
     @classmethod
     def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:

@@ -80,3 +80,11 @@ class BatchNorm(Module):
                 )
             )
         return moments(source, axes, use_mask=self.use_mask)
+
+
+def batch_norm_distributed_default() -> bool:
+    """Whether BatchNorm takes its statistics over all processes of a distributed training: False.
+
+    rfnb has no global configuration that could say otherwise, and reduces within one process only.
+    """
+    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.attention import dot_attention
+from rfnb.nn.dropout import dropout_broadcast_default
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
 from rfnb.nn.self_attention import per_head
@@ -56,7 +57,9 @@ class CrossAttention(Module):
         self.q = Linear(query_in_dim, key_dim_total, with_bias=with_bias)
         self.kv = Linear(encoder_dim, self.kv_dim_total, with_bias=with_bias)
         self.proj = None if proj_dim is None else Linear(value_dim_total, proj_dim, with_bias=with_bias)
-        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast is not False
+        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast
+        if att_dropout_broadcast is None:
+            self.att_dropout_broadcast = dropout_broadcast_default()
 
     def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
         """{..., axis, encoder} -> State(k {..., axis, heads, key}, v {..., axis, heads, value}, kv_axis).

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
 from rfnb.nn import run_ctx
 from rfnb.ops.random import drop
 
 
 def dropout(
-    source: Tensor, drop_prob: float, *, axis: Dim | Sequence[Dim] | None = None, on_forward: bool = False
+    source: Tensor, drop_prob: float, *, axis: Dim | Sequence[Dim] | bool | None = None, on_forward: bool = False
 ) -> Tensor:
     """In training: zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob). Else: source itself.
 
     Args:
-        axis: The dims with independent choices; the others share them. None: all are independent.
+        axis: The dims with independent choices; the others share them. None or False: all are independent. So
+            `axis=broadcast and feature_dim` drops whole features or not.
         on_forward: Also outside of training.
 
     Raises:
         ValueError: If drop_prob is not in [0, 1).
+        TypeError: If axis is True.
 
     Source: Srivastava et al. 2014, section 4.
     """
@@ -30,4 +33,20 @@ def dropout(
         )
     if drop_prob == 0 or not (on_forward or run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)):
         return source
+    if isinstance(axis, bool):
+        if axis:
+            raise TypeError(
+                message("dropout: axis is True.", [("source", shape_of(source)), ("axis", axis)],
+                        "The axis is the dim or dims with independent choices.", "rf.dropout(x, 0.1, axis=feature_dim)")
+            )  # fmt: skip
+        axis = None
     return drop(source, drop_prob, axis=axis)
+
+
+def dropout_broadcast_default() -> bool:
+    """Whether modules drop a feature in all frames and sequences alike: True.
+
+    rfnb has no global configuration that could say otherwise. A module with an own choice has an option, as
+    `att_dropout_broadcast` of attention; `dropout` itself shares nothing unless its `axis` says so.
+    """
+    return True

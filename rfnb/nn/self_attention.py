@@ -6,6 +6,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.attention import dot_attention
+from rfnb.nn.dropout import dropout_broadcast_default
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
 from rfnb.ops.concat import split
@@ -55,7 +56,9 @@ class SelfAttentionBase(Module):
         self.qkv_dim_total = Dim(size * self.num_heads.extent, name="qkv")
         self.qkv = Linear(in_dim, self.qkv_dim_total, with_bias=with_bias)
         self.proj = None if proj_dim is None else Linear(value_dim_total, proj_dim, with_bias=with_bias)
-        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast is not False
+        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast
+        if att_dropout_broadcast is None:
+            self.att_dropout_broadcast = dropout_broadcast_default()
 
     def forward_qkv(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """{..., in} -> query {..., heads, key}, key {..., heads, key}, value {..., heads, value}."""

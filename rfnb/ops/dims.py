@@ -171,3 +171,19 @@ def masked_fraction_of_shape(dims: Sequence[Dim], *, inverse: bool = False, devi
     if real == total:
         return 1
     return total / max(real, 1) if inverse else real / total
+
+
+def use_mask_default(
+    *,
+    default: bool | None = None,
+    default_false_for_behavior_version_up_to: int | None = None,
+    func_name: str | None = None,
+) -> bool | None:
+    """What `use_mask=None` means to a function: `default`, or without one True, i.e. padding is masked.
+
+    Args:
+        default: What the caller would do.
+        default_false_for_behavior_version_up_to: Accepted. rfnb has one behaviour, the newest, which masks.
+        func_name: Accepted. rfnb has no global configuration that could name a function.
+    """
+    return True if default is None else default

@@ -30,6 +30,7 @@ MIXES_SEQUENCES: dict[str, str] = {
     "LearnedRelativePositionalEncoding": _DISTANCES,
     "Parameter assign_key": "a parameter belongs to no sequence",
     "BatchNorm in training": "the statistics are those of the batch",
+    "RunningMean": "the mean is over the batch",
     "normalize over the batch": "the statistics are those of the batch",
     "range_over_merged_dims with batch": "counts through all sequences",
 }

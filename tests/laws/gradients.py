@@ -28,6 +28,7 @@ WITHOUT_GRADIENT: dict[str, str] = {
     "ones_like": "constant",
     "BatchNorm in training": "the running statistics are no function to learn from",
     "linspace_over_dim": "one of the two is between numbers",
+    "RunningMean": "it is a statistic",
 }
 # Cases whose result is not continuous in floats (or not computed in float64), so that there is nothing to compare with.
 NOT_SMOOTH: dict[str, str] = {
@@ -96,7 +97,7 @@ def _double() -> Iterator[None]:
 def _assign(parameter: Parameter, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = rf.full(dims=(), fill_value=value, dtype=parameter.dtype)
-    parameter._raw = value.copy_compatible_to_dims_raw(parameter.dims).expand(parameter._raw.shape)
+    parameter._raw = value.copy_compatible_to_dims_raw(parameter.dims).expand(parameter._raw.shape).clone()
 
 
 def _as_one_number(name: str, case: Case, world: World) -> tuple[Callable[..., Any], list[Tensor]]:

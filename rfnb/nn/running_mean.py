@@ -1,0 +1,80 @@
+"""RunningMean: a mean over all that was seen in training, newer batches counting more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.nn import run_ctx
+from rfnb.nn.module import Module
+from rfnb.nn.normalization import check_dims
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.cast import cast, copy
+from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.reduce import reduce_mean
+
+
+class RunningMean(Module):
+    """mean = (1 - alpha) * mean + alpha * (mean over the real frames of this batch), e.g. of label probabilities, as a prior.
+
+    Args:
+        in_dim: The dim or dims that are kept.
+        alpha: Weight of a new batch: 0 never changes the mean, 1 always takes the new one.
+        dtype: Of the mean. Default: the default float dtype.
+        is_prob_distribution: The mean starts uniform, 1 / size of in_dim, and sums up to 1 ever after. Default: it starts at 0.
+        update_only_in_train: False: also outside of training.
+
+    Parameters:
+        mean: {in}, auxiliary.
+
+    Raises:
+        ValueError: If alpha is not in [0, 1].
+    """
+
+    def __init__(
+        self,
+        in_dim: Dim | Sequence[Dim],
+        *,
+        alpha: float,
+        dtype: str | None = None,
+        is_prob_distribution: bool | None = None,
+        update_only_in_train: bool = True,
+    ):
+        if not 0 <= alpha <= 1:
+            raise ValueError(
+                message(
+                    "RunningMean: alpha is not a weight.", [("alpha", alpha)], "The new batch has a weight from 0 to 1."
+                )
+            )
+        self.in_dim, self.alpha, self.update_only_in_train = in_dim, alpha, update_only_in_train
+        self.is_prob_distribution = bool(is_prob_distribution)
+        self._dims = (in_dim,) if isinstance(in_dim, Dim) else tuple(in_dim)
+        self.mean = Parameter(self._dims, dtype, auxiliary=True)
+        if is_prob_distribution:
+            size = 1
+            for dim in self._dims:
+                size *= dim.extent
+            self.mean.initial = 1.0 / size
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """{..., in} -> {in}: the mean, of which x is already a part if it is updated; without gradient.
+
+        A batch without any real frame does not count.
+
+        Raises:
+            DimError: If x lacks a dim of in_dim, or has no other one.
+        """
+        check_dims("RunningMean", x, self._dims)
+        axes = [dim for dim in x.dims if dim not in self._dims]
+        if not axes:
+            raise DimError(
+                message("RunningMean: nothing to take the mean over.", [("x", shape_of(x))],
+                        "The mean is over all dims but in_dim, so x needs another one.")
+            )  # fmt: skip
+        training = run_ctx.get_run_ctx().is_train_flag_enabled(func=RunningMean)
+        if (training or not self.update_only_in_train) and Tensor(None, axes).num_elements():
+            new = cast(reduce_mean(stop_gradient(x), axis=axes), self.mean.dtype)
+            self.mean.assign_add((new - self.mean) * self.alpha)
+        return copy(stop_gradient(self.mean))  # a copy: the next batch changes the mean in place

@@ -1,0 +1,99 @@
+"""Which Tensors were computed from which, for debugging.
+
+In eager mode no graph is kept but that for gradients. So what can be known is known of Tensors that are tracked for gradients
+and that Python still has: a Tensor that nothing refers to any more is passed over, to what it was computed from. Nothing is
+known of integers, bools, stopped gradients, what was computed in `stop_gradient_scope`, after backward has freed its graph, or
+with NumPy.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.core.tensor import Tensor
+
+
+def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
+    """The Tensors that x was directly computed from, as far as known (see above), in the order of the arguments.
+
+    A leaf (a Parameter, or what `set_requires_gradient` was called for) has none. Looks at all objects of Python: slow.
+    """
+    graph = _Graph(x.backend)
+    place = x.backend.graph_place_raw(x._raw)
+    return [] if place is None else graph.dependencies(place)
+
+
+def get_tensor_consumers(x: Tensor) -> list[Tensor]:
+    """The Tensors that were directly computed from x, as far as known (see above), oldest first. Looks at all objects: slow."""
+    place = x.backend.graph_place_raw(x._raw)
+    return [] if place is None else _Graph(x.backend).consumers().get(place, [])
+
+
+def walk_tensor_consumers(
+    seed: Tensor | Sequence[Tensor],
+    *,
+    filter_outputs: Callable[[Tensor], bool] | None = None,
+    ending_condition: Callable[[Tensor], bool] | None = None,
+) -> list[Tensor]:
+    """All Tensors that were computed from `seed`, directly or not, nearest first; as far as known (see above).
+
+    Args:
+        seed: One Tensor or several; not in the result.
+        filter_outputs: Only those of which it is true are in the result; the walk goes on from the others too.
+        ending_condition: The walk ends with the first Tensor of which it is true, which is still looked at.
+    """
+    seeds = [seed] if isinstance(seed, Tensor) else list(seed)
+    if not seeds:
+        return []
+    backend = seeds[0].backend
+    consumers = _Graph(backend).consumers()
+    queue = [backend.graph_place_raw(tensor._raw) for tensor in seeds]
+    seen, found = set(queue), []
+    while queue:
+        for tensor in consumers.get(queue.pop(0), []):
+            place = backend.graph_place_raw(tensor._raw)
+            if place in seen:
+                continue
+            seen.add(place)
+            queue.append(place)
+            if filter_outputs is None or filter_outputs(tensor):
+                found.append(tensor)
+            if ending_condition is not None and ending_condition(tensor):
+                return found
+    return found
+
+
+class _Graph:
+    """The Tensors of one backend that there are now, by their place in the graph."""
+
+    def __init__(self, backend: Any):
+        self.backend = backend
+        self.tensors: dict[Any, Tensor] = {}
+        for thing in gc.get_objects():
+            if issubclass(type(thing), Tensor) and thing._raw is not None and thing.backend is backend:
+                place = backend.graph_place_raw(thing._raw)
+                # Of several Tensors with one array that with a name, e.g. the Parameter.
+                if place is not None and (place not in self.tensors or self.tensors[place].name is None):
+                    self.tensors[place] = thing
+
+    def dependencies(self, place: Any) -> list[Tensor]:
+        found, seen, queue = [], {place}, self.backend.graph_inputs_raw(place)
+        while queue:
+            other = queue.pop(0)
+            if other in seen:
+                continue
+            seen.add(other)
+            if other in self.tensors:
+                found.append(self.tensors[other])
+            else:
+                queue += self.backend.graph_inputs_raw(other)
+        return found
+
+    def consumers(self) -> dict[Any, list[Tensor]]:
+        found: dict[Any, list[Tensor]] = {}
+        for place in sorted(self.tensors, key=self.backend.graph_order_raw):
+            for tensor in self.dependencies(place):
+                found.setdefault(self.backend.graph_place_raw(tensor._raw), []).append(self.tensors[place])
+        return found
