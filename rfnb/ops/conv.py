@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, to_order
-from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
 from rfnb.ops.conv_dims import Padding, make_windows, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 
@@ -87,9 +87,7 @@ def conv(
 def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     in_dim, out_dim, spatial, out_spatial, size, padding, strides, dilation, groups, use_mask = key[4:]
     groups = groups or 1
-    if in_dim not in source.dims:
-        raise missing_dim("conv", source, in_dim, "source")
-    check_spatial("conv", source, spatial)
+    check_spatial("conv", source, spatial, in_dim)
     _check_groups(source, in_dim, out_dim, groups)
     windows = make_windows("conv", spatial, size, padding, strides or 1, dilation or 1)
     order = filter_order("conv", filter, (out_dim, filter_in_dim(in_dim, out_dim, groups), *size))

@@ -10,11 +10,23 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, dims_text, missing_dim, shape_of
+from rfnb.ops.math import need_values
 from rfnb.ops.out_dim import check_movable
 
 
-def check_spatial(what: str, source: Tensor, spatial: Dims) -> None:
-    """Each of `spatial` is there, once, and no other dim has its lengths over it."""
+def check_spatial(what: str, source: Tensor, spatial: Dims, in_dim: Dim | None = None) -> None:
+    """Each of `spatial` is there, once, is not `in_dim`, and no other dim has its lengths over it."""
+    need_values(what, source)
+    if in_dim is not None and in_dim not in source.dims:
+        raise missing_dim(what, source, in_dim, "source")
+    if in_dim in spatial:
+        raise DimError(
+            message(
+                f"{what}: {spatial[spatial.index(in_dim)].short_repr()} is in_dim and spatial dim.",
+                [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+                "A filter sees all features of a frame, and moves along other dims.",
+            )
+        )
     for dim in spatial:
         if dim not in source.dims:
             raise missing_dim(what, source, dim, "source")

@@ -54,7 +54,7 @@ def pool(
     """
     key = (
         source._raw.__class__,
-        source.dtype,
+        getattr(source._raw, "dtype", None),
         source.dims,
         nd,
         mode,
@@ -99,12 +99,13 @@ def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
         mask, where = masks_for(dims, out_spatial, backend, "pool"), backend.where_raw
         return fn if mask is None else (lambda raw: _masked(fn(raw), mask, where)), dims, out_spatial
     dtype, cast = source.dtype, backend.cast_raw
-    if not is_float_dtype(dtype):
+    whole = not is_float_dtype(dtype)
+    if whole:
         dtype = get_default_float_dtype()
         source = new_tensor(cast(source._raw, dtype), source.dims)
     fn, dims = _moving("sum", source, spatial, out_spatial, windows, use_mask)
     count, divide = _counts(source, spatial, out_spatial, windows, use_mask, dims), backend.binary_tensors_fn("truediv")
-    if dtype != key[1]:
+    if whole:
         return (lambda raw: divide(fn(cast(raw, dtype)), count(raw, dtype))), dims, out_spatial
     return (lambda raw: divide(fn(raw), count(raw, dtype))), dims, out_spatial
 

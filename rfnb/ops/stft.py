@@ -59,8 +59,21 @@ def stft(
 
     Source: Allen and Rabiner 1977; the window as `tf.signal.hann_window` and `torch.hann_window` (periodic).
     """
-    key = (x._raw.__class__, x.dtype, x.dims, in_spatial_dim, frame_step, frame_length, fft_length, window_use_frame_length,
-           align_window_left, window_enforce_even, out_spatial_dim, out_dim, use_mask)  # fmt: skip
+    key = (
+        x._raw.__class__,
+        getattr(x._raw, "dtype", None),
+        x.dims,
+        in_spatial_dim,
+        frame_step,
+        frame_length,
+        fft_length,
+        window_use_frame_length,
+        align_window_left,
+        window_enforce_even,
+        out_spatial_dim,
+        out_dim,
+        use_mask,
+    )
     try:
         fn, dims, spatial, out_dim = _plans[key]
     except KeyError:
@@ -100,7 +113,7 @@ def _plan(x: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dim, Dim]:
     if not by_frame:
         hann, before = np.pad(hann, (before, fft_length - length - before)), 0
     kernels: dict[str, Any] = {}
-    dtype, from_numpy, stft_raw = key[1], backend.from_numpy, backend.stft_raw
+    dtype, from_numpy, stft_raw = x.dtype, backend.from_numpy, backend.stft_raw
 
     def fn(raw: Any) -> Any:
         device = backend.get_device_raw(raw)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache, full_shape
-from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor
+from rfnb.core.tensor import Tensor, check_unique, new_tensor
 from rfnb.ops.conv import check_bias, filter_in_dim, filter_order
 from rfnb.ops.conv_dims import Padding, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
@@ -89,9 +89,7 @@ def transposed_conv(
 def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     what = "transposed_conv"
     in_dim, out_dim, spatial, out_spatial, size, padding, removed, output_padding, strides, use_mask = key[4:]
-    if in_dim not in source.dims:
-        raise missing_dim(what, source, in_dim, "source")
-    check_spatial(what, source, spatial)
+    check_spatial(what, source, spatial, in_dim)
     expansions = make_expansions(what, spatial, size, padding, output_padding, strides, 1, removed)
     order = filter_order(what, filter, (filter_in_dim(in_dim, out_dim), out_dim, *size))
     check_bias(what, bias, out_dim)

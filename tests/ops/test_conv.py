@@ -257,6 +257,27 @@ ERRORS = {
         The dims that it does not move along are batch dims, which need no mention.
         """,
     ),
+    "features as spatial dim": (
+        lambda: conv(in_spatial_dims=[feat]),
+        DimError,
+        """
+        conv: feat=2 is in_dim and spatial dim.
+          source           [batch=4, time<=7, feat=2]
+          in_spatial_dims  [feat=2]
+        A filter sees all features of a frame, and moves along other dims.
+        """,
+    ),
+    "out_dim is a batch dim": (
+        lambda: conv(out_dim=batch, filter=randn(batch, feat, three)),
+        DimError,
+        """
+        conv: the same dim twice.
+          dims   [batch=4, batch=4, time<=7]
+          twice  batch=4
+        A tensor holds a dim once. A square weight uses the dim and its twin:
+            batch.copy(match_priority=1)
+        """,
+    ),
     "lengths over the spatial dim": (
         lambda: conv(randn(batch, time, char, feat)),
         DimError,
