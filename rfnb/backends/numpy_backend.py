@@ -459,6 +459,13 @@ class NumpyBackend(Backend):
         raise _no_gradients("gradient")
 
     @classmethod
+    def autocast_raw(cls, dtype: str) -> Any:
+        raise NotImplementedError(
+            f"set_amp_policy: no mixed precision with NumPy.\n  backend  numpy\n  dtype    {dtype}\n"
+            'NumPy is the reference, which computes in the dtype of its arrays.\n    rf.select_backend("torch")'
+        )
+
+    @classmethod
     def no_grad(cls) -> Any:
         return contextlib.nullcontext()
 

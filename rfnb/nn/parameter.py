@@ -108,7 +108,7 @@ class Parameter(Tensor):
     def trainable(self, trainable: bool | None) -> None:
         before, self._trainable = self._trainable, trainable
         try:
-            self.backend.set_requires_gradient_raw(self._raw, self._checked_trainable())
+            self._raw = self.backend.parameter_raw(self._raw, self._checked_trainable())
         except ValueError:
             self._trainable = before
             raise

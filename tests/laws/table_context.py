@@ -15,6 +15,10 @@ exempt(
     "about backends, computes nothing",
     "is_backend_raw_tensor_dim_tag_independent select_backend_jax select_backend_returnn_layers_tf select_backend_tf",
 )
+exempt(
+    "a choice of dtypes, for torch only; tests/ops/test_amp.py",
+    "AmpPolicy amp_cast_compute amp_cast_float32 get_amp_policy set_amp_policy set_amp_policy_ctx",
+)
 exempt("the run context", "RunCtx get_run_ctx get_run_ctx_step init_forward_step_run_ctx init_train_step_run_ctx")
 
 

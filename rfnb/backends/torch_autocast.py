@@ -1,0 +1,61 @@
+"""Mixed precision for torch: products in a 16-bit dtype, what adds many numbers up in float32.
+
+torch's own autocast decides for products. What it leaves in 16 bits on a CPU (softmax, norms, sums) goes to float32 too, so that a
+program gives the same dtypes on every device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+_HALF = (torch.bfloat16, torch.float16)
+_IN_FLOAT32 = {
+    torch.softmax,
+    torch.log_softmax,
+    torch.logsumexp,
+    torch.logaddexp,
+    torch.sum,
+    torch.mean,
+    torch.cumsum,
+    torch.rsqrt,
+    torch.exp,
+    torch.log,
+    torch.layer_norm,
+    F.layer_norm,
+    torch.rms_norm,
+    F.cross_entropy,
+    torch.ctc_loss,
+    F.ctc_loss,
+}
+
+
+@contextlib.contextmanager
+def autocast(dtype: Any) -> Iterator[None]:
+    """See `Backend.autocast_raw`."""
+    with contextlib.ExitStack() as scopes:
+        for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+            # Without a cache of cast weights: it would go on holding old ones while an optimizer changes them.
+            scopes.enter_context(torch.autocast(device, dtype, cache_enabled=False))
+        scopes.enter_context(_InFloat32())
+        yield
+
+
+class _InFloat32(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = {} if kwargs is None else kwargs
+        if func in _IN_FLOAT32:
+            args = [_float32(x) for x in args]
+            kwargs = {key: _float32(x) for key, x in kwargs.items()}
+        out = func(*args, **kwargs)
+        # The fused kernel gives 16 bits, a single step float32; a state keeps its dtype.
+        return tuple(map(_float32, out)) if func is torch.lstm else out
+
+
+def _float32(x: Any) -> Any:
+    return x.float() if isinstance(x, torch.Tensor) and x.dtype in _HALF else x

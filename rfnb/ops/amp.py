@@ -1,0 +1,119 @@
+"""Mixed precision: products in a 16-bit dtype, the rest in float32. Off until a policy is set, and then without any cost.
+
+    with rf.set_amp_policy_ctx(rf.AmpPolicy("bfloat16")):
+        loss = model(x)             # Linear, convolution, LSTM and attention multiply in bfloat16
+
+On torch this is torch's autocast (so `torch.autocast` around rfnb works as well), with one addition: softmax, norms, sums and
+losses give float32 on every device. Parameters stay in float32. A policy is that of the thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rfnb.backends import protocol
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+
+_DTYPES = ("bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class AmpPolicy:
+    """In which dtype products are computed.
+
+    Args:
+        compute_dtype: "bfloat16", which has the range of float32, or "float16", for which a loss has to be scaled
+            (`torch.amp.GradScaler`).
+
+    Raises:
+        ValueError: Another dtype.
+    """
+
+    compute_dtype: str = "bfloat16"
+
+    def __post_init__(self) -> None:
+        if self.compute_dtype not in _DTYPES:
+            raise ValueError(
+                message(f'AmpPolicy: compute_dtype "{self.compute_dtype}".', [("known", ", ".join(_DTYPES))],
+                        "Mixed precision is for a dtype of 16 bits; to compute all in another one, choose it for new tensors:",
+                        f'rf.set_default_float_dtype("{self.compute_dtype}")')
+            )  # fmt: skip
+
+
+class _OfThread(threading.local):
+    policy: AmpPolicy | None = None
+    scope: Any = None  # what the backend made, open as long as the policy is set
+
+
+_state = _OfThread()
+
+
+def get_amp_policy() -> AmpPolicy | None:
+    """The policy of this thread; None: everything is computed as it is."""
+    return _state.policy
+
+
+def set_amp_policy(policy: AmpPolicy | None) -> None:
+    """From now on compute by this policy, with the selected backend; None: by none.
+
+    Raises:
+        NotImplementedError: If the backend has no mixed precision.
+    """
+    scope = None if policy is None else protocol.selected().autocast_raw(policy.compute_dtype)
+    if _state.scope is not None:
+        _state.scope.__exit__(None, None, None)
+        _state.policy = _state.scope = None
+    if scope is not None:
+        scope.__enter__()
+        _state.policy, _state.scope = policy, scope
+
+
+@contextmanager
+def set_amp_policy_ctx(policy: AmpPolicy | None) -> Iterator[None]:
+    """`set_amp_policy` for a with-block."""
+    before = _state.policy
+    set_amp_policy(policy)
+    try:
+        yield
+    finally:
+        set_amp_policy(before)
+
+
+def amp_cast_compute(*tensors: Tensor) -> Any:
+    """The Tensors in the dtype of the policy: float32 ones are cast, others stay. Without policy they stay as they are.
+
+    Returns:
+        A Tensor for one, else a tuple.
+    """
+    policy = _state.policy
+    if policy is None:
+        return _one_or_all(tensors)
+    return _one_or_all(tuple(_cast(tensor, ("float32",), policy.compute_dtype) for tensor in tensors))
+
+
+def amp_cast_float32(*tensors: Tensor) -> Any:
+    """The Tensors in float32: 16-bit floats are cast, others stay. Without policy they stay as they are.
+
+    The state of a Loop keeps its dtype: `loop.state.h = rf.amp_cast_float32(rf.tanh(linear(x)))`.
+
+    Returns:
+        A Tensor for one, else a tuple.
+    """
+    if _state.policy is None:
+        return _one_or_all(tensors)
+    return _one_or_all(tuple(_cast(tensor, _DTYPES, "float32") for tensor in tensors))
+
+
+def _cast(tensor: Tensor, from_dtypes: tuple[str, ...], dtype: str) -> Tensor:
+    if tensor.dtype not in from_dtypes:
+        return tensor
+    return tensor._like(tensor.backend.cast_raw(tensor._raw, dtype), tensor.dims)
+
+
+def _one_or_all(tensors: tuple[Tensor, ...]) -> Any:
+    return tensors[0] if len(tensors) == 1 else tensors
