@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from rfnb.backends import protocol
 from rfnb.core.tensor import Tensor
 
 if TYPE_CHECKING:
+    from rfnb.core.tensor_dict import TensorDict
     from rfnb.nn.module import Module
 
 # Plain values that stand for an array: numbers and NumPy. The arrays of a backend come through `raw_tensor=`.
@@ -32,7 +33,7 @@ class GetModelFunc(Protocol[_ModelT_co]):
 class StepFunc(Protocol):
     """One step of training or inference; the results go to the run context (losses, outputs)."""
 
-    def __call__(self, *, model: Module, extern_data: Any) -> None: ...
+    def __call__(self, *, model: Module, extern_data: TensorDict) -> None: ...
 
 
 def get_raw_tensor_type() -> type:

@@ -1,6 +1,7 @@
 """Parameter.assign_key: what is written where."""
 
 import numpy as np
+import pytest
 import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend, with_nan_padding
 
@@ -192,3 +193,16 @@ def test_gradients_of_the_value_do_not_reach_the_parameter():
     parameter = table()
     parameter.assign_key(A, 0, None, value * 2)
     assert parameter.raw_tensor.is_leaf and isinstance(parameter.raw_tensor, torch.nn.Parameter)
+
+
+@pytest.mark.parametrize("backend", ["torch", "numpy"])
+def test_a_value_may_be_a_view_of_the_parameter_itself(backend):
+    with using_backend(backend):
+        queue, part = rf.Parameter([B], initial=tensor([0.0, 1.0, 2.0, 3.0, 4.0], B)), Dim(4, name="part")
+        queue.assign_key(B, slice(1, None), part, rf.slice(queue, axis=B, start=0, size=part)[0])
+        assert queue.numpy().tolist() == [0, 0, 1, 2, 3]
+        twin = A.copy(match_priority=1)
+        square = rf.Parameter([A, twin], initial=tensor(np.arange(9.0).reshape(3, 3), A, twin))
+        raw = square.raw_tensor.T if backend == "numpy" else square.raw_tensor.detach().T
+        square.assign(rf.Tensor("turned", [A, twin], raw_tensor=raw))
+        assert square.numpy().tolist() == np.arange(9.0).reshape(3, 3).T.tolist()

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from asserting import assert_same, ragged, raises_message, randn, tensor
+from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend
 
 import rfnb as rf
 from rfnb import Dim, DimError, ShapeError
@@ -282,3 +282,10 @@ def test_a_scheme_that_is_not_known(options, what, known):
         It is one of these.
         """):  # fmt: skip
         rf.VarianceScaling(**options)
+
+
+def test_marks_can_be_changed_without_gradients_too():
+    with using_backend("numpy"):
+        parameter = rf.Parameter([A], auxiliary=True)
+        parameter.auxiliary = False
+        assert parameter.trainable and parameter.numpy().tolist() == [0, 0]
