@@ -406,3 +406,29 @@ def test_layers_that_attend_to_another_encoder_project_it_once(time):
     module, encoder = rf.TransformerEncoder(vocab, model, layer=Layer, **SMALL), randn(batch, time, enc)
     made = module.transform_encoder(encoder, axis=time)
     assert_same(made["1"].k, module.layers[1].cross_att.forward_kv(encoder)[0])
+
+
+@pytest.mark.parametrize(
+    "self_att", ["CausalSelfAttention", "RotaryPosCausalSelfAttention", "RelPosCausalSelfAttention"]
+)
+def test_scores_of_a_beam_search_are_those_of_whole_sequences(self_att):
+    """Keys that were cached go with their hypotheses, which end at different lengths."""
+    heads = {"key_dim_total": Dim(8, name="key")}
+    options = {"layer_opts": {"self_att": getattr(rf, self_att), "self_att_opts": heads}}
+    module = random_parameters(rf.TransformerDecoder(None, vocab, model, **options, **SMALL))
+    loop = rf.Loop(max_seq_len=5)
+    loop.state.label = rf.set_sparse_dim(rf.zeros([batch], dtype="int64") + 1, vocab)
+    loop.state.decoder = module.default_initial_state(batch_dims=[batch])
+    for _ in loop:
+        logits, loop.state.decoder = module(loop.state.label, spatial_dim=single_step_dim, state=loop.state.decoder)
+        loop.state.label = rf.choice(rf.log_softmax(logits, axis=vocab), beam_size=3, axis=vocab)
+        loop.end(loop.state.label < 3, include_eos=True)
+        found = loop.stack(loop.state.label)
+    scores = rf.get_beam_scores(found)
+    (beam,) = scores.remaining_dims(batch)
+    time = found.remaining_dims([batch, beam])[0]
+    before = rf.shift_right(found, axis=time, pad_value=1)
+    logits, _ = module(before, spatial_dim=time, state=module.default_initial_state(batch_dims=[batch, beam]))
+    expected = rf.reduce_sum(rf.gather(rf.log_softmax(logits, axis=vocab), indices=found), axis=time)
+    assert len(set(time.lengths.reshape(-1).tolist())) > 1
+    assert_same(scores, expected, tolerance=1e-4)
