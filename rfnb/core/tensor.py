@@ -231,9 +231,15 @@ class Tensor(TensorMask):
 
     def __repr__(self) -> str:
         extra = f" sparse over {self.sparse_dim.short_repr()}" if self.sparse_dim is not None else ""
-        raw = "" if self._raw is not None else " (template)"
+        if self._feature_dim is not None:
+            extra += f" feature {self._feature_dim.name}"
+        where = self.device
+        if where is None:
+            extra += " (template)"
+        elif where != "cpu":
+            extra += f" on {where}"
         dtype = "" if self.dtype == "float32" else f" {self.dtype}"
-        return f"Tensor{{{self.name or ''!r}, {shape_of(self)}{dtype}{extra}{raw}}}"
+        return f"Tensor{{{self.name or ''!r}, {shape_of(self)}{dtype}{extra}}}"
 
 
 class VerifyOutShapeException(DimError):
@@ -248,4 +254,6 @@ def new_tensor(raw: Any, dims: tuple[Dim, ...]) -> Tensor:
     out = _make(Tensor)
     out._raw = raw
     out.dims = dims
+    out.sparse_dim = out._feature_dim = None  # set, so that the next op finds them faster than on the class
+    out._finite = False
     return out

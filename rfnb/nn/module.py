@@ -20,7 +20,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.nn.hooks import RemovableHandle
 from rfnb.nn.parameter import Parameter
 from rfnb.rec.state import State
-from rfnb.trace.probe import listening, probe, trace_context
+from rfnb.trace.probe import _open, listening, probe, trace_context
 
 
 class Module:
@@ -198,7 +198,7 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
         hooks = self.__dict__.get("_rfnb_hooks")
-        if not hooks and not listening():
+        if not hooks and not (_open[0] and listening()):
             return call(self, *args, **kwargs)
         if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
             return call(self, *args, **kwargs)

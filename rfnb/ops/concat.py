@@ -109,13 +109,15 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
         target = (*full[:place], axis, *full[place:])
         shape = view(tensor.dims, target, backend)
         if len(rest) != len(full):
-            size, inner = full_shape(target), shape
-            shape = lambda raw, inner=inner, size=size: backend.broadcast_raw(
-                raw if inner is None else inner(raw), size
-            )  # noqa: E731
+            shape = _repeated(shape, full_shape(target), backend)
         fns.append(shape)
     dims = check_unique((*full[:place], out_dim, *full[place:]), "concat")
     return backend.concat_raw, fns if any(fns) else None, place, dims, out_dim, ragged
+
+
+def _repeated(view: Any, shape: tuple[int, ...], backend: Any) -> Any:
+    """A view, and then all of `shape`."""
+    return lambda raw: backend.broadcast_raw(raw if view is None else view(raw), shape)
 
 
 def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> Tensor:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.layout import PlanCache, masks_for, to_order
+from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor
 from rfnb.ops.math import add
 from rfnb.ops.matmul import matmul
@@ -37,19 +38,25 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
     if plan is None:
         out = matmul(source, weight, reduce=reduce)
         return out if bias is None else add(out, bias)
-    kernel, tracks, where, mask, order, dims, feature = plan
+    kernel, tracks, where, mask, order, reshape, rows, shape, dims, feature = plan
     finite = source._finite
     if mask is not None and not finite and tracks(raw_weight):
         # The gradient of the weight is a sum over the frames. What arrives from the padding is 0, but 0 * NaN is NaN.
         raw, finite = where(mask(raw), raw, 0), True
     if order is not None:
         raw = order(raw)
+    if bias is None:
+        raw = kernel(raw, raw_weight)
+    elif shape is None:
+        raw = kernel(bias._raw, raw, raw_weight)
+    else:
+        raw = reshape(kernel(bias._raw, reshape(raw, rows), raw_weight), shape)
     out = _make(Tensor)
-    out._raw = kernel(raw, raw_weight, None if bias is None else bias._raw)
+    out._raw = raw
     out.dims = dims
+    out.sparse_dim = None
     out._feature_dim = feature
-    if finite:
-        out._finite = True
+    out._finite = finite
     return out
 
 
@@ -66,4 +73,7 @@ def _plan(source: Tensor, weight: Tensor, bias: Tensor | None, reduce: Dim) -> A
     mask = masks_for(source.dims, [dim for dim in rest if set(dim.length_dims) <= set(rest)], backend, "linear")
     order = to_order(source.dims, (*rest, reduce), backend)
     dims = (*rest, weight.dims[1])
-    return backend.linear_raw, backend.tracks_gradient_raw, backend.where_raw, mask, order, dims, weight.dims[1]
+    rows, shape = (math.prod(full_shape(rest)), reduce.extent), full_shape(dims)
+    kernel = backend.matmul_raw if bias is None else backend.add_matmul_raw
+    tracks, where, reshape = backend.tracks_gradient_raw, backend.where_raw, backend.reshape_raw
+    return kernel, tracks, where, mask, order, reshape, rows, None if len(rest) == 1 else shape, dims, weight.dims[1]

@@ -46,6 +46,8 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
         out = _make(Tensor)
         out._raw = fn(raw_a, raw_b)
         out.dims = dims
+        out._finite = finite and a._finite and b._finite
+        out.sparse_dim = out._feature_dim = None
         if (
             a.sparse_dim is not None
             or a._feature_dim is not None
@@ -53,8 +55,6 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
             or b._feature_dim is not None
         ):
             _mark(out, a, b)
-        if finite and a._finite and b._finite:
-            out._finite = True
         return out
 
     op.__name__ = op.__qualname__ = kind
@@ -71,12 +71,9 @@ def _with_number(kind: str, fns: dict[type, Any], a: Tensor, number: Any) -> Ten
     out = _make(Tensor)
     out._raw = fn(raw, number)
     out.dims = a.dims
-    if a.sparse_dim is not None:
-        out.sparse_dim = a.sparse_dim
-    if a._feature_dim is not None:
-        out._feature_dim = a._feature_dim
-    if a._finite and kind in _FINITE:
-        out._finite = True
+    out.sparse_dim = a.sparse_dim
+    out._feature_dim = a._feature_dim
+    out._finite = a._finite and kind in _FINITE
     return out
 
 
@@ -308,12 +305,9 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
         out = _make(Tensor)
         out._raw = fn(raw)
         out.dims = a.dims
-        if a.sparse_dim is not None:
-            out.sparse_dim = a.sparse_dim
-        if a._feature_dim is not None:
-            out._feature_dim = a._feature_dim
-        if finite and a._finite:
-            out._finite = True
+        out.sparse_dim = a.sparse_dim
+        out._feature_dim = a._feature_dim
+        out._finite = finite and a._finite
         return out
 
     op.__name__ = op.__qualname__ = kind
@@ -465,10 +459,12 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     except KeyError:
         fn, dims = _where_plans.put(key, _plan_where(cond, true_, false_, allow_broadcast_all_sources))
     out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
-    if true_is:
-        _mark(out, true_, false_ if false_is else None)
-    elif false_is:
-        _mark(out, false_, None)
+    for source in (false_, true_):  # of two different marks, that of true_
+        if isinstance(source, Tensor):
+            if source.sparse_dim is not None:
+                out.sparse_dim = source.sparse_dim
+            if source._feature_dim is not None and source._feature_dim in dims:
+                out._feature_dim = source._feature_dim
     return out
 
 
@@ -497,7 +493,9 @@ def clip_by_value(
     if clip_value_min is clip_value_max is None:
         return x
     if clip_value_min.__class__ in _BOUNDS and clip_value_max.__class__ in _BOUNDS:
-        return x._like(x.backend.clip_raw(x._raw, clip_value_min, clip_value_max), x.dims)
+        out = new_tensor(x.backend.clip_raw(x._raw, clip_value_min, clip_value_max), x.dims)
+        out.sparse_dim, out._feature_dim = x.sparse_dim, x._feature_dim
+        return out
     if clip_value_min is not None:
         x = combine(x, "maximum", clip_value_min, allow_broadcast_all_sources=allow_broadcast_all_sources)
     if clip_value_max is not None:
@@ -519,5 +517,14 @@ def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources
 
 def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:
     """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
-    raw = source.backend.cumsum_raw(source._raw, source.axis_of(spatial_dim, "cumsum"))
-    return source._like(raw, source.dims)
+    key = (source._raw.__class__, source.dims, spatial_dim)
+    try:
+        cumsum_raw, axis = _cumsum_plans[key]
+    except KeyError:
+        cumsum_raw, axis = _cumsum_plans.put(key, (source.backend.cumsum_raw, source.axis_of(spatial_dim, "cumsum")))
+    out = new_tensor(cumsum_raw(source._raw, axis), source.dims)
+    out.sparse_dim, out._feature_dim = source.sparse_dim, source._feature_dim
+    return out
+
+
+_cumsum_plans = PlanCache()
