@@ -417,7 +417,7 @@ class Backend:
     @classmethod
     def add_matmul_raw(cls, bias: Any, a: Any, b: Any) -> Any:
         """[m, k] x [k, n] + [n]."""
-        return cls.matmul_raw(a, b) + bias
+        return cls.combine_raw(cls.matmul_raw(a, b), "add", bias)  # not +: an array need not have operators
 
     @classmethod
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
