@@ -70,6 +70,11 @@ _MAX: tuple[Any, ...] = (None, F.max_pool1d, F.max_pool2d, F.max_pool3d)
 _MEAN: tuple[Any, ...] = (None, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 
 
+def _lacks_mean(ndim: int, x: Any) -> bool:
+    """torch has no mean over windows of three axes in half precision on a CPU."""
+    return ndim == 3 and x.device.type == "cpu" and x.dtype in (torch.bfloat16, torch.float16)
+
+
 def pool(
     x: Any,
     kind: str,
@@ -86,9 +91,9 @@ def pool(
     x = x.unsqueeze(1)
     if kind == "max" and x.is_floating_point():
         out = _MAX[len(size)](x, size, strides, 0, dilation)
-    elif kind == "sum" and all(rate == 1 for rate in dilation):
+    elif kind == "sum" and all(rate == 1 for rate in dilation) and not _lacks_mean(len(size), x):
         out = _MEAN[len(size)](x, size, strides) * math.prod(size)
-    else:  # torch has no maximum of integers and no mean with dilation
+    else:  # torch has no maximum of integers and no mean with dilation, among others
         reduce: Any = torch.amax if kind == "max" else torch.sum
         out = x
         for axis, (count, stride, rate) in enumerate(zip(size, strides, dilation), 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rfnb.core.layout import clear_plans
 from rfnb.core.tensor import Tensor
 
 _device: str | None = None
@@ -44,7 +45,10 @@ def get_default_float_dtype() -> str:
 
 
 def set_default_float_dtype(dtype: str) -> None:
+    """Make new float tensors and parameters of `dtype`, e.g. "bfloat16"; also floats that an op makes from integers."""
     global _float_dtype
+    if dtype != _float_dtype:
+        clear_plans()  # a plan knows in which dtype the mean of integers is
     _float_dtype = dtype
 
 

@@ -61,7 +61,7 @@ def label_smoothed_log_prob_gradient(
     if not excluded.any():
         return scaled_gradient_ext(log_prob, shift=other, **options)
     # By `where` the gradient of excluded labels goes past the smoothing, so that its sum is over the others only.
-    shift = convert_to_tensor((~excluded * other).astype(log_prob.dtype), dims=[axis], device=log_prob.device)
+    shift = convert_to_tensor(~excluded * other, dims=[axis], dtype=log_prob.dtype, device=log_prob.device)
     smoothed = scaled_gradient_ext(log_prob, shift=shift, **options)
     mask = convert_to_tensor(excluded, dims=[axis], device=log_prob.device)
     return where(mask, log_prob, smoothed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops.default import get_default_float_dtype
 
 
 def one_hot(source: Tensor) -> Tensor:
@@ -13,7 +14,18 @@ def one_hot(source: Tensor) -> Tensor:
 
 
 def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, axis: Dim | None = None) -> Tensor:
-    """`label_value` at the index, `other_value` elsewhere; {dims of labels, axis}; axis defaults to the sparse_dim."""
+    """`label_value` at the index, `other_value` elsewhere, in the default float dtype.
+
+    Args:
+        labels: int {...}
+        axis: Default: the sparse_dim.
+
+    Returns:
+        {..., axis}, with feature_dim axis.
+
+    Raises:
+        DimError: Without axis and sparse_dim.
+    """
     axis = axis or labels.sparse_dim
     if axis is None:
         raise DimError(
@@ -24,7 +36,7 @@ def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, a
                 "rf.set_sparse_dim(labels, vocab)",
             )
         )
-    raw = labels.backend.one_hot_raw(labels._raw, axis.extent, label_value, other_value, "float32")
+    raw = labels.backend.one_hot_raw(labels._raw, axis.extent, label_value, other_value, get_default_float_dtype())
     out = new_tensor(raw, (*labels.dims, axis))
     out.feature_dim = axis
     return out

@@ -1,0 +1,89 @@
+"""The law of dtypes as functions: every op of floats works in half precision, keeps the dtype and agrees with float32.
+
+A case is that of `laws.py`. The inputs are rounded to the half-precision format first, so that both sides compute from the same
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from asserting import on_selected_backend, real_frames, using_backend
+from laws import Case
+from world import World
+
+import rfnb as rf
+from rfnb import Tensor
+
+# A result may be off by some roundings of the largest number in it.
+TOLERANCE = {"bfloat16": 16 * 2**-8, "float16": 16 * 2**-11}
+# Cases whose float results have a dtype of their own.
+_OF_INTEGERS = "a function of integers with fractional values is float32, as in torch"
+OWN_DTYPE: dict[str, str] = {
+    "cast": "that of its argument",
+    "Loss": "summed in float32",
+    **{f"{name} of integers": _OF_INTEGERS for name in "exp sqrt sigmoid true_divide".split()},
+}
+# Cases whose values in half precision are others, or not there.
+NOT_COMPARED: dict[str, str] = {
+    "safe_log": "the smallest number that it takes the logarithm of is that of the dtype",
+    **dict.fromkeys(["make_complex", "complex_as_real", "real_as_complex"], "torch has no complex numbers of bfloat16"),
+    **dict.fromkeys(
+        ["stft", "log_mel_filterbank_from_raw"], "torch has no Fourier transform of half precision on a CPU"
+    ),
+}
+
+
+def check_half(name: str, case: Case, world: World, dtype: str) -> None:
+    """In `dtype` an op gives what it gives in float32, in that dtype."""
+    if name in NOT_COMPARED:
+        return
+    call, inputs = case(world)
+    rounded = [rf.cast(rf.cast(x, dtype), "float32") if x.dtype == "float32" else x for x in inputs]
+    expected = list(_leaves(call(*rounded)))
+    with rf.set_default_float_dtype_ctx(dtype):
+        got = list(_leaves(call(*(_as(x, dtype) for x in rounded))))
+    _compare(name, got, expected, dtype, TOLERANCE[dtype])
+
+
+def check_numpy(name: str, case: Case, world: World) -> None:
+    """NumPy and torch agree in float16 (NumPy has no bfloat16)."""
+    if name in NOT_COMPARED:
+        return
+    call, inputs = case(world)
+    with rf.set_default_float_dtype_ctx("float16"):
+        inputs = [_as(x, "float16") for x in inputs]
+        got = list(_leaves(call(*inputs)))
+        with using_backend("numpy"):
+            expected = list(_leaves(call(*map(on_selected_backend, inputs))))
+    _compare(name, got, expected, None, TOLERANCE["float16"])
+
+
+def _as(x: Tensor, dtype: str) -> Tensor:
+    return rf.cast(x, dtype) if x.dtype == "float32" else x
+
+
+def _compare(name: str, got: list[Tensor], expected: list[Tensor], dtype: str | None, tolerance: float) -> None:
+    assert len(got) == len(expected), name
+    for x, like in zip(got, expected):
+        if name not in OWN_DTYPE:
+            wanted = dtype if dtype is not None and like.dtype == "float32" else like.dtype
+            assert x.dtype == wanted, f"{name}: dtype {x.dtype}, expected {wanted}"
+        real = real_frames(like.dims)
+        values = x.numpy().transpose([x.dims.index(dim) for dim in like.dims])[real].astype(np.float64)
+        wanted_values = like.numpy()[real].astype(np.float64)
+        finite = wanted_values[np.isfinite(wanted_values)]
+        off = tolerance * max(1.0, np.abs(finite).max(initial=0.0)) if rf.is_float_dtype(like.dtype) else 0.0
+        np.testing.assert_allclose(values, wanted_values, rtol=0, atol=off, err_msg=f"{name}: {like}")
+
+
+def _leaves(result: Any) -> Iterator[Tensor]:
+    if isinstance(result, Tensor):
+        yield result
+    elif isinstance(result, (list, tuple)):
+        for part in result:
+            yield from _leaves(part)
+    elif isinstance(result, dict):
+        yield from _leaves(list(result.values()))
