@@ -105,7 +105,7 @@ def relative_positional_encoding(
         query_offset: Position of the first query, int {...}; keys begin at 0.
 
     Returns:
-        {offset dims, distance, feat}, with an int made once per size, and the static dim distance of size queries + keys - 1.
+        {offset dims, distance, feat}, with an int made once for many sizes, and the static dim distance of size queries + keys - 1.
         Entry r is for the distance key - query = r - (queries - 1) - query_offset.
 
     Source: Dai et al. 2019, "Transformer-XL", section 3.3.
@@ -117,8 +117,11 @@ def relative_positional_encoding(
         return sinusoidal_encoding(steps, feat_dim=feat_dim, dtype=dtype), distance
     first -= query_offset
     dtype, device = dtype or get_default_float_dtype(), device or get_default_device()
-    table = _table(first, distance.extent, feat_dim.extent, 1e4, dtype, device, _backend())
-    return _with_feature(new_tensor(table, (distance, feat_dim)), feat_dim), distance
+    # From a table up to the next power of two: a growing history would need a new one in each step.
+    size = 1 << max(abs(first), abs(first + distance.extent), 63).bit_length()
+    table = _table(-size, 2 * size + 1, feat_dim.extent, 1e4, dtype, device, _backend())
+    part = _backend().slice_raw(table, 0, first + size, first + size + distance.extent)
+    return _with_feature(new_tensor(part, (distance, feat_dim)), feat_dim), distance
 
 
 def distances(query_spatial_dim: Dim, key_value_spatial_dim: Dim) -> tuple[Dim, int]:
