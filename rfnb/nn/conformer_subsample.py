@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
@@ -10,6 +11,7 @@ from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.container import ModuleList
 from rfnb.nn.conv import Conv2d
 from rfnb.nn.encoder import ISeqDownsamplingEncoder
+from rfnb.nn.prototype import make_function
 from rfnb.ops.conv_dims import make_conv_out_spatial_dims
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.math import relu
@@ -28,6 +30,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         out_dims: Channels after each convolution.
         filter_sizes, strides, pool_sizes: For each convolution: a pair (time, feature), or one number for both. Without
             strides all are 1. pool_sizes may be fewer, or hold None: no pooling there.
+        activation: A function, or {"class": ..., options} (see `build_from_dict`).
         padding: Of the convolutions. Pooling is always "same", so that a short sequence keeps a frame.
 
     Attributes:
@@ -51,7 +54,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         filter_sizes: Sequence[Pair],
         strides: Sequence[Pair] | None = None,
         pool_sizes: Sequence[Pair | None] | None = None,
-        activation: Callable[[Tensor], Tensor] = relu,
+        activation: Callable[[Tensor], Tensor] | dict[str, Any] = relu,
         padding: str = "same",
     ):
         count = len(out_dims)
@@ -59,7 +62,8 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         pool_sizes = [*(pool_sizes or ()), *[None] * (count - len(pool_sizes or ()))]
         if not count or {len(filter_sizes), len(strides), len(pool_sizes)} != {count}:
             raise _other_counts(out_dims, filter_sizes, strides, pool_sizes)
-        self.in_dim, self.out_dims, self.activation, self.padding = in_dim, tuple(out_dims), activation, padding
+        self.in_dim, self.out_dims, self.padding = in_dim, tuple(out_dims), padding
+        self.activation = make_function(activation)
         self.pool_sizes = [None if size is None else _pair(size) for size in pool_sizes]
         self.conv_layers = ModuleList(
             Conv2d(before, after, _pair(size), strides=_pair(stride), padding=padding)
