@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.backends import protocol
+from rfnb.core.dim_lengths import valid_lengths
 from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
 from rfnb.core.place import Place, place_of_user, place_text
@@ -125,7 +126,19 @@ class Dim(DimRelations):
         return self
 
     def __repr__(self) -> str:
-        return f"Dim{{{self.short_repr()}}}"
+        return f"Dim{{{self.short_repr()}{self._lengths_text()}}}"
+
+    def _lengths_text(self) -> str:
+        """`: 7, 5, 3 over batch=3, 29 % padding` of a ragged dim; the first eight lengths."""
+        lengths = self.lengths
+        if lengths is None or not self._length_dims:
+            return ""
+        real = valid_lengths(lengths, self._length_dims)
+        shown = ", ".join(map(str, real.ravel()[:8])) + (", ..." if real.size > 8 else "")
+        over = ", ".join(dim.short_repr() for dim in self._length_dims)
+        cells = real.size * self.extent
+        waste = f", {100 * (1 - int(real.sum()) / cells):.0f} % padding" if cells else ""
+        return f": {shown} over {over}{waste}"
 
 
 def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:

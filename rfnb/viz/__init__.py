@@ -11,11 +11,14 @@ from rfnb.viz.attention import spec as _attention
 from rfnb.viz.beams import spec as _beams
 from rfnb.viz.curves import spec as _curves
 from rfnb.viz.dims import spec as _dims
+from rfnb.viz.reprs import bind as _bind_reprs
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
 from rfnb.viz.spec import Spec
 from rfnb.viz.states import spec as _states
 from rfnb.viz.view import View
+
+_bind_reprs()
 
 __all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "save_html", "show", "states"]
 

@@ -101,7 +101,11 @@ def test_plans_are_made_anew_for_a_new_size():
 
 def test_repr():
     time = ragged([7, 5, 3], batch)
-    assert [str(dim) for dim in (batch, time, Dim(None, name="x"))] == ["Dim{batch=3}", "Dim{time<=7}", "Dim{x=?}"]
+    assert [str(dim) for dim in (batch, time, Dim(None, name="x"))] == [
+        "Dim{batch=3}",
+        "Dim{time<=7: 7, 5, 3 over batch=3, 29 % padding}",
+        "Dim{x=?}",
+    ]
 
 
 def test_made_at_names_the_line_of_the_caller():

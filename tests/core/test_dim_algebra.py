@@ -201,7 +201,7 @@ def test_derived_lengths_follow_a_new_size():
 
 
 def test_names_show_the_expression():
-    assert [str(dim) for dim in (t + 2, 2 * t, a - b, a * (b + c), 1 + a * b)] == [
+    assert [f"Dim{{{dim.short_repr()}}}" for dim in (t + 2, 2 * t, a - b, a * (b + c), 1 + a * b)] == [
         "Dim{t+2<=9}",
         "Dim{2*t<=14}",
         "Dim{a-b=0}",

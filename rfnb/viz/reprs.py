@@ -1,0 +1,42 @@
+"""A Tensor or Dim as the last line of a notebook cell: the dims view as HTML, beside the text repr.
+
+`core/` does not know of views, so they are bound here. Nothing of Jupyter is imported: a notebook asks for `_repr_html_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.viz.dims import dim_html, tensor_html
+
+
+# Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
+_STYLES = {
+    "<table>": "border-collapse:collapse;margin:0 0 .6em 0",
+    "<th>": "text-align:left;padding:.15em .8em .15em .2em;font-weight:normal;opacity:.7;border-bottom:1px solid",
+    "<td>": "text-align:left;padding:.15em .8em .15em .2em;white-space:nowrap;font-variant-numeric:tabular-nums",
+    "<p>": "margin:.2em 0 .4em 0",
+}
+
+
+def bind() -> None:
+    """Give Tensor and Dim their `_repr_html_`."""
+    setattr(Tensor, "_repr_html_", _safe(tensor_html))  # noqa: B010 (mypy does not take an assignment)
+    setattr(Dim, "_repr_html_", _safe(dim_html))  # noqa: B010
+
+
+def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:
+    def repr_html(value: Any) -> str:
+        try:
+            page = html(value)
+            for tag, style in _STYLES.items():
+                page = page.replace(tag, f'{tag[:-1]} style="{style}">')
+            return page
+        except Exception as error:  # what is looked at to find a mistake may be broken; the page shows what it is
+            return f"<pre>{escape(f'{type(value).__name__}: {error}')}</pre>"
+
+    return repr_html
