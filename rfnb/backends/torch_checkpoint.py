@@ -50,6 +50,7 @@ class _Operation(NamedTuple):
     changes: set[int]
     outside_changed: bool
     generator: tuple[Any, Any] | None
+    tracking: bool  # some kernels give other outputs when gradients are not tracked
 
 
 class _Kept:
@@ -93,6 +94,7 @@ class _Tape(TorchDispatchMode):
                 changes={number for number in known if number is not None},
                 outside_changed=None in known,
                 generator=generator,
+                tracking=torch.is_grad_enabled(),
             )
         )
         return out
@@ -151,7 +153,7 @@ class _Tape(TorchDispatchMode):
             with ExitStack() as stack:
                 stack.enter_context(_disable_current_modes())
                 stack.enter_context(saved_tensors_hooks(lambda x: x, lambda x: x))
-                stack.enter_context(torch.no_grad())
+                stack.enter_context(torch._C._AutoDispatchBelowAutograd())
                 self._run()
         out = _lay_out(self._again[number], kept.place)
         kept.served = True
@@ -190,7 +192,8 @@ class _Tape(TorchDispatchMode):
         leaves = [_value(argument, storages) for argument in operation.arguments]
         args, kwargs = tree_unflatten(leaves, operation.structure)
         before = _set_generator(operation.generator)
-        out = operation.function(*args, **kwargs)
+        with torch.set_grad_enabled(operation.tracking):
+            out = operation.function(*args, **kwargs)
         if before is not None:
             _set_generator(before)
         for number, leaf in zip(operation.makes, tree_flatten(out)[0]):

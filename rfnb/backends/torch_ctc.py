@@ -13,6 +13,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from rfnb.backends.torch_transfer import on_device
+
 # Stands for log 0. Finite, since the gradient of logsumexp over nothing but -inf is NaN.
 _IMPOSSIBLE = -1e30
 _INFINITY = float("inf")
@@ -80,16 +82,16 @@ def _prepare(
     device = logits.device
     frames = None
     if (input_lengths != logits.shape[1]).any():
-        frames = torch.as_tensor(np.arange(logits.shape[1])[:, None, None] < input_lengths[:, None]).to(device)
+        frames = on_device(np.arange(logits.shape[1])[:, None, None] < input_lengths[:, None], device)
     logits = logits.transpose(0, 1)
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     logits = logits if frames is None else torch.where(frames, logits, 0)
     labels = targets.long()
     if (target_lengths != targets.shape[1]).any():
-        real = torch.as_tensor(np.arange(targets.shape[1]) < target_lengths[:, None]).to(device)
+        real = on_device(np.arange(targets.shape[1]) < target_lengths[:, None], device)
         labels = torch.where(real, labels, blank)
     log_probs = logits if normalized else torch.log_softmax(logits, -1)
-    return log_probs, labels, frames, torch.as_tensor(target_lengths).to(device)
+    return log_probs, labels, frames, on_device(target_lengths, device)
 
 
 def _topology(labels: Any, blank: int, label_loop: bool, dtype: Any) -> tuple[Any, Any]:

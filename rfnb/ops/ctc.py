@@ -34,7 +34,8 @@ def ctc_loss(
         logits: {..., input_spatial_dim, classes}. The classes (with blank) are its feature_dim; without one the sparse_dim of
             targets, or else the only dim that it does not share with targets.
         logits_normalized: The logits are log probabilities already. Their gradient is then that of the loss as it is, while
-            `torch.nn.functional.ctc_loss` always gives the one of a log_softmax.
+            `torch.nn.functional.ctc_loss` always gives the one of a log_softmax. Only then (or with max_approx, or without
+            label_loop) is there a gradient of the gradient.
         targets: int {..., targets_spatial_dim}, without blanks; indices into the classes. Batch dims that only one of logits
             and targets has are broadcast.
         blank_index: Any index into the classes; from the end if negative, -1 is the last one.

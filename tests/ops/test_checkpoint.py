@@ -2,9 +2,10 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 import torch
-from asserting import assert_same, raises_message, randn, using_backend
+from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -97,6 +98,16 @@ def test_backward_holds_one_block_at_a_time_and_what_comes_out_of_the_others():
     assert eight - one <= 7 * MODEL_BYTES
 
 
+def test_the_gradient_of_the_gradient():
+    x = tensor([1.0, 2.0], Dim(2, name="two"))
+    rf.set_requires_gradient(x)
+    with rf.gradient_checkpoint_scope():
+        y = rf.reduce_sum(rf.exp(x * x) * x, axis=x.dims)
+    second = rf.gradient(rf.reduce_sum(rf.gradient(y, x), axis=x.dims), x)
+    values = np.asarray([1.0, 2.0])
+    assert_same(second, tensor((6 * values + 4 * values**3) * np.exp(values**2), *x.dims))
+
+
 def test_values_changed_in_place_inside():
     x = torch.ones(3, requires_grad=True)
     with rf.gradient_checkpoint_scope():
@@ -136,6 +147,31 @@ def test_an_error_inside_ends_the_scope():
     x = torch.ones(2, requires_grad=True)
     (saved,) = [x.exp().grad_fn._saved_result]
     assert saved.tolist() == x.exp().tolist()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "TransformerEncoder"])
+def test_whole_layers(kind):
+    time, vocab, few = ragged([5, 3], Dim(2, name="few")), Dim(7, name="vocab"), Dim(8, name="few_features")
+    (over,) = time.length_dims
+    if kind == "LSTM":
+        layer, x = rf.LSTM(few, few), randn(over, time, few)
+    else:
+        layer = rf.TransformerEncoder(vocab, few, num_layers=2, num_heads=2)
+        x = tensor(np.ones((2, 5), np.int32), over, time, sparse_dim=vocab)
+
+    def gradients(scope):
+        rf.set_random_seed(5)
+        with rf.init_train_step_run_ctx(), scope():
+            y = (
+                layer(x, state=layer.default_initial_state(batch_dims=[over]), spatial_dim=time)[0]
+                if kind == "LSTM"
+                else (layer(x, spatial_dim=time))
+            )
+            loss = rf.reduce_sum(y * y, axis=y.dims)
+        return torch.autograd.grad(loss.raw_tensor, [p.raw_tensor for p in layer.parameters() if p.trainable])
+
+    for one, other in zip(gradients(contextlib.nullcontext), gradients(rf.gradient_checkpoint_scope), strict=True):
+        assert (one == other).all()
 
 
 def test_running_statistics_are_updated_once():
