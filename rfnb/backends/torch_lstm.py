@@ -24,17 +24,37 @@ def lstm(
         return _fused(x, h, c, ff_weight, rec_weight, bias)
     # The fused kernel cannot stop a sequence early, so in the padding one more input shuts the input gate and opens the
     # forget gate: the cell state stays exactly as it was. The last h is read off at each sequence's end.
-    real = mask.unsqueeze(-1)
-    x = torch.cat((torch.where(real, x, 0), (~real).to(x.dtype)), -1)
-    size = rec_weight.shape[1]
-    column = ff_weight.new_zeros((4 * size, 1))
-    column[:size] = -_SHUT
-    column[size : 2 * size] = _SHUT
+    real, shut, column, zero, last, empty = _of_mask(mask, rec_weight)
+    x = torch.cat((torch.where(real, x, zero), shut), -1)
     y, _, c = _fused(x, h, c, torch.cat((ff_weight, column), 1), rec_weight, bias)
-    ends = mask.sum(0) - 1
-    index = ends.clamp(min=0).view(1, -1, 1).expand(1, -1, size)
-    h = torch.where((ends < 0).unsqueeze(-1), h, y.gather(0, index)[0])
-    return torch.where(real, y, 0), h, c
+    h = torch.where(empty, h, y.gather(0, last)[0])
+    return torch.where(real, y, zero), h, c
+
+
+def _of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
+    """What a mask means for the kernel: real frames, the input that shuts the gates and its weights, 0, the index of each
+    sequence's last frame, which sequences have none. Kept, since all calls with the same dims come with the same mask."""
+    size = rec_weight.shape[1]
+    key = (id(mask), size, rec_weight.dtype)
+    found = _masks.get(key)
+    if found is None or found[0] is not mask:
+        with torch.inference_mode(False), torch.no_grad():
+            real = mask.unsqueeze(-1)
+            column = torch.zeros((4 * size, 1), dtype=rec_weight.dtype, device=mask.device)
+            column[:size] = -_SHUT
+            column[size : 2 * size] = _SHUT
+            ends = mask.sum(0) - 1
+            last = ends.clamp(min=0).view(1, -1, 1).expand(1, -1, size)
+            zero = torch.zeros((), dtype=rec_weight.dtype, device=mask.device)
+            parts = (real, (~real).to(rec_weight.dtype), column, zero, last, (ends < 0).unsqueeze(-1))
+        if len(_masks) >= _LIMIT:
+            _masks.clear()
+        found = _masks[key] = (mask, parts)
+    return found[1]
+
+
+_masks: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+_LIMIT = 64  # every batch with other lengths has another mask
 
 
 def _fused(x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None) -> tuple[Any, Any, Any]:

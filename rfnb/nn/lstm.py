@@ -18,6 +18,7 @@ from rfnb.rec.state import State
 from rfnb.trace.probe import listening, probe
 
 _step_plans = PlanCache()
+_masks = PlanCache()
 
 
 class LstmState(State):
@@ -134,6 +135,13 @@ class LSTM(Module):
         return value.backend.reshape_raw(raw, (*lead, size, dims[-1].extent))
 
     def _mask(self, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
+        key = (spatial_dim, batch, source._raw.__class__, getattr(source._raw, "device", None))
+        try:
+            return _masks[key]
+        except KeyError:
+            return _masks.put(key, self._make_mask(source, spatial_dim, batch))
+
+    def _make_mask(self, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
         if not spatial_dim.has_padding():
             return None
         lacking = [dim for dim in spatial_dim.length_dims if dim not in batch]
