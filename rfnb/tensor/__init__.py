@@ -15,3 +15,4 @@ from rfnb.core.marked_dim import OptionalDim as OptionalDim
 from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict as TensorDict
+from rfnb.tensor import utils as utils
