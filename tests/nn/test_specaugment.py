@@ -105,6 +105,14 @@ def test_the_length_of_a_run_is_uniform_up_to_the_most():
     np.testing.assert_allclose(counts[1:] / 3000, 0.25, atol=0.03)
 
 
+def test_the_runs_of_a_sequence_have_lengths_of_their_own():
+    frames = Dim(1000, name="frames")
+    many = rf.ones([Dim(400, name="many"), frames, feat])
+    out = rf.random_mask(many, mask_axis=frames, broadcast_axis=feat, min_num=2, max_num=2, max_dims=2)
+    counts = np.bincount((out.numpy() == 0).all(-1).sum(-1), minlength=5)
+    assert counts[3] > 150 and counts[2] > 70 and counts[4] > 70  # of 400: a half, a quarter, a quarter
+
+
 def test_bounds_may_differ_for_each_sequence():
     number, most = tensor(np.asarray([3, 0, 1], np.int32), batch), tensor(np.asarray([1, 1, 2], np.int32), batch)
     out = rf.random_mask(ones, mask_axis=time, broadcast_axis=[feat], min_num=number, max_num=number, max_dims=most)
