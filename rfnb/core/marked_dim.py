@@ -95,7 +95,8 @@ def text(tensor: Tensor, out_shape: Iterable[Dim | MarkedDim]) -> str:
 
 def code(tensor: Tensor) -> str:
     """The set to type for the dims that a tensor has."""
-    return f"{{{', '.join(_name(dim) for dim in (*tensor.dims, *implicit_dims(tensor)))}}}"
+    dims: list[Dim | MarkedDim] = [*tensor.dims, *implicit_dims(tensor)]
+    return f"{{{', '.join(map(_name, dims))}}}"
 
 
 def _label(dim: Dim | MarkedDim) -> str:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.dim import Dim, batch_dim, single_step_dim
 from rfnb.core.errors import DimError, ShapeError, message
-from rfnb.core.tensor_text import dims_text, labels_of
+from rfnb.core.tensor_text import dims_text, labels_of, no_dim
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
 
 
+def dims_of(what: str, value: Any) -> tuple[Dim, ...]:
+    """One or several Dims as a tuple.
+
+    Raises:
+        DimError: If there is anything else among them.
+    """
+    if isinstance(value, Dim):
+        return (value,)
+    dims = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+    for dim in dims:
+        if not isinstance(dim, Dim):
+            raise no_dim(what, dim)
+    return dims
+
+
 def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
+    for dim in dims:
+        if not isinstance(dim, Dim):
+            raise no_dim(what, dim)
     if single_step_dim in dims:
         raise DimError(
             message(
@@ -63,13 +81,16 @@ def _misfit(tensor: Tensor, shape: tuple[int, ...]) -> ShapeError:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
     wrong = [axis for axis, row in enumerate(table[1:]) if row[3]]
     fix = f"Dim({shape[wrong[0]]}, name=...)" if len(wrong) == 1 and len(dims) == len(shape) else None
+    rule = f"\nAxis {wrong[0]} needs the dim that this array was made with:" if fix else ""
+    if fix and dims[wrong[0]].is_batch_dim() and dims[wrong[0]].is_dynamic():
+        rule = f"\n{labels[dims[wrong[0]]]} has the size of earlier data. Before data of another size:"
+        fix = f"{'rf.batch_dim' if dims[wrong[0]] is batch_dim else dims[wrong[0]].name}.reset_eager()"
     name = "" if tensor.name is None else f' "{tensor.name}"'
     return ShapeError(
         message(
             f"Tensor{name}: raw shape {shape} does not fit its dims.",
             zip(["axis", *map(str, range(len(lines) - 1))], lines),
-            "The dims of a tensor are in the order of its raw array."
-            + (f"\nAxis {wrong[0]} needs the dim that this array was made with:" if fix else ""),
+            f"The dims of a tensor are in the order of its raw array.{rule}",
             fix,
         )
     )

@@ -78,8 +78,8 @@ def _batch_time_feature(tensor: Tensor) -> tuple[Dim, ...] | None:
     spatial = [dim for dim in tensor.dims if dim not in batch and (dim.need_masking() or dim.is_spatial_dim())]
     rest = [dim for dim in tensor.dims if dim not in batch and dim not in spatial]
     if not batch and len(rest) == 2 and tensor.feature_dim in rest:
-        rest.remove(tensor.feature_dim)  # type: ignore[arg-type]
-        batch, rest = rest, [tensor.feature_dim]  # type: ignore[list-item]
+        rest.remove(tensor.feature_dim)
+        batch, rest = rest, [tensor.feature_dim]
     if max(len(batch), len(spatial), len(rest)) > 1:
         return None
     return (*batch, *spatial, *rest)

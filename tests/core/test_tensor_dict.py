@@ -111,6 +111,25 @@ def test_the_batch_dim_takes_its_size_from_lengths_too():
         rf.convert_to_tensor(np.zeros((2, 3), np.float32), dims=[batch_dim, time])
 
 
+def test_the_batch_dim_has_one_size_until_it_is_reset():
+    rf.convert_to_tensor(np.zeros((3, 2), np.float32), dims=[batch_dim, feat])
+    with raises_message(
+        ShapeError,
+        """
+        Tensor: raw shape (5, 2) does not fit its dims.
+          axis  dim      needs  got
+          0     batch=3  3      5    <- differs
+          1     feat=2   2      2
+        The dims of a tensor are in the order of its raw array.
+        batch=3 has the size of earlier data. Before data of another size:
+            rf.batch_dim.reset_eager()
+        """,
+    ):
+        rf.convert_to_tensor(np.zeros((5, 2), np.float32), dims=[batch_dim, feat])
+    batch_dim.reset_eager()
+    rf.convert_to_tensor(np.zeros((5, 2), np.float32), dims=[batch_dim, feat])
+
+
 def test_an_array_does_not_make_a_declared_ragged_dim_full():
     data, time = templates()
     with raises_message(
