@@ -378,6 +378,7 @@ from rfnb.rec.nested_packing import masked_scatter_nested as masked_scatter_nest
 from rfnb.rec.nested_packing import masked_select_nested as masked_select_nested
 from rfnb.rec.scan import scan as scan
 from rfnb.rec.state import State as State
+from rfnb.rec.tensor_array import TensorArray as TensorArray
 from rfnb.rec.while_loop import while_loop as while_loop
 from rfnb.search.choice import choice as choice
 from rfnb.search.choice import decide as decide

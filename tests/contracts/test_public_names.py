@@ -36,6 +36,17 @@ def test_every_public_name_is_there():
     assert [name for name in LISTED.read_text().split() if not hasattr(rfnb, name)] == []
 
 
+def test_nothing_else_is_in_the_package():
+    import types
+
+    import rfnb
+
+    names = {name for name, value in vars(rfnb).items() if not isinstance(value, types.ModuleType)}
+    assert sorted(name for name in names if not name.startswith("_")) == sorted(
+        set(LISTED.read_text().split()) - {"viz"}
+    )
+
+
 def test_a_name_more_or_less_is_seen():
     source = "from rfnb.core.dim import Dim, ragged_dim as ragged\nimport rfnb.viz\n_private = 1\nx: int = 2\ndef show(): ..."
     assert names_in(source) == ["Dim", "ragged", "rfnb", "show", "x"]

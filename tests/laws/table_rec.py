@@ -106,6 +106,15 @@ def _scan_cond(w: World) -> Any:
     return call, [w.ints(w.batch, low=0, high=6), w.floats(w.batch, w.feat)]
 
 
+@case("TensorArray")
+def _tensor_array(w: World) -> Any:
+    def call(x: Tensor, more: Tensor) -> Any:
+        array = rf.TensorArray.unstack(x, axis=w.heads).push_back(more)
+        return array[0], array.stack(axis=w.heads + 1)
+
+    return call, [w.floats(w.batch, w.heads, w.time), w.floats(w.batch, w.time)]
+
+
 @case("Loop")
 def _loop(w: World) -> Any:
     def call(x: Tensor, start: Tensor) -> Any:
