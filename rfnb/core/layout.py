@@ -6,8 +6,11 @@ pure: dims in, permutations and views out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
@@ -152,6 +155,7 @@ def to_order(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None
 
 
 def full_shape(dims: Dims) -> tuple[int, ...]:
+    """The shape of a raw array over `dims`."""
     return tuple(dim.extent for dim in dims)
 
 
@@ -176,20 +180,20 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
                     f"x = rf.expand_dim(x, dim={lacking[0].name})",
                 )
             )
-    parts = []
-    for dim in ragged:
-        own = tuple(other for other in dims if other is dim or other in dim.length_dims)
-        parts.append((dim, own, view(own, dims, backend)))
+    own = tuple(other for other in dims if other is ragged[0] or other in ragged[0].length_dims)
+    shape = view(own, dims, backend)
     cache: dict[Any, Any] = {}
 
     def mask(raw: Any) -> Any:
         device = getattr(raw, "device", None)
         found = cache.get(device)
         if found is None:
-            for dim, own, shape in parts:
-                one = dim.raw_mask(own, backend, backend.get_device_raw(raw))
-                one = one if shape is None else shape(one)
-                found = one if found is None else backend.binary_fn("logical_and")(found, one)
+            if len(ragged) == 1:
+                found = ragged[0].raw_mask(own, backend, backend.get_device_raw(raw))
+                found = found if shape is None else shape(found)
+            else:  # on the host: what torch makes in inference mode could not serve training later
+                host = functools.reduce(np.logical_and, (dim.host_mask(dims) for dim in ragged))
+                found = backend.from_numpy(host, dtype="bool", device=backend.get_device_raw(raw))
             cache[device] = found
         return found
 

@@ -144,11 +144,12 @@ def _counts(
         device = backend.get_device_raw(raw)
         found = cache.get((device, dtype))
         if found is None:
-            ones = backend.full_raw(full_shape(own), 1, dtype=dtype, device=device)
+            # On the host, through NumPy: what is made here in inference mode has to serve training later.
+            ones = backend.full_raw(full_shape(own), 1, dtype="float32", device="cpu")
             fn, out_dims = _moving("sum", new_tensor(ones, own), spatial, out_spatial, windows, use_mask)
-            found = backend.clip_raw(fn(ones), 1, None)
-            shape = view(out_dims, dims, backend)
-            found = cache[device, dtype] = found if shape is None else shape(found)
+            found, shape = backend.clip_raw(fn(ones), 1, None), view(out_dims, dims, backend)
+            host = backend.raw_to_numpy(found if shape is None else shape(found))
+            found = cache[device, dtype] = backend.from_numpy(host, dtype=dtype, device=device)
         return found
 
     return counts

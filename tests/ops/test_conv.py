@@ -181,6 +181,18 @@ def test_gradients_are_those_of_torch_and_none_come_from_the_padding():
     torch.testing.assert_close(weight.raw_tensor.grad, raw_weight.grad)
 
 
+def test_training_after_inference_mode_over_the_same_dims():
+    width = ragged([3, 1, 2, 2], batch, "width")
+    module, source = rf.Conv2d(feat, out_dim, 3, padding="same"), randn(batch, time, width, feat)
+    with torch.inference_mode():
+        expected, _ = module(source, in_spatial_dims=[time, width])
+    rf.set_requires_gradient(source)
+    out, _ = module(source, in_spatial_dims=[time, width])
+    out.raw_tensor.sum().backward()
+    assert_same(out, expected)
+    assert source.raw_tensor.grad.isfinite().all() and module.filter.raw_tensor.grad.isfinite().all()
+
+
 def test_without_mask_the_padding_is_read():
     out, _ = conv(with_nan_padding(x), use_mask=False)
     assert np.isnan(out.copy_transpose([batch, time, out_dim]).numpy()[1, 4]).all()

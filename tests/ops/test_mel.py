@@ -72,6 +72,21 @@ def test_silence_is_the_log_of_the_smallest_power_and_has_a_gradient():
     assert raw.grad.isfinite().all()
 
 
+def test_training_after_inference_mode_over_the_same_dims():
+    samples = ragged([900, 500], batch, "samples")
+    raw = randn(batch, samples).raw_tensor.clone().requires_grad_()
+
+    def features():
+        return rf.log_mel_filterbank_from_raw(
+            rf.convert_to_tensor(raw, dims=[batch, samples]), in_spatial_dim=samples, out_dim=mels
+        )[0]
+
+    with torch.inference_mode():
+        features()
+    features().raw_tensor.sum().backward()
+    assert raw.grad.isfinite().all()
+
+
 def test_the_window_and_the_base_of_the_logarithm():
     samples = Dim(80, name="samples")
     audio = randn(samples)

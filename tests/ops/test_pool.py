@@ -106,6 +106,20 @@ def test_without_mask_the_padding_counts():
     assert out.numpy()[1].tolist() == [-1, 9, 0]
 
 
+def test_training_after_inference_mode_over_the_same_dims():
+    def mean(raw):
+        source = rf.convert_to_tensor(raw, dims=[batch, time, feat])
+        return rf.pool1d(source, mode="avg", pool_size=2, in_spatial_dim=time)[0].raw_tensor
+
+    with torch.inference_mode():
+        expected = mean(x.raw_tensor)
+    raw = x.raw_tensor.clone().requires_grad_()
+    out = mean(raw)
+    out.sum().backward()
+    torch.testing.assert_close(out, expected)
+    assert raw.grad.isfinite().all()
+
+
 def test_no_sequences_and_no_frames():
     none = Dim(0, name="none")
     for mode in ("max", "avg"):
