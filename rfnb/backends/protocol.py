@@ -57,28 +57,34 @@ class Backend:
     # -- what there is -------------------------------------------------------------------------------------------------
     @classmethod
     def executing_eagerly(cls) -> bool:
+        """Whether values are there as soon as an op is called: always."""
         return True
 
     @classmethod
     def get_dtype_name_raw(cls, raw: Any) -> str:
+        """Name of the dtype, e.g. "float32"."""
         raise NotImplementedError
 
     @classmethod
     def as_dtype_raw(cls, dtype_name: str) -> Any:
+        """The dtype of the library with this name."""
         raise NotImplementedError
 
     @classmethod
     def get_ndim_raw(cls, raw: Any) -> int:
+        """Number of axes."""
         return len(raw.shape)
 
     @classmethod
     def get_shape_tuple_raw(cls, raw: Any) -> tuple[int, ...]:
+        """Lengths of the axes."""
         return tuple(raw.shape)
 
     get_shape_raw = get_known_shape_raw = get_shape_tuple_raw
 
     @classmethod
     def get_device_raw(cls, raw: Any) -> str:
+        """Name of the device, e.g. "cuda:0"."""
         raise NotImplementedError
 
     # -- in and out ----------------------------------------------------------------------------------------------------
@@ -89,14 +95,17 @@ class Backend:
 
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
+        """The values on the host (bfloat16 as float32); may share memory."""
         raise NotImplementedError
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
+        """A new array with `value` everywhere."""
         return cls.from_numpy(np.full(tuple(shape), value), dtype=dtype, device=device)
 
     @classmethod
     def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
+        """0, 1, ... size - 1."""
         return cls.from_numpy(np.arange(size), dtype=dtype, device=device)
 
     @classmethod
@@ -120,44 +129,54 @@ class Backend:
 
     @classmethod
     def set_random_seed(cls, seed: int) -> None:
+        """Start the generator of `random_raw` and `dropout_raw` anew."""
         raise NotImplementedError
 
     @classmethod
     def get_random_state(cls) -> dict[str, bytes]:
+        """The state of the generator, by device."""
         raise NotImplementedError
 
     @classmethod
     def set_random_state(cls, state: dict[str, bytes]) -> None:
+        """Go on from a state that `get_random_state` gave."""
         raise NotImplementedError
 
     @classmethod
     def copy_raw(cls, raw: Any) -> Any:
+        """A real copy."""
         raise NotImplementedError
 
     @classmethod
     def cast_raw(cls, raw: Any, dtype: str) -> Any:
+        """The same values in another dtype."""
         raise NotImplementedError
 
     @classmethod
     def to_device_raw(cls, raw: Any, device: str) -> Any:
+        """The same values on another device."""
         raise NotImplementedError
 
     # -- axes ----------------------------------------------------------------------------------------------------------
     @classmethod
     def transpose_raw(cls, raw: Any, perm: Sequence[int]) -> Any:
+        """Axis i of the result is axis `perm[i]`."""
         raise NotImplementedError
 
     @classmethod
     def reshape_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
+        """The same values in the same order, with other axes."""
         raise NotImplementedError
 
     @classmethod
     def expand_dims_raw(cls, raw: Any, axis: int) -> Any:
+        """A new axis of length 1 before `axis`."""
         shape = cls.get_shape_tuple_raw(raw)
         return cls.reshape_raw(raw, (*shape[:axis], 1, *shape[axis:]))
 
     @classmethod
     def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
+        """Without these axes, which have length 1."""
         shape = cls.get_shape_tuple_raw(raw)
         return cls.reshape_raw(raw, [length for axis, length in enumerate(shape) if axis not in axes])
 
@@ -175,6 +194,7 @@ class Backend:
 
     @classmethod
     def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
+        """The entries from `start` up to, not including, `end` of an axis."""
         raise NotImplementedError
 
     @classmethod
@@ -195,18 +215,22 @@ class Backend:
 
     @classmethod
     def flip_raw(cls, raw: Any, axis: int) -> Any:
+        """An axis from its end to its start."""
         raise NotImplementedError
 
     @classmethod
     def concat_raw(cls, raws: Sequence[Any], axis: int) -> Any:
+        """One after the other along an axis."""
         raise NotImplementedError
 
     @classmethod
     def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
+        """Side by side along a new axis."""
         return cls.concat_raw([cls.expand_dims_raw(raw, axis) for raw in raws], axis)
 
     @classmethod
     def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
+        """`value` before and after each axis, by the (left, right) widths."""
         raise NotImplementedError
 
     # -- maths: these return functions, so that a plan holds the very function it calls ---------------------------------
@@ -227,12 +251,14 @@ class Backend:
 
     @classmethod
     def combine_raw(cls, a: Any, kind: str, b: Any) -> Any:
+        """`binary_fn(kind)(a, b)`."""
         return cls.binary_fn(kind)(a, b)
 
     compare_raw = combine_raw
 
     @classmethod
     def activation_raw(cls, raw: Any, func: str) -> Any:
+        """`unary_fn(func)(raw)`."""
         return cls.unary_fn(func)(raw)
 
     @classmethod
@@ -268,10 +294,12 @@ class Backend:
 
     @classmethod
     def softmax_raw(cls, raw: Any, axis: int) -> Any:
+        """Exponentials normalised over an axis."""
         return cls.unary_fn("exp")(cls.log_softmax_raw(raw, axis))
 
     @classmethod
     def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
+        """Logarithm of `softmax_raw`, stable."""
         return cls.binary_fn("sub")(raw, cls.expand_dims_raw(cls.reduce_raw(raw, "logsumexp", (axis,)), axis))
 
     @classmethod
@@ -330,6 +358,7 @@ class Backend:
 
     @classmethod
     def cumsum_raw(cls, raw: Any, axis: int) -> Any:
+        """Running sum along an axis."""
         raise NotImplementedError
 
     @classmethod
@@ -481,6 +510,7 @@ class Backend:
     # -- gradients and parameters --------------------------------------------------------------------------------------
     @classmethod
     def detach_raw(cls, raw: Any) -> Any:
+        """The same values without gradient."""
         return raw
 
     @classmethod
@@ -506,6 +536,7 @@ class Backend:
 
     @classmethod
     def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
+        """Track gradients of this array from now on, or no longer; in place."""
         raise NotImplementedError
 
     @classmethod
@@ -515,6 +546,7 @@ class Backend:
 
     @classmethod
     def gradient_raw(cls, y: Any, x: Any) -> Any:
+        """dy/dx of a scalar y, which can be differentiated again."""
         raise NotImplementedError
 
     @classmethod
@@ -627,10 +659,12 @@ def select_backend(name: str) -> None:
 
 
 def select_backend_torch() -> None:
+    """Make new tensors of torch."""
     select_backend("torch")
 
 
 def select_backend_numpy() -> None:
+    """Make new tensors of NumPy."""
     select_backend("numpy")
 
 
@@ -650,6 +684,7 @@ def select_backend_jax() -> None:
 
 
 def get_selected_backend() -> str:
+    """Name of the backend that new tensors are made of."""
     return selected().name
 
 
@@ -662,6 +697,7 @@ def selected() -> type[Backend]:
 
 
 def is_executing_eagerly() -> bool:
+    """Whether values are there as soon as an op is called: always."""
     return selected().executing_eagerly()
 
 

@@ -32,10 +32,12 @@ class Division(NamedTuple):
 
 
 def constant(value: int) -> Sum:
+    """The sum that is this number."""
     return ((value, ()),) if value else ()
 
 
 def atom(value: Any) -> Sum:
+    """The sum of one dim (or division)."""
     return ((1, (value,)),)
 
 
@@ -61,6 +63,7 @@ def add(left: Sum, right: Sum) -> Sum:
 
 
 def neg(expr: Sum) -> Sum:
+    """The sum with every sign changed, from the right, since -(a + b) = -b + -a."""
     return tuple((-coefficient, factors) for coefficient, factors in reversed(expr))
 
 

@@ -144,6 +144,7 @@ def _derive(expr: algebra.Sum) -> Dim:
 
 
 def intern(key: Any, make: Callable[[], Dim]) -> Dim:
+    """The dim that is kept for `key`; `make` makes it if there is none."""
     dim = _interned.get(key)
     if dim is None:
         dim = make()

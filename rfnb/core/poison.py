@@ -63,6 +63,7 @@ def switch_off() -> FloatingPointError | None:
 
 
 def switched_on() -> bool:
+    """Whether padding is being spoiled."""
     return isinstance(Tensor.__dict__["_raw"], property)
 
 

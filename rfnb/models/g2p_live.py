@@ -81,6 +81,7 @@ class LiveTraining:
 
     @property
     def model(self) -> G2P:
+        """The model that is trained."""
         return self.trainer.model
 
     def __iter__(self) -> Iterator[LiveReport]:

@@ -113,6 +113,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
+        """Whether all steps are done."""
         return self.steps_done >= self.total_steps
 
     @property

@@ -193,6 +193,7 @@ def make_input_layer(input_layer: Any, in_dim: Dim) -> Any:
 
 
 def input_projection(input_layer: Any, in_dim: Dim, out_dim: Dim) -> Linear:
+    """From the features that the input layer gives to those of the layers."""
     return Linear(in_dim if input_layer is None else input_layer.out_dim, out_dim, with_bias=False)
 
 
@@ -207,4 +208,5 @@ def shortened(module: Any, source: Tensor, in_spatial_dim: Dim) -> tuple[Tensor,
 
 
 def scaled(x: Tensor, scale: float) -> Tensor:
+    """x * scale, or x itself for 1."""
     return x if scale == 1 else x * scale

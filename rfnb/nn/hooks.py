@@ -25,6 +25,7 @@ class RemovableHandle:
         prepend: bool = False,
         when_empty: Callable[[], None] | None = None,
     ) -> RemovableHandle:
+        """Put a hook among the others, last or first, and return what takes it away."""
         key = max(hooks, default=-1) + 1
         others = dict(hooks) if prepend else {}
         if prepend:

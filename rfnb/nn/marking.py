@@ -26,6 +26,7 @@ def mark_as_default_output(self: Tensor, *, shape: Sequence[Dim] | None = None) 
 
 
 def bind() -> None:
+    """Make `mark_as_loss` and its kin methods of Tensor."""
     for method in (mark_as_loss, mark_as_output, mark_as_default_output):
         setattr(Tensor, method.__name__, method)
 

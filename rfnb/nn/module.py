@@ -165,6 +165,7 @@ class Module:
 
     @property
     def has_parameters(self) -> bool:
+        """Whether there is any, in it or below."""
         return next(self.parameters(), None) is not None
 
     def apply(self, fn: Callable[[Module], Any]) -> Module:

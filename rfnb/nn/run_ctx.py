@@ -58,6 +58,7 @@ class RunCtx:
 
     @property
     def stage(self) -> str:
+        """ "init", "train_step" or "forward_step"."""
         return self._stage
 
     @property
@@ -67,10 +68,12 @@ class RunCtx:
 
     @property
     def step(self) -> int:
+        """Number of the step, as given when the context was made."""
         return self._step
 
     @property
     def epoch(self) -> int:
+        """Number of the epoch, as given when the context was made."""
         return self._epoch
 
     def get_step_tensor(self) -> Tensor:

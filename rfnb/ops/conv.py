@@ -129,6 +129,7 @@ def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
 
 
 def check_bias(what: str, bias: Tensor | None, out_dim: Dim) -> None:
+    """Raise a DimError unless the bias is over out_dim only."""
     if bias is not None and bias.dims != (out_dim,):
         raise DimError(
             message(f"{what}: the bias is over out_dim.", [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],

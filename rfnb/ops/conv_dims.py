@@ -190,6 +190,7 @@ def _same_lengths(a: Dim, b: Dim) -> bool:
 
 
 def sizes_text(dim: Dim) -> str:
+    """The dim for a message, with its lengths."""
     return dim.short_repr() if dim.lengths is None else f"{dim.short_repr()} {dim.lengths.tolist()}"
 
 

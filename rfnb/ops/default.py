@@ -64,14 +64,17 @@ def set_default_float_dtype_ctx(dtype: str) -> Iterator[None]:
 
 
 def get_default_int_dtype() -> str:
+    """dtype of new integer tensors."""
     return "int32"
 
 
 def get_default_array_index_dtype() -> str:
+    """dtype of new tensors of indices."""
     return "int32"
 
 
 def is_float_dtype(dtype: str) -> bool:
+    """Whether a dtype of this name is a (real) float."""
     return dtype.startswith(("float", "bfloat"))
 
 

@@ -24,6 +24,7 @@ def _equality(op: Any, if_foreign: bool) -> Any:
 
 
 def bind() -> None:
+    """Make the ops the operators of Tensor."""
     for name, op in {
         "add": math.add, "sub": math.sub, "mul": math.mul, "truediv": math.true_divide, "floordiv": math.floor_divide,
         "mod": math.mod, "pow": math.pow, "and": math.logical_and, "or": math.logical_or,

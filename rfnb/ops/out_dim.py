@@ -10,11 +10,13 @@ from rfnb.core.tensor import Tensor, dims_text, shape_of
 
 
 def define_size(dim: Dim, size: int) -> None:
+    """Give the dim this size if it has none yet."""
     if not dim.is_dim_known():
         dim.dyn_size_ext = np.int32(size)
 
 
 def check_size(what: str, out_dim: Dim, size: int) -> None:
+    """Raise a DimError unless out_dim has this size."""
     if out_dim.extent != size:
         raise DimError(
             message(

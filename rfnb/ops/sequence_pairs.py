@@ -74,6 +74,7 @@ def flat_lengths(what: str, dim: Dim, batch: Dims) -> np.ndarray:
 
 
 def volume(dims: Dims) -> int:
+    """Number of entries of a raw array over `dims`."""
     total = 1
     for dim in dims:
         total *= dim.extent

@@ -103,6 +103,7 @@ class Loop:
 
     @property
     def has_entered_scope(self) -> bool:
+        """Whether the loop has begun."""
         return self._phase != "before"
 
     @property

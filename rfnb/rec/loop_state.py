@@ -71,12 +71,15 @@ class LoopState:
         return len(self._now)
 
     def keys(self) -> Any:
+        """Names of the states."""
         return self._now.keys()
 
     def values(self) -> Any:
+        """The states as they are now."""
         return self._now.values()
 
     def items(self) -> Any:
+        """(name, state as it is now)."""
         return self._now.items()
 
     def deep_tensors(self) -> list[Tensor]:
@@ -86,6 +89,7 @@ class LoopState:
     # -- for the Loop ------------------------------------------------------------------------------------------------------
 
     def values_now(self) -> dict[str, Any]:
+        """The states as they are now, by name."""
         return self._now
 
     def _record(self, recording: Any) -> None:
@@ -97,6 +101,7 @@ class LoopState:
         self._next[name] = value
 
     def begin_step(self, index: int) -> None:
+        """From here on, what is assigned is the next value."""
         self.__dict__["_step"] = index
         self.__dict__["_selection"] = None
 

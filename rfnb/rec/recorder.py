@@ -76,6 +76,7 @@ class Node:
 
     @property
     def name(self) -> str:
+        """Name of the op, for messages."""
         return self.fn.__qualname__.removesuffix(".__call__")
 
 
@@ -98,6 +99,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
+        """Context manager in which the ops that are called are recorded."""
         with intercept(_functions(), self._call):
             yield
 

@@ -69,6 +69,7 @@ class Recording:
     # -- what the body sees ------------------------------------------------------------------------------------------------
 
     def read_state(self, name: str, assigned: bool) -> Any:
+        """What a body finds that reads this state: the next value if it has assigned one, else the previous one."""
         return self.next_states[name] if assigned else self.states[name]
 
     def write_state(self, name: str, value: Any) -> Any:
@@ -91,15 +92,18 @@ class Recording:
         return out
 
     def step_index(self, value: Tensor) -> StepTensor:
+        """The index of the step, as a value that differs from step to step."""
         if self.index is None:
             self.index = self.recorder.new(value)
         return self.index
 
     def output(self, value: Any, last: bool) -> Any:
+        """Note an output; returns its value in the first step."""
         self.outputs.append((value, last))
         return self.recorder.unwrapped(value)
 
     def end_with(self, cond: Any, include_eos: bool) -> Any:
+        """Note the end condition; returns its value in the first step."""
         self.end = (cond, include_eos)
         return self.recorder.unwrapped(cond)
 

@@ -42,10 +42,12 @@ class Axis:
         return own or ("batch" if self.name in _BATCH else "beam" if self.name.startswith(_BEAM) else None)
 
     def describe(self) -> str:
+        """`time<=7` or `batch=3`, as in a shape."""
         return f"{self.name}{'<=' if self.ragged else '='}{self.size}"
 
     @property
     def ragged(self) -> bool:
+        """Whether its sequences have lengths of their own."""
         return self.dim is not None and self.dim.lengths is not None and bool(self.dim.length_dims)
 
     def entry(self, number: int) -> dict[str, Any]:
@@ -88,6 +90,7 @@ class Named:
         return Named(array, [Axis(name, int(size)) for name, size in zip(names, array.shape)])
 
     def describe(self) -> str:
+        """The axes as one writes the shape of a tensor."""
         return "[" + ", ".join(axis.describe() for axis in self.axes) + "]"
 
     def find(self, which: Any, *, where: str, role: str) -> Axis:

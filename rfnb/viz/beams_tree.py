@@ -60,6 +60,8 @@ class Cut:
 
 @dataclass
 class Tree:
+    """The hypotheses of one search, as the view draws them."""
+
     nodes: list[list[Node | None]]  # by step and slot
     cuts: list[list[Cut]]  # by step, best first
     best: list[tuple[int, int]]  # path of the winner: (step, slot)

@@ -26,6 +26,7 @@ class Curve:
 
     @property
     def name(self) -> str:
+        """Label with the unit."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property

@@ -98,6 +98,7 @@ def bars(lengths: Sequence[int], most: int = 24) -> str:
 
 
 def lengths_text(lengths: Sequence[int], most: int = 8) -> str:
+    """The lengths, of many only the first ones."""
     return ", ".join(map(str, lengths[:most])) + (f", ... ({len(lengths)} in all)" if len(lengths) > most else "")
 
 
@@ -141,6 +142,7 @@ def alarm_text(stats: dict[str, Any] | None) -> str:
 
 
 def padding_text(stats: dict[str, Any] | None) -> str:
+    """How much of a tensor is padding, or nothing if none is."""
     if not stats or stats["cells"] == stats["valid"]:
         return ""
     return f"{100 * (1 - stats['valid'] / stats['cells']):.0f} % padding"

@@ -22,6 +22,7 @@ def text(spec: Any) -> str:
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
+    """The rows as lines whose columns begin at the same place."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     keep = [column for column, width in enumerate(widths) if width]
     return ["  ".join(f"{row[column]:<{widths[column]}}" for column in keep).rstrip() for row in rows]
