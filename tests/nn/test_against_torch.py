@@ -40,8 +40,10 @@ ELSEWHERE = {
         "TransformerEncoderLayer TransformerDecoderLayer TransformerEncoder TransformerDecoder FeedForwardGated"
     ),
     "tests/nn/test_conformer.py": (
-        "ConformerEncoder ConformerEncoderV2 ConformerFrontend ConformerConvBlock ConformerEncoderLayer ConformerConvSubsample"
-        " EBranchformerLayer FeedForwardConvGated Merge"
+        "ConformerConvBlock ConformerEncoderLayer EBranchformerLayer FeedForwardConvGated Merge"
+    ),
+    "tests/nn/test_conformer_encoder.py": (
+        "ConformerEncoder ConformerEncoderV2 ConformerFrontend ConformerConvSubsample"
     ),
     "tests/nn/test_relative_self_attention.py": (
         "RelPosSelfAttention RelPosCausalSelfAttention LearnedRelativePositionalEncoding"

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
+from parameter_gradients import assert_same_gradients
 
 import rfnb as rf
 from rfnb import Dim, DimError, single_step_dim
@@ -69,6 +70,22 @@ def test_energies_are_those_of_the_formula_for_each_sequence_alone(kind, causal)
     for seq, length in enumerate(LENGTHS):
         expected = by_hand(module, x.raw_tensor[seq, :length], causal)
         torch.testing.assert_close(got[seq, :length], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_formula(kind, causal):
+    module, time = make(causal, **KINDS[kind]), ragged(LENGTHS, batch)
+
+    def ours(raw):
+        got = module(rf.convert_to_tensor(raw, dims=[batch, time, model]), axis=time)
+        got = (got[0] if causal else got).copy_transpose([batch, time, out]).raw_tensor
+        return [got[seq, :length] for seq, length in enumerate(LENGTHS)]
+
+    def formula(raw):
+        return [by_hand(module, raw[seq, :length], causal) for seq, length in enumerate(LENGTHS)]
+
+    assert_same_gradients(module, torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(0)), ours, formula)
 
 
 def test_names_and_sizes_of_the_parameters():

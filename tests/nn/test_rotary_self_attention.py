@@ -3,6 +3,7 @@
 import pytest
 import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
+from parameter_gradients import assert_same_gradients
 
 import rfnb as rf
 from rfnb import Dim, DimError
@@ -58,6 +59,23 @@ def test_it_is_that_of_complex_numbers_for_each_sequence_alone(causal, base):
     for seq, length in enumerate(LENGTHS):
         expected = by_hand(module, x.raw_tensor[seq, :length], causal, base)
         torch.testing.assert_close(got[seq, :length], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_are_those_of_complex_numbers(causal):
+    module, time = make(causal), ragged(LENGTHS, batch)
+
+    def ours(raw):
+        got = module(rf.convert_to_tensor(raw, dims=[batch, time, model]), axis=time)
+        got = (got[0] if causal else got).copy_transpose([batch, time, out]).raw_tensor
+        return [got[seq, :length] for seq, length in enumerate(LENGTHS)]
+
+    def complex_numbers(raw):
+        return [by_hand(module, raw[seq, :length], causal) for seq, length in enumerate(LENGTHS)]
+
+    assert_same_gradients(
+        module, torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(0)), ours, complex_numbers
+    )
 
 
 def test_a_pair_of_features_is_turned_by_the_position():
