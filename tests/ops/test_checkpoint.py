@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.backends import torch_checkpoint
 
 batch, feat = Dim(50, name="batch"), Dim(20, name="feat")
 MODEL_BYTES = 50 * 20 * 4  # one activation
@@ -81,6 +82,7 @@ def test_backward_leaves_the_random_state_as_it_was():
     rf.set_requires_gradient(x)
     with rf.gradient_checkpoint_scope():
         y = rf.exp(rf.dropout(x, 0.5, on_forward=True))
+    rf.random_normal([feat])
     state = rf.get_random_state()
     rf.gradient(rf.reduce_sum(y, axis=feat), x)
     assert rf.get_random_state() == state
@@ -96,6 +98,24 @@ def test_only_what_comes_out_is_kept():
 def test_backward_holds_one_block_at_a_time_and_what_comes_out_of_the_others():
     one, eight = (run(rf.gradient_checkpoint_scope, blocks=blocks)[-1] for blocks in (1, 8))
     assert eight - one <= 7 * MODEL_BYTES
+
+
+def test_what_backward_does_not_need_is_let_go_at_once(monkeypatch):
+    most, repeat = [0], torch_checkpoint._Tape._repeat
+
+    def counted(self, operation, storages):
+        repeat(self, operation, storages)
+        most[0] = max(most[0], len(storages))
+
+    monkeypatch.setattr(torch_checkpoint._Tape, "_repeat", counted)
+    x = torch.ones(3, requires_grad=True)
+    with rf.gradient_checkpoint_scope():
+        y = x
+        for _ in range(10):
+            y = y + 1.0  # has no need of its operands for its gradient
+        y = y.exp()
+    y.sum().backward()
+    assert 0 < most[0] <= 3
 
 
 def test_the_gradient_of_the_gradient():

@@ -184,16 +184,30 @@ def test_padding_gets_gradient_zero_whatever_it_holds(max_approx):
     assert not np.isnan(gradient).any() and (gradient[1, 3:] == 0).all()
 
 
-@pytest.mark.parametrize("max_approx", [False, True])
-def test_a_class_of_probability_zero_has_no_nan_gradient(max_approx):
-    mask = tensor([[True, True, False], [True, True, True], [False, True, True], [True, True, True]], batch, classes)
-    x = rf.copy(logits)
+@pytest.mark.parametrize(
+    "options", [{}, {"max_approx": True}, {"label_loop": False}, {"logits_normalized": True}], ids=str
+)
+def test_a_class_of_probability_zero_has_no_nan_gradient(options):
+    mask = [[True, False, False], [True, True, True], [True, True, False], [True, True, True]]
+    x = rf.log_softmax(logits, axis=classes)
     rf.set_requires_gradient(x)
-    out = loss(rf.where(mask, x, -math.inf), max_approx=max_approx)
-    assert (out.numpy() == 0).tolist() == [True, False, True, True]
+    out = loss(rf.where(tensor(mask, batch, classes), x, -math.inf), **options)
+    # The first sequence needs the missing classes, the third does not, the last has no frames.
+    assert (out.numpy() == 0).tolist() == [True, False, False, True]
     gradient = rf.gradient(rf.reduce_sum(out, axis=batch), x).numpy()
     assert not np.isnan(gradient).any()
-    assert (gradient == 0).all((1, 2)).tolist() == [True, False, True, True]
+    assert (gradient == 0).all((1, 2)).tolist() == [True, False, False, True]
+
+
+def test_a_class_that_is_needed_in_some_alignments_only():
+    log_probs = rf.log_softmax(logits, axis=classes).numpy().copy()
+    log_probs[2, 0, 0] = -math.inf  # label 0 in the first frame: then it is in the second, after a blank
+    x = tensor(log_probs, batch, time, classes)
+    rf.set_requires_gradient(x)
+    out = loss(x, logits_normalized=True)
+    assert out.numpy()[2] == pytest.approx(-log_probs[2, 0, 1] - log_probs[2, 1, 0], rel=1e-5)
+    gradient = rf.gradient(rf.reduce_sum(out, axis=batch), x).numpy()
+    assert gradient[2, :2].tolist() == [[0.0, -1.0, 0.0], [-1.0, 0.0, 0.0]]
 
 
 def test_half_precision_keeps_its_dtype():
