@@ -29,7 +29,18 @@ from rfnb.backends.torch_random import (
     set_random_state,
 )
 
-_DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+class _Dtypes(dict[str, torch.dtype]):
+    """dtypes of torch by name."""
+
+    def __missing__(self, name: str) -> torch.dtype:
+        known = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 complex64 complex128"
+        raise TypeError(f"No dtype {name!r}.\n  known  {known}\nA dtype is the name that NumPy and torch have for it.")
+
+
+_DTYPES = _Dtypes(
+    {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+)
 _NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.backends import protocol
-from rfnb.core.dim_lengths import valid_lengths
+from rfnb.core.dim_lengths import check_lengths, valid_lengths
 from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
 from rfnb.core.place import Place, place_of_user, place_text
@@ -164,7 +164,8 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
         )
     from rfnb.core.tensor import Tensor
 
-    raw = protocol.selected().from_numpy(array, dtype="int32", device="cpu") if array.dtype.kind in "iu" else array
+    check_lengths(name, array)
+    raw = protocol.selected().from_numpy(array, dtype="int32", device="cpu")
     return Dim(Tensor("lengths", dims=(over,), raw_tensor=raw), name=name)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rfnb.core.dim import Dim
     from rfnb.core.tensor import Tensor
 
+_LONGEST = np.iinfo(np.int32).max
 _on_resize: list[Callable[[], None]] = []  # plan caches: what they know is void when a known size changes
 
 
@@ -135,15 +136,7 @@ class DimLengths:
                     )
                 )
             dims = ()
-        if array.dtype.kind not in "iu" or (array.size and array.min() < 0):
-            raise DimError(
-                message(
-                    f'Dim "{self.name}": lengths must be integers, 0 or more.',
-                    [("lengths", f"{array.dtype}, smallest {array.min() if array.size else None}")],
-                    "A length counts frames.",
-                    'rf.cast(lengths, "int32")',
-                )
-            )
+        check_lengths(self.name, array, is_tensor=hasattr(value, "dims"))
         self._reset()
         if known:
             self._resized()
@@ -159,9 +152,11 @@ class DimLengths:
         return not self.is_dim_known()
 
     def is_static(self) -> bool:
+        """Whether it has one size for all sequences."""
         return self.size is not None
 
     def is_dynamic(self) -> bool:
+        """Whether its size is that of the data: lengths per sequence, or one number."""
         return self.size is None
 
     def reset_eager(self) -> None:
@@ -180,10 +175,34 @@ class DimLengths:
         raise NotImplementedError
 
     def has_padding(self) -> bool:
+        """Whether some sequence is shorter than the longest."""
         raise NotImplementedError
 
     def host_mask(self, dims: Sequence[Dim]) -> np.ndarray:
+        """Its mask as NumPy array that broadcasts against `dims`."""
         raise NotImplementedError
+
+
+def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True) -> None:
+    """Raise a DimError unless all are integers from 0 to what an int32 holds."""
+    integers = array.dtype.kind in "iu"
+    if integers and (not array.size or (array.min() >= 0 and array.max() <= _LONGEST)):
+        return
+    if not is_tensor and array.ndim == 0 and not integers:
+        fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'
+        rule = "A size is an int; lengths are a Tensor of ints; None is a size that comes later."
+        raise DimError(message(f'Dim "{name}": this is no size.', [("got", array.dtype.type.__name__)], rule, fix))
+    found, fix = str(array.dtype), 'rf.cast(lengths, "int32")'
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        found += f", {int(np.isnan(array).sum())} of them NaN"
+        fix = 'lengths = rf.reduce_sum(rf.cast(mask, "int32"), axis=time)    # count the real frames'
+    elif array.size and array.dtype.kind == "f":
+        found += f", smallest {array.min()}"
+    elif array.size and integers:
+        found += f", smallest {array.min()}, largest {array.max()}"
+        fix = f"rf.clip_by_value(lengths, 0, {min(int(array.max()), _LONGEST)})"
+    rule = f"A length counts frames; {_LONGEST} is the most." if integers else "A length counts frames."
+    raise DimError(message(f'Dim "{name}": lengths must be integers, 0 or more.', [("lengths", found)], rule, fix))
 
 
 def on_resize(clear: Callable[[], None]) -> None:

@@ -18,6 +18,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.tensor_checks import check_shape
 from rfnb.core.tensor_checks import check_unique as check_unique
+from rfnb.core.tensor_checks import dims_of as dims_of
 from rfnb.core.tensor_mask import TensorMask
 from rfnb.core.tensor_mask import raw_mask_for as raw_mask_for
 from rfnb.core.tensor_text import dims_text as dims_text
@@ -69,6 +70,8 @@ class Tensor(TensorMask):
         raw_tensor: Any = None,
     ):
         self.name = name
+        if isinstance(dims, Dim):
+            dims = (dims,)
         self.dims = check_unique(tuple(dims), f'Tensor "{name}"')
         if dtype is not None:
             self._dtype = dtype

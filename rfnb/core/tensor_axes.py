@@ -74,8 +74,6 @@ class TensorAxes(TensorOperators):
             return self.dims.index(dim)
         except ValueError:
             pass
-        if not isinstance(dim, Dim):
-            raise self._no_dim(what, dim)
         this: Any = self  # a Tensor
         raise missing_dim(what, this, dim)
 
@@ -146,14 +144,3 @@ class TensorAxes(TensorOperators):
     def get_dyn_size_tags(self) -> list[Dim]:
         """The dims that have lengths."""
         return [dim for dim in self.dims if dim.is_dynamic()]
-
-    def _no_dim(self, what: str, axis: Any) -> DimError:
-        named = next((dim for dim in self.dims if dim.name == axis), None)
-        return DimError(
-            message(
-                f"{what}: {axis!r} is not a Dim.",
-                [("tensor", dims_text(self.dims)), ("given", type(axis).__name__)],
-                "An axis is named by its Dim, never by a letter, a name or a position.",
-                f"x.axis_of({named.name if named is not None and named.name.isidentifier() else 'x.dims[0]'})",
-            )
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ def dims_of(what: str, value: Any) -> tuple[Dim, ...]:
 
 
 def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
+    """`dims`, after checking that each is a Dim and none is there twice."""
     for dim in dims:
         if not isinstance(dim, Dim):
             raise no_dim(what, dim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -44,6 +44,19 @@ def operand_rows(operands: Sequence[tuple[str, Tensor]]) -> list[tuple[str, str]
     return [(label, dims_text(tensor.dims, labels)) for label, tensor in operands]
 
 
+def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:
+    """The error for something that should be a Dim."""
+    rows = [] if tensor is None else [("tensor", dims_text(tensor.dims))]
+    dims = () if tensor is None else tensor.dims
+    place = next((index for index, dim in enumerate(dims) if dim.name == value or index == value), None)
+    if place is not None:
+        fix = dims[place].name if dims[place].name.isidentifier() else f"x.dims[{place}]"
+    else:
+        fix = f'Dim({value if isinstance(value, int) else 3}, name="{value if isinstance(value, str) else "..."}")'
+    rule = "An axis is named by its Dim, never by a letter, a name or a position:"
+    return DimError(message(f"{what}: {value!r} is not a Dim.", [*rows, ("got", type(value).__name__)], rule, fix))
+
+
 def missing_dim(
     what: str,
     tensor: Tensor,
@@ -59,6 +72,8 @@ def missing_dim(
         operands: All that the message shows, if that is more than the tensor.
         role: What the dim is for, e.g. "reduce".
     """
+    if not isinstance(dim, Dim):
+        return no_dim(what, dim, tensor)
     operands = [(label, tensor)] if operands is None else operands
     labels = labels_of([*(other for _, operand in operands for other in operand.dims), dim])
     rule, fix = f"The dim {labels[dim]} is not among the dims of {label}.", None

@@ -11,7 +11,7 @@ from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.math import _common_backend
+from rfnb.ops.math import _common_backend, need_values
 
 _make = Tensor.__new__
 
@@ -42,6 +42,8 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         raw = source.backend.select_raw(source._raw, index, indices % axis.extent)
         return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
     if axis is None:
+        if not isinstance(indices, Tensor):
+            need_values("gather", indices)
         axis = indices.sparse_dim
         if axis is None:
             raise DimError(
@@ -55,6 +57,9 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         indices = math.clip_by_value(indices, 0, last)
     try:
         fn, dims = _gather_plans[source._raw.__class__, source.dims, indices.dims, axis]
+    except AttributeError:
+        need_values("gather", source, indices)
+        raise
     except KeyError:
         key = (source._raw.__class__, source.dims, indices.dims, axis)
         fn, dims = _gather_plans.put(key, _plan_gather(source, indices, axis))
@@ -73,6 +78,16 @@ _gather_plans = PlanCache()
 
 
 def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
+    need_values("gather", source, indices)
+    if not indices.dtype.startswith(("int", "uint")):
+        raise TypeError(
+            message(
+                f"gather: the indices are {indices.dtype}.",
+                [("source", shape_of(source)), ("indices", f"{shape_of(indices)} {indices.dtype}")],
+                "Indices are integers.",
+                'rf.cast(indices, "int64")       # or rf.masked_select(source, mask=..., dims=[...])',
+            )
+        )
     if axis not in source.dims:
         raise missing_dim("gather", source, axis, "source")
     backend = _common_backend("gather", source, indices)

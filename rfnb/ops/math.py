@@ -104,6 +104,8 @@ def _binary_slow(
         _mark(out, tensor, None)
         return out
     need_values(kind, a, b)
+    if kind.startswith("logical") and not a.dtype == b.dtype == "bool":
+        raise _not_bool(kind, a, b)
     backend = _common_backend(kind, a, b)
     dims = union(
         kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=None if dim_order is None else tuple(dim_order)
@@ -149,11 +151,15 @@ def _not_a_tensor(kind: str, value: Any) -> TypeError:
     return TypeError(
         message(
             f"{kind}: this operand is not a Tensor.",
-            [("got", type(value).__name__)],
+            [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
             "Raw arrays and lists do not say which axis is which.",
             "rf.convert_to_tensor(value, dims=[...])",
         )
     )
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"  # there are Tensors of torch too
 
 
 def need_values(kind: str, *tensors: Tensor) -> None:
@@ -165,6 +171,13 @@ def need_values(kind: str, *tensors: Tensor) -> None:
             raise ValueError(
                 message(f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first.")
             )
+
+
+def _not_bool(kind: str, *tensors: Tensor) -> TypeError:
+    rows = [(label, f"{dims_text(tensor.dims)} {tensor.dtype}") for label, tensor in zip("ab", tensors)]
+    return TypeError(
+        message(f"{kind}: not bool.", rows, "Logic is about bools. Say when a value counts as True:", "a != 0")
+    )
 
 
 def _common_backend(kind: str, *tensors: Tensor) -> Any:
@@ -384,6 +397,7 @@ def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
 
 
 def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
+    need_values(kind, a)
     if axis not in a.dims:
         raise missing_dim(kind, a, axis)
     backend, index = a.backend, a.dims.index(axis)

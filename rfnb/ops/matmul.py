@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError
+from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, missing_dim
-from rfnb.ops.math import _common_backend
+from rfnb.core.tensor import Tensor, dims_of, missing_dim, shape_of
+from rfnb.ops.math import _common_backend, need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -30,19 +30,39 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
         DimError: If a or b lacks one of `reduce`.
     """
     if reduce.__class__ is not Dim:
-        reduce = tuple(reduce)  # type: ignore[arg-type]
+        reduce = tuple(reduce) if reduce.__class__ is list or reduce.__class__ is tuple else dims_of("matmul", reduce)
     try:
         fn, dims = _plans[a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask]
     except KeyError:
         key = (a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask)
+        need_values("matmul", a, b)
         fn, dims = _plans.put(key, _plan(a, b, (reduce,) if isinstance(reduce, Dim) else reduce, use_mask))
+    except AttributeError:
+        need_values("matmul", a, b)
+        raise
     out = _make(Tensor)
-    out._raw = fn(a._raw, b._raw)
+    try:
+        out._raw = fn(a._raw, b._raw)
+    except RuntimeError as error:
+        raise _other_dtype(a, b) or error from None
     out.dims = dims
     return out
 
 
 dot = matmul
+
+
+def _other_dtype(a: Tensor, b: Tensor) -> TypeError | None:
+    if a.dtype == b.dtype:
+        return None
+    return TypeError(
+        message(
+            "matmul: the operands have different dtypes.",
+            [("a", f"{shape_of(a)} {a.dtype}"), ("b", f"{shape_of(b)} {b.dtype}")],
+            "A product-sum is done in one dtype; which one is yours to say.",
+            "rf.matmul(a, rf.cast(b, a.dtype), reduce=...)",
+        )
+    )
 
 
 def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[Any, Dims]:

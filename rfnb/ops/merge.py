@@ -57,6 +57,7 @@ _make = Tensor.__new__
 
 
 def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> Any:
+    check_unique(dims, "merge_dims")
     axes = [source.axis_of(dim, "merge_dims") for dim in dims]
     volume = int(np.prod(full_shape(dims)))
     if out_dim is None:

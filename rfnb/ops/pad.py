@@ -36,6 +36,11 @@ def pad(
                 'rf.pad(..., mode="constant")',
             )
         )
+    if len(axes) != len(padding) or len(axes) != len(axes if out_dims is None else out_dims):
+        counts = [("axes", len(axes)), ("padding", len(padding))]
+        counts += [] if out_dims is None else [("out_dims", len(out_dims))]
+        rule = "Each axis has one (left, right), and one of out_dims if those are given."
+        raise ValueError(message("pad: other numbers of axes and widths.", counts, rule))
     out_dims = (
         list(out_dims) if out_dims is not None else [left + axis + right for axis, (left, right) in zip(axes, padding)]
     )

@@ -10,7 +10,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, dims_of, missing_dim, new_tensor, shape_of
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.math import combine, log, maximum, need_values
@@ -41,7 +41,7 @@ def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bo
 
 def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool) -> Tensor:
     if axis.__class__ is not Dim:
-        axis = tuple(axis)  # type: ignore[arg-type]
+        axis = tuple(axis) if axis.__class__ is list or axis.__class__ is tuple else dims_of(f"reduce_{mode}", axis)
     try:
         raw = source._raw
         fn, indices, dims, sparse = _plans[mode, raw.dtype, source.dims, axis, use_mask]

@@ -179,7 +179,7 @@ ERRORS = {
         TypeError,
         """
         add: this operand is not a Tensor.
-          got  ndarray
+          got  numpy.ndarray
         Raw arrays and lists do not say which axis is which.
             rf.convert_to_tensor(value, dims=[...])
         """,
@@ -189,7 +189,7 @@ ERRORS = {
         TypeError,
         """
         add: this operand is not a Tensor.
-          got  ndarray
+          got  numpy.ndarray
         Raw arrays and lists do not say which axis is which.
             rf.convert_to_tensor(value, dims=[...])
         """,
