@@ -9,6 +9,7 @@ from rfnb.nn import run_ctx
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import affine, check_dims, moments
 from rfnb.nn.parameter import Parameter
+from rfnb.ops.dims import use_mask_default
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import rsqrt
 
@@ -23,6 +24,10 @@ class BatchNorm(Module):
         momentum: running = (1 - momentum) * running + momentum * of this batch.
         track_running_stats: False: always the statistics of the batch.
         use_mask: False counts the padding too. Default: it does not count.
+        distributed: Not True.
+
+    Raises:
+        NotImplementedError: For distributed statistics.
 
     Parameters:
         gamma: {in}, one. beta: {in}, zero.
@@ -40,9 +45,15 @@ class BatchNorm(Module):
         eps: float = 1e-3,
         track_running_stats: bool = True,
         use_mask: bool | None = None,
+        distributed: bool | None = None,
     ):
+        if batch_norm_distributed_default() if distributed is None else distributed:
+            raise NotImplementedError(
+                message("BatchNorm: distributed statistics.", [("in_dim", in_dim.short_repr()), ("distributed", distributed)],
+                        "The statistics are those of the batch of this process.", "rf.BatchNorm(in_dim)")
+            )  # fmt: skip
         self.in_dim, self.momentum, self.eps = in_dim, momentum, eps
-        self.use_mask = use_mask is not False
+        self.use_mask = use_mask_default(default=use_mask)
         self.gamma = Parameter((in_dim,), initial=1.0) if affine else None
         self.beta = Parameter((in_dim,)) if affine else None
         self.running_mean = Parameter((in_dim,), auxiliary=True) if track_running_stats else None

@@ -45,6 +45,8 @@ def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Te
 def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
     """The same array with `in_dim` replaced by `out_dim` (a new one by default; one without size takes the size over).
 
+    {..., in_dim} -> {..., out_dim}.
+
     Raises:
         DimError: If in_dim is missing, or the sizes or lengths differ.
     """
@@ -83,7 +85,7 @@ def _sizes(dim: Dim) -> str:
 
 
 def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
-    """The same tensor, marked as indices into `sparse_dim`."""
+    """The same tensor, marked as indices into `sparse_dim`; int {...} -> {...}."""
     out = source._like(source._raw, source.dims)
     out.sparse_dim = sparse_dim
     return out
@@ -178,7 +180,7 @@ def use_mask_default(
     default: bool | None = None,
     default_false_for_behavior_version_up_to: int | None = None,
     func_name: str | None = None,
-) -> bool | None:
+) -> bool:
     """What `use_mask=None` means to a function: `default`, or without one True, i.e. padding is masked.
 
     Args:

@@ -17,6 +17,18 @@ def test_masking_is_the_default():
 
 def test_batch_norm_is_within_one_process():
     assert rf.batch_norm_distributed_default() is False
+    rf.BatchNorm(feat, distributed=False)
+    with raises_message(
+        NotImplementedError,
+        """
+        BatchNorm: distributed statistics.
+          in_dim       feat=40
+          distributed  True
+        The statistics are those of the batch of this process.
+            rf.BatchNorm(in_dim)
+        """,
+    ):
+        rf.BatchNorm(feat, distributed=True)
 
 
 def test_modules_drop_a_feature_in_all_frames_alike():
