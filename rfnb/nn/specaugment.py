@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
@@ -70,7 +71,7 @@ def specaugment(
     if stage == 0:
         return x
     factor = 2 ** (stage - 1)
-    least, most = _numbers_of_runs(spatial_dim, stage - 1, factor, num_masks_per_seq, num_spatial_mask_factor, x)
+    least, most = _numbers_of_runs(spatial_dim, stage - 1, factor, num_masks_per_seq, num_spatial_mask_factor)
     x = random_mask(x, mask_axis=spatial_dim, broadcast_axis=feature_dim, min_num=least, max_num=most,
                     max_dims=max_consecutive_spatial_dims)  # fmt: skip
     if max_consecutive_feature_dims is None:
@@ -80,7 +81,7 @@ def specaugment(
 
 
 def _numbers_of_runs(
-    spatial_dim: Dim, least: int, factor: int, number: int | None, frames_for_one: int, x: Tensor
+    spatial_dim: Dim, least: int, factor: int, number: int | None, frames_for_one: int
 ) -> tuple[Tensor | int, Tensor | int]:
     """The bounds for each sequence, on the host; numbers where all sequences have the same length."""
     lengths = np.asarray(spatial_dim.extent if spatial_dim.lengths is None else spatial_dim.lengths)
@@ -88,5 +89,5 @@ def _numbers_of_runs(
     bounds = np.minimum(least, lengths), np.minimum(most, lengths)
     if not spatial_dim.length_dims:
         return int(bounds[0]), int(bounds[1])
-    made = [x.backend.from_numpy(bound, dtype="int32", device="cpu") for bound in bounds]
+    made = [protocol.selected().from_numpy(bound, dtype="int32", device="cpu") for bound in bounds]
     return new_tensor(made[0], spatial_dim.length_dims), new_tensor(made[1], spatial_dim.length_dims)
