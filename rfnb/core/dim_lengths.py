@@ -186,7 +186,7 @@ class DimLengths:
 def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True) -> None:
     """Raise a DimError unless all are integers from 0 to what an int32 holds."""
     integers = array.dtype.kind in "iu"
-    if integers and (not array.size or (array.min() >= 0 and array.max() <= _LONGEST)):
+    if not array.size or (integers and array.min() >= 0 and array.max() <= _LONGEST):
         return
     if not is_tensor and array.ndim == 0 and not integers:
         fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'

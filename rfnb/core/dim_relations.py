@@ -83,7 +83,7 @@ class DimRelations(DimMath):
             raise DimError(
                 message(
                     "declare_same_as: neither dim has a size that the other could take.",
-                    [("dim", first.short_repr()), ("other", second.short_repr())],
+                    [("dim", self.short_repr()), ("other", other.short_repr())],
                     "Both are computed from other dims. Declare those the same, or wait until they have sizes.",
                 )
             )
