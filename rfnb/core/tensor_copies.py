@@ -100,7 +100,11 @@ class TensorCopies(TensorAxes):
         return self.copy_transpose(dims)
 
     def copy_add_dim_by_tag(self, dim_tag: Dim, *, unbroadcast: bool = False, axis: int = 0) -> Tensor:
-        """One more axis; of length 1, with a dim of size 1 of the same name, unless `unbroadcast`."""
+        """One more axis; of length 1, with a dim of size 1 of the same name, unless `unbroadcast`.
+
+        Raises:
+            DimError: If the dim is there already.
+        """
         if dim_tag in self.dims:
             raise DimError(
                 message(
@@ -114,7 +118,11 @@ class TensorCopies(TensorAxes):
         return self.copy_compatible_to_dims(dims, unbroadcast=unbroadcast)
 
     def copy_squeeze_axes(self, axes: Sequence[Dim | int]) -> Tensor:
-        """Without these axes, which are of size 1."""
+        """Without these axes.
+
+        Raises:
+            DimError: If one of them is longer than 1.
+        """
         indices = {self._index(axis, "copy_squeeze_axes") for axis in axes}
         long = [self.dims[index] for index in sorted(indices) if self.dims[index].extent != 1]
         if long:

@@ -29,6 +29,8 @@ class ConformerFrontend(ISeqDownsamplingEncoder):
 
     Parameters:
         input_layer: of this module. input_projection: Linear {out_dim of input_layer, out} without bias.
+
+    Source: Gulati et al. 2020, "Conformer", figure 1.
     """
 
     def __init__(

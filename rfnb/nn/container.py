@@ -96,6 +96,7 @@ class ModuleList(_List):
         return self._items()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A TypeError: a list does not say how its modules go together."""
         raise TypeError("A ModuleList is not called. Iterate over it, or use rf.Sequential.")
 
 
@@ -103,6 +104,12 @@ class Sequential(ModuleList):
     """Calls its modules in order, each with the result of the one before and the same keyword arguments."""
 
     def __call__(self, inp: Any, *, collected_outputs: dict[str, Tensor] | None = None, **kwargs: Any) -> Any:
+        """What the last module gives; the dims are those that the modules take and give ({...}).
+
+        Args:
+            collected_outputs: Gets the result of each module by its name.
+            kwargs: Passed to each module.
+        """
         for name, module in self.items():
             inp = module(inp, **kwargs)
             if collected_outputs is not None:

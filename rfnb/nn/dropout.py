@@ -16,6 +16,8 @@ def dropout(
 ) -> Tensor:
     """In training: zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob). Else: source itself.
 
+    {...} -> {...}.
+
     Args:
         axis: The dims with independent choices; the others share them. None or False: all are independent. So
             `axis=broadcast and feature_dim` drops whole features or not.

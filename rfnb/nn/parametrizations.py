@@ -23,7 +23,11 @@ def weight_dropout(module: Module, param_name: str, *, drop_prob: float) -> Modu
 
 
 class WeightDropout:
-    """Dropout on a parameter; see `weight_dropout`."""
+    """Dropout on a parameter; see `weight_dropout`.
+
+    Raises:
+        ValueError: If drop_prob is not a probability below 1.
+    """
 
     def __init__(self, drop_prob: float):
         if not 0 <= drop_prob < 1:

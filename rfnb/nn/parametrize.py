@@ -40,6 +40,7 @@ def register_parametrization(
     Raises:
         AttributeError: If the module has no such parameter.
         DimError: At access, if the value has other dims than the parameter.
+        ValueError: If there is one already and this one does not start from the parameter.
     """
     present = vars(module).get(param_name)
     if not isinstance(present, Parameter) and not is_parametrized(module, param_name):

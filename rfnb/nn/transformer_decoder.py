@@ -38,6 +38,11 @@ class TransformerDecoder(Module):
 
     Parameters:
         input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm, logits: of these modules.
+
+    Raises:
+        DimError: If embedding and logits are to share a weight and have different dims.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 and figure 1.
     """
 
     def __init__(

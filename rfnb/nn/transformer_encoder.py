@@ -93,6 +93,8 @@ class TransformerEncoder(Module):
 
     Parameters:
         input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm: of these modules.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 and figure 1.
     """
 
     def __init__(

@@ -67,7 +67,10 @@ class ZoneoutLSTM(LSTM):
         self.use_zoneout_output, self.forget_bias, self.parts_order = use_zoneout_output, forget_bias, parts_order
 
     def __call__(self, source: Tensor, *, state: LstmState, spatial_dim: Dim) -> tuple[Tensor, LstmState]:
-        """As of `LSTM`; a whole sequence is computed step by step."""
+        """As of `LSTM`; a whole sequence is computed step by step.
+
+        {..., spatial_dim, in} -> {..., spatial_dim, out}, state.
+        """
         if self.in_dim not in source.dims:
             raise missing_dim("ZoneoutLSTM", source, self.in_dim, "source")
         if spatial_dim is single_step_dim:

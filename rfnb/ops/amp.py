@@ -87,6 +87,8 @@ def set_amp_policy_ctx(policy: AmpPolicy | None) -> Iterator[None]:
 def amp_cast_compute(*tensors: Tensor) -> Any:
     """The Tensors in the dtype of the policy: float32 ones are cast, others stay. Without policy they stay as they are.
 
+    {...} -> {...} each.
+
     Returns:
         A Tensor for one, else a tuple.
     """
@@ -98,6 +100,8 @@ def amp_cast_compute(*tensors: Tensor) -> Any:
 
 def amp_cast_float32(*tensors: Tensor) -> Any:
     """The Tensors in float32: 16-bit floats are cast, others stay. Without policy they stay as they are.
+
+    {...} -> {...} each.
 
     The state of a Loop keeps its dtype: `loop.state.h = rf.amp_cast_float32(rf.tanh(linear(x)))`.
 

@@ -6,12 +6,12 @@ from rfnb.core.tensor import Tensor
 
 
 def copy(tensor: Tensor) -> Tensor:
-    """A real copy."""
+    """A real copy; {...} -> {...}."""
     return tensor._like(tensor.backend.copy_raw(tensor._raw), tensor.dims)
 
 
 def cast(tensor: Tensor, dtype: str) -> Tensor:
-    """Another dtype; the same object if it is that already. Marks are kept."""
+    """Another dtype; the same object if it is that already. Marks are kept; {...} -> {...}."""
     if tensor.dtype == dtype:
         return tensor
     return tensor._like(tensor.backend.cast_raw(tensor._raw, dtype), tensor.dims)

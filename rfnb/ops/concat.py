@@ -141,7 +141,7 @@ def _length_of(dim: Dim) -> Any:
 
 
 def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
-    """Join along each source's feature_dim; the result has it marked.
+    """Join along each source's feature_dim; the result has it marked; {..., feature of each} -> {..., their sum}.
 
     Raises:
         DimError: If a source has no feature_dim.
@@ -160,6 +160,8 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
 
 def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor, ...]:
     """Cut a static `axis` into consecutive pieces, one per dim of `out_dims`.
+
+    {..., axis} -> {..., out_dim} for each of out_dims.
 
     Raises:
         DimError: If the sizes do not add up to that of axis.

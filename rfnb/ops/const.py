@@ -36,7 +36,7 @@ fill = full
 
 
 def constant(fill_value: Any, *, dims: Sequence[Dim] = (), **options: Any) -> Tensor:
-    """`full` with the value first; a list or array instead of a number is `convert_to_tensor`."""
+    """`full` with the value first; a list or array instead of a number is `convert_to_tensor`; {dims}."""
     if np.ndim(fill_value) > 0 or isinstance(fill_value, Tensor):
         return convert_to_tensor(fill_value, dims=dims, **options)
     return full(dims=dims, fill_value=fill_value, **options)
@@ -53,12 +53,12 @@ def ones(dims: Sequence[Dim], *, dtype: str | None = None, **options: Any) -> Te
 
 
 def zeros_like(other: Tensor) -> Tensor:
-    """Zeros with the dims, dtype, device and marks of `other`."""
+    """Zeros with the dims, dtype, device and marks of `other`; {...} -> {...}."""
     return _fill_like(other, 0)
 
 
 def ones_like(other: Tensor) -> Tensor:
-    """Ones with the dims, dtype, device and marks of `other`."""
+    """Ones with the dims, dtype, device and marks of `other`; {...} -> {...}."""
     return _fill_like(other, 1)
 
 
@@ -78,6 +78,8 @@ def convert_to_tensor(
     name: str | None = None,
 ) -> Tensor:
     """Number, nested list, NumPy array or raw tensor as Tensor; a Tensor passes through (cast or moved if asked).
+
+    {dims}.
 
     Args:
         value: An array whose axes are in the order of `dims`.

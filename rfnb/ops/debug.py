@@ -20,7 +20,11 @@ _owner: Debug | None = None  # whose padding it is
 
 
 class Debug:
-    """What is switched on by `debug`; a with-block switches it off at its end, and so does `off()`."""
+    """What is switched on by `debug`; a with-block switches it off at its end, and so does `off()`.
+
+    Raises:
+        RuntimeError: If the padding is filled already.
+    """
 
     def __init__(self, padding: float | None, indices: bool):
         global _owner

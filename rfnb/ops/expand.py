@@ -13,6 +13,8 @@ from rfnb.core.tensor import Tensor, shape_of
 def expand_dim(source: Tensor, dim: Dim) -> Tensor:
     """Repeat along a new dim, without copying; static dims go before the feature axis, dynamic ones after the last dynamic.
 
+    {...} -> {..., dim}.
+
     Raises:
         DimError: If the dim is there already.
     """
@@ -44,7 +46,11 @@ def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
 
 
 def squeeze(source: Tensor, axis: Dim) -> Tensor:
-    """Drop an axis of static size 1."""
+    """Drop an axis of static size 1; {..., axis} -> {...}.
+
+    Raises:
+        DimError: If axis is not a dim of source, or its size is not 1.
+    """
     index = source.axis_of(axis, "squeeze")
     if axis.size != 1:
         raise DimError(

@@ -30,6 +30,8 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
 
     Raises:
         DimError: If axis is not a dim of source.
+        IndexError: An int index that is past the end.
+        TypeError: Indices that are no integers, or an int index without axis.
     """
     if isinstance(indices, int):
         if axis is None:

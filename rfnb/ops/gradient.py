@@ -12,7 +12,7 @@ from rfnb.core.tensor import Tensor, missing_dim, operand_rows
 
 
 def set_requires_gradient(source: Tensor) -> None:
-    """Keep track of gradients with respect to `source`, in place."""
+    """Keep track of gradients with respect to `source`, in place; {...}."""
     source.backend.set_requires_gradient_raw(source._raw, True)
 
 
@@ -22,7 +22,7 @@ def gradient(y: Tensor, x: Tensor) -> Tensor:
 
 
 def stop_gradient(source: Tensor) -> Tensor:
-    """The same values, through which no gradient flows."""
+    """The same values, through which no gradient flows; {...} -> {...}."""
     return source._like(source.backend.detach_raw(source._raw), source.dims)
 
 

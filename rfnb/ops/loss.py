@@ -33,6 +33,7 @@ def cross_entropy(
 
     Raises:
         DimError: If the other dims of estimated and target differ (an outer product of losses is never meant).
+        ValueError: An unknown estimated_type.
     """
     kinds = ("logits", "log-probs", "probs")
     if estimated_type not in kinds:
@@ -131,6 +132,9 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
 
     Args:
         prob: int, sparse over axis; or a distribution {..., axis}.
+
+    Raises:
+        DimError: If nothing says over which dim.
     """
     if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):
         return sparse_to_dense(prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1))

@@ -364,7 +364,7 @@ def identity(x: Tensor) -> Tensor:
 
 
 def relu_square(x: Tensor) -> Tensor:
-    """relu(x)² (So et al. 2021)."""
+    """relu(x)² (So et al. 2021). Keeps the dims."""
     return square(relu(x))
 
 
@@ -374,7 +374,7 @@ def ceil_divide(a: Any, b: Any) -> Any:
 
 
 def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
-    """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype."""
+    """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype. Keeps the dims."""
     tiny = {"float16": 6.2e-5, "float64": 2.3e-308}.get(a.dtype, 1.2e-38) if eps is None else eps
     return log(maximum(a, tiny))
 
@@ -518,7 +518,7 @@ def clip_by_value(
 
 
 def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
-    """start + weight * (end - start)."""
+    """start + weight * (end - start). Keeps the union of the dims."""
     outer = allow_broadcast_all_sources
     delta = combine(end, "sub", start, allow_broadcast_all_sources=outer)
     return combine(

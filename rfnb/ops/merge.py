@@ -81,6 +81,8 @@ def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> A
 def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
     """Split `axis` into `dims` (first is major); at most one of them may have no size yet.
 
+    {..., axis} -> {..., dims}.
+
     Raises:
         DimError: If the sizes do not multiply to that of axis.
     """

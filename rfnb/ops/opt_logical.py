@@ -7,7 +7,10 @@ from rfnb.ops import math
 
 
 def opt_logical_and(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
-    """a and b; a Python bool decides without computing: True gives the other side, False gives False."""
+    """a and b; a Python bool decides without computing: True gives the other side, False gives False.
+
+    bool, over the union of the dims.
+    """
     if isinstance(a, bool):
         return b if a else False
     if isinstance(b, bool):
@@ -16,7 +19,10 @@ def opt_logical_and(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
 
 
 def opt_logical_or(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
-    """a or b; a Python bool decides without computing: False gives the other side, True gives True."""
+    """a or b; a Python bool decides without computing: False gives the other side, True gives True.
+
+    bool, over the union of the dims.
+    """
     if isinstance(a, bool):
         return True if a else b
     if isinstance(b, bool):

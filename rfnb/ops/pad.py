@@ -26,6 +26,9 @@ def pad(
 
     Returns:
         {..., out_dims}, out_dims: by default left + axis + right.
+
+    Raises:
+        ValueError: A mode other than "constant", or other numbers of axes and widths.
     """
     if mode != "constant":
         raise ValueError(

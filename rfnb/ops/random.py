@@ -97,7 +97,11 @@ def random_uniform(
     explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Uniform in [minval, maxval), floats or integers; {dims}. See `random`."""
+    """Uniform in [minval, maxval), floats or integers; {dims}. See `random`.
+
+    Raises:
+        ValueError: If minval is not below maxval.
+    """
     draw = _Draw("random_uniform", dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
                  static=static)  # fmt: skip
@@ -137,7 +141,12 @@ def random_truncated_normal(
     maxval: Value | None = None, seed: Any = None, algorithm: str | None = None, explicit_state: Tensor | None = None,
     auto_update_state: bool | None = None, static: bool | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal, given that it is in [minval, maxval], default 2 standard deviations around the mean; {dims}. See `random`."""
+    """Normal, given that it is in [minval, maxval], default 2 standard deviations around the mean; {dims}. See `random`.
+
+    Raises:
+        TypeError: Bounds with Tensors.
+        ValueError: If there is nothing between the bounds.
+    """
     what = "random_truncated_normal"
     draw = _Draw(what, dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,

@@ -222,6 +222,7 @@ def top_k(
 
     Raises:
         DimError: If an axis is missing, or k is larger than what there is.
+        TypeError: Without k and k_dim.
     """
     one = axis.__class__ is Dim
     axes: Any = axis if one else tuple(axis)  # type: ignore[arg-type]

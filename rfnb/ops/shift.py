@@ -13,7 +13,10 @@ from rfnb.ops.pad import pad
 
 
 def shift_right(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
-    """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims."""
+    """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims.
+
+    {..., axis} -> {..., axis}.
+    """
     check_movable("shift_right", source, axis)
     padded, (longer,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
     index = padded.axis_of(longer)
@@ -22,7 +25,10 @@ def shift_right(source: Tensor, *, axis: Dim, pad_value: float | int, amount: in
 
 
 def shift_left(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
-    """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims."""
+    """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims.
+
+    {..., axis} -> {..., axis}.
+    """
     check_movable("shift_left", source, axis)
     padded, (longer,) = pad(source, axes=[axis], padding=[(0, amount)], value=pad_value)
     index = padded.axis_of(longer)
@@ -31,7 +37,7 @@ def shift_left(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int
 
 
 def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = True) -> Tensor:
-    """The real frames of each sequence in reverse order; padding stays at the end."""
+    """The real frames of each sequence in reverse order; padding stays at the end; {..., axis} -> {..., axis}."""
     index = tensor.axis_of(axis, "reverse_sequence")
     check_movable("reverse_sequence", tensor, axis)
     if not handle_dynamic_dims or not axis.has_padding():

@@ -12,7 +12,7 @@ from rfnb.ops.out_dim import check_size, define_size
 
 
 def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
-    """A new leading dim over tensors of the same dims.
+    """A new leading dim over tensors of the same dims; {...} each -> {out_dim, ...}.
 
     Raises:
         DimError: If their dims differ.
@@ -36,5 +36,5 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
 
 
 def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:
-    """One tensor per entry of a static `axis`."""
+    """One tensor per entry of a static `axis`; {..., axis} -> {...} for each entry of axis."""
     return tuple(gather(source, indices=index, axis=axis) for index in range(axis.extent))

@@ -190,7 +190,12 @@ class Loop:
     # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
 
     def select(self, selection: Selection) -> None:
-        """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
+        """From here on in this step, values are those of the selected hypotheses; states follow their parents.
+
+        Raises:
+            RecordingError: In a recorded step.
+            ValueError: A second choice in one step.
+        """
         if self._recording is not None:
             raise RecordingError(
                 f'Loop "{self.name}", recorded step: a choice.\nThe body of `with loop:` runs once, a search decides in every step.'

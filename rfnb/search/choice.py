@@ -272,6 +272,9 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
 
     Returns:
         Without the beam; a ragged time dim is a new one, with the lengths of the best hypotheses.
+
+    Raises:
+        ValueError: If x is not from a search, or lengths are needed to normalise the scores and there are none.
     """
     if not any("search" in dim.__dict__ for dim in x.dims):
         return x

@@ -15,7 +15,22 @@ import rfnb as rf
 
 ROOT = Path(__file__).parents[2] / "rfnb"
 SHAPE = re.compile(r"\{[^{}]*\}")  # {batch, time}: see CONTRIBUTING.md
-HAS_SOURCE = ("attention", "lstm", "norm", "transformer", "conformer", "branchformer", "rotary", "relative", "positional")
+SAID_OTHERWISE = re.compile(
+    r"[Kk]eeps the dims|union of the dims|[Ss]ee `|[Aa]s `|as of `|as in `|[Dd]ims? (?:as|and errors as)|[Ss]calar|`\w+`[^.]* for|x itself"
+)
+WITHOUT_SOURCE = {
+    "random_normal random_truncated_normal": "a distribution",
+    "normalize Normalize make_norm batch_norm_distributed_default conv_norm_use_mask_default": "no formula of a paper",
+    "ctc_durations_from_path ctc_no_label_loop_blank_durations_from_path": "count frames",
+    "import_params_hf_llama_att_to_rf_rotary_att import_params_hf_llama_rms_norm_to_rf": "copy numbers",
+}
+WITHOUT_SHAPES = {
+    "register_parametrization": "takes what computes a parameter from a parameter",
+    "get_tensor_consumers walk_tensor_consumers": "look at how tensors were made, not into them",
+}
+HAS_SOURCE = re.compile(
+    r"attention|lstm|norm|transformer|conformer|branchformer|rotary|relative|positional|ctc|specaugment"
+)
 
 
 def defined(path):
@@ -39,7 +54,9 @@ def needs_no_docstring(node, owner):
 
 def undocumented(path):
     return [
-        name for name, node, owner in defined(path) if not ast.get_docstring(node) and not needs_no_docstring(node, owner)
+        name
+        for name, node, owner in defined(path)
+        if not ast.get_docstring(node) and not needs_no_docstring(node, owner)
     ]
 
 
@@ -49,3 +66,101 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if "node_modules" not in path
 def test_everything_public_has_a_docstring():
     lacking = [f"{path.relative_to(ROOT)}: {name}" for path in FILES for name in undocumented(path)]
     assert lacking == []
+
+
+# -- public ops and layers ---------------------------------------------------------------------------------------------
+def public_functions():
+    """(name, function) of what `rfnb` exports, with __call__ of its modules."""
+    for name, value in vars(rf).items():
+        if inspect.isfunction(value) and value.__module__.startswith("rfnb."):
+            yield name, value
+        elif inspect.isclass(value) and issubclass(value, rf.Module) and "__call__" in vars(value):
+            yield f"{name}.__call__", value.__call__
+
+
+def of_tensors(function):
+    text = " ".join(str(hint) for hint in getattr(inspect.unwrap(function), "__annotations__", {}).values())
+    return re.search(r"\bTensor\b", text) is not None
+
+
+def says_shapes(doc):
+    return bool(SHAPE.search(doc) or SAID_OTHERWISE.search(doc))
+
+
+def test_ops_and_layers_say_the_shapes():
+    functions = {name: fn for name, fn in public_functions() if name not in " ".join(WITHOUT_SHAPES).split()}
+    assert [name for name, fn in functions.items() if of_tensors(fn) and not says_shapes(fn.__doc__ or "")] == []
+
+
+# Exported names, and the classes that exported ones are made of.
+PUBLIC = {name for name in vars(rf) if not name.startswith("_")} | {
+    base.__name__ for value in vars(rf).values() if inspect.isclass(value) for base in value.__mro__
+}
+
+
+def raised(node):
+    """Names of the errors that the code of a function raises itself."""
+    found = set()
+    for item in ast.walk(node):
+        if isinstance(item, ast.Raise) and isinstance(item.exc, ast.Call) and isinstance(item.exc.func, ast.Name):
+            found.add(item.exc.func.id)
+    return {name for name in found if name.endswith("Error") and name != "NotImplementedError"}
+
+
+def unsaid_errors(path):
+    """Public functions of a file that raise an error which neither their docstring nor that of their class names."""
+    for name, node, owner in with_init(path):
+        if name.split(".")[0] not in PUBLIC or any("setter" in ast.unparse(item) for item in node.decorator_list):
+            continue
+        said = " ".join(ast.get_docstring(item) or "" for item in (node, owner) if item is not None)
+        for error in sorted(raised(node)):
+            if error not in said:
+                yield f"{path.relative_to(ROOT)}: {name} raises {error}"
+
+
+def with_init(path):
+    for name, node, owner in defined(path):
+        if isinstance(node, ast.FunctionDef):
+            yield name, node, owner
+        else:
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef) and item.name in ("__init__", "__call__"):
+                    yield f"{name}.{item.name}", item, node
+
+
+@pytest.mark.parametrize("folder", ["core", "ops", "nn", "rec", "search"])
+def test_what_raises_says_so(folder):
+    lacking = [line for path in FILES if path.relative_to(ROOT).parts[0] == folder for line in unsaid_errors(path)]
+    assert lacking == []
+
+
+def test_layers_and_losses_of_the_literature_say_their_source():
+    lacking = []
+    for name, value in vars(rf).items():
+        if not (inspect.isclass(value) and issubclass(value, rf.Module)) and not inspect.isfunction(value):
+            continue
+        if HAS_SOURCE.search(name.lower()) and name not in " ".join(WITHOUT_SOURCE).split():
+            docs = [
+                inspect.getmodule(value).__doc__ or "",
+                *(base.__doc__ or "" for base in getattr(value, "__mro__", [value])),
+            ]
+            if not any("Source:" in doc for doc in docs):
+                lacking.append(name)
+    assert lacking == []
+
+
+# -- the contract can be broken ----------------------------------------------------------------------------------------
+def test_what_lacks_a_docstring_is_seen(tmp_path):
+    (tmp_path / "new.py").write_text(
+        "def op(x):\n    return x\n\nclass Layer:\n    '''A layer.'''\n    def run(self): ...\n"
+    )
+    assert undocumented(tmp_path / "new.py") == ["op", "Layer.run"]
+
+
+def test_an_error_that_is_not_said_is_seen():
+    tree = ast.parse("def softmax(x):\n    '''{...} -> {...}'''\n    raise DimError(x)")
+    assert raised(tree) == {"DimError"}
+
+
+def test_shapes_are_seen():
+    assert says_shapes("{..., time} -> {...}") and says_shapes("Sine. Keeps the dims.") and not says_shapes("The sum.")
