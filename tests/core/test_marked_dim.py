@@ -41,6 +41,8 @@ def test_what_lengths_are_over_is_named_with_its_mark():
 def test_lengths_over_a_ragged_dim_depend_on_what_that_one_is_over():
     words = ragged([[1, 2], [1, 0]], (batch, time), "words")
     Tensor("x", [words]).verify_out_shape({words, ImplicitDynSizeDim(batch), ImplicitDynSizeDim(time)})
+    words = Dim(Tensor("lengths", [time], "int32"), name="words")  # over time, and that is over batch
+    Tensor("x", [words]).verify_out_shape({words, ImplicitDynSizeDim(time), ImplicitDynSizeDim(batch)})
 
 
 def test_a_dim_with_an_axis_is_not_implicit():

@@ -96,6 +96,15 @@ def test_lengths_go_over_the_batch_dim_where_nothing_is_declared():
     assert time.length_dims == (batch_dim,) and time.lengths.tolist() == [3, 2]
 
 
+def test_lengths_go_over_the_declared_dims():
+    groups, chars = Dim(2, name="groups"), Dim(3, name="chars")
+    time = Dim(Tensor("time", [groups, batch_dim], "int32"), name="time")
+    data = TensorDict([Tensor("x", [batch_dim, chars, time, groups])])
+    lengths = np.asarray([[1, 2, 1], [4, 3, 2]], np.int32)
+    data.assign_from_raw_tensor_dict_({"x": np.zeros((3, 3, 4, 2), np.float32), "x:size2": lengths})
+    assert time.length_dims == (groups, batch_dim) and time.lengths.tolist() == lengths.tolist()
+
+
 def test_a_template_of_a_template_has_the_dims():
     data, time = templates()
     data.assign_from_raw_tensor_dict_(one_batch([3, 1]))

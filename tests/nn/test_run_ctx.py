@@ -306,6 +306,17 @@ ERRORS = {
             dims=[batch, time]
         """,
     ),
+    "an output of another dtype": (
+        lambda: tensor(np.asarray([1, 2]), batch, sparse_dim=feat).mark_as_output("ids"),
+        DimError,
+        """
+        mark_as_output "ids": not as expected.
+          expected  Tensor{'ids', [batch=?] int32 sparse over feat=3 (template)}
+          tensor    Tensor{'', [batch=2] int64 sparse over feat=3}
+        The output has the expected dims, dtype and sparse dim. If only the order is unclear, say it:
+            dims=[batch]
+        """,
+    ),
     "outputs that are missing": (
         lambda: (randn(batch, time, feat).mark_as_default_output(), rf.get_run_ctx().check_outputs_complete()),
         ValueError,

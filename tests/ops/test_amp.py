@@ -74,11 +74,11 @@ def test_gradients_of_float32_parameters_are_float32():
 
 
 def test_weights_changed_under_a_policy_are_the_ones_that_are_used():
-    linear, x = rf.Linear(feat, out, with_bias=False), rf.ones([feat])
+    linear, x = rf.Linear(feat, out, with_bias=False), rf.ones([batch, feat])
     with rf.set_amp_policy_ctx(BF16):
         for value in (1.0, 2.0):
             linear.weight.assign(value)
-            assert linear(x).numpy().tolist() == [8 * value] * 4
+            assert linear(x).numpy().tolist() == [[8 * value] * 4] * 2
 
 
 def test_after_a_policy_nothing_is_left_of_it():
