@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.nn.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
@@ -18,7 +17,6 @@ from rfnb.rec.state import State
 from rfnb.trace.probe import listening, probe
 
 _step_plans = PlanCache()
-_masks = PlanCache()
 
 
 class LstmState(State):
@@ -71,15 +69,15 @@ class LSTM(Module):
             return self._step(source, state)
         if spatial_dim not in source.dims:
             raise missing_dim("LSTM", source, spatial_dim, "source")
-        batch = self._batch(source, state, (self.in_dim, spatial_dim))
+        batch = batch_dims_of(source, state.h, skip=(self.in_dim, spatial_dim), out_dim=self.out_dim)
         out_dims = (*batch, self.out_dim)
         shape = full_shape(batch)
         lead = (spatial_dim.extent,)
-        raw = self._flat(source, (spatial_dim, *batch, self.in_dim), lead)
-        h, c = (self._flat(part, out_dims, ()) for part in (state.h, state.c))
+        raw = flat_raw(source, (spatial_dim, *batch, self.in_dim), lead)
+        h, c = (flat_raw(part, out_dims, ()) for part in (state.h, state.c))
         backend = source.backend
         bias = None if self.bias is None else self.bias._raw
-        mask = self._mask(source, spatial_dim, batch)
+        mask = flat_mask_raw("LSTM", source, spatial_dim, batch)
         y, h, c = backend.lstm_raw(raw, h, c, self.ff_weight._raw, self.rec_weight._raw, bias, mask)
         if len(batch) != 1:
             y = backend.reshape_raw(y, (*lead, *shape, self.out_dim.extent))
@@ -97,7 +95,7 @@ class LSTM(Module):
         try:
             out_dims, shape = _step_plans[key]
         except KeyError:
-            batch = self._batch(source, state, (self.in_dim,))
+            batch = batch_dims_of(source, state.h, skip=(self.in_dim,), out_dim=self.out_dim)
             out_dims = (*batch, self.out_dim)
             direct = source.dims == (*batch, self.in_dim) and h.dims == c.dims == out_dims and len(batch) == 1
             out_dims, shape = _step_plans.put(key, (out_dims, None if direct else full_shape(out_dims)))
@@ -106,8 +104,8 @@ class LSTM(Module):
         if shape is None:
             raw, raw_h, raw_c = source._raw, h._raw, c._raw
         else:
-            raw = self._flat(source, (*out_dims[:-1], self.in_dim), ())
-            raw_h, raw_c = self._flat(h, out_dims, ()), self._flat(c, out_dims, ())
+            raw = flat_raw(source, (*out_dims[:-1], self.in_dim), ())
+            raw_h, raw_c = flat_raw(h, out_dims, ()), flat_raw(c, out_dims, ())
         raw_h, raw_c = backend.lstm_step_raw(raw, raw_h, raw_c, self.ff_weight._raw, self.rec_weight._raw, bias)
         if shape is not None and len(shape) != 2:
             raw_h, raw_c = backend.reshape_raw(raw_h, shape), backend.reshape_raw(raw_c, shape)
@@ -119,53 +117,9 @@ class LSTM(Module):
         out._feature_dim = self.out_dim
         return out
 
-    def _batch(self, source: Tensor, state: LstmState, skip: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        batch = tuple(dim for dim in source.dims if dim not in skip)
-        return batch + tuple(dim for dim in state.h.dims if dim not in batch and dim is not self.out_dim)
-
-    def _flat(self, value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
-        """The raw array over `dims`, its batch dims flattened to one."""
-        if value.dims == dims:
-            if len(dims) == len(lead) + 2:
-                return value._raw
-            raw = value._raw
-        else:
-            raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
-        size = math.prod(dim.extent for dim in dims[len(lead) : -1])
-        return value.backend.reshape_raw(raw, (*lead, size, dims[-1].extent))
-
-    def _mask(self, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
-        key = (spatial_dim, batch, source._raw.__class__, getattr(source._raw, "device", None))
-        try:
-            return _masks[key]
-        except KeyError:
-            return _masks.put(key, self._make_mask(source, spatial_dim, batch))
-
-    def _make_mask(self, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
-        if not spatial_dim.has_padding():
-            return None
-        lacking = [dim for dim in spatial_dim.length_dims if dim not in batch]
-        if lacking:
-            raise DimError(
-                message(
-                    f"LSTM: the lengths of {spatial_dim.short_repr()} are over {lacking[0].short_repr()}, which source lacks.",
-                    [("source", shape_of(source))],
-                    "Which frames are real differs per sequence.",
-                    f"source = rf.expand_dim(source, dim={lacking[0].name})",
-                )  # fmt: skip
-            )
-        mask = spatial_dim.get_mask(device=source.device)
-        return _flat_mask(mask, (spatial_dim, *batch))
-
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> LstmState:
         """Zeros {*batch_dims, out}."""
         dims = (*batch_dims, self.out_dim)
         device, dtype = self.rec_weight.device, self.rec_weight.dtype
         h, c = (zeros(dims, device=device, dtype=dtype, feature_dim=self.out_dim) for _ in range(2))
         return LstmState(h=h, c=c)
-
-
-def _flat_mask(mask: Tensor, dims: tuple[Dim, ...]) -> Any:
-    backend = mask.backend
-    raw = backend.broadcast_raw(mask.copy_compatible_to_dims_raw(dims), full_shape(dims))
-    return backend.reshape_raw(raw, (dims[0].extent, math.prod(full_shape(dims[1:]))))

@@ -1,0 +1,68 @@
+"""What kernels of recurrent layers work on: time first, all dims that are like a batch as one axis, a mask of real frames."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import PlanCache, full_shape
+from rfnb.core.tensor import Tensor, shape_of
+
+_masks = PlanCache()
+
+
+def batch_dims_of(source: Tensor, state: Tensor, *, skip: tuple[Dim, ...], out_dim: Dim) -> tuple[Dim, ...]:
+    """The dims that ride along: those of source but for `skip`, then further ones of a part of the state."""
+    batch = tuple(dim for dim in source.dims if dim not in skip)
+    return batch + tuple(dim for dim in state.dims if dim not in batch and dim is not out_dim)
+
+
+def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
+    """The raw array over `dims`, its batch dims (those after `lead`, but for the last one) flattened to one."""
+    if value.dims == dims:
+        if len(dims) == len(lead) + 2:
+            return value._raw
+        raw = value._raw
+    else:
+        raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
+    size = math.prod(dim.extent for dim in dims[len(lead) : -1])
+    return value.backend.reshape_raw(raw, (*lead, size, dims[-1].extent))
+
+
+def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
+    """Which frames are real, bool (time, batch); None if all are. One per dims and device.
+
+    Raises:
+        DimError: If the lengths are over a dim that is not in `batch`.
+    """
+    key = (spatial_dim, batch, source._raw.__class__, getattr(source._raw, "device", None))
+    try:
+        return _masks[key]
+    except KeyError:
+        return _masks.put(key, _make_mask(what, source, spatial_dim, batch))
+
+
+def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> None:
+    """DimError if the lengths of spatial_dim are over a dim that is not in `batch`."""
+    lacking = [dim for dim in spatial_dim.length_dims if dim not in batch]
+    if lacking and spatial_dim.has_padding():
+        raise DimError(
+            message(
+                f"{what}: the lengths of {spatial_dim.short_repr()} are over {lacking[0].short_repr()}, which source lacks.",
+                [("source", shape_of(source))],
+                "Which frames are real differs per sequence.",
+                f"source = rf.expand_dim(source, dim={lacking[0].name})",
+            )  # fmt: skip
+        )
+
+
+def _make_mask(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
+    if not spatial_dim.has_padding():
+        return None
+    check_lengths(what, source, spatial_dim, batch)
+    mask, dims = spatial_dim.get_mask(device=source.device), (spatial_dim, *batch)
+    backend = mask.backend
+    raw = backend.broadcast_raw(mask.copy_compatible_to_dims_raw(dims), full_shape(dims))
+    return backend.reshape_raw(raw, (dims[0].extent, math.prod(full_shape(dims[1:]))))
