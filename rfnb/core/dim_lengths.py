@@ -136,7 +136,7 @@ class DimLengths:
                     )
                 )
             dims = ()
-        check_lengths(self.name, array, is_tensor=hasattr(value, "dims"))
+        check_lengths(self.name, valid_lengths(array, tuple(dims)), is_tensor=hasattr(value, "dims"))
         self._reset()
         if known:
             self._resized()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_relations import sizes_text
 from rfnb.core.errors import DimError, message
 
 if TYPE_CHECKING:
@@ -77,16 +78,20 @@ def missing_dim(
     operands = [(label, tensor)] if operands is None else operands
     labels = labels_of([*(other for _, operand in operands for other in operand.dims), dim])
     rule, fix = f"The dim {labels[dim]} is not among the dims of {label}.", None
-    other = next((other for other in tensor.dims if other.name == dim.name), None)
+    other = next((other for other in tensor.dims if other.get_same_base() is dim.get_same_base()), None)
+    other = other or next((other for other in tensor.dims if other.name == dim.name), None)
     other = other or next((other for other in tensor.dims if _same_sizes(other, dim)), None)
     if other is not None:
         alike = ["name"] if other.name == dim.name else []
-        alike += [_sizes(dim)] if _same_sizes(other, dim) else []
+        alike += [sizes_text(dim)] if _same_sizes(other, dim) else []
         first, second = (labels[each].removesuffix(each.short_repr()[len(each.name) :]) for each in (dim, other))
-        rule = (
-            f'"{first}" and "{second}" have the same {" and ".join(alike)} but are different dims.\n'
-            "If they are the same axis, replace one first:"
-        )
+        if other.same_as is not None or dim.same_as is not None:
+            rule = f'"{first}" and "{second}" are declared the same, but stay two dims. Replace one first:'
+        else:
+            rule = (
+                f'"{first}" and "{second}" have the same {" and ".join(alike) or "base"} but are different dims.\n'
+                "If they are the same axis, replace one first:"
+            )
         fix = replace_code(label if label.isidentifier() and label != "tensor" else "x", tensor.dims, other, dim)
     rows = [(name, dims_text(operand.dims, labels)) for name, operand in operands]
     first_line = f"{what}: {f'{label} has ' if role else ''}no dim {labels[dim]}{f' to {role}' if role else ''}."
@@ -107,10 +112,3 @@ def _same_sizes(a: Dim, b: Dim) -> bool:
     if a.lengths is None or b.lengths is None:
         return False
     return a.lengths.shape == b.lengths.shape and bool((a.lengths == b.lengths).all())
-
-
-def _sizes(dim: Dim) -> str:
-    if dim.lengths is None or not dim.length_dims:
-        return f"size {dim.extent}"
-    shown = ", ".join(map(str, dim.lengths.ravel()[:8]))
-    return f"sizes ({shown}{', ...' if dim.lengths.size > 8 else ''})"

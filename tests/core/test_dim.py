@@ -73,6 +73,11 @@ def test_lengths_over_a_ragged_dim():
     assert rf.num_elements_of_shape([batch, words, chars]) == 3 + 1 + 2
 
 
+def test_what_is_in_the_padding_of_lengths_may_be_anything():
+    words = ragged([2, 1, 0], batch, "words")
+    assert ragged([[3, 1], [2, -9], [-9, -9]], [batch, words], "chars").extent == 3
+
+
 def test_lengths_are_a_tensor_of_the_selected_backend():
     from asserting import using_backend
 

@@ -59,6 +59,22 @@ def test_dims_declared_the_same_are_brought_together_by_replace_dim():
     assert (x + y).dims == (batch, time)
 
 
+def test_an_error_about_dims_declared_the_same_says_so():
+    time, new = ragged([7, 5, 3], batch), Dim(None, name="new")
+    new.declare_same_as(time)
+    with raises_message(
+        DimError,
+        """
+        reduce_sum: no dim new<=7.
+          source  [batch=3, time<=7]
+          dim     new<=7
+        "new" and "time" are declared the same, but stay two dims. Replace one first:
+            source, _ = rf.replace_dim(source, in_dim=time, out_dim=new)
+        """,
+    ):
+        rf.reduce_sum(randn(batch, time), axis=new)
+
+
 def test_declaring_known_dims_the_same_compares_them():
     ragged([7, 5, 3], batch).declare_same_as(ragged([7, 5, 3], batch))
     first, second = ragged([7, 5, 3], batch), ragged([7, 5, 2], batch, "frames")
