@@ -103,7 +103,7 @@ def test_a_missing_method_says_how_to_write_it():
         """
         Backend "lists" has no cumsum_raw.
           class    backends.list_backend.ListBackend
-          meaning  see the docstrings and the NumPy backend, which is written to be read
+          meaning  Running sum along an axis.
         An op needs it; a backend writes the raw methods of the ops that it is used with. Add it to ListBackend:
             @classmethod
             def cumsum_raw(cls, raw, axis):
