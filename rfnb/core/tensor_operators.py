@@ -39,6 +39,19 @@ _INSTEAD = {  # attributes of arrays that a Tensor does not have, because they m
 }
 
 
+class _Absent:
+    """An attribute that a Tensor does not have. One of these per name, not `__getattr__`: with that, Python looks up all
+    attributes of all tensors more slowly, which makes small ops a fifth slower."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tensor: Tensor | None, owner: type) -> NoReturn:
+        rule = "A Tensor has no positions and no methods of arrays; its ops are functions that name dims:"
+        rows = [] if tensor is None else [("tensor", dims_text(tensor.dims))]
+        raise AttributeError(message(f"A Tensor has no attribute {self.name!r}.", rows, rule, _INSTEAD[self.name]))
+
+
 class TensorOperators:
     """Part of Tensor: operators. Abstract."""
 
@@ -102,16 +115,6 @@ class TensorOperators:
         rule = "Which dim is summed over does not follow from an order of dims. Name it:"
         return TypeError(message("A Tensor has no @.", rows, rule, f"rf.matmul(a, b, reduce={reduce})"))
 
-    if not TYPE_CHECKING:  # so that mypy reports unknown attributes
-
-        def __getattr__(self, name: str) -> NoReturn:
-            instead = _INSTEAD.get(name)
-            if instead is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            rule = "A Tensor has no positions and no methods of arrays; its ops are functions that name dims:"
-            rows = [("tensor", dims_text(self.dims))]
-            raise AttributeError(message(f"A Tensor has no attribute {name!r}.", rows, rule, instead))
-
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:  # bound by rfnb/ops/operators.py
@@ -146,3 +149,9 @@ class TensorOperators:
         def mark_as_loss(self, name: str, **options: Any) -> None: ...
         def mark_as_output(self, name: str, *, dims: Sequence[Dim] | None = None) -> None: ...
         def mark_as_default_output(self, *, shape: Sequence[Dim] | None = None) -> None: ...
+
+
+for _name in _INSTEAD:
+    _absent = _Absent()
+    _absent.__set_name__(TensorOperators, _name)
+    setattr(TensorOperators, _name, _absent)
