@@ -16,7 +16,8 @@ def _gather_nested(w: World) -> Any:
     def call(x: Tensor, y: Tensor, indices: Tensor) -> Any:
         return rf.gather_nested({"x": x, "deep": [y]}, indices=indices)
 
-    inputs = [w.floats(w.batch, w.heads, w.feat), w.floats(w.batch, w.feat), w.ints(w.batch, w.out, sparse_dim=w.heads)]
+    beams = w.ints(w.batch, w.out, sparse_dim=w.heads)
+    inputs = [w.floats(w.batch, w.heads, w.time), w.floats(w.batch, w.time, w.feat), beams]
     return call, inputs
 
 

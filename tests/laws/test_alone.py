@@ -11,7 +11,7 @@ from rfnb import Tensor
 
 read_entries()
 _settings = settings(
-    max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -11,7 +11,7 @@ read_entries()
 
 
 def worlds():
-    return [*hard_worlds()[2:], *(World([4, 2, 0], [3, 1, 2], [2, 3, 2, 4], seed) for seed in range(3))]
+    return [*hard_worlds()[3:], *(World([4, 2, 1], [3, 1, 2], [2, 3, 2, 4], seed) for seed in range(2))]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

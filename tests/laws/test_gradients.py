@@ -16,7 +16,7 @@ from rfnb import Tensor
 
 read_entries()
 _settings = settings(
-    max_examples=4, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=2, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
