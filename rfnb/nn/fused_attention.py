@@ -87,7 +87,8 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     groups = (common[:-1] if len(common) > 1 else common, common[-1:] if len(common) > 1 else ())
     causal = causal_dim is not None and _is_plain_causal(queries, causal_dim, axis)
     seen = None if causal else _seen(common, queries, axis, causal_dim)
-    some = None if seen is None or seen.any(-1).all() else seen.any(-1, keepdims=True)
+    some = None if seen is None else np.asarray(seen.any(-1))  # of each query, whether it sees a key
+    some = None if some is None or some.all() else some
     dims = common + queries + features
     plain = len(common) == 2 and len(queries) == len(features) == 1
     return _Plan(
@@ -102,9 +103,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
         ),
         None if seen is None else _bias(_grouped_mask(seen, (*groups, queries, (axis,))), backend),
         causal,
-        _finish(
-            dims, plain, None if some is None else some[..., 0].reshape(some.shape[:-1] + (1,) * len(features)), backend
-        ),
+        _finish(dims, plain, None if some is None else some.reshape(some.shape + (1,) * len(features)), backend),
         dims,
     )
 
@@ -150,7 +149,9 @@ def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:
 
 def _grouped_mask(seen: np.ndarray, groups: tuple[Dims, ...]) -> np.ndarray:
     """One axis per group, of length 1 where all of the group's axes have that."""
-    full, grouped, first = [], [], 0
+    full: list[int] = []
+    grouped: list[int] = []
+    first = 0
     for group in groups:
         own = seen.shape[first : first + len(group)]
         sizes = own if all(size == 1 for size in own) else full_shape(group)

@@ -236,7 +236,11 @@ def top_k(
         if k is None:
             raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
         k_dim = Dim(k, name="top_k")
-    k = k_dim.extent
+        dims = (*rest, k_dim)
+    else:
+        k, dims = k_dim.extent, (*rest, k_dim)
+        if k_dim in rest:
+            check_unique(dims, "top_k")
     if k > total:
         axes = (axes,) if one else axes
         raise DimError(
@@ -248,7 +252,6 @@ def top_k(
             )
         )
     values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)
-    dims = (*rest, k_dim) if k_dim not in rest else check_unique((*rest, k_dim), "top_k")
     result = new_tensor(values, dims)
     if one:
         index = new_tensor(flat, dims)
