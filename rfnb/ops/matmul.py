@@ -75,8 +75,8 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
     only_a = tuple(dim for dim in a.dims if dim not in b.dims)
     only_b = tuple(dim for dim in b.dims if dim not in a.dims)
     dims = common + only_a + only_b
-    mask_a = masks_for(a.dims, reduce, backend, "matmul") if use_mask else None
-    mask_b = masks_for(b.dims, reduce, backend, "matmul") if use_mask else None
+    mask_a = masks_for(a.dims, _maskable(a, b, reduce), backend, "matmul") if use_mask else None
+    mask_b = masks_for(b.dims, _maskable(b, a, reduce), backend, "matmul") if use_mask else None
     fn = _product(a.dims, b.dims, common, only_a, only_b, tuple(reduce), backend)
     if use_mask:
         fn = _with_finite_gradients(fn, (a.dims, only_a), (b.dims, only_b), backend)
@@ -91,6 +91,17 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
         return fn(raw_a, raw_b)
 
     return masked, dims
+
+
+def _maskable(operand: Tensor, other: Tensor, reduce: Sequence[Dim]) -> list[Dim]:
+    """Those of `reduce` that are masked in `operand`: not those whose lengths are over a dim that only `other` has, as of a
+    history that grows in each step of a loop and is the same array for all steps (`cum_concat`). The mask of `other` does it."""
+    return [
+        dim
+        for dim in reduce
+        if not any(over not in operand.dims for over in dim.length_dims)
+        or any(over not in other.dims for over in dim.length_dims)
+    ]
 
 
 def _with_finite_gradients(fn: Any, a: tuple[Dims, Dims], b: tuple[Dims, Dims], backend: Any) -> Any:

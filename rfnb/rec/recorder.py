@@ -22,7 +22,7 @@ from rfnb.core.intercept import intercept
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves, map_nested
-from rfnb.rec.step_tensor import RecordingError, StepTensor
+from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
 _NOT_OPS = {"rfnb.ops.default", "rfnb.ops.out_dim", "rfnb.ops.operators"}
@@ -143,10 +143,23 @@ class Recorder:
         node.reads = list(dict.fromkeys(leaf.register for _, leaf in leaves((args, kwargs)) if self.owns(leaf)))
         node.result = self.wrap(result)
         node.step_tensors = self.registers[count:]
+        self._grow(node)
         node.writes = [tensor.register for tensor in node.step_tensors]
         self._check_result(node)
         self.nodes.append(node)
         return node.result
+
+    def _grow(self, node: Node) -> None:
+        """A dim that an op makes from one that grows grows as well, also where it is not derived by arithmetic."""
+        if not self.growing:
+            return
+        given = [dim for _, leaf in leaves((node.args, node.kwargs)) for dim in _dims_of(leaf)]
+        if not any(self.grows(dim) for dim in given):
+            return
+        for _, leaf in leaves(node.result):
+            if isinstance(leaf, Dim) and not self.grows(leaf) and leaf not in given:
+                self.growing.add(leaf)
+                begin_growing(leaf, self)
 
     def _check_result(self, node: Node) -> None:
         """What comes out as a plain value (a number, an array) would be that of the first step for ever."""
@@ -168,6 +181,10 @@ class Recorder:
     def grows(self, dim: Dim) -> bool:
         """Whether a dim is one that the steps replace, or derived from one."""
         return bool(self.growing) and any(dim is part or depends_on(dim, part) for part in self.growing)
+
+
+def _dims_of(leaf: Any) -> tuple[Dim, ...]:
+    return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
 def _no_effects(loop_name: str, fn: Callable[..., Any]) -> RecordingError:
