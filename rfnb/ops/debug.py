@@ -72,6 +72,8 @@ def debug(*, padding: str | float | None = None, indices: bool = False) -> Debug
             FloatingPointError as soon as the result is used, or at the end; it tells the call and the line that made it. On
             a GPU each op waits for that. Gradients of weights become NaN too, since 0 * NaN is NaN; for a
             backward pass give a number, e.g. 1e6: compare the losses of two numbers, they must be equal.
+            A frame that is picked past the end of a sequence (`gather` of the last frame of an empty one, a step of a
+            `TensorArray`) is padding that got out: it is reported even if a `where` drops it later.
         indices: Check that indices are within the dim that they index into, for the real frames: `gather`, embeddings, `one_hot`,
             `scatter`, `cross_entropy`. Only in the thread that asked for it.
 

@@ -13,7 +13,6 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import dim_html, tensor_html
 
-
 # Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
 _STYLES = {
     "<table>": "border-collapse:collapse;margin:0 0 .6em 0",
