@@ -289,6 +289,7 @@ class Loop:
                     self._commit()
             self._finish(replay.finish)
         finally:
+            self._entered.close()  # also where the plan or a step was refused: else this loop would stay the innermost one
             self._phase = "after"
             self._state.finish()
 

@@ -329,6 +329,7 @@ def test_a_plain_number_in_a_state_may_not_change():
     with pytest.raises(RecordingError, match="plain value that changes"), loop:
         loop.state.count = loop.state.count + 1
         loop.stack(loop.unstack(randn(BATCH, TIME)))
+    assert rf.Loop.current() is None
 
 
 def test_a_function_kept_under_another_name_is_recorded_too():
