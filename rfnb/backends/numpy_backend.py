@@ -25,6 +25,7 @@ from rfnb.backends.numpy_random import (
     set_random_seed,
     set_random_state,
 )
+from rfnb.backends.numpy_rnn import gru, rnn_tanh
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
 
 
@@ -428,6 +429,9 @@ class NumpyBackend(Backend):
         i, f, cell, o = np.split(gates, 4, axis=-1)
         c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(cell)
         return _sigmoid(o) * np.tanh(c), c
+
+    gru_raw = staticmethod(gru)
+    rnn_tanh_raw = staticmethod(rnn_tanh)
 
     # -- gradients and parameters --------------------------------------------------------------------------------------
     @classmethod

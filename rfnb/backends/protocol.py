@@ -502,6 +502,20 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def gru_raw(
+        cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, ff_bias: Any, rec_bias: Any, mask: Any | None
+    ) -> tuple[Any, Any]:
+        """As `lstm_raw`, gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
+        raise NotImplementedError
+
+    @classmethod
+    def rnn_tanh_raw(
+        cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, bias: Any, mask: Any | None
+    ) -> tuple[Any, Any]:
+        """As `lstm_raw`: h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
+        raise NotImplementedError
+
+    @classmethod
     def assert_raw(cls, condition: Any, text: str) -> None:
         """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
         if not bool(condition):

@@ -28,6 +28,7 @@ from rfnb.backends.torch_random import (
     set_random_seed,
     set_random_state,
 )
+from rfnb.backends.torch_rnn import gru, rnn_tanh
 
 
 class _Dtypes(dict[str, torch.dtype]):
@@ -413,6 +414,8 @@ class TorchBackend(Backend):
 
     lstm_raw = staticmethod(lstm)
     lstm_step_raw = staticmethod(lstm_step)
+    gru_raw = staticmethod(gru)
+    rnn_tanh_raw = staticmethod(rnn_tanh)
 
     @classmethod
     def detach_raw(cls, raw: Any) -> Any:

@@ -24,14 +24,14 @@ def lstm(
         return _fused(x, h, c, ff_weight, rec_weight, bias)
     # The fused kernel cannot stop a sequence early, so in the padding one more input shuts the input gate and opens the
     # forget gate: the cell state stays exactly as it was. The last h is read off at each sequence's end.
-    real, shut, column, zero, last, empty = _of_mask(mask, rec_weight)
+    real, shut, column, zero, last, empty = of_mask(mask, rec_weight)
     x = torch.cat((torch.where(real, x, zero), shut), -1)
     y, _, c = _fused(x, h, c, torch.cat((ff_weight, column), 1), rec_weight, bias)
     h = torch.where(empty, h, y.gather(0, last)[0])
     return torch.where(real, y, zero), h, c
 
 
-def _of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
+def of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
     """What a mask means for the kernel: real frames, the input that shuts the gates and its weights, 0, the index of each
     sequence's last frame, which sequences have none. Kept, since all calls with the same dims come with the same mask."""
     size = rec_weight.shape[1]
