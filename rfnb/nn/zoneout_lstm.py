@@ -5,13 +5,12 @@ from __future__ import annotations
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, missing_dim
-from rfnb.nn import run_ctx
 from rfnb.nn.lstm import LSTM, LstmState
+from rfnb.nn.zoneout import check_zoneout_factors, zoneout
 from rfnb.ops.concat import split
 from rfnb.ops.const import zeros
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.ops.matmul import matmul
-from rfnb.ops.random import drop
 from rfnb.rec.loop import Loop
 
 
@@ -47,18 +46,7 @@ class ZoneoutLSTM(LSTM):
         forget_bias: float = 0.0,
         parts_order: str = "ifco",
     ):
-        for name, factor in (("cell", zoneout_factor_cell), ("output", zoneout_factor_output)):
-            if not 0 <= factor <= 1:
-                rule = "A probability is from 0 to 1."
-                fix = f"rf.ZoneoutLSTM(..., zoneout_factor_{name}=0.1)"
-                raise ValueError(
-                    message(
-                        "ZoneoutLSTM: no probability to keep a value.",
-                        [(f"zoneout_factor_{name}", str(factor))],
-                        rule,
-                        fix,
-                    )
-                )
+        check_zoneout_factors("ZoneoutLSTM", zoneout_factor_cell, zoneout_factor_output)
         if sorted(parts_order) != sorted("ifco"):
             rule, fix = "Each of the four gates has its letter once.", 'rf.ZoneoutLSTM(..., parts_order="ifco")'
             raise ValueError(message("ZoneoutLSTM: no order of the gates.", [("parts_order", parts_order)], rule, fix))
@@ -96,16 +84,9 @@ class ZoneoutLSTM(LSTM):
         c = sigmoid(parts["f"] + self.forget_bias) * state.c + sigmoid(parts["i"]) * tanh(parts["c"])
         h = sigmoid(parts["o"]) * tanh(c)
         new = LstmState(
-            h=_zoneout(state.h, h, self.zoneout_factor_output), c=_zoneout(state.c, c, self.zoneout_factor_cell)
+            h=zoneout(state.h, h, self.zoneout_factor_output, func=ZoneoutLSTM),
+            c=zoneout(state.c, c, self.zoneout_factor_cell, func=ZoneoutLSTM),
         )
         out = new.h if self.use_zoneout_output else h
         out._feature_dim = self.out_dim
         return out, new
-
-
-def _zoneout(old: Tensor, new: Tensor, factor: float) -> Tensor:
-    if factor == 0:
-        return new
-    if factor < 1 and run_ctx.get_run_ctx().is_train_flag_enabled(func=ZoneoutLSTM):
-        return old + drop(new - old, factor) * (1 - factor)  # drop scales up by 1 / (1 - factor)
-    return old + (new - old) * (1 - factor)
