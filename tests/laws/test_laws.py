@@ -10,7 +10,7 @@ import rfnb as rf
 
 read_entries()
 _settings = settings(
-    max_examples=16, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 CASES_AND_LAWS = [pytest.param(name, law, id=f"{name}: {law}") for name in CASES for law in LAWS]
 
