@@ -52,7 +52,9 @@ from rfnb.nn import audio as audio
 from rfnb.nn import backend_methods as _backend_methods
 from rfnb.nn import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.nn.attention import additive_attention as additive_attention
+from rfnb.nn.attention import additive_attention_weights as additive_attention_weights
 from rfnb.nn.attention import dot_attention as dot_attention
+from rfnb.nn.attention import dot_attention_weights as dot_attention_weights
 from rfnb.nn.batch_norm import BatchNorm as BatchNorm
 from rfnb.nn.batch_norm import batch_norm_distributed_default as batch_norm_distributed_default
 from rfnb.nn.build_from_dict import build_dict as build_dict
@@ -89,8 +91,14 @@ from rfnb.nn.e_branchformer import Merge as Merge
 from rfnb.nn.encoder import IEncoder as IEncoder
 from rfnb.nn.encoder import ISeqDownsamplingEncoder as ISeqDownsamplingEncoder
 from rfnb.nn.encoder import ISeqFramewiseEncoder as ISeqFramewiseEncoder
+from rfnb.nn.encoder_decoder_attention import ConcatAttention as ConcatAttention
+from rfnb.nn.encoder_decoder_attention import DotAttention as DotAttention
+from rfnb.nn.encoder_decoder_attention import GlobalAttentionContextBase as GlobalAttentionContextBase
+from rfnb.nn.encoder_decoder_attention import last_frame as last_frame
 from rfnb.nn.feed_forward import FeedForward as FeedForward
 from rfnb.nn.feed_forward import FeedForwardGated as FeedForwardGated
+from rfnb.nn.gauss_window_attention import gauss_window_attention as gauss_window_attention
+from rfnb.nn.generic_attention import generic_attention as generic_attention
 from rfnb.nn.hooks import RemovableHandle as RemovableHandle
 from rfnb.nn.hooks import setup_post_hook_on_method as setup_post_hook_on_method
 from rfnb.nn.init import Glorot as Glorot

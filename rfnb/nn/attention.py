@@ -114,9 +114,52 @@ def additive_attention(
     """
     _check("additive_attention", query, keys, values, axis, key_dim)
     keys, values, kv_axis = _apart(query, keys, values, axis)
-    query, keys = finite_for_gradient(query, keys), finite_for_gradient(keys, query)
-    energy = matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
+    energy = _additive_energy(query, keys, energy_weight, key_dim)
     return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
+
+
+@recordable
+def dot_attention_weights(
+    query: Tensor, keys: Tensor, *, key_dim: Dim, axis: Dim, scale: float | None = None
+) -> Tensor:
+    """The weights of `dot_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
+
+    Args:
+        query: {..., key_dim}. If it has `axis` itself, the weights are over a twin of it.
+        keys: {..., axis, key_dim}
+        scale: Default 1/sqrt(key_dim.size).
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, or axis in keys.
+    """
+    _check("dot_attention_weights", query, keys, keys, axis, key_dim)
+    scale = key_dim.extent**-0.5 if scale is None else scale
+    keys, _, kv_axis = _apart(query, keys, keys, axis)
+    return softmax(matmul(query * scale if scale != 1 else query, keys, reduce=key_dim), axis=kv_axis)
+
+
+@recordable
+def additive_attention_weights(
+    query: Tensor, keys: Tensor, *, energy_weight: Tensor, key_dim: Dim, axis: Dim
+) -> Tensor:
+    """The weights of `additive_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
+
+    Args:
+        query: {..., key_dim}. If it has `axis` itself, the weights are over a twin of it.
+        keys: {..., axis, key_dim}
+        energy_weight: v, {key_dim}.
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, or axis in keys.
+    """
+    _check("additive_attention_weights", query, keys, keys, axis, key_dim)
+    keys, _, kv_axis = _apart(query, keys, keys, axis)
+    return softmax(_additive_energy(query, keys, energy_weight, key_dim), axis=kv_axis)
+
+
+def _additive_energy(query: Tensor, keys: Tensor, energy_weight: Tensor, key_dim: Dim) -> Tensor:
+    query, keys = finite_for_gradient(query, keys), finite_for_gradient(keys, query)
+    return matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
 
 
 def _attend(
