@@ -70,7 +70,6 @@ class World:
         dims = tuple(dims)
         return tuple(dims[i] for i in self.rng.permutation(len(dims)))
 
-
     def alone(self, sequence: int) -> World:
         """The world of this sequence only: the same sizes and choices, dims of its own."""
         time, source = int(self.time.lengths[sequence]), int(self.source.lengths[sequence])
