@@ -138,6 +138,24 @@ from rfnb.nn.positional_encoding import relative_positional_encoding as relative
 from rfnb.nn.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
 from rfnb.nn.prototype import make_norm as make_norm
+from rfnb.nn.recurrent.basic_rnn import BasicRNNCell as BasicRNNCell
+from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell as BlocksparseLSTMCell
+from rfnb.nn.recurrent.blocksparse_lstm import (
+    BlocksparseMultiplicativeMultistepLSTMCell as BlocksparseMultiplicativeMultistepLSTMCell,
+)
+from rfnb.nn.recurrent.gru import GRUCell as GRUCell
+from rfnb.nn.recurrent.gru import TorchGRUCell as TorchGRUCell
+from rfnb.nn.recurrent.last_hidden_state import last_hidden_state as last_hidden_state
+from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell as LayerNormVariantsLSTMCell
+from rfnb.nn.recurrent.native_lstm import NativeLstm as NativeLstm
+from rfnb.nn.recurrent.native_lstm import NativeLstm2 as NativeLstm2
+from rfnb.nn.recurrent.native_lstm import VanillaLSTMCell as VanillaLSTMCell
+from rfnb.nn.recurrent.rec import Rec as Rec
+from rfnb.nn.recurrent.rhn import RHNCell as RHNCell
+from rfnb.nn.recurrent.rnn_cell import RnnCell as RnnCell
+from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell as StandardLSTMCell
+from rfnb.nn.recurrent.unit import RecUnit as RecUnit
+from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell as ZoneoutLSTMCell
 from rfnb.nn.relative_learned import LearnedRelativePositionalEncoding as LearnedRelativePositionalEncoding
 from rfnb.nn.relative_self_attention import RelPosCausalSelfAttention as RelPosCausalSelfAttention
 from rfnb.nn.relative_self_attention import RelPosSelfAttention as RelPosSelfAttention
@@ -159,6 +177,7 @@ from rfnb.nn.transformer_encoder import TransformerEncoderLayer as TransformerEn
 from rfnb.nn.transposed_conv import TransposedConv1d as TransposedConv1d
 from rfnb.nn.transposed_conv import TransposedConv2d as TransposedConv2d
 from rfnb.nn.transposed_conv import TransposedConv3d as TransposedConv3d
+from rfnb.nn.two_d_lstm import TwoDLSTM as TwoDLSTM
 from rfnb.nn.types import GetModelFunc as GetModelFunc
 from rfnb.nn.types import ItemKeyType as ItemKeyType
 from rfnb.nn.types import RawTensorTypes as RawTensorTypes
