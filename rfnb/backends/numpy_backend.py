@@ -26,6 +26,7 @@ from rfnb.backends.numpy_random import (
     set_random_state,
 )
 from rfnb.backends.numpy_rnn import gru, rnn_tanh
+from rfnb.backends.numpy_two_d_lstm import two_d_lstm
 from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
 
 
@@ -432,6 +433,8 @@ class NumpyBackend(Backend):
 
     gru_raw = staticmethod(gru)
     rnn_tanh_raw = staticmethod(rnn_tanh)
+
+    two_d_lstm_raw = staticmethod(two_d_lstm)
 
     # -- gradients and parameters --------------------------------------------------------------------------------------
     @classmethod

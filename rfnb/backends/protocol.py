@@ -516,6 +516,18 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def two_d_lstm_raw(
+        cls, gates_x: Any, gates_y: Any, weight_h: Any, weight_v: Any, h: Any, c: Any, mask: Any | None
+    ) -> tuple[Any, Any]:
+        """An LSTM over a grid; each cell has a left and an upper neighbour -> (h, c), both [y, x, batch, out].
+
+        gates_x [x, batch, 5 * out] and gates_y [y, batch, 5 * out] are the products with the inputs, gates i, f, lambda, o, cell.
+        weight_h, weight_v [out, 5 * out] are for the left and the upper neighbour; h and c [x, batch, out] are the row above the
+        grid. `mask` [x, batch] (or None): where False, a cell has h and c 0.
+        """
+        raise NotImplementedError
+
+    @classmethod
     def assert_raw(cls, condition: Any, text: str) -> None:
         """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
         if not bool(condition):

@@ -29,6 +29,7 @@ from rfnb.backends.torch_random import (
     set_random_state,
 )
 from rfnb.backends.torch_rnn import gru, rnn_tanh
+from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
 
 class _Dtypes(dict[str, torch.dtype]):
@@ -414,6 +415,7 @@ class TorchBackend(Backend):
 
     lstm_raw = staticmethod(lstm)
     lstm_step_raw = staticmethod(lstm_step)
+    two_d_lstm_raw = staticmethod(two_d_lstm)
     gru_raw = staticmethod(gru)
     rnn_tanh_raw = staticmethod(rnn_tanh)
 
