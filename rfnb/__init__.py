@@ -114,6 +114,8 @@ from rfnb.nn.linear import Linear as Linear
 from rfnb.nn.lstm import LSTM as LSTM
 from rfnb.nn.lstm import LstmState as LstmState
 from rfnb.nn.marked_loss import Loss as Loss
+from rfnb.nn.masked_computation import MaskedComputation as MaskedComputation
+from rfnb.nn.masked_computation import masked_computation as masked_computation
 from rfnb.nn.module import Functional as Functional
 from rfnb.nn.module import Module as Module
 from rfnb.nn.normalization import GroupNorm as GroupNorm
@@ -183,6 +185,8 @@ from rfnb.nn.types import ItemKeyType as ItemKeyType
 from rfnb.nn.types import RawTensorTypes as RawTensorTypes
 from rfnb.nn.types import StepFunc as StepFunc
 from rfnb.nn.types import get_raw_tensor_type as get_raw_tensor_type
+from rfnb.nn.unmask import unmask as unmask
+from rfnb.nn.unmask import unmask_initial_state as unmask_initial_state
 from rfnb.nn.zoneout_lstm import ZoneoutLSTM as ZoneoutLSTM
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.ops.amp import AmpPolicy as AmpPolicy

@@ -27,5 +27,7 @@ def check_zoneout_factors(what: str, cell: float, output: float) -> None:
             rule = "A probability is from 0 to 1."
             fix = f"rf.{what}(..., zoneout_factor_{name}=0.1)"
             raise ValueError(
-                message(f"{what}: no probability to keep a value.", [(f"zoneout_factor_{name}", str(factor))], rule, fix)
+                message(
+                    f"{what}: no probability to keep a value.", [(f"zoneout_factor_{name}", str(factor))], rule, fix
+                )
             )

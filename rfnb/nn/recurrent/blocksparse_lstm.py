@@ -1,0 +1,175 @@
+"""LSTMs with block-sparse matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.nn.parameter import Parameter
+from rfnb.nn.recurrent.blocksparse_linear import BlocksparseLinear, copy_leading_blocks
+from rfnb.nn.recurrent.lstm_gates import lstm_update
+from rfnb.nn.recurrent.native_lstm import NativeLstm2
+from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.ops.concat import concat, split
+from rfnb.ops.math import relu, sigmoid, tanh
+from rfnb.rec.state import State
+
+
+class BlocksparseLSTMCell(RecUnit):
+    """`NativeLstm2` with block-sparse matrices: z = x_lin(x) + h_lin(h), with `BlocksparseLinear`; a bias in x_lin only.
+
+    Args:
+        seed: Of the patterns of blocks.
+        block_size, connectivity: See `BlocksparseLinear`.
+        layer_norm: Norm both products.
+        fast_layer_norm: Accepted; it never changes a result.
+        always_dense: All blocks are there.
+
+    Parameters:
+        x.W: {in, 4 * out}, x.g, x.b: {4 * out}. h.W: {out, 4 * out}, h.g: {4 * out}. x.mask, h.mask: the blocks.
+
+    Raises:
+        ValueError: If in_dim or out_dim is no multiple of block_size, or there is no pattern for these sizes.
+
+    Source: Gray et al. 2017, "GPU Kernels for Block-Sparse Weights".
+    """
+
+    state_parts = ("c", "h")
+
+    def __init__(
+        self, in_dim: Dim, out_dim: Dim, *, seed: int = 0, block_size: int = 32, connectivity: int = 5,
+        layer_norm: bool = True, fast_layer_norm: bool | None = None, always_dense: bool = False,
+    ):  # fmt: skip
+        super().__init__(in_dim, out_dim)
+        options: dict[str, Any] = {"block_size": block_size, "connectivity": connectivity, "layer_norm": layer_norm}
+        gates = 4 * out_dim
+        self.x = BlocksparseLinear(in_dim, gates, seed=_seed(seed, 0), dense=always_dense, **options)
+        self.h = BlocksparseLinear(
+            out_dim, gates, seed=_seed(seed, 1), dense=always_dense, with_bias=False, **options
+        )  # fmt: skip
+
+    def documented_parameters(self) -> dict[str, Parameter]:
+        """W_x, W_h, b; g_x, g_h; mask_x, mask_h."""
+        return {"b" if name == "x.b" else "_".join(reversed(name.split("."))): p for name, p in self.named_parameters()}
+
+    def role_of(self, name: str) -> str:
+        return "recurrent" if name == "h.W" else super().role_of(name)
+
+    def transform_input(self, source: Tensor) -> Tensor:
+        """x_lin(x): {..., in} -> {..., 4 * out}."""
+        return self.x(source)
+
+    def shared(self, state: State) -> Tensor:
+        return self.h.weight()
+
+    def advance(self, transformed: Tensor, state: State, shared: Tensor) -> tuple[Tensor, State, Any]:
+        return lstm_update(
+            transformed + self.h(state.h, weight=shared), state.c, order=NativeLstm2.order, out_dim=self.out_dim
+        )
+
+    def copy_from_native_lstm(self, native: NativeLstm2) -> None:
+        """Take the values of a `NativeLstm2` that is not larger into the leading rows, and into the leading part of the columns
+        of each gate; the other values stay. What is not in a block that is there has no effect.
+
+        Raises:
+            ValueError: If it is larger, or has no input projection.
+        """
+        pairs = [(native.W, self.x.W), (native.W_re, self.h.W), (native.b, self.x.b)]
+        if any(a is None or b is None or any(x.extent > y.extent for x, y in zip(a.dims, b.dims)) for a, b in pairs):
+            raise ValueError(
+                message("copy_from_native_lstm: the parameters do not fit in.",
+                        [(name, f"{shape_of(a) if a is not None else 'None'} into {shape_of(b) if b is not None else 'None'}")
+                         for name, (a, b) in zip(("W", "W_re", "b"), pairs)],
+                        "The native LSTM is not larger in any dim, and has an input projection.")
+            )  # fmt: skip
+        for small, large in pairs:
+            assert small is not None and large is not None
+            large.assign(copy_leading_blocks(small.numpy(), large.numpy(), blocks=4))
+
+
+class BlocksparseMultiplicativeMultistepLSTMCell(RecUnit):
+    """LSTM with block-sparse matrices whose gates see several layers over frame and state.
+
+        u = step0(h) * x1(x);  u = relu(step1(u) + x2(x));  u = relu(step_d(u)) for d = 2 to depth - 1
+        j = tanh(cell_in(u));  i, f, o = sigmoid(gate_in(u)), sigmoid(gate_forget(u)), sigmoid(gate_out(u))
+        c' = c f + j i;  h' = tanh(c') o
+
+    Args:
+        depth: At least 2.
+        dense_input_transform: x1 and x2 have all blocks.
+        seed, block_size, connectivity, layer_norm, fast_layer_norm, always_dense: as of `BlocksparseLSTMCell`.
+
+    Parameters:
+        Of each `BlocksparseLinear` (x1, x2, step0, step1, ..., cell_in, gate_in, gate_forget, gate_out): W {in or out, out}, g, b
+        {out}, mask; step0 and step1 have no b.
+
+    Raises:
+        ValueError: If depth is below 2, sizes are no multiples of block_size, or there is no pattern for them.
+
+    Source: Krause et al. 2016, "Multiplicative LSTM for sequence modelling"; Gray et al. 2017, section 4.
+    """
+
+    state_parts = ("c", "h")
+
+    def __init__(
+        self, in_dim: Dim, out_dim: Dim, *, depth: int = 2, dense_input_transform: bool = False, seed: int = 0,
+        block_size: int = 32, connectivity: int = 5, layer_norm: bool = True, fast_layer_norm: bool | None = None,
+        always_dense: bool = False,
+    ):  # fmt: skip
+        super().__init__(in_dim, out_dim)
+        if depth < 2:
+            raise ValueError(
+                message("BlocksparseMultiplicativeMultistepLSTMCell: not deep enough.", [("depth", depth)],
+                        "The first two layers are the product and the sum with the frame.", "depth=2")
+            )  # fmt: skip
+        self.depth, self._two = depth, Dim(2 * out_dim.extent, name=f"2*{out_dim.name}")
+        options: dict[str, Any] = {"block_size": block_size, "connectivity": connectivity, "layer_norm": layer_norm}
+        self._gates = ("cell_in", "gate_in", "gate_forget", "gate_out")
+        steps = [f"step{layer}" for layer in range(depth)]
+        for site, name in enumerate(("x1", "x2", *steps, *self._gates)):
+            of_input = name in ("x1", "x2")
+            linear = BlocksparseLinear(
+                in_dim if of_input else out_dim, out_dim, seed=_seed(seed, site),
+                dense=always_dense or (of_input and dense_input_transform), with_bias=name not in ("step0", "step1"),
+                **options,
+            )  # fmt: skip
+            setattr(self, name, linear)
+
+    def documented_parameters(self) -> dict[str, Parameter]:
+        """W_x1, b_x1, g_x1, mask_x1, and so on for each of the linear layers."""
+        return {"_".join(reversed(name.split("."))): parameter for name, parameter in self.named_parameters()}
+
+    def role_of(self, name: str) -> str:
+        return "recurrent" if name.endswith(".W") and not name.startswith("x") else super().role_of(name)
+
+    def transform_input(self, source: Tensor) -> Tensor:
+        """x1(x) and x2(x): {..., in} -> {..., 2 * out}."""
+        parts = [(linear(source), self.out_dim) for linear in (self.get_deep("x1"), self.get_deep("x2"))]
+        out, _ = concat(*parts, out_dim=self._two)
+        out.feature_dim = self._two
+        return out
+
+    def shared(self, state: State) -> dict[str, Tensor]:
+        return {name: child.weight() for name, child in self.named_children() if name[0] != "x"}  # type: ignore[attr-defined]
+
+    def advance(self, transformed: Tensor, state: State, shared: dict[str, Tensor]) -> tuple[Tensor, State, Any]:
+        def linear(name: str, value: Tensor) -> Tensor:
+            return getattr(self, name)(value, weight=shared[name])
+
+        x1, x2 = split(transformed, axis=self._two, out_dims=[self.out_dim] * 2)
+        u = relu(linear("step1", linear("step0", state.h) * x1) + x2)
+        for layer in range(2, self.depth):
+            u = relu(linear(f"step{layer}", u))
+        j, i, f, o = (linear(name, u) for name in self._gates)
+        i, f, o = sigmoid(i), sigmoid(f), sigmoid(o)
+        c = state.c * f + tanh(j) * i
+        h = tanh(c) * o
+        c.feature_dim = h.feature_dim = self.out_dim
+        return h, State(c=c, h=h), {"input_gate": i, "forget_gate": f, "output_gate": o}
+
+
+def _seed(seed: int, site: int) -> int:
+    """Each place in a unit has a pattern of its own."""
+    return 1000 * seed + site

@@ -1,0 +1,176 @@
+"""What a recurrence starts from: zeros, learned values, what the last call ended with, or given tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.nn.run_ctx import get_run_ctx
+from rfnb.ops.const import ones_like
+from rfnb.ops.dims import replace_dim
+from rfnb.ops.gradient import stop_gradient
+from rfnb.rec.state import State
+
+_KINDS = '"zeros", "ones", "var", "keep_over_epoch", "keep_over_epoch_no_init", "placeholder", tensors'
+_OF_PART = {None: "zeros", 0: "zeros", 1: "ones", "zeros": "zeros", "ones": "ones", "var": "var"}
+_WHOLE = ("keep_over_epoch", "keep_over_epoch_no_init", "placeholder")
+
+
+class InitialState(Module):
+    """The state before the first step, of one of the documented kinds.
+
+    Args:
+        kind: None, 0, "zeros"; 1, "ones"; "var": a parameter per part, zero at first, the same for all sequences;
+            "keep_over_epoch": what the call before ended with, zeros in the first call of an epoch of the run context;
+            "keep_over_epoch_no_init": also in an epoch's first call; "placeholder": each call is given one. Or a tensor {..., out}
+            for a state of one part; or a dict by name or a list in order, of tensors and of "zeros", "ones", "var".
+        parts: Names of the parts of the state, in order.
+        out_dim: Of each part.
+
+    Parameters:
+        One per part that is "var", by the name of the part: {out}.
+
+    Raises:
+        ValueError: An unknown kind, parts that are missing or unknown, one tensor for several parts.
+    """
+
+    def __init__(self, what: str, kind: Any, *, parts: Sequence[str], out_dim: Dim):
+        self.what, self.parts, self.out_dim = what, tuple(parts), out_dim
+        self.whole = kind if isinstance(kind, str) and kind in _WHOLE else None
+        self._kept: State | None = None
+        self._kept_in: int | None = None
+        self._of_part: dict[str, Any] = {}
+        if self.whole is not None:
+            return
+        if isinstance(kind, (dict, list, tuple, Tensor)):
+            named = parts_by_name(what, self.parts, kind)
+        else:
+            named = State.fromkeys(self.parts, kind)
+        for part, value in named.items():
+            self._of_part[part] = value if isinstance(value, Tensor) else self._kind_of(value)
+            if isinstance(value, Tensor):
+                _check_out_dim(what, part, value, out_dim)
+            elif self._of_part[part] == "var":
+                setattr(self, part, Parameter((out_dim,)))
+
+    def _kind_of(self, value: Any) -> str:
+        known = isinstance(value, (str, int, float, type(None))) and not isinstance(value, bool) and value in _OF_PART
+        if not known:
+            raise ValueError(
+                message(f"{self.what}: unknown initial state.", [("initial_state", repr(value)), ("known", _KINDS)],
+                        "Of the numbers, 0 and 1 are known.", f'rf.{self.what}(..., initial_state="zeros")')
+            )  # fmt: skip
+        return _OF_PART[value]
+
+    def __call__(self, zeros: State) -> State:
+        """The state of a call; `zeros`: one of zeros, with the dims and dtype of the call."""
+        if self.whole == "placeholder":
+            raise ValueError(
+                message(f"{self.what}: no state.", [("initial_state", '"placeholder"'), ("state", None)],
+                        "Such a state is given to each call:", "rec(source, axis=time, state=state)")
+            )  # fmt: skip
+        if self.whole is not None:
+            return self._carried(zeros)
+        return State((part, self._value(part, zero)) for part, zero in zeros.items())
+
+    def _value(self, part: str, zero: Tensor) -> Tensor:
+        kind = self._of_part.get(part, "zeros")
+        if isinstance(kind, Tensor):
+            return kind
+        if kind == "var":
+            return zero + getattr(self, part)
+        return ones_like(zero) if kind == "ones" else zero
+
+    # -- what is carried from call to call -----------------------------------------------------------------------------------
+    def keep(self, state: State) -> None:
+        """Note what a call ended with."""
+        if self.whole is not None and self.whole != "placeholder":
+            self._kept = State((part, stop_gradient(value)) for part, value in state.items() if part in self.parts)
+            self._kept_in = get_run_ctx().epoch
+
+    def reset(self) -> None:
+        """Start with zeros in the next call."""
+        self._kept = None
+
+    def _carried(self, zeros: State) -> State:
+        new_epoch = self.whole == "keep_over_epoch" and self._kept_in != get_run_ctx().epoch
+        if self._kept is None or new_epoch:
+            return zeros
+        return State((part, self._brought(part, zero)) for part, zero in zeros.items())
+
+    def _brought(self, part: str, zero: Tensor) -> Tensor:
+        """What was kept, with the dims of this call."""
+        assert self._kept is not None
+        value = self._kept[part].copy_transpose(
+            [*(d for d in self._kept[part].dims if d is not self.out_dim), self.out_dim]
+        )
+        if [dim.extent for dim in value.dims] != [dim.extent for dim in zero.dims]:
+            raise ValueError(
+                message(f'{self.what}: the state "{part}" that was kept is of another batch.',
+                        [("kept", shape_of(value)), ("needed", shape_of(zero))],
+                        "Sequence b of a call goes on with sequence b of the call before. To start anew:", "rec.initial_state.reset()")
+            )  # fmt: skip
+        for old, new in zip(value.dims, zero.dims):
+            if old is not new:
+                value, _ = replace_dim(value, in_dim=old, out_dim=new)
+        return value
+
+
+def given_state(what: str, parts: Sequence[str], value: Any, out_dim: Dim) -> State:
+    """A state that a call is given: a dict by name, a list in order, or the tensor of the only part; masks are kept.
+
+    Raises:
+        ValueError: Parts are missing or unknown, or one tensor for several parts.
+        DimError: A part without out_dim.
+    """
+    state = parts_by_name(what, parts, value)
+    for part, tensor in state.items():
+        if not isinstance(tensor, Tensor):
+            raise ValueError(
+                message(f'{what}: the state "{part}" is no Tensor.', [(part, type(tensor).__name__)],
+                        "Each part of a state is a Tensor.", f"state = {what.lower()}.default_initial_state(batch_dims=[batch])")
+            )  # fmt: skip
+        if not part.endswith("_mask"):
+            _check_out_dim(what, part, tensor, out_dim)
+    return state
+
+
+def parts_by_name(what: str, parts: Sequence[str], value: Any) -> State:
+    """The parts of a state by name, in the documented order, masks behind."""
+    if isinstance(value, dict):
+        masks = [name for name in value if str(name).endswith("_mask")]
+        if {name for name in value if name not in masks} != set(parts):
+            raise ValueError(
+                message(f"{what}: a state of other parts.",
+                        [("given", ", ".join(map(str, value)) or "nothing"), ("needed", ", ".join(parts))],
+                        "A state has all its parts.", f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}")
+            )  # fmt: skip
+        return State((name, value[name]) for name in (*parts, *masks))
+    if isinstance(value, (list, tuple)):
+        if len(value) != len(parts):
+            raise ValueError(
+                message(f"{what}: a state of other parts.", [("given", f"{len(value)} values"), ("needed", ", ".join(parts))],
+                        "A list has all parts of the state in this order.", f"[{', '.join(parts)}]")
+            )  # fmt: skip
+        return State(zip(parts, value))
+    if len(parts) != 1:
+        given = shape_of(value) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(
+            message(f"{what}: one value for a state of {len(parts)} parts.", [("given", given), ("needed", ", ".join(parts))],
+                    "Which part it is has to be said.", f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}")
+        )  # fmt: skip
+    return State({parts[0]: value})
+
+
+def _check_out_dim(what: str, part: str, value: Tensor, out_dim: Dim) -> None:
+    if out_dim not in value.dims:
+        raise DimError(
+            message(f'{what}: the state "{part}" has no {out_dim.short_repr()}.', [(part, shape_of(value))],
+                    "Each part of the state has the dim of the output.",
+                    f"{part}, _ = rf.replace_dim({part}, in_dim=..., out_dim={out_dim.name})")
+        )  # fmt: skip

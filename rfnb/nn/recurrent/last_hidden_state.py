@@ -1,0 +1,141 @@
+"""The final states of recurrences as one tensor, e.g. to start a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.ops.concat import concat
+from rfnb.ops.dims import replace_dim
+
+
+def last_hidden_state(
+    states: Any,
+    *,
+    key: str | int | None = "*",
+    combine: str = "concat",
+    out_dim: Dim | None = None,
+    n_out: int | None = None,
+) -> Tensor:
+    """Parts of final states, concatenated or summed; the documented GetLastHiddenStateLayer.
+
+        c = rf.last_hidden_state([forward_state, backward_state], key="c", combine="add")
+
+    Args:
+        states: The state that a recurrence gave, or a list of such states: dicts of parts {..., feature}, tuples, or single Tensors.
+        key: "*": all parts one after the other (of an LSTM: c, then h). "flat": the same, but not for a state of one part. A name
+            ("c", "h"): that part. An int: the part at this place. None: the only part.
+        combine: "concat" in the order of the states, or "add".
+        out_dim: Of the result; default: a new one, or for "add" that of the first state.
+        n_out: The size that the result must have.
+
+    Returns:
+        {..., out_dim}
+
+    Raises:
+        KeyError: No part of this name.
+        ValueError: A key that does not go with a state, sizes that differ from each other (add), out_dim or n_out; another `combine`.
+    """
+    if combine not in ("concat", "add"):
+        raise ValueError(
+            message("last_hidden_state: how to combine?", [("combine", repr(combine)), ("known", "concat, add")],
+                    "It is one of these.", 'combine="concat"')
+        )  # fmt: skip
+    several = isinstance(states, list) or (isinstance(states, tuple) and not _is_parts(states))
+    parts: list[Tensor] = [part for state in (states if several else [states]) for part in _selected(state, key)]
+    if not parts:
+        raise ValueError(
+            message("last_hidden_state: no state.", [("states", "none")], "There is at least one.", "rf.last_hidden_state(state)")
+        )  # fmt: skip
+    if combine == "add":
+        out = _added([_joined(_selected(state, key)) for state in (states if several else [states])])
+    else:
+        out = _joined(parts)
+    size = _feature(out).extent
+    for name, needed in (("out_dim", out_dim and out_dim.extent), ("n_out", n_out)):
+        if needed is not None and needed != size:
+            raise ValueError(
+                message("last_hidden_state: another size.", [("result", f"{shape_of(out)}, size {size}"), (name, needed)],
+                        f"With key {key!r} and combine {combine!r} the states give {size} features.", f"n_out={size}")
+            )  # fmt: skip
+    if out_dim is not None and _feature(out) is not out_dim:
+        out, _ = replace_dim(out, in_dim=_feature(out), out_dim=out_dim)
+    return out
+
+
+def _is_parts(value: Sequence[Any]) -> bool:
+    """Whether a tuple is one state: of Tensors. (A list is one of states.)"""
+    return all(isinstance(part, Tensor) for part in value)
+
+
+def _selected(state: Any, key: str | int | None) -> list[Tensor]:
+    """The parts of one state that the key names."""
+    named: dict[Any, Tensor] = {}
+    if isinstance(state, dict):
+        named = {name: part for name, part in state.items() if not str(name).endswith("_mask")}
+    elif isinstance(state, (tuple, list)):
+        named = dict(enumerate(state))
+    else:
+        named = {"state": state}
+    parts = list(named.values())
+    if key == "*" or (key == "flat" and len(parts) > 1) or (key is None and len(parts) == 1):
+        return parts
+    if isinstance(key, str) and key != "flat":
+        if key in named and isinstance(state, dict):
+            return [named[key]]
+        raise KeyError(
+            message(
+                f'last_hidden_state: no part "{key}".',
+                _text(named),
+                "A name is that of a part of the state.",
+                'key="*"',
+            )
+        )
+    if isinstance(key, int) and not isinstance(key, bool) and len(parts) > 1 and 0 <= key < len(parts):
+        return [parts[key]]
+    rule = {
+        "flat": 'All parts of a state of several are "flat"; this one has one part.',
+        None: "Without key a state has one part; this one has several.",
+    }.get(key if key in ("flat", None) else "", "An int is the place of a part in a state of several.")
+    raise ValueError(
+        message(f"last_hidden_state: key {key!r} does not go with this state.", _text(named), rule, 'key="*"')
+    )
+
+
+def _text(named: dict[Any, Tensor]) -> list[tuple[str, str]]:
+    return [(str(name), shape_of(part)) for name, part in named.items()]
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Concatenated along the features."""
+    if len(parts) == 1:
+        return parts[0]
+    out, dim = concat(*((part, _feature(part)) for part in parts), allow_broadcast=True)
+    out.feature_dim = dim
+    return out
+
+
+def _added(values: list[Tensor]) -> Tensor:
+    out, dim = values[0], _feature(values[0])
+    for value in values[1:]:
+        own = _feature(value)
+        if own.extent != dim.extent:
+            raise ValueError(
+                message("last_hidden_state: states of different sizes.", [("first", shape_of(values[0])), ("other", shape_of(value))],
+                        "What is added has one size.", 'combine="concat"')
+            )  # fmt: skip
+        out = out + (value if own is dim else replace_dim(value, in_dim=own, out_dim=dim)[0])
+    out.feature_dim = dim
+    return out
+
+
+def _feature(part: Tensor) -> Dim:
+    if part.feature_dim is None:
+        raise ValueError(
+            message("last_hidden_state: a state without feature_dim.", [("state", shape_of(part))],
+                    "The features of the states are put together; say which dim they are.", "state.h.feature_dim = out_dim")
+        )  # fmt: skip
+    return part.feature_dim

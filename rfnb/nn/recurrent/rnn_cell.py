@@ -1,0 +1,110 @@
+"""RnnCell: one step of a recurrent unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.nn.recurrent.initial_state import InitialState
+from rfnb.nn.recurrent.initializers import init_parameters
+from rfnb.nn.recurrent.native_lstm import NativeLstm
+from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.unit_names import make_unit
+from rfnb.ops.concat import concat
+from rfnb.ops.dims import replace_dim
+from rfnb.rec.loop import Loop
+from rfnb.rec.state import State
+
+
+class RnnCell(Module):
+    """One step of a recurrent unit; the documented RnnCellLayer.
+
+        loop.state.s = cell.default_initial_state(batch_dims=[batch])
+        for _ in loop:
+            output, loop.state.s = cell([loop.unstack(x), context], state=loop.state.s)
+
+    Args:
+        unit: As of `Rec`. "LSTMBlock", "LSTMBlockFused" and "CudnnLSTM" are the standard LSTM here.
+        in_dim: Of the input; of several sources together.
+        unit_opts: Options of the unit.
+        initial_state: As of `Rec`.
+        weights_init: Of all matrices, see `init_parameters`.
+
+    Raises:
+        ValueError: As `Rec`; and for "NativeLstm", which makes no single steps.
+    """
+
+    def __init__(
+        self, unit: str | type[RecUnit] | RecUnit, in_dim: Dim | None = None, out_dim: Dim | None = None, *,
+        unit_opts: dict[str, Any] | None = None, initial_state: Any = None, weights_init: Any = "glorot",
+    ):  # fmt: skip
+        made = isinstance(unit, RecUnit)
+        self.unit = make_unit(unit, in_dim, out_dim, unit_opts, what="RnnCell", in_steps=True)
+        if isinstance(self.unit, NativeLstm):
+            raise ValueError(
+                message("RnnCell: NativeLstm makes no single steps.", [("unit", repr(unit))],
+                        "It runs over whole sequences. The same step by step:", 'rf.RnnCell("NativeLstm2", ...)')
+            )  # fmt: skip
+        self.in_dim, self.out_dim = self.unit.in_dim, self.unit.out_dim
+        self.initial_state = InitialState("RnnCell", initial_state, parts=self.unit.state_parts, out_dim=self.out_dim)
+        if not made and weights_init not in ("glorot", None):  # that is what units begin with
+            init_parameters(self.unit, forward=weights_init, recurrent=weights_init)
+
+    def __call__(
+        self, source: Tensor | Sequence[Tensor], *, state: Any = None, axis: Dim = single_step_dim
+    ) -> tuple[Tensor, State]:
+        """One step, or all steps over `axis`, forward.
+
+        Args:
+            source: {..., in}, or several whose features are concatenated in this order.
+            state: That of the step before. Default: the initial one.
+
+        Returns:
+            The output {..., out}, and the next state.
+
+        Raises:
+            DimError: If source has no in_dim, or in a loop still has the dim of the loop.
+        """
+        joined = source if isinstance(source, Tensor) else self._joined(source)
+        loop = Loop.current()
+        if axis is single_step_dim and loop is not None and loop.axis in joined.dims:
+            raise DimError(
+                message(f'RnnCell: the source of a step still has the dim of loop "{loop.name}".', [("source", shape_of(joined))],
+                        "A step gets one frame.", "x_t = loop.unstack(x)")
+            )  # fmt: skip
+        if state is None:
+            batch = [dim for dim in joined.dims if dim is not self.in_dim and dim is not axis]
+            state = self.default_initial_state(batch_dims=batch)
+        output, final = self.unit(joined, state=state, spatial_dim=axis)
+        self.initial_state.keep(final)
+        return output, final
+
+    def _joined(self, sources: Sequence[Tensor]) -> Tensor:
+        if len(sources) == 1:
+            return sources[0]
+        lacking = [source for source in sources if source.feature_dim is None]
+        if lacking:
+            raise DimError(
+                message("RnnCell: a source without feature_dim.", [("source", shape_of(lacking[0]))],
+                        "Of several sources the features are concatenated.", "source.feature_dim = feat")
+            )  # fmt: skip
+        parts: list[Any] = [(source, source.feature_dim) for source in sources]
+        out, dim = concat(*parts, allow_broadcast=True)
+        return out if dim is self.in_dim else replace_dim(out, in_dim=dim, out_dim=self.in_dim)[0]
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
+        """What the first step starts with, {*batch_dims, out} per part."""
+        zeros = self.unit.default_initial_state(batch_dims=batch_dims)
+        own = self.initial_state(State((part, zeros[part]) for part in self.unit.state_parts))
+        return State({**zeros, **own})
+
+    def documented_parameters(self) -> dict[str, Parameter]:
+        """As of `Rec`: "rec/lstm_cell/kernel", ..."""
+        own = {f"rec/{name}": parameter for name, parameter in self.unit.documented_parameters().items()}
+        learned = {f"rec/initial_{name}": parameter for name, parameter in self.initial_state.named_parameters()}
+        return {**own, **learned}

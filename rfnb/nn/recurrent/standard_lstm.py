@@ -1,0 +1,63 @@
+"""The standard LSTM: one kernel for frame and state, a constant added to the forget gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.nn.parameter import Parameter
+from rfnb.nn.recurrent.fused import lstm_sequence
+from rfnb.nn.recurrent.lstm_gates import lstm_update
+from rfnb.nn.recurrent.product import kernel_parts, matrix, product
+from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.rec.state import State
+
+
+class StandardLSTMCell(RecUnit):
+    """LSTM; also known as BasicLSTMCell.
+
+        i, j, f, o = split4([x; h] kernel + bias)
+        c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(j);  h' = sigmoid(o) tanh(c')
+
+    Args:
+        forget_bias: Added to f in every step, not part of the bias. Default 1: at first, c is mostly kept.
+
+    Parameters:
+        kernel: {in + out, 4 * out}, Glorot uniform. bias: {4 * out}, zero.
+
+    Source: Hochreiter and Schmidhuber 1997; forget_bias: Jozefowicz et al. 2015, "An Empirical Exploration of Recurrent Network
+    Architectures", section 2.2.
+    """
+
+    state_parts = ("c", "h")
+    documented_scope = "lstm_cell/"
+    order = "ijfo"
+
+    def __init__(self, in_dim: Dim, out_dim: Dim, *, forget_bias: float = 1.0):
+        super().__init__(in_dim, out_dim)
+        self.forget_bias = forget_bias
+        self.kernel = matrix(in_dim + out_dim, 4 * out_dim)
+        self.bias = Parameter((4 * out_dim,))
+
+    def transform_input(self, source: Tensor) -> Tensor:
+        """x kernel[:in] + bias: {..., in} -> {..., 4 * out}."""
+        return product(source, kernel_parts(self.kernel, self.in_dim, self.out_dim)[0], self.bias, of=self.in_dim)
+
+    def shared(self, state: State) -> Tensor:
+        return kernel_parts(self.kernel, self.in_dim, self.out_dim)[1]
+
+    def advance(self, transformed: Tensor, state: State, shared: Tensor) -> tuple[Tensor, State, Any]:
+        gates = transformed + product(state.h, shared, of=self.out_dim)
+        return lstm_update(gates, state.c, order=self.order, out_dim=self.out_dim, forget_bias=self.forget_bias)
+
+    def has_kernel(self) -> bool:
+        return True
+
+    def run_kernel(self, source: Tensor, state: State, shared: Tensor, spatial_dim: Dim) -> tuple[Tensor, State]:
+        forward, _ = kernel_parts(self.kernel, self.in_dim, self.out_dim)
+        output, h, c = lstm_sequence(
+            type(self).__name__, source, state.h, state.c, forward, shared, self.bias, order=self.order,
+            forget_bias=self.forget_bias, in_dim=self.in_dim, out_dim=self.out_dim, spatial_dim=spatial_dim,
+        )  # fmt: skip
+        return output, State(c=c, h=h)

@@ -1,0 +1,104 @@
+"""Runs a unit over all frames, one step after the other; in either direction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.ops.const import zeros
+from rfnb.ops.expand import expand_dims
+from rfnb.ops.frames import frames, from_frames
+from rfnb.ops.math import where
+from rfnb.rec.state import State
+
+if TYPE_CHECKING:
+    from rfnb.nn.recurrent.unit import RecUnit
+
+Series = dict[str, Tensor]
+
+
+def run_steps(
+    unit: RecUnit,
+    transformed: Tensor,
+    state: State,
+    *,
+    batch: tuple[Dim, ...],
+    spatial_dim: Dim,
+    direction: int,
+    watched: bool,
+) -> tuple[Tensor, State, Series]:
+    """All steps of `unit`.
+
+    Args:
+        transformed: What `transform_input` gives for all frames.
+        batch: The dims that ride along, of the frames and the state.
+        direction: -1: from the last frame to the first. Then the padding comes first, and a sequence starts at its last frame.
+        watched: Whether somebody looks at the states.
+
+    Returns:
+        The output of each frame {spatial_dim, *batch, out}, 0 in the padding; the final state; if `watched`, the parts of the
+        state and the gates of each frame.
+    """
+    dims = (*batch, unit.out_dim)
+    state, masks = split_masks(state)
+    state = State((part, _over(value, dims)) for part, value in state.items())
+    first = state[unit.state_parts[0]]
+    if not spatial_dim.extent:
+        none = zeros((spatial_dim, *dims), dtype=first.dtype, device=first.device, feature_dim=unit.out_dim)
+        return none, State({**state, **masks}), {}
+    shared = unit.shared(State({**state, **(masks or unit.draw_masks(first))}))
+    steps, real = frames(transformed, axis=spatial_dim), _real_frames(spatial_dim, transformed)
+    outputs: list[Tensor] = []
+    watch: dict[str, list[Tensor]] = {}
+    for index in range(len(steps))[::direction]:
+        output, new, gates = unit.advance(steps[index], state, shared)
+        active = real[index]
+        if active is not None:
+            new = State((part, _kept(active, value, state[part])) for part, value in new.items())
+        state = new
+        outputs.append(output)
+        for part, value in (*new.items(), *gates.items()) if watched else ():
+            watch.setdefault(part, []).append(value)
+    stacked = _stacked(outputs[::direction], dims, spatial_dim)
+    series = {part: _stacked(values[::direction], dims, spatial_dim) for part, values in watch.items()}
+    final = State((part, _over(value, dims)) for part, value in state.items())
+    return stacked, State({**final, **masks}), series
+
+
+def split_masks(state: State) -> tuple[State, State]:
+    """The parts of a state, and the masks of dropout that it carries."""
+    masks = State((part, value) for part, value in state.items() if str(part).endswith("_mask"))
+    return (
+        (State((part, value) for part, value in state.items() if part not in masks), masks) if masks else (state, masks)
+    )
+
+
+def _real_frames(spatial_dim: Dim, like: Tensor) -> list[Tensor | None]:
+    """For each frame which sequences have it; None: all."""
+    if not spatial_dim.has_padding():
+        return [None] * spatial_dim.extent
+    mask = frames(spatial_dim.get_mask(device=like.device), axis=spatial_dim)
+    shortest = int(spatial_dim.lengths.min(initial=spatial_dim.extent))  # type: ignore[union-attr]
+    return [None if index < shortest else frame for index, frame in enumerate(mask)]
+
+
+def _kept(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return new if new is old else where(active, new, old, allow_broadcast_all_sources=True)
+
+
+def _over(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+    """A part of the state with all these dims, in this order."""
+    if value.dims == dims:
+        return value
+    out = expand_dims(value, [dim for dim in dims if dim not in value.dims]).copy_transpose(dims)
+    out.feature_dim = dims[-1]
+    return out
+
+
+def _stacked(values: list[Tensor], dims: tuple[Dim, ...], spatial_dim: Dim) -> Tensor:
+    """{spatial_dim, *dims}, 0 in the padding."""
+    values = [value if set(value.dims) == set(dims) else _over(value, dims) for value in values]
+    out = from_frames(values, axis=spatial_dim, like=_over(values[0], dims)).copy_masked(0, dims=[spatial_dim])
+    out.feature_dim = dims[-1]
+    return out

@@ -1,0 +1,99 @@
+"""Recurrent units by the names of the documentation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
+from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
+from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
+from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell
+from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2
+from rfnb.nn.recurrent.rhn import RHNCell
+from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell
+from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
+
+_UNITS: dict[str, type[RecUnit]] = {
+    "LSTM": NativeLstm2,
+    "LSTMP": NativeLstm2,
+    "NativeLstm2": NativeLstm2,
+    "VanillaLSTM": NativeLstm2,
+    "NativeLstm": NativeLstm,
+    "LSTMBlock": NativeLstm2,
+    "LSTMBlockFused": NativeLstm2,
+    "CudnnLSTM": NativeLstm2,
+    "StandardLSTM": StandardLSTMCell,
+    "BasicLSTM": StandardLSTMCell,
+    "GRU": GRUCell,
+    "CudnnGRU": TorchGRUCell,
+    "TorchGRU": TorchGRUCell,
+    "BasicRNN": BasicRNNCell,
+    "RHN": RHNCell,
+    "LayerNormVariantsLSTM": LayerNormVariantsLSTMCell,
+    "ZoneoutLSTM": ZoneoutLSTMCell,
+    "BlocksparseLSTM": BlocksparseLSTMCell,
+    "BlocksparseMultiplicativeMultistepLSTM": BlocksparseMultiplicativeMultistepLSTMCell,
+}
+# What stands for a kernel over whole sequences where only steps are made.
+_IN_STEPS = dict.fromkeys(("lstmblock", "lstmblockfused", "cudnnlstm"), StandardLSTMCell)
+_BY_KEY = {name.lower(): unit for name, unit in _UNITS.items()}
+
+
+def unit_class(name: str, *, what: str = "Rec", in_steps: bool = False) -> type[RecUnit]:
+    """The class of a unit by its name; case does not matter, and "Cell" at the end may be there or not.
+
+    Args:
+        what: Who asks, for the message.
+        in_steps: Only single steps are made: LSTMBlock, LSTMBlockFused and CudnnLSTM are the standard LSTM then.
+
+    Raises:
+        ValueError: An unknown name.
+    """
+    key = name.lower().removesuffix("cell")
+    found = _IN_STEPS.get(key) if in_steps else None
+    found = found or _BY_KEY.get(key)
+    if found is None:
+        raise ValueError(
+            message(f'{what}: unknown unit "{name}".', [("known", ", ".join(_UNITS))],
+                    'Case does not matter, and "Cell" at the end may be there or not. A unit of your own is passed as a class:',
+                    f"rf.{what}(MyUnit, in_dim, out_dim)")
+        )  # fmt: skip
+    return found
+
+
+def make_unit(
+    unit: str | type[RecUnit] | RecUnit, in_dim: Dim | None, out_dim: Dim | None, options: dict[str, Any] | None, *, what: str,
+    in_steps: bool = False,
+) -> RecUnit:  # fmt: skip
+    """A unit by name, by class, or as it is.
+
+    Raises:
+        TypeError: If it is something else, or options do not go with the unit.
+        ValueError: An unknown name, a dim that is missing, or dims or options for a unit that is made already.
+    """
+    if isinstance(unit, RecUnit):
+        other_dim = (in_dim or unit.in_dim) is not unit.in_dim or (out_dim or unit.out_dim) is not unit.out_dim
+        if options or other_dim:
+            raise ValueError(
+                message(f"{what}: dims or options for a unit that is made already.",
+                        [("unit", f"{type(unit).__name__} {unit.in_dim.short_repr()} -> {unit.out_dim.short_repr()}"),
+                         ("unit_opts", options)],
+                        "It has its own.", f"rf.{what}(unit)")
+            )  # fmt: skip
+        return unit
+    cls = unit_class(unit, what=what, in_steps=in_steps) if isinstance(unit, str) else unit
+    if not (isinstance(cls, type) and issubclass(cls, RecUnit)):
+        raise TypeError(
+            message(f"{what}: no unit.", [("unit", repr(unit))], "A unit is a name, a class derived from RecUnit, or an object of one.",
+                    f'rf.{what}("lstm", in_dim, out_dim)')
+        )  # fmt: skip
+    if in_dim is None or out_dim is None:
+        dims = [(name, dim and dim.short_repr()) for name, dim in (("in_dim", in_dim), ("out_dim", out_dim))]
+        raise ValueError(
+            message(f"{what}: which dims?", dims, "A unit is made for the features of its input and of its output.",
+                    f"rf.{what}({unit!r}, in_dim, out_dim)")
+        )  # fmt: skip
+    return cls(in_dim, out_dim, **(options or {}))
