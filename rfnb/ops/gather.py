@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, to_order
@@ -33,7 +35,8 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         IndexError: An int index that is past the end.
         TypeError: Indices that are no integers, or an int index without axis.
     """
-    if isinstance(indices, int):
+    if isinstance(indices, (int, np.integer)):
+        indices = int(indices)
         if axis is None:
             raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
         index = source.axis_of(axis, "gather")
@@ -53,10 +56,10 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
                         "The indices have no sparse_dim, so name the axis:", "rf.gather(x, indices=i, axis=...)")
             )  # fmt: skip
     if clip_to_valid:
-        last = (
-            cast(dim_ops.last_frame_position_of_dim(axis), indices.dtype) if not axis.is_static() else axis.extent - 1
-        )
-        indices = math.clip_by_value(indices, 0, last)
+        last: Tensor | int = axis.extent - 1
+        if not axis.is_static():
+            last = cast(dim_ops.last_frame_position_of_dim(axis, device=indices.device), indices.dtype)
+        indices = math.clip_by_value(indices, 0, last, allow_broadcast_all_sources=True)
     try:
         fn, dims = _gather_plans[source._raw.__class__, source.dims, indices.dims, axis]
     except AttributeError:

@@ -3,68 +3,155 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, check_unique
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.default import copy_to_device
+from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import check_size, define_size
+
+# The names of torch, and what NumPy calls the same.
+_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def pad(
     source: Tensor,
     *,
     axes: Sequence[Dim],
-    padding: Sequence[tuple[int, int]],
+    padding: Sequence[tuple[int | Dim | Tensor, int | Dim | Tensor]],
     out_dims: Sequence[Dim] | None = None,
     mode: str = "constant",
-    value: float | int = 0,
+    value: Tensor | float | int | None = None,
+    handle_dynamic_dims: bool | None = None,
 ) -> tuple[Tensor, list[Dim]]:
     """Frames of `value` before and after each of `axes`; after a ragged axis they start at each sequence's end.
+
+    Args:
+        source: {..., axes}
+        padding: For each axis the number of frames (left, right). A Tensor has a number for each sequence; only on the right.
+        mode: "reflect", "replicate" and "circular" repeat frames of source instead; for axes without lengths per sequence.
+        value: Default 0. A Tensor {...} without the axes has a value for each of its entries.
+        handle_dynamic_dims: False pads the raw arrays, so that the frames after a ragged axis stay among the others; the new dim
+            has no lengths then.
 
     Returns:
         {..., out_dims}, out_dims: by default left + axis + right.
 
     Raises:
-        ValueError: A mode other than "constant", or other numbers of axes and widths.
+        DimError: If an axis is not in source, an out_dim has another size, or the frames on the left are ragged.
+        ValueError: Unknown mode, or other numbers of axes and widths.
     """
-    if mode != "constant":
-        raise ValueError(
-            message(
-                f'pad: mode "{mode}".',
-                [("known", "constant")],
-                "Only a constant can be padded with.",
-                'rf.pad(..., mode="constant")',
-            )
-        )
+    known = ("constant", *_MODES)
+    if mode not in known:
+        known_modes = [("known", ", ".join(known))]
+        raise ValueError(message(f'pad: unknown mode "{mode}".', known_modes, "A mode is one of these."))
     if len(axes) != len(padding) or len(axes) != len(axes if out_dims is None else out_dims):
         counts = [("axes", len(axes)), ("padding", len(padding))]
         counts += [] if out_dims is None else [("out_dims", len(out_dims))]
         rule = "Each axis has one (left, right), and one of out_dims if those are given."
         raise ValueError(message("pad: other numbers of axes and widths.", counts, rule))
-    out_dims = (
-        list(out_dims) if out_dims is not None else [left + axis + right for axis, (left, right) in zip(axes, padding)]
-    )
-    widths = [(0, 0)] * len(source.dims)
-    dims = list(source.dims)
-    for axis, width, out_dim in zip(axes, padding, out_dims):
-        index = source.axis_of(axis, "pad")
-        widths[index], dims[index] = width, out_dim
-        if not out_dim.is_dim_known():
-            out_dim.dyn_size_ext = (width[0] + axis + width[1]).get_size_tensor()
-        check_size("pad", out_dim, width[0] + axis.extent + width[1])
-    check_unique(tuple(dims), "pad")
-    backend = source.backend
-    out = source._like(backend.pad_raw(source._raw, widths, value), tuple(dims))
-    for axis, (left, right), out_dim in zip(axes, padding, out_dims):
-        if right and axis.has_padding():
-            inside = left + axis  # its lengths end where the padding on the right begins
-            frames = dim_ops.range_over_dim(out_dim, dtype="int32", device=out.device)
-            real = math.compare_bc(frames, "less", copy_to_device(inside.get_size_tensor(), out.device))
-            out = out._like(math.where(real, out, value).copy_transpose(dims)._raw, tuple(dims))
-    return out, list(out_dims)
+    out, dims = source, []
+    for number, (axis, (left, right)) in enumerate(zip(axes, padding)):
+        out_dim = None if out_dims is None else out_dims[number]
+        if mode == "constant":
+            out, out_dim = _pad_one(out, axis, left, right, out_dim, value, handle_dynamic_dims is not False)
+        else:
+            out, out_dim = _repeat_frames(out, axis, left, right, out_dim, mode)
+        dims.append(out_dim)
+    return out, dims
+
+
+def _pad_one(
+    source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, value: Any, at_the_ends: bool
+) -> tuple[Tensor, Dim]:
+    index = source.axis_of(axis, "pad")
+    left, right = _as_width(left), _as_width(right)
+    if isinstance(left, Dim) and left.need_masking():
+        raise DimError(
+            message(
+                "pad: other numbers of frames on the left for each sequence.",
+                [("source", shape_of(source)), ("axis", axis.short_repr()), ("left", left.short_repr())],
+                "What is put before all sequences has one size; frames of several lengths are joined:",
+                "rf.concat((frames, frames_dim), (source, axis))",
+            )
+        )
+    before = left.extent if isinstance(left, Dim) else left
+    total = left + axis + right
+    if not at_the_ends and axis.has_padding():  # with the padding in the middle, lengths would not describe it
+        total = Dim(before + axis.extent + _extent(right), name=total.name)
+    out_dim = total if out_dim is None else out_dim
+    if not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = total.get_size_tensor()
+    dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "pad")
+    number = 0 if value is None or isinstance(value, Tensor) else value
+    if np.size(total.lengths) == 0:  # without sequences the longest of them has 0 frames, whatever is put before
+        shape, device = full_shape(dims), source.device
+        return source._like(source.backend.full_raw(shape, 0, dtype=source.dtype, device=device), dims), out_dim
+    check_size("pad", out_dim, total.extent)
+    widths = [(0, 0)] * len(dims)
+    widths[index] = before, total.extent - before - axis.extent
+    out = source._like(source.backend.pad_raw(source._raw, widths, number), dims)
+    if source.feature_dim is axis:
+        out.feature_dim = out_dim
+    # What was padding of the axis is now in the places of the frames on the right.
+    overwrites = at_the_ends and axis.has_padding() and (isinstance(right, Dim) or right != 0)
+    if isinstance(value, Tensor) or overwrites:
+        frames = dim_ops.range_over_dim(out_dim, dtype="int32", device=out.device)
+        last = (left + axis).get_size_tensor() if at_the_ends else before + axis.extent
+        last = copy_to_device(last, out.device) if isinstance(last, Tensor) else last
+        real = math.compare_bc(frames, "less", last)
+        if isinstance(value, Tensor):
+            real = math.combine_bc(real, "logical_and", math.compare(frames, "greater_equal", before))
+        fill = number if not isinstance(value, Tensor) else copy_to_device(value, out.device)
+        filled = math.where(real, out, fill, allow_broadcast_all_sources=True)
+        further = [dim for dim in filled.dims if dim not in dims]
+        out = out._like(filled.copy_transpose([*further, *dims])._raw, (*further, *dims))
+    return out, out_dim
+
+
+def _as_width(width: Any) -> int | Dim:
+    """A number for each sequence is a dim with these lengths."""
+    return Dim(width, name="padding") if isinstance(width, Tensor) else width
+
+
+def _extent(width: int | Dim) -> int:
+    return width.extent if isinstance(width, Dim) else width
+
+
+def _repeat_frames(
+    source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, mode: str
+) -> tuple[Tensor, Dim]:
+    left, right = _as_width(left), _as_width(right)
+    if axis.need_masking() or any(isinstance(width, Dim) and width.need_masking() for width in (left, right)):
+        raise DimError(
+            message(
+                f'pad: mode "{mode}" of a ragged axis.',
+                [("source", shape_of(source)), ("axis", axis.short_repr())],
+                "Frames of the sequence itself are repeated only where all sequences have the same length.",
+                'rf.pad(..., mode="constant")',
+            )
+        )
+    total = left + axis + right
+    if axis.extent == 0 or (mode == "reflect" and max(_extent(left), _extent(right)) >= axis.extent):
+        sizes = [("source", shape_of(source)), ("axis", axis.short_repr())]
+        sizes += [("padding", f"({_extent(left)}, {_extent(right)})")]
+        raise ValueError(message(f'pad: mode "{mode}" needs more frames.', sizes, "There is nothing more to repeat."))
+    out_dim = total if out_dim is None else out_dim
+    define_size(out_dim, total.extent)
+    check_size("pad", out_dim, total.extent)
+    positions = np.pad(np.arange(axis.extent), (_extent(left), _extent(right)), mode=_MODES[mode])  # type: ignore[call-overload]
+    raw = source.backend.from_numpy(positions.astype(np.int64), dtype="int64", device=source.device)
+    out = gather(source, indices=new_tensor(raw, (out_dim,)), axis=axis)
+    if source.feature_dim is axis:
+        out.feature_dim = out_dim
+    return out, out_dim
 
 
 def expand_make_non_empty(source: Tensor, *, axis: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:

@@ -12,28 +12,33 @@ from rfnb.ops.out_dim import check_movable
 from rfnb.ops.pad import pad
 
 
-def shift_right(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
+def shift_right(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1) -> Tensor:
     """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims.
 
     {..., axis} -> {..., axis}.
     """
     check_movable("shift_right", source, axis)
     padded, (longer,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
-    index = padded.axis_of(longer)
-    raw = padded.backend.slice_raw(padded._raw, index, 0, axis.extent)
-    return source._like(raw, source.dims)
+    return _part(padded, longer, 0, axis)
 
 
-def shift_left(source: Tensor, *, axis: Dim, pad_value: float | int, amount: int = 1) -> Tensor:
+def shift_left(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1) -> Tensor:
     """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims.
 
     {..., axis} -> {..., axis}.
     """
     check_movable("shift_left", source, axis)
     padded, (longer,) = pad(source, axes=[axis], padding=[(0, amount)], value=pad_value)
+    return _part(padded, longer, amount, axis)
+
+
+def _part(padded: Tensor, longer: Dim, start: int, axis: Dim) -> Tensor:
     index = padded.axis_of(longer)
-    raw = padded.backend.slice_raw(padded._raw, index, amount, amount + axis.extent)
-    return source._like(raw, source.dims)
+    raw = padded.backend.slice_raw(padded._raw, index, start, start + axis.extent)
+    out = padded._like(raw, (*padded.dims[:index], axis, *padded.dims[index + 1 :]))
+    if padded.feature_dim is longer:
+        out.feature_dim = axis
+    return out
 
 
 def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = True) -> Tensor:

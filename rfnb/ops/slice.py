@@ -2,50 +2,103 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor, check_unique, new_tensor
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.ops.cast import cast
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.dims import range_over_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.math import clip_by_value, combine_bc
 from rfnb.ops.out_dim import check_size
+from rfnb.ops.pad import expand_make_non_empty
+from rfnb.ops.ranges import range_over_dim_strided
 
 
 def slice(
     source: Tensor,
     *,
     axis: Dim,
-    start: int | None = None,
-    end: int | None = None,
-    size: Dim | int | None = None,
+    start: int | Dim | Tensor | None = None,
+    end: int | Dim | Tensor | None = None,
+    step: int | None = None,
+    size: int | Dim | Tensor | None = None,
     out_dim: Dim | None = None,
 ) -> tuple[Tensor, Dim]:
     """Frames start to end (not included) of `axis`; a negative end takes that many frames off every sequence.
 
+    Args:
+        source: {..., axis}
+        start: Default 0. A Tensor has a start for each of its entries, e.g. int {batch}: one per sequence. A Dim is its size.
+        end: Default: the end of each sequence. As start.
+        step: Only every step-th of these frames.
+        size: Number of frames, instead of end. Where start is a Tensor and a sequence ends before, its last frame is repeated; 0 if it
+            has none.
+
     Returns:
-        {..., out_dim}, out_dim: by default from dim arithmetic.
+        {..., out_dim}, out_dim: by default from dim arithmetic, or `size` if that is a Dim. With Tensors, source gets their dims too.
+
+    Raises:
+        DimError: If axis is not in source, or out_dim has another size.
+        ValueError: If end and size are given, or step is not positive.
     """
     index = source.axis_of(axis, "slice")
-    start = start or 0
-    if start < 0:
-        start = max(start + axis.extent, 0)
+    if step is not None and step < 1 or end is not None and size is not None:
+        given = [
+            ("source", shape_of(source)),
+            ("axis", axis.short_repr()),
+            ("end", _shown(end)),
+            ("size", _shown(size)),
+        ]
+        rule = "Either end or size; a step is positive: frames backwards are those of rf.reverse_sequence."
+        raise ValueError(message("slice: which frames?", [*given, ("step", step)], rule))
+    if step not in (None, 1):
+        every, _ = slice(source, axis=axis, start=start, end=end, size=size)
+        return _strided(every, source.dims, axis, step, out_dim)
+    first, last = _plain(start), _plain(end)
+    if isinstance(first, int) and first < 0:
+        first = max(first + axis.extent, 0)
+    if isinstance(first, Tensor) or isinstance(last, Tensor) or isinstance(size, Tensor):
+        return _per_entry(source, axis, first, last, size, out_dim)
+    first = first or 0
     if size is not None:
-        end = start + (size.extent if isinstance(size, Dim) else size)
+        last = first + (size.extent if isinstance(size, Dim) else size)
         out_dim = out_dim or (size if isinstance(size, Dim) else None)
-    if end is not None and end < 0:
-        dim = axis.sub_left(start) + end if start else axis + end
-    elif end is None or end >= axis.extent:
-        dim = axis.sub_left(start) if start else axis
+    if last is not None and last < 0:
+        dim = axis.sub_left(first) + last if first else axis + last
+    elif last is None or last >= axis.extent:
+        dim = axis.sub_left(first) if first else axis
     else:
-        dim = _cut(axis, start, max(start, end))
-    out_dim = out_dim or dim
-    if not out_dim.is_dim_known():
-        out_dim.dyn_size_ext = dim.get_size_tensor()
-    check_size("slice", out_dim, dim.extent)
-    start = min(start, axis.extent)
+        dim = _cut(axis, first, max(first, last))
+    out_dim = _sized(out_dim or dim, dim)
+    first = min(first, axis.extent)
     out_dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "slice")
-    out = source._like(source.backend.slice_raw(source._raw, index, start, start + dim.extent), out_dims)
+    out = source._like(source.backend.slice_raw(source._raw, index, first, first + dim.extent), out_dims)
     if source.feature_dim is axis:
         out.feature_dim = out_dim
     return out, out_dim
+
+
+def _shown(value: Any) -> Any:
+    return shape_of(value) if isinstance(value, Tensor) else value.short_repr() if isinstance(value, Dim) else value
+
+
+def _plain(bound: Any) -> Any:
+    """A Dim as its size: an int, or its lengths."""
+    if not isinstance(bound, Dim):
+        return bound
+    return bound.get_size_tensor() if bound.need_masking() else bound.extent
+
+
+def _sized(out_dim: Dim, dim: Dim) -> Dim:
+    if not out_dim.is_dim_known():
+        out_dim.dyn_size_ext = dim.get_size_tensor()
+    check_size("slice", out_dim, dim.extent)
+    return out_dim
 
 
 def _cut(axis: Dim, start: int, end: int) -> Dim:
@@ -58,3 +111,58 @@ def _cut(axis: Dim, start: int, end: int) -> Dim:
         new_tensor(raw.backend.from_numpy(lengths, dtype="int32", device="cpu"), axis.length_dims),
         name=f"{axis.name}[{start}:{end}]",
     )
+
+
+def _strided(every: Tensor, before: tuple[Dim, ...], axis: Dim, step: int, out_dim: Dim | None) -> tuple[Tensor, Dim]:
+    cut = next((dim for dim in every.dims if dim not in before), axis)
+    indices, out_dim = range_over_dim_strided(cut, stride=step, out_dim=out_dim, device=every.device)
+    out = gather(every, indices=indices, axis=cut)
+    if every.feature_dim is cut:
+        out.feature_dim = out_dim
+    return out, out_dim
+
+
+def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_dim: Dim | None) -> tuple[Tensor, Dim]:
+    """Each entry of start, end or size has its own frames. Lengths are on the host, so end and size are read there."""
+    if isinstance(size, Dim):
+        dim = size
+    elif isinstance(size, int):
+        dim = Dim(size, name=f"{axis.name}[:{size}]")
+    else:
+        lengths = size if size is not None else _remaining(axis, start, end)
+        dim = Dim(copy_to_device(cast(lengths, "int32"), "cpu"), name=f"{axis.name}[...]")
+    out_dim = _sized(out_dim or dim, dim)
+    if out_dim in source.dims:
+        raise DimError(
+            message(
+                "slice: out_dim is a dim of source already.",
+                [("source", shape_of(source)), ("out_dim", out_dim.short_repr())],
+                "The frames that were picked are another dim than all frames.",
+                f'size = Dim({out_dim.extent}, name="{out_dim.name}")',
+            )
+        )
+    indices = range_over_dim(out_dim, device=source.device)
+    if start is not None:
+        first = cast(copy_to_device(start, source.device), "int32") if isinstance(start, Tensor) else start
+        indices = combine_bc(indices, "add", first)
+    marked = source.feature_dim is axis
+    if axis.has_padding() and not np.asarray(axis.lengths).all():
+        source = source.copy_masked(0, dims=[axis])  # a sequence without frames has nothing to pick
+    source, axis = expand_make_non_empty(source, axis=axis)
+    out = gather(source, indices=indices, axis=axis, clip_to_valid=True)
+    if marked:
+        out.feature_dim = out_dim
+    return out, out_dim
+
+
+def _remaining(axis: Dim, start: Any, end: Any) -> Tensor:
+    """Number of frames from start to end, or to the end of the sequence if that is earlier."""
+    all_frames = axis.get_size_tensor()
+    start, end = (copy_to_device(cast(x, "int32"), "cpu") if isinstance(x, Tensor) else x for x in (start, end))
+    if end is None:
+        end = all_frames
+    elif isinstance(end, int):
+        end = combine_bc(all_frames, "add", end) if end < 0 else clip_by_value(all_frames, None, end)
+    else:
+        end = clip_by_value(end, None, all_frames, allow_broadcast_all_sources=True)
+    return clip_by_value(end if start is None else combine_bc(end, "sub", start), 0, None)

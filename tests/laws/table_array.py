@@ -125,6 +125,37 @@ def _slice(w: World) -> Any:
     return lambda x: rf.slice(x, axis=axis, start=start, end=end, out_dim=out_dim), [w.floats(w.batch, w.time, w.feat)]
 
 
+@case("slice", "with a start and an end for each sequence")
+def _slice_each(w: World) -> Any:
+    inputs = [w.floats(w.batch, w.time, w.feat), w.ints(w.batch, high=4), w.ints(w.batch, high=5)]
+    size = Dim(2, name="size") if w.rng.random() < 0.5 else None
+    cut = size or Dim(None, name="cut")
+
+    def call(x: Tensor, start: Tensor, end: Tensor) -> Any:
+        return rf.slice(x, axis=w.time, start=start, end=end if size is None else None, size=size, out_dim=cut)
+
+    return call, inputs
+
+
+@case("slice", "in steps")
+def _slice_steps(w: World) -> Any:
+    start, step = int(w.rng.integers(0, 3)), int(w.rng.integers(2, 4))
+    return lambda x: rf.slice(x, axis=w.time, start=start, step=step), [w.floats(w.batch, w.time, w.feat)]
+
+
+@case("pad", "with a number of frames and a value for each sequence")
+def _pad_each(w: World) -> Any:
+    inputs = [w.floats(w.batch, w.time, w.feat), w.ints(w.batch, low=0, high=4), w.floats(w.batch, w.feat)]
+    longer = [Dim(None, name="longer")]
+    return lambda x, right, value: rf.pad(x, axes=[w.time], padding=[(1, right)], value=value, out_dims=longer), inputs
+
+
+@case("pad", "by repeating")
+def _pad_repeating(w: World) -> Any:
+    mode = ["replicate", "circular"][w.rng.integers(2)]
+    return lambda x: rf.pad(x, axes=[w.feat], padding=[(2, 1)], mode=mode), [w.floats(w.batch, w.time, w.feat)]
+
+
 @case("pad")
 def _pad(w: World) -> Any:
     padding = [(int(w.rng.integers(0, 3)), int(w.rng.integers(0, 3))) for _ in range(2)]

@@ -19,6 +19,8 @@ MAY_READ = {
     "masked_select_nested": _COUNTS,
     "masked_scatter_nested": _COUNTS,
     "pack_padded": _COUNTS,
+    "slice with a start and an end for each sequence": "start and end give lengths of the result",
+    "pad with a number of frames and a value for each sequence": "the numbers are lengths of the result",
     "repeat": "the repeats are lengths of the result",
     "ctc_greedy_decode": "the lengths of the result are computed from values",
     "ctc_durations_from_path": "the lengths of the result are computed from values",

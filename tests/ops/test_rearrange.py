@@ -142,6 +142,85 @@ def test_slice_of_a_static_dim():
     assert_same(cut, tensor([1.0, 2.0, 3.0], dim))
 
 
+def test_slice_with_a_start_for_each_sequence():
+    cut, dim = rf.slice(x, axis=time, start=ints([1, 0, 0], batch), size=2)
+    assert dim.size == 2
+    assert_same(cut, tensor([[2.0, 3.0], [4.0, 4.0], [5.0, 6.0]], batch, dim))  # past the end: the last frame
+
+
+def test_slice_with_an_end_for_each_sequence():
+    cut, dim = rf.slice(x, axis=time, start=1, end=ints([2, 9, 9], batch))
+    assert dim.lengths.tolist() == [1, 0, 1]
+    assert_same(cut, tensor([[2.0], [0.0], [6.0]], batch, dim))
+    cut, dim = rf.slice(x, axis=time, start=ints([1, 0, 1], batch))
+    assert dim.lengths.tolist() == [2, 1, 1]
+    assert_same(cut, tensor([[2.0, 3.0], [4.0, 0.0], [6.0, 0.0]], batch, dim))
+
+
+def test_slice_takes_scalars_and_dims_for_numbers():
+    z = tensor([0.0, 1.0, 2.0, 3.0, 4.0], out)
+    assert rf.slice(z, axis=out, start=ints(1), size=2)[0].numpy().tolist() == [1.0, 2.0]
+    assert rf.slice(z, axis=out, start=feat)[0].numpy().tolist() == [2.0, 3.0, 4.0]
+    assert rf.slice(z, axis=out, size=feat)[1] is feat
+    cut, dim = rf.slice(x, axis=time, size=source.get_size_tensor())
+    assert dim.lengths.tolist() == [1, 2, 0]
+
+
+def test_slice_of_every_second_frame():
+    z = tensor([0.0, 1.0, 2.0, 3.0, 4.0], out)
+    z.feature_dim = out
+    cut, dim = rf.slice(z, axis=out, start=1, step=2)
+    assert cut.feature_dim is dim
+    assert_same(cut, tensor([1.0, 3.0], dim))
+    cut, dim = rf.slice(x, axis=time, step=2)
+    assert dim.lengths.tolist() == [2, 1, 1]
+    assert_same(cut, tensor([[1.0, 3.0], [4.0, 0.0], [5.0, 0.0]], batch, dim))
+
+
+def test_pad_takes_dims_for_numbers():
+    padded, (dim,) = rf.pad(x, axes=[time], padding=[(feat, 0)], value=7)
+    assert dim is feat + time
+    assert_same(padded, tensor([[7.0, 7, 1, 2, 3], [7, 7, 4, 0, 0], [7, 7, 5, 6, 0]], batch, dim))
+    padded, (dim,) = rf.pad(x, axes=[time], padding=[(0, source)], value=7)
+    assert dim is time + source
+    assert_same(padded, tensor([[1.0, 2, 3, 7], [4, 7, 7, 0], [5, 6, 0, 0]], batch, dim))
+
+
+def test_pad_with_a_number_of_frames_for_each_sequence():
+    padded, (dim,) = rf.pad(x, axes=[time], padding=[(0, ints([1, 3, 0], batch))], value=7)
+    assert dim.lengths.tolist() == [4, 4, 2]
+    assert_same(padded, tensor([[1.0, 2, 3, 7], [4, 7, 7, 7], [5, 6, 0, 0]], batch, dim))
+
+
+def test_pad_with_a_value_for_each_sequence():
+    value = tensor([7.0, 8.0, 9.0], batch)
+    padded, (dim,) = rf.pad(x, axes=[time], padding=[(1, 1)], value=value)
+    assert_same(padded, tensor([[7.0, 1, 2, 3, 7], [8, 4, 8, 0, 0], [9, 5, 6, 9, 0]], batch, dim))
+    assert rf.shift_right(x, axis=time, pad_value=value).numpy()[:, 0].tolist() == [7.0, 8.0, 9.0]
+
+
+def test_pad_of_the_raw_arrays_keeps_the_padding_between():
+    padded, (dim,) = rf.pad(x, axes=[time], padding=[(0, 1)], value=7, handle_dynamic_dims=False)
+    assert dim.size == 4
+    assert padded.numpy()[1].tolist() == [4.0, -9.0, -9.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "values"),
+    [("reflect", [2.0, 1, 2, 3, 2]), ("replicate", [1.0, 1, 2, 3, 3]), ("circular", [3.0, 1, 2, 3, 1])],
+)
+def test_pad_repeats_frames(mode, values):
+    padded, (dim,) = rf.pad(tensor([1.0, 2.0, 3.0], batch), axes=[batch], padding=[(1, 1)], mode=mode)
+    assert_same(padded, tensor(values, dim))
+
+
+def test_pad_and_shift_keep_the_feature_dim():
+    z = tensor([1.0, 2.0, 3.0], batch)
+    z.feature_dim = batch
+    assert rf.pad(z, axes=[batch], padding=[(1, 1)])[0].feature_dim is 1 + batch + 1
+    assert rf.shift_right(z, axis=batch, pad_value=0).feature_dim is batch
+
+
 def test_pad_starts_at_the_end_of_each_sequence():
     padded, (dim,) = rf.pad(x, axes=[time], padding=[(1, 2)], value=7.0)
     assert dim is 1 + time + 2
@@ -371,12 +450,69 @@ ERRORS = {
     ),
     "pad with a mirror": (
         lambda: rf.pad(x, axes=[time], padding=[(1, 1)], mode="reflect"),
+        DimError,
+        """
+        pad: mode "reflect" of a ragged axis.
+          source  [batch=3, time<=3]
+          axis    time<=3
+        Frames of the sequence itself are repeated only where all sequences have the same length.
+            rf.pad(..., mode="constant")
+        """,
+    ),
+    "pad with an unknown mode": (
+        lambda: rf.pad(x, axes=[time], padding=[(1, 1)], mode="mirror"),
         ValueError,
         """
-        pad: mode "reflect".
-          known  constant
-        Only a constant can be padded with.
-            rf.pad(..., mode="constant")
+        pad: unknown mode "mirror".
+          known  constant, reflect, replicate, circular
+        A mode is one of these.
+        """,
+    ),
+    "pad with more of a mirror than there is": (
+        lambda: rf.pad(randn(batch, feat), axes=[feat], padding=[(2, 0)], mode="reflect"),
+        ValueError,
+        """
+        pad: mode "reflect" needs more frames.
+          source   [batch=3, feat=2]
+          axis     feat=2
+          padding  (2, 0)
+        There is nothing more to repeat.
+        """,
+    ),
+    "pad with ragged frames on the left": (
+        lambda: rf.pad(x, axes=[time], padding=[(source, 0)]),
+        DimError,
+        """
+        pad: other numbers of frames on the left for each sequence.
+          source  [batch=3, time<=3]
+          axis    time<=3
+          left    source<=2
+        What is put before all sequences has one size; frames of several lengths are joined:
+            rf.concat((frames, frames_dim), (source, axis))
+        """,
+    ),
+    "slice with end and size": (
+        lambda: rf.slice(x, axis=time, end=2, size=2),
+        ValueError,
+        """
+        slice: which frames?
+          source  [batch=3, time<=3]
+          axis    time<=3
+          end     2
+          size    2
+          step    None
+        Either end or size; a step is positive: frames backwards are those of rf.reverse_sequence.
+        """,
+    ),
+    "slice to a dim of source": (
+        lambda: rf.slice(x, axis=time, start=ints([0, 0, 0], batch), size=batch),
+        DimError,
+        """
+        slice: out_dim is a dim of source already.
+          source   [batch=3, time<=3]
+          out_dim  batch=3
+        The frames that were picked are another dim than all frames.
+            size = Dim(3, name="batch")
         """,
     ),
     "dense labels without classes": (
