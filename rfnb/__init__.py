@@ -401,6 +401,8 @@ from rfnb.ops.transposed_conv_dims import calc_transposed_conv_out_length as cal
 from rfnb.ops.transposed_conv_dims import make_transposed_conv_out_spatial_dims as make_transposed_conv_out_spatial_dims
 from rfnb.ops.window import window as window
 from rfnb.rec.cond import cond as cond
+from rfnb.rec.cum_concat import cum_concat as cum_concat
+from rfnb.rec.cum_concat import cum_concat_initial_state as cum_concat_initial_state
 from rfnb.rec.loop import Loop as Loop
 from rfnb.rec.nested import gather_nested as gather_nested
 from rfnb.rec.nested import mask_nested as mask_nested

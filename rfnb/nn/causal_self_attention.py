@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
@@ -12,6 +11,7 @@ from rfnb.nn.self_attention import SelfAttentionBase
 from rfnb.ops.concat import concat
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dim
+from rfnb.rec.cum_concat import history_and, history_dim
 from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 
@@ -58,8 +58,8 @@ class CausalSelfAttention(SelfAttentionBase):
             raise missing_dim(type(self).__name__, source, axis, "source")
         q, k, v = self.forward_qkv(source)
         if single:
-            k, v = expand_dim(k, _history(1)), expand_dim(v, _history(1))
-        new = _appended(state, k, v, _history(1) if single else axis)
+            k, v = expand_dim(k, history_dim(1)), expand_dim(v, history_dim(1))
+        new = appended(state, k, v, history_dim(1) if single else axis)
         return self._attend(q, new, None if single else axis), new
 
     def _attend(self, q: Tensor, state: CausalSelfAttentionState, axis: Dim | None) -> Tensor:
@@ -68,7 +68,7 @@ class CausalSelfAttention(SelfAttentionBase):
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
         """Of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
-        axis, weight = _history(0), self.qkv.weight
+        axis, weight = history_dim(0), self.qkv.weight
         k, v = (
             zeros((*batch_dims, axis, self.num_heads, dim), dtype=weight.dtype, device=weight.device)
             for dim in (self.key_dim_per_head, self.value_dim_per_head)
@@ -76,24 +76,16 @@ class CausalSelfAttention(SelfAttentionBase):
         return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=axis)
 
 
-@lru_cache(maxsize=4096)
-def _history(size: int) -> Dim:
-    """The dim of so many frames; the same one for all layers and searches, so that plans are found again."""
-    return Dim(size, name="history", kind="spatial")
-
-
-def _appended(state: CausalSelfAttentionState | None, k: Tensor, v: Tensor, axis: Dim) -> CausalSelfAttentionState:
+def appended(state: CausalSelfAttentionState | None, k: Tensor, v: Tensor, axis: Dim) -> CausalSelfAttentionState:
+    """The state with further frames k and v {..., axis, heads, ...}."""
     before = None if state is None else state.accum_axis
+    both = history_and(before, axis)
     if state is None or before is None or (before.is_static() and before.extent == 0):
-        if axis is _history(1):
-            return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=axis)
-        twin = axis.copy(match_priority=axis.match_priority - 1)
         k, v = (
-            part._like(part._raw, tuple(twin if dim is axis else dim for dim in part.dims)) for part in (k, v)
+            part if both is axis else part._like(part._raw, tuple(both if dim is axis else dim for dim in part.dims))
+            for part in (k, v)
         )  # the query has the axis itself
-        return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=twin)
-    static = before.is_static() and axis.is_static()
-    both = _history(before.extent + axis.extent) if static else before + axis
+        return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=both)
     k, v = (
         concat((old, before), (new, axis), out_dim=both, allow_broadcast=True)[0]
         for old, new in ((state.k_accum, k), (state.v_accum, v))

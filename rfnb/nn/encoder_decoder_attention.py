@@ -15,8 +15,8 @@ from rfnb.nn.attention import additive_attention, additive_attention_weights, do
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
+from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import clip_by_value
 from rfnb.ops.pad import pad
 from rfnb.rec.recorder import recordable
 
@@ -150,11 +150,7 @@ def last_frame(source: Tensor, *, axis: Dim) -> Tensor:
         DimError: If axis is not a dim of source.
     """
     source.axis_of(axis, "last_frame")
-    source = source.copy_masked(0, dims=[axis])
+    source, of = source.copy_masked(0, dims=[axis]), axis
     if not axis.extent:
         source, (axis,) = pad(source, axes=[axis], padding=[(0, 1)], value=0)
-    return gather(source, indices=_last_index(axis, source), axis=axis)
-
-
-def _last_index(axis: Dim, like: Tensor) -> Tensor:
-    return clip_by_value(axis.get_size_tensor(device=like.device) - 1, 0, max(axis.extent - 1, 0))
+    return gather(source, indices=last_frame_position_of_dim(of, device=source.device), axis=axis)

@@ -17,9 +17,10 @@ from rfnb.nn.parameter import Parameter
 from rfnb.ops import reduce
 from rfnb.ops.concat import split
 from rfnb.ops.const import zeros
+from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import clip_by_value, softmax, where
+from rfnb.ops.math import softmax, where
 from rfnb.ops.matmul import matmul
 from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
@@ -207,7 +208,7 @@ def _last_row(rows: Tensor, before: Tensor, y_axis: Dim) -> Tensor:
     if not y_axis.extent:
         return before
     lengths = y_axis.get_size_tensor(device=rows.device)
-    last = gather(rows, indices=clip_by_value(lengths - 1, 0, y_axis.extent - 1), axis=y_axis)
+    last = gather(rows, indices=last_frame_position_of_dim(y_axis, device=rows.device), axis=y_axis)
     return where(lengths > 0, last, before, allow_broadcast_all_sources=True) if lengths.dims else last
 
 

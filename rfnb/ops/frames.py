@@ -18,7 +18,7 @@ def frames(source: Tensor, *, axis: Dim) -> list[Tensor]:
     index = source.axis_of(axis, "frames")
     if set(axis.length_dims) <= set(source.dims):
         # What an ended sequence would do with NaN is not used, but 0 * NaN comes back as gradient.
-        source = source.copy_masked(0, dims=[axis])
+        source = source.copy_masked(False if source.dtype == "bool" else 0, dims=[axis])
     dims = source.dims[:index] + source.dims[index + 1 :]
     return [source._like(raw, dims) for raw in source.backend.unbind_raw(source._raw, index)]
 
