@@ -139,7 +139,10 @@ from rfnb.nn.piecewise_linear import PiecewiseLinearStepwiseScheduler as Piecewi
 from rfnb.nn.positional_encoding import relative_positional_encoding as relative_positional_encoding
 from rfnb.nn.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
+from rfnb.nn.positional_layers import PositionalEncoding as PositionalEncoding
+from rfnb.nn.positional_layers import RelativePositionalEncoding as RelativePositionalEncoding
 from rfnb.nn.prototype import make_norm as make_norm
+from rfnb.nn.qkv_self_attention import QKVSelfAttention as QKVSelfAttention
 from rfnb.nn.recurrent.basic_rnn import BasicRNNCell as BasicRNNCell
 from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell as BlocksparseLSTMCell
 from rfnb.nn.recurrent.blocksparse_lstm import (

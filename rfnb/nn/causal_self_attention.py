@@ -68,12 +68,17 @@ class CausalSelfAttention(SelfAttentionBase):
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
         """Of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
-        axis, weight = history_dim(0), self.qkv.weight
-        k, v = (
-            zeros((*batch_dims, axis, self.num_heads, dim), dtype=weight.dtype, device=weight.device)
-            for dim in (self.key_dim_per_head, self.value_dim_per_head)
-        )
-        return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=axis)
+        return empty_history(self, batch_dims)
+
+
+def empty_history(attention: SelfAttentionBase, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
+    """The state of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+    axis, weight = history_dim(0), attention.qkv.weight
+    k, v = (
+        zeros((*batch_dims, axis, attention.num_heads, dim), dtype=weight.dtype, device=weight.device)
+        for dim in (attention.key_dim_per_head, attention.value_dim_per_head)
+    )
+    return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=axis)
 
 
 def appended(state: CausalSelfAttentionState | None, k: Tensor, v: Tensor, axis: Dim) -> CausalSelfAttentionState:

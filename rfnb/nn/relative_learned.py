@@ -72,11 +72,8 @@ class LearnedRelativePositionalEncoding(Module):
         Returns:
             {offset dims, query_spatial_dim, key_value_spatial_dim, feat}; without query_spatial_dim for a single step.
         """
-        device = self.pos_emb.device
-        steps = _plain(dim_ops.range_over_dim(key_value_spatial_dim, device=device))
-        if query_spatial_dim is not single_step_dim:
-            steps = combine_bc(_plain(dim_ops.range_over_dim(query_spatial_dim, device=device)) * -1, "add", steps)
-        return self._of(combine_bc(steps, "sub", 0 if query_offset is None else query_offset))
+        device, offset = self.pos_emb.device, 0 if query_offset is None else query_offset
+        return self._of(steps_to_keys(query_spatial_dim, key_value_spatial_dim, offset, device))
 
     def _of(self, steps: Tensor) -> Tensor:
         """int {...}, key - query -> {..., feat}."""
@@ -87,6 +84,14 @@ class LearnedRelativePositionalEncoding(Module):
         out = gather(self.pos_emb, indices=rows, axis=self.clipped_dim)
         out.feature_dim = self.feat_dim
         return out
+
+
+def steps_to_keys(query_dim: Dim, key_dim: Dim, offset: int | Tensor, device: str | None) -> Tensor:
+    """key - (query + offset), int {offset dims, query_dim, key_dim}; without query_dim for `single_step_dim`."""
+    steps = _plain(dim_ops.range_over_dim(key_dim, device=device))
+    if query_dim is not single_step_dim:
+        steps = combine_bc(_plain(dim_ops.range_over_dim(query_dim, device=device)) * -1, "add", steps)
+    return combine_bc(steps, "sub", offset)
 
 
 @lru_cache(maxsize=256)
