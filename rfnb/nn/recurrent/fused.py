@@ -113,5 +113,5 @@ class _Call:
 
 def _reordered(backend: Any, weight: Any, order: str, out_dim: Dim) -> Any:
     """(rows, 4 * out) in our order of blocks -> (4 * out, rows) in that of the kernel."""
-    blocks = dict(zip(order, backend.split_raw(weight, [out_dim.extent] * 4, 1)))
-    return backend.transpose_raw(backend.concat_raw([blocks[part] for part in _KERNEL_ORDER], 1), (1, 0))
+    blocks = dict(zip(order, backend.split_raw(backend.transpose_raw(weight, (1, 0)), [out_dim.extent] * 4, 0)))
+    return backend.concat_raw([blocks[part] for part in _KERNEL_ORDER], 0)

@@ -67,6 +67,11 @@ class InitialState(Module):
             )  # fmt: skip
         return _OF_PART[value]
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether every call starts with zeros."""
+        return self.whole is None and all(isinstance(kind, str) and kind == "zeros" for kind in self._of_part.values())
+
     def __call__(self, zeros: State) -> State:
         """The state of a call; `zeros`: one of zeros, with the dims and dtype of the call."""
         if self.whole == "placeholder":

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from rfnb.backends.protocol import selected
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.concat import split
+from rfnb.ops.default import get_default_device, get_default_float_dtype
 from rfnb.ops.dims import dim_match_priority_when_needed, replace_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.linear import linear
 
 
 def matrix(in_dim: Dim, out_dim: Dim) -> Parameter:
-    """A matrix {in, out}, Glorot uniform; of two equal dims the first one is its twin."""
-    weight = Parameter((dim_match_priority_when_needed(in_dim, out_dim), out_dim))
+    """A matrix {in, out}, Glorot uniform; of two equal dims the first one is its twin.
+
+    In memory it is (out, in), which is what kernels of the backends want; so they get it without a copy.
+    """
+    backend, dims = selected(), (dim_match_priority_when_needed(in_dim, out_dim), out_dim)
+    dtype, device = get_default_float_dtype(), get_default_device()
+    raw = backend.full_raw((out_dim.extent, in_dim.extent), 0, dtype=dtype, device=device)
+    weight = Parameter(dims, raw_tensor=backend.transpose_raw(raw, (1, 0)))
     weight.initial = Glorot()
     return weight
 

@@ -69,6 +69,7 @@ class Rec(Module):
                         "This version starts from zeros. The same with a state:", 'rf.Rec("NativeLstm2", ...)')
             )  # fmt: skip
         self.initial_state = InitialState("Rec", initial_state, parts=self.unit.state_parts, out_dim=self.out_dim)
+        self._from_zeros = self.initial_state.is_zero
         init_parameters(
             self.unit, forward=forward_weights_init, recurrent=recurrent_weights_init, bias=bias_init
         )  # fmt: skip
@@ -95,9 +96,9 @@ class Rec(Module):
                 message("Rec: longer than max_seq_len.", [("axis", axis.short_repr()), ("max_seq_len", self.max_seq_len)],
                         "An unrolled recurrence has as many steps as were said.", f"rf.Rec(..., unroll=True, max_seq_len={axis.extent})")
             )  # fmt: skip
-        if state is None and not isinstance(self.unit, NativeLstm):
-            skip = (self.in_dim, axis)
-            state = self._initial([dim for dim in source.dims if dim not in skip])
+        if state is None and not self._from_zeros:
+            zeros = self.unit.default_initial_state(batch_dims=[d for d in source.dims if d not in (self.in_dim, axis)])
+            state = self._started(zeros)
         output, final = self.unit(source, state=state, spatial_dim=axis, direction=self.direction)
         if self.back_prop is False:
             output = stop_gradient(output)
@@ -110,10 +111,6 @@ class Rec(Module):
         zeros = self.unit.default_initial_state(batch_dims=batch_dims)
         masks = {name: value for name, value in zeros.items() if name not in self.unit.state_parts}
         return State({**self._started(zeros), **masks})
-
-    def _initial(self, batch_dims: Sequence[Dim]) -> State:
-        zeros = self.unit.default_initial_state(batch_dims=batch_dims)
-        return self._started(zeros)
 
     def _started(self, zeros: State) -> State:
         return self.initial_state(State((part, zeros[part]) for part in self.unit.state_parts))

@@ -68,10 +68,10 @@ def run_steps(
 
 def split_masks(state: State) -> tuple[State, State]:
     """The parts of a state, and the masks of dropout that it carries."""
-    masks = State((part, value) for part, value in state.items() if str(part).endswith("_mask"))
-    return (
-        (State((part, value) for part, value in state.items() if part not in masks), masks) if masks else (state, masks)
-    )
+    masks = State((part, value) for part, value in state.items() if part.endswith("_mask"))
+    if not masks:
+        return state, masks
+    return State((part, value) for part, value in state.items() if part not in masks), masks
 
 
 def _real_frames(spatial_dim: Dim, like: Tensor) -> list[Tensor | None]:

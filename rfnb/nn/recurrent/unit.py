@@ -119,15 +119,17 @@ class RecUnit(Module):
         if not single and spatial_dim not in source.dims:
             raise missing_dim(name, source, spatial_dim, "source")
         if state is None:
-            batch = [dim for dim in source.dims if dim is not self.in_dim and dim is not spatial_dim]
-            state = self._zeros(batch, source)
+            batch = tuple(dim for dim in source.dims if dim is not self.in_dim and dim is not spatial_dim)
+            zero = self._zero(batch, source)
+            state = State.fromkeys(self.state_parts, zero)
         else:
             state = given_state(name, self.state_parts, state, self.out_dim)
+            for part, value in state.items():
+                state[part] = _without_padding(value, None)
         # A kernel masks the frames by itself; else NaN from padding, of frames or of dims that are like a batch, comes back as
         # gradient of what all share.
         kernel = not single and self.has_kernel() and self.in_dim in source.dims
         source = _without_padding(source, spatial_dim if kernel else None)
-        state = State((part, _without_padding(value, None)) for part, value in state.items())
         if single:
             return self.step(self.transform_input(source), state)
         return self._sequence(source, state, spatial_dim, -1 if direction == -1 else 1)
@@ -136,7 +138,8 @@ class RecUnit(Module):
         if not self.has_kernel() or self.in_dim not in source.dims:
             return self._in_steps(source, state, spatial_dim, direction)
         parts, masks = split_masks(state)
-        state = State({**parts, **(masks or self.draw_masks(parts[self.state_parts[0]]))})
+        drawn = masks or self.draw_masks(parts[self.state_parts[0]])
+        state = State({**parts, **drawn}) if drawn else parts
         if listening():  # a kernel for all steps gives no gates
             with stop_gradient_scope():
                 self._in_steps(source, state, spatial_dim, direction)
@@ -162,20 +165,17 @@ class RecUnit(Module):
     # -- the state ---------------------------------------------------------------------------------------------------------
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
         """Zeros {*batch_dims, out}; in training with the masks of dropout that is the same in all steps."""
-        state = self._zeros(batch_dims, None)
+        state = State((part, self._zero(batch_dims, None)) for part in self.state_parts)
         if is_training(type(self)):
             state.update(self.draw_masks(state[self.state_parts[0]]))
         return state
 
-    def _zeros(self, batch_dims: Sequence[Dim], source: Tensor | None) -> State:
+    def _zero(self, batch_dims: Sequence[Dim], source: Tensor | None) -> Tensor:
         like: Any = next(self.parameters(), source)
         dtype, device = get_default_float_dtype(), get_default_device()
         if like is not None:
             dtype, device = like.dtype, like.device
-        dims = (*batch_dims, self.out_dim)
-        return State(
-            (part, zeros(dims, dtype=dtype, device=device, feature_dim=self.out_dim)) for part in self.state_parts
-        )
+        return zeros((*batch_dims, self.out_dim), dtype=dtype, device=device, feature_dim=self.out_dim)
 
     # -- parameters --------------------------------------------------------------------------------------------------------
     def documented_parameters(self) -> dict[str, Parameter]:
