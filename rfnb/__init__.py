@@ -50,6 +50,7 @@ from rfnb.interop.hf_llama import (
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
 from rfnb.nn import audio as audio
 from rfnb.nn import backend_methods as _backend_methods
+from rfnb.nn import init as init
 from rfnb.nn import marking as _marking  # binds x.mark_as_loss, ...
 from rfnb.nn.attention import additive_attention as additive_attention
 from rfnb.nn.attention import additive_attention_weights as additive_attention_weights
@@ -84,6 +85,7 @@ from rfnb.nn.conv import Conv2d as Conv2d
 from rfnb.nn.conv import Conv3d as Conv3d
 from rfnb.nn.cross_attention import CrossAttention as CrossAttention
 from rfnb.nn.dropout import dropout as dropout
+from rfnb.nn.edit_distance_table import EditDistanceTable as EditDistanceTable
 from rfnb.nn.dropout import dropout_broadcast_default as dropout_broadcast_default
 from rfnb.nn.e_branchformer import EBranchformerLayer as EBranchformerLayer
 from rfnb.nn.e_branchformer import FeedForwardConvGated as FeedForwardConvGated
@@ -250,6 +252,14 @@ from rfnb.ops.dims import sequence_mask as sequence_mask
 from rfnb.ops.dims import set_sparse_dim as set_sparse_dim
 from rfnb.ops.dims import use_mask_default as use_mask_default
 from rfnb.ops.edit_distance import edit_distance as edit_distance
+from rfnb.ops.edit_distance_row import initial_edit_distance_row as initial_edit_distance_row
+from rfnb.ops.edit_distance_row import next_edit_distance_reduce as next_edit_distance_reduce
+from rfnb.ops.edit_distance_row import next_edit_distance_row as next_edit_distance_row
+from rfnb.ops.edit_distance_row import optimal_completion_edit_distance as optimal_completion_edit_distance
+from rfnb.ops.edit_distance_row import (
+    optimal_completion_edit_distance_per_successor as optimal_completion_edit_distance_per_successor,
+)
+from rfnb.ops.edit_distance_row import optimal_completions as optimal_completions
 from rfnb.ops.expand import expand_dim as expand_dim
 from rfnb.ops.expand import expand_dims as expand_dims
 from rfnb.ops.expand import squeeze as squeeze

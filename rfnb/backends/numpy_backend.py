@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.backends import numpy_attention, numpy_conv, numpy_stft
 from rfnb.backends.numpy_ctc import ctc_best_path, ctc_loss
-from rfnb.backends.numpy_edit_distance import edit_distance
+from rfnb.backends.numpy_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.numpy_random import (
     GENERATOR,
     generator,
@@ -406,6 +406,7 @@ class NumpyBackend(Backend):
     ctc_loss_raw = staticmethod(ctc_loss)
     ctc_best_path_raw = staticmethod(ctc_best_path)
     edit_distance_raw = staticmethod(edit_distance)
+    next_edit_distance_row_raw = staticmethod(next_edit_distance_row)
 
     attention_raw = staticmethod(numpy_attention.attention)
 

@@ -19,3 +19,16 @@ def edit_distance(a: Any, b: Any, a_lengths: np.ndarray, b_lengths: np.ndarray) 
                 table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, replaced)
         out[seq] = table[rows, columns]
     return out
+
+
+def next_edit_distance_row(row: Any, a: Any, n: Any, keep: Any, b: Any, b_lengths: np.ndarray) -> Any:
+    """See `Backend.next_edit_distance_row_raw`."""
+    out = row.copy()
+    for seq, length in enumerate(b_lengths):
+        if not keep[seq]:
+            out[seq, 0] = n[seq] + 1
+            for j in range(1, length + 1):
+                replaced = row[seq, j - 1] + (a[seq] != b[seq, j - 1])
+                out[seq, j] = min(row[seq, j] + 1, out[seq, j - 1] + 1, replaced)
+        out[seq, length:] = out[seq, length]
+    return out

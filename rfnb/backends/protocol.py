@@ -419,6 +419,12 @@ class Backend:
         raise NotImplementedError
 
     @classmethod
+    def next_edit_distance_row_raw(cls, row: Any, a: Any, n: Any, keep: Any, b: Any, b_lengths: np.ndarray) -> Any:
+        """row int [batch, time + 1], a (the symbol) and n (symbols before it) int [batch], keep bool [batch] (no symbol is read),
+        b int [batch, time], lengths int64 [batch] on the host -> the next row of the table, flat after the length."""
+        raise NotImplementedError
+
+    @classmethod
     def transposed_conv_raw(
         cls, x: Any, filter: Any, bias: Any | None, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
     ) -> Any:

@@ -16,7 +16,7 @@ from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
 from rfnb.backends.torch_autocast import autocast
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
-from rfnb.backends.torch_edit_distance import edit_distance
+from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_graph import graph_inputs, graph_order, graph_place
 from rfnb.backends.torch_lstm import lstm, lstm_step
@@ -399,6 +399,7 @@ class TorchBackend(Backend):
     ctc_loss_raw = staticmethod(ctc_loss)
     ctc_best_path_raw = staticmethod(ctc_best_path)
     edit_distance_raw = staticmethod(edit_distance)
+    next_edit_distance_row_raw = staticmethod(next_edit_distance_row)
 
     @classmethod
     def assert_raw(cls, condition: Any, text: str) -> None:

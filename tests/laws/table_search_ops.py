@@ -1,0 +1,83 @@
+"""The entries of the table for rows of the edit distance, n-gram LMs, CTC and transducer search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from table import case
+from world import World
+
+import rfnb as rf
+from rfnb import Tensor
+
+
+def _pair(w: World) -> list[Tensor]:
+    """Symbols of one step and a target."""
+    batch = (w.batch,) if w.rng.random() < 0.5 else (w.heads, w.batch)
+    return [w.ints(*batch, sparse_dim=w.classes), w.ints(w.batch, w.source, sparse_dim=w.classes)]
+
+
+@case("initial_edit_distance_row")
+def _initial_row(w: World) -> Any:
+    return lambda b: rf.initial_edit_distance_row(b, b_spatial_dim=w.source), _pair(w)[1:]
+
+
+@case("next_edit_distance_row")
+def _next_row(w: World) -> Any:
+    blank = int(w.rng.integers(0, w.classes.extent + 1))
+
+    def call(a: Tensor, b: Tensor, n: Tensor, ended: Tensor) -> Any:
+        row = rf.initial_edit_distance_row(b, b_spatial_dim=w.source)
+        options: dict[str, Any] = {"b_spatial_dim": w.source, "blank_idx": blank}
+        row = rf.next_edit_distance_row(row, a, b, n=n, **options)
+        return rf.next_edit_distance_row(row, a, b, n=n + 1, ended=ended, **options)
+
+    return call, [*_pair(w), w.ints(w.batch, low=0, high=4), w.bools(w.batch)]
+
+
+@case("next_edit_distance_reduce")
+def _reduce(w: World) -> Any:
+    optimal = bool(w.rng.random() < 0.5)
+
+    def call(a: Tensor, b: Tensor, ended: Tensor) -> Any:
+        row = rf.initial_edit_distance_row(b, b_spatial_dim=w.source)
+        options: dict[str, Any] = {"b_spatial_dim": w.source, "n": 0, "ended": ended}
+        return rf.next_edit_distance_reduce(row, a, b, optimal_completion=optimal, **options)
+
+    return call, [*_pair(w), w.bools(w.batch)]
+
+
+@case("optimal_completions")
+def _completions(w: World) -> Any:
+    def call(a: Tensor, b: Tensor) -> Any:
+        row = rf.initial_edit_distance_row(b, b_spatial_dim=w.source)
+        row = rf.next_edit_distance_row(row, a, b, b_spatial_dim=w.source, n=0)
+        return rf.optimal_completions(row, b, b_spatial_dim=w.source, n=1)
+
+    return call, _pair(w)
+
+
+@case("optimal_completion_edit_distance")
+def _completed(w: World) -> Any:
+    a = w.ints(w.heads, w.batch, w.time, sparse_dim=w.classes)
+    return lambda x, y: rf.optimal_completion_edit_distance(x, w.time, y, w.source), [a, _pair(w)[1]]
+
+
+@case("optimal_completion_edit_distance_per_successor")
+def _per_successor(w: World) -> Any:
+    a = w.ints(w.batch, w.time, sparse_dim=w.classes)
+
+    def call(x: Tensor, y: Tensor) -> Any:
+        return rf.optimal_completion_edit_distance_per_successor(x, w.time, y, w.source, successors_dim=w.classes)
+
+    return call, [a, _pair(w)[1]]
+
+
+@case("EditDistanceTable")
+def _table(w: World) -> Any:
+    def call(a: Tensor, b: Tensor) -> Any:
+        table = rf.EditDistanceTable(b, target_spatial_dim=w.source)
+        rows, state = table(a, spatial_dim=w.time)
+        return rows, state.row, state.n
+
+    return call, [w.ints(w.batch, w.time, sparse_dim=w.classes), _pair(w)[1]]
