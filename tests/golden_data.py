@@ -10,6 +10,7 @@ golden.check(rec(golden.input("data"), axis=golden.time)[0], "output")
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,23 +42,28 @@ class Golden:
         self._inputs: dict[str, Tensor] = {}
         for key in [key.removeprefix("in/") for key in self.arrays if key.startswith("in/")]:
             self._inputs[key] = self._input(key)
-        self.time = self._inputs[first.removeprefix("in/")].dims[1]
+        self.time = next(dim for x in self._inputs.values() for dim in x.dims[1:2] if len(x.dims) > 1)
 
     def __getitem__(self, key: str) -> np.ndarray:
         return self.arrays[key]
 
     def input(self, key: str = "data") -> Tensor:
-        """{batch, time, feature}, or int {batch, time}, sparse; equal lengths are the same dim."""
+        """{batch, time, feature}, or int {batch, time}, sparse; equal lengths are the same dim. Without time where it has none."""
         return self._inputs[key]
 
     def _input(self, key: str) -> Tensor:
         values, lengths = self.arrays[f"in/{key}"], self.arrays.get(f"in_len/{key}")
+        if lengths is None and values.ndim < 3 and values.dtype.kind == "f":
+            return tensor(values, self.batch, *(Dim(size, name=f"{key}:feature") for size in values.shape[1:]))
         lengths = np.full(values.shape[0], values.shape[1], np.int32) if lengths is None else lengths
         time = self._time.setdefault(lengths.tobytes(), ragged(lengths, self.batch))
         if values.dtype.kind == "i":
-            size = self.meta["extern_data"][key]["dim"]
-            return tensor(values, self.batch, time, sparse_dim=Dim(size, name=f"{key}:labels"))
+            return tensor(values, self.batch, time, sparse_dim=Dim(self._classes(key), name=f"{key}:labels"))
         return tensor(values, self.batch, time, Dim(values.shape[2], name=f"{key}:feature"))
+
+    def _classes(self, key: str) -> int:
+        described = self.meta["extern_data"][key]
+        return int(described["dim"] if "dim" in described else re.findall(r":(\d+)>", described["sparse_dim"])[0])
 
     def params(self, layer: str) -> dict[str, np.ndarray]:
         """The parameters of a layer by the rest of their names ("rec/W_re")."""
