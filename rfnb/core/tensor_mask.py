@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,17 +63,13 @@ class TensorMask(TensorCopies):
 
     def num_elements(self) -> int:
         """Number of valid (not padding) elements."""
-        total = 1
-        for dim in self.dims:
-            total *= dim.extent
-        raggeds = [dim for dim in self.dims if dim.has_padding()]
-        if not raggeds:
-            return total
-        ones = np.ones([dim.extent for dim in self.dims], dtype=bool)
+        raggeds = [dim for dim in self.dims if dim.has_padding() and set(dim.length_dims) <= set(self.dims)]
+        masked = {other for dim in raggeds for other in (dim, *dim.length_dims)}
+        order = [dim for dim in self.dims if dim in masked]
+        real = np.ones([dim.extent for dim in order], dtype=bool)
         for dim in raggeds:
-            if set(dim.length_dims) <= set(self.dims):
-                ones &= dim.host_mask(self.dims)
-        return int(ones.sum())
+            real &= dim.host_mask(order)
+        return int(real.sum()) * math.prod(dim.extent for dim in self.dims if dim not in masked)
 
 
 def raw_mask_for(tensor: TensorMask, dim: Dim) -> Any:

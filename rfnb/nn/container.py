@@ -58,15 +58,9 @@ class _List(Module):
         """An empty container of this kind; a subclass may need other arguments, so it is its base here."""
         raise NotImplementedError
 
-    def append(self, value: Any) -> Any:
-        """Add one at the end; returns self."""
-        setattr(self, str(len(self)), self._check(value))
-        return self
-
-    def extend(self, values: Iterable[Any]) -> Any:
-        """Add several at the end; returns self."""
+    def _add(self, values: Iterable[Any]) -> Any:
         for value in values:
-            self.append(value)
+            setattr(self, str(len(self)), self._check(value))
         return self
 
     def _check(self, value: Any) -> Any:
@@ -81,9 +75,17 @@ class ModuleList(_List):
             for name, module in modules[0].items():
                 setattr(self, name, self._check(module))
         elif len(modules) == 1 and not callable(modules[0]):
-            self.extend(modules[0])
+            self._add(modules[0])
         else:
-            self.extend(modules)
+            self._add(modules)
+
+    def append(self, module: Any) -> ModuleList:
+        """Add one at the end; returns self."""
+        return self._add([module])
+
+    def extend(self, modules: Iterable[Any]) -> ModuleList:
+        """Add several at the end; returns self."""
+        return self._add(modules)
 
     def _check(self, value: Any) -> Module:
         return value if isinstance(value, Module) else Functional(value)
@@ -131,7 +133,15 @@ class ParameterList(_List):
     _item_type = Parameter
 
     def __init__(self, *parameters: Any):
-        self.extend(parameters[0] if len(parameters) == 1 and not isinstance(parameters[0], Parameter) else parameters)
+        self._add(parameters[0] if len(parameters) == 1 and not isinstance(parameters[0], Parameter) else parameters)
+
+    def append(self, parameter: Parameter) -> ParameterList:
+        """Add one at the end; returns self."""
+        return self._add([parameter])
+
+    def extend(self, parameters: Iterable[Parameter]) -> ParameterList:
+        """Add several at the end; returns self."""
+        return self._add(parameters)
 
     def _plain(self) -> ParameterList:
         return ParameterList()

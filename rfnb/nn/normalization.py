@@ -18,13 +18,13 @@ from rfnb.ops.finite import finite_for_gradient
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import maximum, rsqrt, square, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
-from rfnb.ops.reduce import reduce_mean, reduce_sum
+from rfnb.ops.reduce import reduce_mean, reduce_sum, refuse_distributed
 
 _plans = PlanCache()
 
 
 def moments(
-    x: Tensor, axis: Dim | Sequence[Dim], *, use_mask: bool = True, correction: int = 0
+    x: Tensor, axis: Dim | Sequence[Dim], *, use_mask: bool = True, correction: int = 0, distributed: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance over the real frames of `axis`.
 
@@ -32,13 +32,17 @@ def moments(
         x: {..., axis}
         use_mask: False counts the padding too.
         correction: The variance divides by the number of frames less this; 1 for the unbiased one.
+        distributed: Not True.
 
     Returns:
         mean {...}, variance {...}. A sequence without frames gives 0 for both.
 
     Raises:
         DimError: If an axis is not a dim of x.
+        NotImplementedError: For the frames of all processes of a distributed training.
     """
+    if distributed:
+        refuse_distributed("moments", x)
     axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
     if use_mask:
         x = x.copy_masked(0, dims=axes)  # else NaN in the padding comes back as the gradient of the mean

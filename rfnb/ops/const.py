@@ -9,9 +9,9 @@ import numpy as np
 
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import ShapeError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, new_tensor
+from rfnb.core.tensor import Tensor, check_unique, dims_text, new_tensor, shape_of
 from rfnb.ops.default import copy_to_device, get_default_device, get_default_float_dtype, get_default_int_dtype
 
 
@@ -24,7 +24,20 @@ def full(
     sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None,
 ) -> Tensor:
-    """A Tensor {dims} of one value; dtype from the Python type by default. Ragged dims get their longest length."""
+    """A Tensor {dims} of one value; dtype from the Python type by default. Ragged dims get their longest length.
+
+    Raises:
+        TypeError: If the value is a Tensor.
+    """
+    if isinstance(fill_value, Tensor):
+        raise TypeError(
+            message(
+                "full: the value is a Tensor.",
+                [("fill_value", shape_of(fill_value)), ("dims", dims_text(tuple(dims)))],
+                "A Tensor has its dims; further ones are added by",
+                "rf.expand_dims(fill_value, dims)",
+            )
+        )
     if dtype is None:
         dtype = _dtype_of(fill_value)
     dims = check_unique(tuple(dims), "full")
@@ -35,21 +48,48 @@ def full(
 fill = full
 
 
-def constant(fill_value: Any, *, dims: Sequence[Dim] = (), **options: Any) -> Tensor:
+def constant(
+    fill_value: Any,
+    *,
+    dims: Sequence[Dim] = (),
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
     """`full` with the value first; a list or array instead of a number is `convert_to_tensor`; {dims}."""
-    if np.ndim(fill_value) > 0 or isinstance(fill_value, Tensor):
-        return convert_to_tensor(fill_value, dims=dims, **options)
-    return full(dims=dims, fill_value=fill_value, **options)
+    make = convert_to_tensor if isinstance(fill_value, Tensor) or np.ndim(fill_value) > 0 else _full_of
+    return make(fill_value, dims=dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
 
-def zeros(dims: Sequence[Dim], *, dtype: str | None = None, **options: Any) -> Tensor:
+def _full_of(fill_value: Any, **options: Any) -> Tensor:
+    return full(fill_value=fill_value, **options)
+
+
+def zeros(
+    dims: Sequence[Dim],
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
     """Zeros {dims}, of the default float dtype."""
-    return full(dims=dims, fill_value=0, dtype=dtype or get_default_float_dtype(), **options)
+    dtype = dtype or get_default_float_dtype()
+    return full(dims=dims, fill_value=0, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
 
-def ones(dims: Sequence[Dim], *, dtype: str | None = None, **options: Any) -> Tensor:
+def ones(
+    dims: Sequence[Dim],
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    sparse_dim: Dim | None = None,
+    feature_dim: Dim | None = None,
+) -> Tensor:
     """Ones {dims}, of the default float dtype."""
-    return full(dims=dims, fill_value=1, dtype=dtype or get_default_float_dtype(), **options)
+    dtype = dtype or get_default_float_dtype()
+    return full(dims=dims, fill_value=1, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
 
 def zeros_like(other: Tensor) -> Tensor:
@@ -74,7 +114,9 @@ def convert_to_tensor(
     dtype: str | None = None,
     sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None,
+    shape: Sequence[Dim] | None = None,
     device: str | None = None,
+    keep_scalar_on_cpu: bool = False,
     name: str | None = None,
 ) -> Tensor:
     """Number, nested list, NumPy array or raw tensor as Tensor; a Tensor passes through (cast or moved if asked).
@@ -84,10 +126,14 @@ def convert_to_tensor(
     Args:
         value: An array whose axes are in the order of `dims`.
         dims: Without them, new dims are made from the shape.
+        shape: Older spelling of dims.
+        keep_scalar_on_cpu: A number stays on the host, even with a default device.
 
     Raises:
         ShapeError: If the shape does not fit the dims.
+        TypeError: If the value is not a regular array of numbers.
     """
+    dims = shape if dims is None else dims
     if isinstance(value, Tensor):
         out = value
         if dtype is not None and out.dtype != dtype:
@@ -96,6 +142,17 @@ def convert_to_tensor(
     backend = protocol.selected()
     if not isinstance(value, backend.RawTensorType):
         array = _as_array(value)
+        if array.ndim == 0 and dims:
+            raise ShapeError(
+                message(
+                    "convert_to_tensor: one number for several entries.",
+                    [("value", "()"), ("dims", dims_text(tuple(dims)))],
+                    "A number has no dims. To fill a tensor with it:",
+                    f"rf.full(dims=[{', '.join(dim.name for dim in dims)}], fill_value=...)",
+                )
+            )
+        if keep_scalar_on_cpu and array.ndim == 0:
+            device = "cpu"
         value = backend.from_numpy(
             array, dtype=dtype or _dtype_of_array(value, array), device=device or get_default_device()
         )

@@ -91,8 +91,12 @@ def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
     return out
 
 
-def last_frame_position_of_dim(dim: Dim, *, device: str | None = None) -> Tensor:
-    """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim."""
+def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_scalar_on_cpu: bool = True) -> Tensor:
+    """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim.
+
+    Args:
+        allow_scalar_on_cpu: Accepted; a scalar is on `device` too.
+    """
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
     raw = protocol.selected().from_numpy(
         np.clip(lengths - 1, 0, max(dim.extent - 1, 0)), dtype="int32", device=device or get_default_device()
@@ -102,12 +106,28 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None) -> Tensor
     return out
 
 
-def num_elements_of_shape(dims: Sequence[Dim], *, use_mask: bool = True) -> int:
-    """Number of real (with `use_mask=False`: all) positions of a shape."""
-    template = Tensor(None, tuple(dims))
-    if use_mask:
-        return template.num_elements()
-    return int(np.prod([dim.extent for dim in dims]))
+def num_elements_of_shape(dims: Sequence[Dim], *, use_mask: bool = True, device: str | None = None) -> int | Tensor:
+    """Number of real (with `use_mask=False`: all) positions of a shape.
+
+    Args:
+        device: Of the result where that is a Tensor; the host by default.
+
+    Returns:
+        An int, since lengths are on the host. For a ragged dim without the dims that its lengths are over: int32 {these dims},
+        e.g. for [time] the length of each sequence.
+    """
+    dims = tuple(dims)
+    if not use_mask:
+        return int(np.prod([dim.extent for dim in dims]))
+    ragged = [dim for dim in dims if dim.need_masking()]
+    over = tuple(dict.fromkeys(other for dim in ragged for other in dim.length_dims if other not in dims))
+    if not over:
+        return Tensor(None, dims).num_elements()
+    real = np.ones([dim.extent for dim in (*over, *dims)], dtype=bool)
+    for dim in ragged:
+        real &= dim.host_mask((*over, *dims))
+    counts = real.sum(axis=tuple(range(len(over), real.ndim)))
+    return new_tensor(protocol.selected().from_numpy(counts, dtype="int32", device=device or "cpu"), over)
 
 
 def replace_dim_v2(
@@ -163,13 +183,17 @@ def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim) -> Dim:
     return dim.copy(match_priority=1) if dim in other_dims else dim
 
 
-def masked_fraction_of_shape(dims: Sequence[Dim], *, inverse: bool = False, device: str | None = None) -> int | float:
+def masked_fraction_of_shape(
+    dims: Sequence[Dim], *, inverse: bool = False, device: str | None = None
+) -> int | float | Tensor:
     """The share of the positions of a shape that are real, or its inverse; 1 if there is no padding.
 
     Args:
-        device: Accepted; the result is a number on the host.
+        device: Of the result where that is a Tensor; see `num_elements_of_shape`.
     """
-    real, total = num_elements_of_shape(dims), num_elements_of_shape(dims, use_mask=False)
+    real, total = num_elements_of_shape(dims, device=device), num_elements_of_shape(dims, use_mask=False)
+    if isinstance(real, Tensor):
+        return math.true_divide(total, math.maximum(real, 1)) if inverse else math.true_divide(real, total or 1)
     if real == total:
         return 1
     return total / max(real, 1) if inverse else real / total

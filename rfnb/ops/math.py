@@ -17,7 +17,8 @@ from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "&": "logical_and",
     "|": "logical_or", "==": "equal", "!=": "not_equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
-    ">=": "greater_equal", "eq": "equal", "dot": "mul",
+    ">=": "greater_equal", "eq": "equal", "dot": "mul", "max": "maximum", "min": "minimum",
+    "logaddexp": "log_add_exp",
 }  # fmt: skip
 # Finite operands give finite results, so what is known about their padding is known about that of the result.
 _FINITE = set(
@@ -373,9 +374,12 @@ def ceil_divide(a: Any, b: Any) -> Any:
     return neg(floor_divide(neg(a) if isinstance(a, Tensor) else -a, b))
 
 
+_SMALLEST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # the others have the exponents of float32
+
+
 def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
     """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype. Keeps the dims."""
-    tiny = {"float16": 6.2e-5, "float64": 2.3e-308}.get(a.dtype, 1.2e-38) if eps is None else eps
+    tiny = _SMALLEST_NORMAL.get(a.dtype, 2.0**-126) if eps is None else eps
     return log(maximum(a, tiny))
 
 
@@ -491,6 +495,9 @@ def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
     dims = union("where", [(label, x.dims) for label, x in sources], outer=outer)
     views = [view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_)]
     raw_fn = backend.where_raw
+    if len(sources) == 1:  # two numbers: their own default dtype, not that of the backend
+        dtype = _as_tensor(max((true_, false_), key=_rank), "where").dtype
+        return lambda cond, true, false: backend.cast_raw(raw_fn(cond, true, false), dtype), dims
     if views == [None, None, None]:
         return raw_fn, dims
 
@@ -498,6 +505,11 @@ def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
         return raw_fn(*(raw if shape is None else shape(raw) for raw, shape in zip(raws, views)))
 
     return fn, dims
+
+
+def _rank(number: Any) -> int:
+    """bool, int, float: the higher one is the type of both together."""
+    return 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2
 
 
 def clip_by_value(

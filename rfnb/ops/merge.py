@@ -78,15 +78,36 @@ def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> A
     return order, source.backend.reshape_raw, shape, out_dims, out_dim
 
 
-def split_dims(source: Tensor, *, axis: Dim, dims: Sequence[Dim]) -> Tensor:
+def split_dims(
+    source: Tensor,
+    *,
+    axis: Dim,
+    dims: Sequence[Dim],
+    pad_to_multiples: bool | None = None,
+    pad_value: float | int | None = None,
+) -> Tensor:
     """Split `axis` into `dims` (first is major); at most one of them may have no size yet.
 
     {..., axis} -> {..., dims}.
 
+    Args:
+        pad_to_multiples: Not True.
+        pad_value: Goes with it.
+
     Raises:
         DimError: If the sizes do not multiply to that of axis.
+        NotImplementedError: For an axis that would have to be padded first.
     """
     dims = tuple(dims)
+    if pad_to_multiples:
+        raise NotImplementedError(
+            message(
+                "split_dims: padding to a multiple of the sizes.",
+                [("source", shape_of(source)), ("axis", axis.short_repr()), ("pad_value", pad_value)],
+                "It splits an axis as it is. Pad it first:",
+                "source, (axis,) = rf.pad(source, axes=[axis], padding=[(0, missing)], value=pad_value)",
+            )
+        )
     raw = source._raw
     try:
         reshape, shape, out_dims = _split_plans[raw.__class__, source.dims, axis, dims]

@@ -10,7 +10,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, check_unique, dims_of, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, missing_dim, new_tensor, shape_of
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.math import combine, log, maximum, need_values
@@ -20,7 +20,9 @@ _plans = PlanCache()
 _make = Tensor.__new__
 
 
-def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce(
+    source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False
+) -> Tensor:
     """Reduce one dim or several.
 
     Args:
@@ -28,15 +30,31 @@ def reduce(source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bo
         mode: sum, max, min, mean, logsumexp, any, all, argmin, argmax.
         axis: The dims that go away. Only real frames count; the mean divides by their number. A sequence without any
             frame gives the neutral element (sum and mean 0, max -inf, all True). The mean of integers or bools is a float.
+        distributed: Not True.
 
     Returns:
         {...}; argmin and argmax are int64, sparse over the (one) axis; 0 where there is no frame.
 
     Raises:
         DimError: If an axis is not a dim of source, or its lengths are over a dim that source lacks.
+        NotImplementedError: For a reduction over all processes of a distributed training.
         ValueError: Unknown mode.
     """
+    if distributed:
+        refuse_distributed(f"reduce_{mode}", source)
     return _reduce(source, mode, axis, use_mask)
+
+
+def refuse_distributed(what: str, source: Tensor) -> None:
+    """Raise the NotImplementedError of what would be reduced over several processes."""
+    raise NotImplementedError(
+        message(
+            f"{what}: over all processes of a distributed training.",
+            [("source", shape_of(source)), ("distributed", True)],
+            "The frames are those of this process. Add up what each process has:",
+            "torch.distributed.all_reduce(total.raw_tensor)",
+        )
+    )
 
 
 def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool) -> Tensor:
@@ -77,9 +95,9 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
         raise DimError(
             message(
                 f"reduce_{mode}: one axis at a time.",
-                [("source", shape_of(source))],
-                "An index is into one dim.",
-                "rf.merge_dims(...)",
+                [("source", shape_of(source)), ("axis", dims_text(axes))],
+                "An index is into one dim; merge the dims first:",
+                f"source, axis = rf.merge_dims(source, dims=[{', '.join(dim.name for dim in axes)}])",
             )
         )
     backend = source.backend
@@ -126,8 +144,12 @@ def _neutral(mode: str, dtype: str, backend: Any) -> Any:
     return backend.extreme_value(dtype, 1 if mode in ("min", "argmin") else -1)
 
 
-def reduce_sum(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_sum(
+    source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False
+) -> Tensor:
     """Sum over `axis`. See `reduce`."""
+    if distributed:
+        refuse_distributed("reduce_sum", source)
     return _reduce(source, "sum", axis, use_mask)
 
 

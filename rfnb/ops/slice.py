@@ -147,7 +147,9 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
         indices = combine_bc(indices, "add", first)
     marked = source.feature_dim is axis
     if axis.has_padding() and not np.asarray(axis.lengths).all():
-        source = source.copy_masked(0, dims=[axis])  # a sequence without frames has nothing to pick
+        source = source.copy_masked(
+            False if source.dtype == "bool" else 0, dims=[axis]
+        )  # a sequence without frames has nothing to pick
     source, axis = expand_make_non_empty(source, axis=axis)
     out = gather(source, indices=indices, axis=axis, clip_to_valid=True)
     if marked:

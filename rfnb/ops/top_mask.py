@@ -24,7 +24,7 @@ def top_k_mask(values: Tensor, *, axis: Dim, k: int) -> Tensor:
     values.axis_of(axis, "top_k_mask")
     k_dim = _numbered(min(k, axis.extent), "top_k")
     _, indices, _ = top_k(values, axis=[axis], k_dim=k_dim, sorted=False)
-    return scatter_count(indices=indices[0], indices_dim=k_dim, out_dim=axis) > 0  # type: ignore[index]
+    return scatter_count(indices=indices[0], indices_dim=k_dim, out_dim=axis) > 0
 
 
 def top_p_mask(

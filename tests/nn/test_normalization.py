@@ -213,3 +213,14 @@ def test_batch_norm_of_a_single_frame_has_nothing_to_average():
         In training the mean is over all dims but in_dim, so source needs another one.
     """):  # fmt: skip
         rf.BatchNorm(feat)(randn(feat))
+
+
+def test_moments_over_several_processes():
+    with raises_message(NotImplementedError, """
+        moments: over all processes of a distributed training.
+          source       [feat=6]
+          distributed  True
+        The frames are those of this process. Add up what each process has:
+            torch.distributed.all_reduce(total.raw_tensor)
+    """):  # fmt: skip
+        rf.moments(randn(feat), feat, distributed=True)

@@ -108,3 +108,41 @@ def test_an_array_of_another_shape():
         """,
     ):
         rf.convert_to_tensor([1.0, 2.0], dims=[batch], name="x")
+
+
+def test_one_number_for_several_entries():
+    with raises_message(
+        ShapeError,
+        """
+        convert_to_tensor: one number for several entries.
+          value  ()
+          dims   [batch=3, feat=2]
+        A number has no dims. To fill a tensor with it:
+            rf.full(dims=[batch, feat], fill_value=...)
+        """,
+    ):
+        rf.convert_to_tensor(1.0, dims=[batch, feat])
+
+
+def test_full_of_a_tensor():
+    with raises_message(
+        TypeError,
+        """
+        full: the value is a Tensor.
+          fill_value  [feat=2]
+          dims        [batch=3]
+        A Tensor has its dims; further ones are added by
+            rf.expand_dims(fill_value, dims)
+        """,
+    ):
+        rf.full(dims=[batch], fill_value=tensor([1.0, 2.0], feat))
+
+
+def test_a_number_can_stay_on_the_host():
+    with rf.set_default_device_ctx("meta"):
+        assert rf.convert_to_tensor(3, keep_scalar_on_cpu=True).device == "cpu"
+        assert rf.convert_to_tensor([3], keep_scalar_on_cpu=True).device == "meta"
+
+
+def test_shape_is_the_older_spelling_of_dims():
+    assert rf.convert_to_tensor([1.0, 2.0, 3.0], shape=[batch]).dims == (batch,)

@@ -84,3 +84,9 @@ ERRORS = {
 def test_error(call, text):
     with raises_message(DimError, text):
         call()
+
+
+def test_elements_of_a_ragged_dim_alone_are_its_lengths():
+    assert_same(rf.num_elements_of_shape([time, feat]), tensor(np.asarray([6, 2, 0], np.int32), batch))
+    assert rf.num_elements_of_shape([batch, time, feat]) == 8
+    assert_same(rf.masked_fraction_of_shape([time]), tensor([1.0, 1 / 3, 0.0], batch))

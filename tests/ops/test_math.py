@@ -62,7 +62,7 @@ def test_finite_and_infinite():
 
 def test_safe_log_has_a_floor():
     assert_same(rf.safe_log(tensor([0.0, 1.0, 0.25], n), eps=0.5), [math.log(0.5), 0.0, math.log(0.5)])
-    assert_same(rf.safe_log(tensor([0.0, 1.0, math.e], n)), [math.log(1.2e-38), 0.0, 1.0])
+    assert_same(rf.safe_log(tensor([0.0, 1.0, math.e], n)), [math.log(2.0**-126), 0.0, 1.0])
 
 
 BINARY = {
@@ -184,3 +184,18 @@ def test_softmax_over_a_missing_dim():
         """,
     ):
         rf.softmax(randn(batch, feat), axis=out)
+
+
+@pytest.mark.parametrize(("kind", "op"), [("max", rf.maximum), ("min", rf.minimum), ("logaddexp", rf.log_add_exp)])
+def test_short_names_of_kinds(kind, op):
+    a, b = tensor([1.0, 2.0, 3.0], n), tensor([3.0, 2.0, 1.0], n)
+    assert_same(rf.combine(a, kind, b), op(a, b))
+
+
+@pytest.mark.parametrize(
+    ("true", "false", "dtype"), [(True, False, "bool"), (1, 0, "int32"), (1, 0.0, "float32"), (True, 2, "int32")]
+)
+def test_where_of_two_numbers_has_their_default_dtype(true, false, dtype):
+    chosen = rf.where(tensor([True, False, True], n), true, false)
+    assert chosen.dtype == dtype
+    assert chosen.numpy().tolist() == [true, false, true]

@@ -448,6 +448,18 @@ ERRORS = {
         The dim out=5 is not among the dims of source.
         """,
     ),
+    "split_dims with padding": (
+        lambda: rf.split_dims(randn(out), axis=out, dims=[feat, Dim(None, name="rest")], pad_to_multiples=True),
+        NotImplementedError,
+        """
+        split_dims: padding to a multiple of the sizes.
+          source     [out=5]
+          axis       out=5
+          pad_value  None
+        It splits an axis as it is. Pad it first:
+            source, (axis,) = rf.pad(source, axes=[axis], padding=[(0, missing)], value=pad_value)
+        """,
+    ),
     "pad with a mirror": (
         lambda: rf.pad(x, axes=[time], padding=[(1, 1)], mode="reflect"),
         DimError,

@@ -133,14 +133,26 @@ ERRORS = {
         A mode is one of these.
         """,
     ),
+    "over several processes": (
+        lambda: rf.reduce_sum(x, axis=time, distributed=True),
+        NotImplementedError,
+        """
+        reduce_sum: over all processes of a distributed training.
+          source       [batch=3, time<=3]
+          distributed  True
+        The frames are those of this process. Add up what each process has:
+            torch.distributed.all_reduce(total.raw_tensor)
+        """,
+    ),
     "argmax over two dims": (
         lambda: rf.reduce_argmax(x, axis=[batch, time]),
         DimError,
         """
         reduce_argmax: one axis at a time.
           source  [batch=3, time<=3]
-        An index is into one dim.
-            rf.merge_dims(...)
+          axis    [batch=3, time<=3]
+        An index is into one dim; merge the dims first:
+            source, axis = rf.merge_dims(source, dims=[batch, time])
         """,
     ),
     "no Tensor": (
