@@ -10,6 +10,7 @@ A dim matches another by identity, never by name or size. Lengths live on the ho
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from rfnb.core.place import Place, place_of_user, place_text
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
+
+
+_serials = count()
 
 
 class Dim(DimRelations):
@@ -60,6 +64,7 @@ class Dim(DimRelations):
         match_priority: int = 0,
     ):
         self.name = name or description or "dim"
+        self.serial = next(_serials)  # a later dim has a larger one: a recorded loop asks which dims a step has made
         self.kind = kind
         self.vocab = vocab
         self.match_priority = match_priority

@@ -19,6 +19,7 @@ from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.types import ItemKeyType, RawTensorTypes
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
+from rfnb.rec.recorder import changes_state
 
 
 class Parameter(Tensor):
@@ -146,6 +147,7 @@ class Parameter(Tensor):
             value = value(self.dims, self.dtype, sparse_dim=self.sparse_dim, device=self.device)
         self.assign(0 if value is None else value)
 
+    @changes_state
     def assign(self, value: Tensor | RawTensorTypes) -> None:
         """New values, in place, without gradient; dims are matched by identity, missing ones broadcast.
 
@@ -158,11 +160,13 @@ class Parameter(Tensor):
         """
         self.backend.assign_raw(self._raw, self._fitting("assign", value, self.dims))
 
+    @changes_state
     def assign_add(self, value: Tensor | RawTensorTypes) -> None:
         """Add in place, without gradient. See `assign`."""
         raw = self._fitting("assign_add", value, self.dims)
         self.backend.assign_raw(self._raw, self.backend.combine_raw(self.backend.detach_raw(self._raw), "add", raw))
 
+    @changes_state
     def assign_key(
         self,
         axis: Dim | Sequence[Dim],

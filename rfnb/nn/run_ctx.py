@@ -22,6 +22,8 @@ from rfnb.core.tensor_dict import TensorDict
 from rfnb.nn.marked_loss import Loss
 from rfnb.nn.marked_output import in_order, like_expected
 from rfnb.ops.const import convert_to_tensor, full
+from rfnb.rec.modes import keep_mode
+from rfnb.rec.recorder import changes_state
 
 
 class RunCtx:
@@ -113,6 +115,7 @@ class RunCtx:
         return self._train_flag_of.get(_function(func), self._train_flag)
 
     # -- losses --------------------------------------------------------------------------------------------------------
+    @changes_state
     def mark_as_loss(
         self,
         loss: Tensor,
@@ -157,6 +160,7 @@ class RunCtx:
         return total
 
     # -- outputs -------------------------------------------------------------------------------------------------------
+    @changes_state
     def mark_as_output(self, tensor: Tensor, name: str, *, dims: Sequence[Dim] | None = None) -> None:
         """Make this one of the outputs of the step.
 
@@ -265,6 +269,21 @@ def _make_current(ctx: RunCtx) -> RunCtx:
     ctx._before = _current
     _current = ctx
     return ctx
+
+
+@contextmanager
+def _flags_again(flags: tuple[RunCtx, bool, dict[Any, bool]]) -> Iterator[None]:
+    """The train flags of a context as they were."""
+    ctx, *values = flags
+    before = ctx._train_flag, ctx._train_flag_of
+    ctx._train_flag, ctx._train_flag_of = values
+    try:
+        yield
+    finally:
+        ctx._train_flag, ctx._train_flag_of = before
+
+
+keep_mode(lambda: (_current, _current._train_flag, _current._train_flag_of), _flags_again)
 
 
 def _function(func: Any) -> Any:

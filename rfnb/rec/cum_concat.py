@@ -100,13 +100,20 @@ def history_and(before: Dim | None, axis: Dim) -> Dim:
         axis: `single_step_dim` for one frame.
     """
     axis = history_dim(1) if axis is single_step_dim else axis
-    if before is None or _is_empty(before):
+    if before is None or (_is_empty(before) and axis is not history_dim(1)):
         return axis if axis is history_dim(1) else axis.copy(match_priority=axis.match_priority - 1)
+    if axis is history_dim(1):
+        # Derived from the dim before, so that a recorded loop knows that it grows.
+        try:
+            return _longer[before]
+        except KeyError:
+            return _longer.put(before, before + 1)
     if before.is_static() and axis.is_static():
         return history_dim(before.extent + axis.extent)
     return before + axis
 
 
+_longer = PlanCache()
 _triangles = PlanCache()
 
 

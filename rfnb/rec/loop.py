@@ -28,6 +28,7 @@ from rfnb.ops import math
 from rfnb.ops.const import zeros_like
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.frames import frames, from_frames, marked_like, no_frame
+from rfnb.ops.random_state import get_random_state
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.nested import leaves
@@ -35,7 +36,6 @@ from rfnb.rec.output import Output
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
 from rfnb.rec.selection import Selection, align_host, backtrack, pick
-from rfnb.rec.step_tensor import RecordingError
 from rfnb.trace.probe import listening, offer_again, probe, trace_context
 
 _running = threading.local()
@@ -109,6 +109,7 @@ class Loop:
     @property
     def num_steps(self) -> int:
         """How many steps have been done or begun."""
+        self._not_recorded("num_steps")
         return self._index + 1
 
     @property
@@ -190,26 +191,13 @@ class Loop:
     # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
 
     def select(self, selection: Selection) -> None:
-        """From here on in this step, values are those of the selected hypotheses; states follow their parents.
-
-        Raises:
-            RecordingError: In a recorded step.
-            ValueError: A second choice in one step.
-        """
-        if self._recording is not None:
-            raise RecordingError(
-                f'Loop "{self.name}", recorded step: a choice.\nThe body of `with loop:` runs once, a search decides in every step.'
-                " Let Python run every step:\n    for _ in loop:"
-            )
-        if self.selection is not None:
-            raise ValueError(
-                f'Loop "{self.name}": a second choice in step {self._index}. One choice a step is possible so far.'
-            )
+        """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
         self.selection = selection
         self._state.select(selection)
 
     def ended_before(self) -> np.ndarray | None:
         """Which hypotheses had ended before this step, over `end_dims`; None if none."""
+        self._not_recorded("ended_before()")
         return self._ended if self._some_ended else None
 
     @property
@@ -220,12 +208,21 @@ class Loop:
     @property
     def ended(self) -> np.ndarray | None:
         """Which hypotheses have ended after the last finished step, over `end_dims`."""
+        self._not_recorded("ended")
         return self._ended
 
     @property
     def step_lengths(self) -> np.ndarray | None:
         """How many steps each hypothesis has so far, over `end_dims`."""
+        self._not_recorded("step_lengths")
         return self._lengths
+
+    def longest_with_end(self) -> int:
+        """The longest sequence or hypothesis, with the step that ended it."""
+        if self._given_axis is not None:
+            return self.axis.extent
+        longest = int(self._lengths.max(initial=0)) if self._lengths is not None else 0
+        return longest if self._end is not None and self._end[1] else longest + 1
 
     def call_on_commit(self, fn: Callable[[], None]) -> None:
         """Call `fn` at the end of this step, when it is known what has ended."""
@@ -255,11 +252,13 @@ class Loop:
         if self._phase != "before":
             raise RuntimeError(f'Loop "{self.name}" has run already. A loop runs once; make a new one.')
         self._phase, self._index = "in", 0
-        self._begin_step()
-        self._entered = contextlib.ExitStack()
-        self._entered.enter_context(self._in_step())
-        self._recording = self._entered.enter_context(Recording(self))
-        self._state._record(self._recording)
+        with contextlib.ExitStack() as stack:
+            self._begin_step()
+            stack.enter_context(self._in_step())
+            random = get_random_state() if self._has_no_steps() else None
+            self._recording = Recording(self, random).__enter__()
+            self._state._record(self._recording)
+            self._entered = stack.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -267,17 +266,16 @@ class Loop:
         assert recording is not None
         self._state._record(None)
         try:
-            if error[0] is not None:
-                self._entered.__exit__(*error)
-                return
-            recording.__exit__(None, None, None)
-            self.plan = recording.plan(move_out=self._move_out)
-            steps = self._max_steps() > 0
-            if steps:
-                for node in self.plan.inside:
-                    offer_again(node.offers)
-                self._commit()
-            self._entered.close()
+            with self._entered:
+                recording.__exit__(None, None, None)
+                if error[0] is not None:
+                    return
+                self.plan = recording.plan(move_out=self._move_out)
+                steps = not self._has_no_steps()
+                if steps:
+                    for node in self.plan.inside:
+                        offer_again(node.offers)
+                    self._commit()
             self._check_length()
             replay = Replay(recording, self.plan, self._outputs)
             while steps and self._index + 1 < self._max_steps() and not self._all_ended():
@@ -289,9 +287,12 @@ class Loop:
                     self._commit()
             self._finish(replay.finish)
         finally:
-            self._entered.close()  # also where the plan or a step was refused: else this loop would stay the innermost one
+            recording.close()
             self._phase = "after"
             self._state.finish()
+
+    def _has_no_steps(self) -> bool:
+        return self._given_axis is not None and self._max_steps() == 0
 
     @contextlib.contextmanager
     def _in_step(self) -> Iterator[None]:
@@ -408,7 +409,7 @@ class Loop:
         """The dims of this step's condition and those that the ends of the steps before have besides."""
         selection = self.selection
         for dim in self._end_dims:
-            dim = selection.out_dim if selection is not None and dim is selection.carried else dim
+            dim = selection.out_dim if selection is not None and dim is selection.start else dim
             dims = dims if dim in dims else (*dims, dim)
         return dims
 
@@ -450,6 +451,8 @@ class Loop:
     def _finish(self, complete: Callable[[Callable[[Any], Tensor | None]], None] | None = None) -> None:
         if self._given_axis is None:
             self._set_axis_lengths()
+        if self.search is not None:
+            self.search.finish(self)
         if complete is not None:
             complete(self._stacked)
         for output in self._outputs:
@@ -498,6 +501,13 @@ class Loop:
             first.backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims)
         )
         return pick(stacked, index, beam, beam)
+
+    def _not_recorded(self, what: str) -> None:
+        if self._recording is not None:
+            raise RecordingError(
+                f'Loop "{self.name}", recorded step: loop.{what} is that of the first step.\nThe body of `with loop:` runs once.'
+                " The step as a tensor is loop.iter_idx; or let Python run every step:\n    for _ in loop:"
+            )
 
     def _need_inside(self, what: str) -> None:
         if self._phase != "in":

@@ -13,6 +13,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.rec.loop_plan_text import graph, state_names, text
+from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.recorder import Node
 from rfnb.trace.probe import held_back, trace_context
@@ -79,14 +80,9 @@ class LoopPlan:
             return whole[leaf.register] if self._recorder.owns(leaf) else leaf
 
         try:
-            with same_gradients(node), self._place_of(node):
+            with modes_again(node.modes), self._place_of(node):
                 result = node.fn(*map_nested(of_all, node.args), **map_nested(of_all, node.kwargs))
-        except (
-            ValueError,
-            TypeError,
-            NotImplementedError,
-            RuntimeError,
-        ):  # e.g. an outer product with the dim of the loop
+        except Exception:  # e.g. an outer product with the dim of the loop; what is wrong in a step is an error there too
             return None
         return self._registers(node, result, axis)
 
@@ -222,11 +218,6 @@ class LoopPlan:
         if recording.end is not None:
             found["end"] = sorted(reads(recording.end[0]))
         return found
-
-
-def same_gradients(node: Node) -> Any:
-    """Context in which a node runs as it did when it was recorded."""
-    return protocol.selected().no_grad() if node.no_grad else contextlib.nullcontext()
 
 
 def _not_needed(nodes: list[Node], needed: set[int]) -> list[Node]:

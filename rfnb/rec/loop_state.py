@@ -177,7 +177,7 @@ class LoopState:
         old_dims = {renamed.get(dim, dim) for dim in old.dims}
         added = [dim for dim in new.dims if dim not in old_dims]
         # A beam comes with the first choice; the dims of the lengths come with the first sequence that has ended.
-        lost = old_dims - set(new.dims) - self._frozen.get(name, set())
+        lost = {dim for dim in old_dims if dim.kind != "beam"} - set(new.dims) - self._frozen.get(name, set())
         if not lost and all(dim.kind == "beam" for dim in added) and old.dtype == new.dtype:
             return
         change = f"   new: {dims_text(added)[1:-1]}" if added else ""

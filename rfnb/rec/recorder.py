@@ -7,6 +7,7 @@ a Node says how to fill its registers from others. What does not depend on the s
 from __future__ import annotations
 
 import contextlib
+import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,20 +15,26 @@ from functools import cache
 from types import FunctionType
 from typing import Any, TypeGuard
 
-from rfnb.backends import protocol
+import numpy as np
+
 from rfnb.core.dim import Dim
-from rfnb.core.dim_math import depends_on
+from rfnb.core.dim_math import depends_on, parts_of
 from rfnb.core.errors import message
 from rfnb.core.intercept import intercept
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor
+from rfnb.ops.random_state import get_random_state
+from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
 _NOT_OPS = {"rfnb.ops.default", "rfnb.ops.out_dim", "rfnb.ops.operators"}
+_DIM_SIZES = ("get_size_tensor", "get_size_tensor_or_int", "get_dyn_size_ext_for_device", "get_dim_value_tensor", "get_mask")
+_NO_DRAWS = {"get_random_state", "set_random_seed", "set_random_state", "reset_step_random_state", "mask"}
 _further: list[FunctionType] = []
-_effects: set[str] = set()
+# Those of `ops/` that change something for good, or ask how one value of the step was made from another.
+_effects: set[str] = {"set_random_seed", "set_random_state", "reset_step_random_state", "set_requires_gradient", "gradient"}
 
 
 def recordable(fn: Any) -> Any:
@@ -49,30 +56,35 @@ class Node:
         fn, args, kwargs: The call; StepTensors in it stand for registers.
         result: What it gave in the first step, with StepTensors.
         step_tensors: Those in the result.
+        new_dims: Dims in the result that it made, or gave a size: each step has its own.
+        sized: Those among them that the body made without size.
         reads: Registers it reads.
         writes: Registers it fills.
         random: Whether it draws random numbers.
-        no_grad: Whether the body switched gradients off for it.
+        modes: What it runs under (no gradients, mixed precision, training), if that is not what the loop runs under.
         offers: What it offered to listeners in the first step.
         run_place: Where in the run, if somebody listens.
         place: Where in the user's code.
     """
 
-    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, *, random: bool, no_grad: bool):
+    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, *, modes: Values | None):
         self.fn, self.args, self.kwargs = fn, args, kwargs
-        self.random, self.no_grad = random, no_grad
+        self.modes = modes
+        self.random = False
         self.reads: list[int] = []
         self.writes: list[int] = []
         self.result: Any = None
         self.step_tensors: list[StepTensor] = []
+        self.new_dims: list[Dim] = []
+        self.sized: list[Dim] = []
         self.offers: list[Offer] = []
         self.run_place = trace_context.place if listening() else None
         self.place = place_of_user(1)
 
     @property
     def stays(self) -> bool:
-        """Whether it has to run in every step: what draws random numbers, and a probe in the body."""
-        return self.random or self.fn is probe
+        """Whether it has to run in every step, needed or not: what draws random numbers, makes dims, checks or offers something."""
+        return self.random or bool(self.new_dims) or not self.step_tensors or (bool(self.offers) and not self.reads)
 
     @property
     def name(self) -> str:
@@ -86,7 +98,8 @@ class Recorder:
     Attributes:
         nodes: In the order they ran.
         registers: The StepTensor of each register.
-        growing: Dims that each step replaces by others, from the state.
+        growing: Dims that each step has others for: those in the state, and those that ops of the step make.
+        busy: Whether those who look at these dims are not the body: an op, or the loop.
     """
 
     def __init__(self, loop_name: str):
@@ -94,8 +107,10 @@ class Recorder:
         self.nodes: list[Node] = []
         self.registers: list[StepTensor] = []
         self.growing: set[Dim] = set()
-        self.busy = False  # while an op runs
-        self.grad = protocol.selected().grad_enabled()
+        self.busy = False
+        self._first_serial = Dim(0, name="first of the step").serial
+        self._modes = modes_now()
+        self._generators = generators()
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -128,38 +143,68 @@ class Recorder:
     def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if fn.__qualname__ in _effects:
             raise _no_effects(self.loop_name, fn)
-        random, self.busy = _draws(fn), True
+        self.busy, before = True, self.busy
         try:
-            if not random and not self._depends((args, kwargs)):
-                return fn(*args, **kwargs)
-            if fn is probe and not listening():
-                return None
-            node = Node(fn, args, kwargs, random=random, no_grad=self.grad and not protocol.selected().grad_enabled())
-            with held_back() if listening() else contextlib.nullcontext([]) as node.offers:
-                result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
+            return self._answer(fn, args, kwargs)
         finally:
-            self.busy = False
+            self.busy = before
+
+    def _answer(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        always, ops_only = _draws(fn) or fn is probe, fn.__module__.startswith("rfnb.ops.")
+        depends = self._depends((args, kwargs))
+        if ops_only and not depends and not always:
+            return fn(*args, **kwargs)  # once is enough
+        if fn is probe and not listening():
+            return None
+        self.check_generators()
+        modes = modes_now()
+        # Copies: the body may change the lists that it passed.
+        node = Node(fn, copied(args), copied(kwargs), modes=None if modes == self._modes else modes)
+        serial, unknown = Dim(0, name="").serial, _unknown_dims((args, kwargs))
+        with held_back() if listening() else contextlib.nullcontext([]) as node.offers:
+            result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
+        drawn = generators()
+        node.random, self._generators = _draws(fn) or drawn != self._generators, drawn
+        if not depends and not always and not node.random and not node.offers:
+            return result
+        node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._first_serial]
+        node.new_dims = self._new_dims(result, serial, node.sized)
         count = len(self.registers)
         node.reads = list(dict.fromkeys(leaf.register for _, leaf in leaves((args, kwargs)) if self.owns(leaf)))
         node.result = self.wrap(result)
         node.step_tensors = self.registers[count:]
-        self._grow(node)
         node.writes = [tensor.register for tensor in node.step_tensors]
         self._check_result(node)
         self.nodes.append(node)
-        return node.result
+        for dim in node.new_dims:
+            self.growing.add(dim)
+            begin_growing(dim, self)
+        return copied(node.result)
 
-    def _grow(self, node: Node) -> None:
-        """A dim that an op makes from one that grows grows as well, also where it is not derived by arithmetic."""
-        if not self.growing:
-            return
-        given = [dim for _, leaf in leaves((node.args, node.kwargs)) for dim in _dims_of(leaf)]
-        if not any(self.grows(dim) for dim in given):
-            return
-        for _, leaf in leaves(node.result):
-            if isinstance(leaf, Dim) and not self.grows(leaf) and leaf not in given:
-                self.growing.add(leaf)
-                begin_growing(leaf, self)
+    def _new_dims(self, result: Any, serial: int, sized: list[Dim]) -> list[Dim]:
+        """The dims in a result that were made since `serial`, and those that were `sized`."""
+
+        def is_new(dim: Dim) -> bool:
+            parts = parts_of(dim)
+            return any(map(is_new, parts)) if parts else dim.serial > serial
+
+        values = [leaf for _, leaf in leaves(result)]
+        dims = [dim for leaf in values if isinstance(leaf, Tensor) for dim in leaf.dims]
+        dims += [leaf for leaf in values if isinstance(leaf, Dim)]
+        return [dim for dim in dict.fromkeys([*dims, *sized]) if dim in sized or (not self.grows(dim) and is_new(dim))]
+
+    def check_generators(self) -> None:
+        """Raise a RecordingError if others than ops have drawn random numbers."""
+        if self._generators != generators():
+            raise RecordingError(
+                message(
+                    f'Loop "{self.loop_name}", recorded step: random numbers that no op has drawn.',
+                    [("before", place_text(place_of_user(1)))],
+                    "The body of `with loop:` runs once, so all steps would have those of the first. Draw them by rf.random_...,\n"
+                    "or let Python run every step:",
+                    "for _ in loop:",
+                )
+            )
 
     def _check_result(self, node: Node) -> None:
         """What comes out as a plain value (a number, an array) would be that of the first step for ever."""
@@ -219,6 +264,8 @@ def _functions_of(modules: tuple[str, ...]) -> tuple[FunctionType, ...]:
         for key, value in vars(base).items():
             if key.startswith("copy") and "template" not in key and not key.endswith("raw"):
                 found[value] = None
+    for base in Dim.__mro__:
+        found.update((value, None) for key, value in vars(base).items() if key in _DIM_SIZES)
     return (*found, *_further)
 
 
@@ -233,8 +280,23 @@ def _functions() -> tuple[FunctionType, ...]:
     return _functions_of(tuple(sorted(names)))
 
 
+def generators() -> Any:
+    """The state of all generators of random numbers that a body may use."""
+    _, words, position, *_ = np.random.get_state()
+    return get_random_state(), np.asarray(words).tobytes(), position, random.getstate()
+
+
+def copied(value: Any) -> Any:
+    """The same leaves in new containers."""
+    return map_nested(lambda leaf: leaf, value)
+
+
+def _unknown_dims(value: Any) -> list[Dim]:
+    return [leaf for _, leaf in leaves(value) if isinstance(leaf, Dim) and not leaf.is_dim_known()]
+
+
 def _draws(fn: Any) -> bool:
-    return fn.__module__.startswith("rfnb.ops.random") and not fn.__name__.startswith(("get_", "set_", "reset_"))
+    return fn.__module__.startswith("rfnb.ops.random") and fn.__name__ not in _NO_DRAWS
 
 
 recordable(probe)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.ops.random_state import set_random_state
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.nested import leaves
-from rfnb.rec.recorder import Recorder
+from rfnb.rec.recorder import Recorder, copied
 from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing, end_growing
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ class Recording:
         end: (condition, include_eos) if there is one.
     """
 
-    def __init__(self, loop: Loop):
+    def __init__(self, loop: Loop, random: dict[str, bytes] | None = None):
         self.loop = loop
+        self._random = random  # a loop without any step draws nothing
         self.recorder = Recorder(loop.name)
         self.states: dict[str, Any] = {}
         self.next_states: dict[str, Any] = {}
@@ -49,6 +51,7 @@ class Recording:
         self.outputs: list[tuple[Any, bool]] = []
         self.end: tuple[Any, bool] | None = None
         self._context: Any = None
+        self._given: list[tuple[str, Any, Any]] = []  # (name, what the body has, what it was): of each state read or written
 
     def __enter__(self) -> Recording:
         for name, value in self.loop.state.values_now().items():
@@ -63,6 +66,12 @@ class Recording:
     def __exit__(self, *error: Any) -> None:
         """Stop recording; no further ops are seen."""
         self._context.__exit__(*error)
+        if self._random is not None:
+            set_random_state(self._random)
+        self.recorder.busy = True  # from here on the loop itself looks at the dims
+
+    def close(self) -> None:
+        """The loop is over: the dims of the state are plain dims again."""
         for dim in self.recorder.growing:
             end_growing(dim)
 
@@ -70,12 +79,21 @@ class Recording:
 
     def read_state(self, name: str, assigned: bool) -> Any:
         """What a body finds that reads this state: the next value if it has assigned one, else the previous one."""
-        return self.next_states[name] if assigned else self.states[name]
+        return self._lent(name, self.next_states[name] if assigned else self.states[name])
 
     def write_state(self, name: str, value: Any) -> Any:
         """Note a new value; returns it with the values of the first step."""
-        self.next_states[name] = value
+        self.next_states[name] = copied(value)
+        self._given.append((name, value, self.next_states[name]))
         return self.recorder.unwrapped(value)
+
+    def _lent(self, name: str, value: Any) -> Any:
+        """A copy, which the body must not change."""
+        if not isinstance(value, (dict, list, tuple)):
+            return value
+        out = copied(value)
+        self._given.append((name, out, value))
+        return out
 
     def frame(self, source: Tensor, value: Callable[[], Tensor]) -> StepTensor:
         """The StepTensor of a frame of `source`."""
@@ -113,8 +131,19 @@ class Recording:
         """Where each op goes.
 
         Raises:
-            RecordingError: If a state is a plain number that changes.
+            RecordingError: If a state is a plain number that changes, or was changed in place; if others than ops drew random numbers.
         """
+        self.recorder.check_generators()
+        for name, given, before in self._given:
+            if not _same_leaves(given, before):
+                raise RecordingError(
+                    message(
+                        f'Loop "{self.loop.name}", recorded step: state "{name}" was changed in place.',
+                        [("before", _paths(before)), ("now", _paths(given))],
+                        "The loop sees what is assigned. Assign a new value:",
+                        f"loop.state.{name} = rf.State(...)",
+                    )
+                )
         for name, value in self.next_states.items():
             before = dict(leaves(self.states[name]))
             for path, leaf in leaves(value):
@@ -135,3 +164,15 @@ class Recording:
         if self.end is not None:
             values.append(self.end[0])
         return self.recorder.reads(values)
+
+
+def _same_leaves(a: Any, b: Any) -> bool:
+    """Whether two structures hold the same objects."""
+    one, other = list(leaves(a)), list(leaves(b))
+    return len(one) == len(other) and all(
+        path == path_b and leaf is leaf_b for (path, leaf), (path_b, leaf_b) in zip(one, other)
+    )
+
+
+def _paths(value: Any) -> str:
+    return ", ".join(f"{path} {leaf!r}" if path else repr(leaf) for path, leaf in leaves(value)) or "nothing"

@@ -9,7 +9,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_math import substituted
 from rfnb.core.tensor import Tensor
 from rfnb.ops.stack import stack, unstack
-from rfnb.rec.loop_plan import LoopPlan, same_gradients
+from rfnb.rec.loop_plan import LoopPlan
+from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
@@ -160,6 +161,9 @@ def _runner(node: Node, recorder: Recorder) -> Run:
     single = result.register if recorder.owns(result) else None
     flat = not node.kwargs and all(not isinstance(arg, (dict, list, tuple)) for arg in node.args)
 
+    returned = {leaf for _, leaf in leaves(result) if isinstance(leaf, Dim)}
+    hidden = [dim for dim in node.new_dims if dim not in returned and dim not in node.sized]
+
     def store(out: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
         if single is not None:
             registers[single] = out
@@ -167,6 +171,9 @@ def _runner(node: Node, recorder: Recorder) -> Run:
             _bind(result, out, registers, dims)
         for tensor in node.step_tensors if marked else ():
             tensor.mark(registers[tensor.register])
+        for tensor in node.step_tensors if hidden else ():
+            new = (dim for dim in registers[tensor.register].dims if dim not in tensor.dims)
+            dims.update((dim, next(new)) for dim in tensor.dims if dim in hidden)
 
     def call(registers: list[Any], dims: dict[Dim, Dim]) -> None:
         def of_step(leaf: Any) -> Any:
@@ -174,12 +181,14 @@ def _runner(node: Node, recorder: Recorder) -> Run:
                 return registers[leaf.register]
             return current(leaf, dims) if dims and isinstance(leaf, Dim) else leaf
 
-        with same_gradients(node):
+        for dim in node.sized:
+            dims[dim] = Dim(None, name=dim.name, kind=dim.kind)
+        with modes_again(node.modes):
             out = fn(*map_nested(of_step, node.args), **map_nested(of_step, node.kwargs))
         store(out, registers, dims)
 
     marked = any(tensor.was_marked for tensor in node.step_tensors)
-    if not flat or single is None or marked or recorder.growing or node.no_grad:
+    if not flat or single is None or marked or recorder.growing or node.modes is not None:
         return call
     # The usual op: positional arguments, one result.
     slots = [arg.register if recorder.owns(arg) else None for arg in node.args]

@@ -23,39 +23,56 @@ _renamed = PlanCache()
 
 
 class Selection:
-    """One choice of one step.
+    """The choices of one step so far: one, or a chain of them.
 
     Args:
-        in_dim: The beam before the choice; None in the first step (one hypothesis).
+        in_dim: The beam before the choice; None if there was none (one hypothesis).
         out_dim: The beam after it.
-        carried: The beam dim between steps.
+        carried: The beam dim after this step, of the same size.
         parents: int {batch dims, out_dim}, sparse over in_dim: which hypothesis each one continues.
+        before: The selection of the choice before this one in the same step.
+
+    Attributes:
+        start: The beam at the begin of the step; None if there was none.
+        sources: Each beam of this step before the choice -> which of its hypotheses each one after the choice continues.
     """
 
-    def __init__(self, in_dim: Dim | None, out_dim: Dim, carried: Dim, parents: Tensor):
-        self.in_dim, self.out_dim, self.carried, self.parents = in_dim, out_dim, carried, parents
+    def __init__(
+        self, in_dim: Dim | None, out_dim: Dim, carried: Dim, parents: Tensor, *, before: Selection | None = None
+    ):
+        self.out_dim, self.carried, self.parents = out_dim, carried, parents
+        self.start = in_dim if before is None else before.start
+        self.sources: dict[Dim, Tensor] = {} if in_dim is None else {in_dim: parents}
+        if before is not None and in_dim is not None:
+            for dim, earlier in before.sources.items():
+                self.sources[dim] = pick(earlier, parents, in_dim, out_dim, out_dim)
         self._gathered: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (value, gathered): a state is often read twice
-        self._host: np.ndarray | None = None
+        self._host: dict[Dim, np.ndarray] = {}
+
+    def source_of(self, value: Tensor) -> Dim | None:
+        """The beam before the choice that a value is under."""
+        for dim in self.sources:
+            if dim in value.dims:
+                return dim
+        return None
 
     def check(self, value: Any) -> None:
-        """A value is under the beam before the choice or under the one after it, not under both.
+        """A value is under one beam of the step, not under several.
 
         Raises:
-            DimError: If it has both.
+            DimError: If it has several.
         """
-        if (
-            isinstance(value, Tensor)
-            and self.in_dim is not None
-            and self.out_dim in value.dims
-            and self.in_dim in value.dims
-        ):
+        if not isinstance(value, Tensor) or not self.sources:
+            return
+        found = [dim for dim in (*self.sources, self.out_dim) if dim in value.dims]
+        if len(found) > 1:
             raise DimError(
                 message(
                     "A value from before a choice was combined with one from after it.",
                     [
                         ("value", shape_of(value)),
-                        ("before", self.in_dim.short_repr()),
-                        ("after", self.out_dim.short_repr()),
+                        ("before", found[0].short_repr()),
+                        ("after", found[-1].short_repr()),
                     ],
                     "Hypothesis 0 after the choice need not continue hypothesis 0 before it.\n"
                     "A state that is read after the choice follows it, so put the value into one before:",
@@ -65,8 +82,8 @@ class Selection:
 
     def bring(self, value: Any) -> Any:
         """A value of this step under the beam after the choice."""
-        if isinstance(value, Tensor) and self.in_dim is not None and self.in_dim in value.dims:
-            return _rename(self._gather(value), self.in_dim, self.out_dim)
+        if isinstance(value, Tensor) and self.source_of(value) is not None:
+            return _rename(self._gather(value), self.carried, self.out_dim)
         return value
 
     def to_carried(self, value: Any) -> Any:
@@ -76,17 +93,19 @@ class Selection:
         if self.out_dim in value.dims:
             self.check(value)
             return _rename(value, self.out_dim, self.carried)
-        if self.in_dim is not None and self.in_dim in value.dims:
+        if self.source_of(value) is not None:
             return self._gather(value)
         return value
 
     def _gather(self, value: Tensor) -> Tensor:
-        """The values of the parents; the beam dim is still called in_dim."""
+        """The values of the parents, under the carried beam."""
         known = self._gathered.get(id(value))
         if known is None:
             self.check(value)
-            assert self.in_dim is not None
-            known = self._gathered[id(value)] = value, pick(value, self.parents, self.in_dim, self.out_dim)
+            source = self.source_of(value)
+            assert source is not None
+            known = value, pick(value, self.sources[source], source, self.out_dim, self.carried)
+            self._gathered[id(value)] = known
         return known[1]
 
     def close(self) -> None:
@@ -94,19 +113,20 @@ class Selection:
         self._gathered.clear()
 
     def follow_host(self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...]) -> np.ndarray:
-        """A host array over `dims_in` (with the carried beam) for the hypotheses after the choice, over `dims_out`."""
-        before = tuple(self.carried if dim is self.out_dim else dim for dim in dims_out)
-        if self.in_dim is None or self.in_dim not in dims_in:
-            return align_host(value, dims_in, before)
-        parents = align_host(self.host_parents, self.parents.dims, dims_out)
+        """A host array over `dims_in` (of the begin of the step) for the hypotheses after the choice, over `dims_out`."""
+        start = self.start
+        if start is None or start not in dims_in:
+            return align_host(value, dims_in, dims_out)
+        before = tuple(start if dim is self.out_dim else dim for dim in dims_out)
+        parents = align_host(self.host_parents(start), self.parents.dims, dims_out)
         return _take_host(align_host(value, dims_in, before), parents, dims_out.index(self.out_dim))
 
-    @property
-    def host_parents(self) -> np.ndarray:
-        """`parents` as a host array."""
-        if self._host is None:
-            self._host = self.parents.numpy()
-        return self._host
+    def host_parents(self, dim: Dim) -> np.ndarray:
+        """Which hypotheses of the beam `dim` are continued, as a host array over the dims of `parents`."""
+        found = self._host.get(dim)
+        if found is None:
+            found = self._host[dim] = self.sources[dim].copy_transpose(self.parents.dims).numpy()
+        return found
 
 
 def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> np.ndarray:
@@ -132,32 +152,35 @@ def _rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
     return value._like(value._raw, dims)
 
 
-def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> Tensor:
-    """value {..., beam} at hypotheses `index` {batch dims, index_beam}; the result has `beam` in place of index_beam."""
+def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim | None = None) -> Tensor:
+    """value {..., beam} at hypotheses `index` {batch dims, index_beam}; the result has `new` (default: beam) in place of beam."""
+    new = beam if new is None else new
     if beam.extent == 1 and index_beam.extent == 1:
-        return value
-    key = (value._raw.__class__, value.dims, index.dims, beam, index_beam)
+        return value if new is beam else _rename(value, beam, new)
+    key = (value._raw.__class__, value.dims, index.dims, beam, index_beam, new)
     try:
-        fn = _plans[key]
+        fn, dims = _plans[key]
     except KeyError:
-        fn = _plans.put(key, _plan_pick(value, index, beam, index_beam))
+        dims = tuple(new if dim is beam else dim for dim in value.dims)
+        fn, dims = _plans.put(key, (_plan_pick(value, index, beam, index_beam), dims))
     if fn is not None:
-        return value._like(fn(value._raw, index._raw), value.dims)
-    twin = beam.copy(match_priority=beam.match_priority + 1)
+        return value._like(fn(value._raw, index._raw), dims)
+    twin = index_beam.copy(match_priority=index_beam.match_priority + 1)
     renamed = new_tensor(index._raw, tuple(twin if dim is index_beam else dim for dim in index.dims))
     picked = gather(value, indices=renamed, axis=beam)
-    return picked._like(picked._raw, tuple(beam if dim is twin else dim for dim in picked.dims))
+    return picked._like(picked._raw, tuple(new if dim is twin else dim for dim in picked.dims))
 
 
 def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> Any:
     """The usual order, {batch dims, beam, ...}, is one look-up of rows; None for any other."""
     axis = len(index.dims) - 1
     batch = index.dims[:-1]
-    if index.dims[-1] is not index_beam or value.dims[: axis + 1] != (*batch, beam) or beam.extent != index_beam.extent:
+    if index.dims[-1] is not index_beam or value.dims[: axis + 1] != (*batch, beam):
         return None
     backend = value.backend
     reshape, take = backend.reshape_raw, backend.take_raw
-    shape, rest, num_batch = full_shape(value.dims), full_shape(value.dims[axis + 1 :]), math.prod(full_shape(batch))
+    rest, num_batch = full_shape(value.dims[axis + 1 :]), math.prod(full_shape(batch))
+    shape = (*full_shape(batch), index_beam.extent, *rest)
     if num_batch == 1:
         return lambda raw, raw_index: take(raw, reshape(raw_index, (-1,)), axis)
     rows_shape = (num_batch * beam.extent, math.prod(rest)) if rest else (num_batch * beam.extent,)
@@ -182,31 +205,45 @@ def backtrack(
     """Which hypothesis of every step each final one goes through.
 
     Args:
-        values: One per step, under the beam before or after the choice of that step, or without beam.
+        values: One per step, under a beam of that step, or without beam.
         history: The selection of each step; None in a step without choice. At least one is not.
 
     Returns:
-        The values with the carried beam in place of theirs; for each step the index of the hypothesis to take there; the dims
-        of these indices, {batch dims, carried}.
+        The values with the final carried beam in place of theirs; for each step the index of the hypothesis to take there; the
+        dims of these indices, {batch dims, carried}.
     """
-    first = next(selection for selection in history if selection is not None)
-    carried = first.carried
-    dims = tuple(carried if dim is first.out_dim else dim for dim in first.parents.dims)
-    shape = [dim.extent for dim in dims]
+    final = next(selection for selection in reversed(history) if selection is not None)
+    carried = final.carried
+    dims = tuple(carried if dim is final.out_dim else dim for dim in final.parents.dims)
     axis = dims.index(carried)
-    position = np.broadcast_to(np.arange(carried.extent).reshape([-1 if dim is carried else 1 for dim in dims]), shape)
+    shape = [dim.extent for dim in dims]
+    same = np.broadcast_to(np.arange(carried.extent).reshape([-1 if dim is carried else 1 for dim in dims]), shape)
+    position, now = same, carried  # of the final hypotheses, in the beam after the step
     renamed, positions = [], []
     for value, selection in zip(reversed(values), reversed(history)):
-        after = position
+        beam: Dim | None = now
+        here = position
         if selection is not None:
             selection.check(value)
-            own = tuple(carried if dim is selection.out_dim else dim for dim in selection.parents.dims)
-            parents = np.broadcast_to(align_host(selection.host_parents, own, dims), shape)
-            position = _take_host(parents, position, axis)
-            if selection.out_dim in value.dims:
-                value = _rename(value, selection.out_dim, carried)
-            else:
-                after = position
+            beam = selection.out_dim
+
+            def at_parents(dim: Dim, selection: Selection = selection, position: np.ndarray = position) -> np.ndarray:
+                own = selection.parents.dims
+                target = tuple(selection.out_dim if other is carried else other for other in dims)
+                host = align_host(selection.host_parents(dim), own, target)
+                return _take_host(np.broadcast_to(host, [*shape[:axis], host.shape[axis], *shape[axis + 1 :]]), position, axis)
+
+            source = selection.source_of(value)
+            if source is not None:
+                beam, here = source, at_parents(source)
+            position = np.zeros_like(same) if selection.start is None else at_parents(selection.start)
+            now = selection.start
+        if beam is not None and beam in value.dims and beam is not carried:
+            if beam.extent == carried.extent:
+                value = _rename(value, beam, carried)
+            else:  # the beam has grown since: here its hypotheses are fewer
+                index = new_tensor(value.backend.from_numpy(here, dtype="int64", device=value.device), dims)
+                value, here = pick(value, index, beam, carried, carried), same
         renamed.append(value)
-        positions.append(after)
+        positions.append(here)
     return renamed[::-1], positions[::-1], dims

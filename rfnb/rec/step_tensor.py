@@ -34,9 +34,16 @@ class StepTensor(Tensor):
 
     @property
     def _raw(self) -> Any:
-        raise RecordingError(
+        raise self._refused("reads the values")
+
+    @_raw.setter
+    def _raw(self, value: Any) -> None:
+        raise self._refused("changes the values")
+
+    def _refused(self, what: str) -> RecordingError:
+        return RecordingError(
             message(
-                f'Loop "{self.owner.loop_name}", recorded step: {place_text(place_of_user(1))} reads the values of a tensor of the step.',
+                f'Loop "{self.owner.loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a tensor of the step.',
                 [("tensor", f"{shape_of(self)} {self.dtype}")],
                 "The body of `with loop:` runs once, so what Python reads there would be that of the first step in all steps.\n"
                 "Compute with tensors (rf.where instead of if), or let Python run every step:",
@@ -78,28 +85,59 @@ class StepTensor(Tensor):
 
 
 class StepDim(Dim):
-    """What a dim of the state is during the recording, if each step replaces it (a history that grows): its size differs from
-    step to step, so only ops may look at it."""
+    """What a dim is during the recording, if each step has another one in its place (a history that grows, a dim that an op of the
+    step makes): its size differs from step to step, so only ops may look at it."""
 
     @property  # type: ignore[misc]
     def size(self) -> int | None:
-        recorder = self.__dict__["recorder"]
-        if not recorder.busy:
-            raise RecordingError(
-                message(
-                    f'Loop "{recorder.loop_name}", recorded step: {place_text(place_of_user(1))} reads the size of a dim that grows.',
-                    [("dim", f'"{self.name}", in the state')],
-                    "The body of `with loop:` runs once, so what Python reads there would be the size of the first step in all steps.\n"
-                    "Let Python run every step:",
-                    "for _ in loop:",
-                )
-            )
+        self._only_ops()
         return self.__dict__["size"]
+
+    @size.setter
+    def size(self, value: int | None) -> None:
+        self.__dict__["size"] = value
 
     @property
     def extent(self) -> int:
-        self.size  # noqa: B018  raises for who may not look
+        self._only_ops()
         return super().extent
+
+    @property
+    def lengths(self) -> Any:
+        self._only_ops()
+        return super().lengths
+
+    @property
+    def dyn_size_ext(self) -> Tensor | None:
+        self._only_ops()
+        return super().dyn_size_ext
+
+    @dyn_size_ext.setter
+    def dyn_size_ext(self, value: Any) -> None:
+        raise self._refused("sets the size")
+
+    def short_repr(self) -> str:
+        """The name alone."""
+        return super().short_repr() if self.__dict__["recorder"].busy else f"{self.name}=?"
+
+    def __repr__(self) -> str:
+        return f"Dim{{{self.short_repr()}}}"
+
+    def _only_ops(self) -> None:
+        if not self.__dict__["recorder"].busy:
+            raise self._refused("reads the size")
+
+    def _refused(self, what: str) -> RecordingError:
+        return RecordingError(
+            message(
+                f'Loop "{self.__dict__["recorder"].loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a dim that'
+                " each step has another of.",
+                [("dim", f'"{self.name}"')],
+                "The body of `with loop:` runs once, so what Python reads there would be the size of the first step in all steps.\n"
+                "Let Python run every step:",
+                "for _ in loop:",
+            )
+        )
 
 
 def begin_growing(dim: Dim, recorder: Any) -> None:
