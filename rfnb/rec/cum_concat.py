@@ -60,7 +60,7 @@ def cum_concat(
             out_spatial_dim.dyn_size_ext = out_dim.get_size_tensor()
         out_dim = out_spatial_dim
     both = history_and(before, axis)
-    if state is None or _is_empty(before):
+    if state is None or before is None or _is_empty(before):
         accum, frames = _renamed(source, axis, both), _renamed(source, axis, out_dim)
     else:
         accum, _ = concat((state.accum, before), (source, axis), out_dim=both, allow_broadcast=True)
@@ -156,8 +156,8 @@ def _step(source: Tensor, out_spatial_dim: Dim | None, state: State | None) -> t
     return accum, both, State(accum=accum, axis=both)
 
 
-def _is_empty(dim: Dim | None) -> bool:
-    return dim is None or (dim.is_static() and dim.extent == 0)
+def _is_empty(dim: Dim) -> bool:
+    return dim.is_static() and dim.extent == 0
 
 
 def _renamed(source: Tensor, old: Dim, new: Dim) -> Tensor:

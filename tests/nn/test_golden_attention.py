@@ -39,7 +39,10 @@ def test_attention_of_one_query(name):
     np.testing.assert_allclose(last.numpy(), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "inner", "layer"), [("att_gauss_window", None, "output"), ("derived_gauss_window_inner5", 5, "centered")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "inner", "layer"),
+    [("att_gauss_window", None, "output"), ("derived_gauss_window_inner5", 5, "centered")],
+)
 def test_gauss_window(name, inner, layer):
     golden = Golden(name)
     out = rf.gauss_window_attention(
@@ -105,7 +108,9 @@ def test_decoder_with_weight_feedback(face):
     decoder = Decoder("dec_generic_mlp_fertility")
     golden, key, source = decoder.golden, decoder.key, decoder.golden.time
     one = Dim(1, name="one")
-    s_t, wfb = (linear(golden, f"output/rec/{n}", d, key) for n, d in (("s_t", key.copy(match_priority=1)), ("wfb", one)))
+    s_t, wfb = (
+        linear(golden, f"output/rec/{n}", d, key) for n, d in (("s_t", key.copy(match_priority=1)), ("wfb", one))
+    )
     energy = linear(golden, "output/rec/e", key, one)
 
     def attend(loop: rf.Loop, query: Tensor) -> Tensor:
