@@ -24,7 +24,9 @@ def two_d_lstm(
     gates_x = gates_x.flip(0)  # along a diagonal x falls as y rises, so that now both are slices
     real = None if mask is None else mask.to(h.dtype).unsqueeze(-1)
     nothing = h.new_zeros((1, batch, size))
-    rows_h, rows_c, starts = [], [], []
+    rows_h: list[Any] = []
+    rows_c: list[Any] = []
+    starts: list[int] = []
     for diagonal in range(width + height - 1):
         low, high = max(0, diagonal - width + 1), min(diagonal, height - 1) + 1
         starts.append(low)

@@ -118,7 +118,7 @@ class TwoDLSTM(Module):
             y, y_axis = expand_dim(y, _row), _row
         x, y = x.copy_masked(0), y.copy_masked(0)  # a gradient through what is not a number is none
         h, c, start = self._grid(x, y, x_axis, y_axis, state)
-        out = self._pool(h, y, x_axis)
+        out = self._pool(h, y, x_axis).copy_transpose([dim for dim in h.dims if dim is not x_axis])
         out._feature_dim = self.out_dim
         if single:
             h, c, out = (gather(part, indices=0, axis=_row) for part in (h, c, out))

@@ -50,7 +50,7 @@ def unmask(
     single = axis is single_step_dim
     _check(source, mask, axis, in_spatial_dim, state)
     mask = cast(mask.copy_masked(False), "int32")
-    index = mask if single else cumsum(mask, spatial_dim=axis)
+    index = mask if single else cast(cumsum(mask, spatial_dim=axis), "int32")
     before = -1 if state is None else state.index
     index = combine_bc(index, "add", before)
     if not in_spatial_dim.extent:

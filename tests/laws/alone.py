@@ -28,6 +28,9 @@ MIXES_SEQUENCES: dict[str, str] = {
     "relative_positional_encoding added to a tensor": _DISTANCES,
     "relative_positional_encoding with an offset per sequence": _DISTANCES,
     "LearnedRelativePositionalEncoding": _DISTANCES,
+    **dict.fromkeys(
+        ["TwoDLSTM max", "TwoDLSTM weighted"], "the reference pools over the padding too; mask_pooling does not"
+    ),
     "Parameter assign_key": "a parameter belongs to no sequence",
     "BatchNorm in training": "the statistics are those of the batch",
     "RunningMean": "the mean is over the batch",
