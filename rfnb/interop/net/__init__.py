@@ -1,0 +1,1 @@
+"""Networks in RETURNN's dict notation: {layer name: {"class": ..., "from": ..., options}}, run with rfnb."""

@@ -1,0 +1,369 @@
+"""Layers that change the features: linear, softmax, activation, copy, dropout, cast, reinterpret_data, constant, variable, range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.functions import activation
+from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.scope import Scope
+from rfnb.nn.init import Glorot
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.cast import cast
+from rfnb.ops.const import constant, convert_to_tensor, zeros
+from rfnb.ops.dims import range_over_dim, replace_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.linear import linear
+from rfnb.ops.math import log_softmax, softmax
+
+
+def set_initial(parameter: Parameter, given: Any, default: Any) -> None:
+    """The initial value of a parameter: a number or "zeros", "ones"; other texts (names of initializers) are the default."""
+    numbers = {"zeros": 0.0, "ones": 1.0}
+    value = numbers.get(given) if isinstance(given, str) else given
+    parameter.initial = default if value is None else value
+
+
+@layer_class("linear")
+class LinearLayer(Layer):
+    """W {in, out}, b {out}: x W + b, then the activation. Labels: rows of W."""
+
+    options = (
+        "activation",
+        "with_bias",
+        "forward_weights_init",
+        "bias_init",
+        "use_transposed_weights",
+        "safe_embedding",
+    )
+    default_activation: str | None = None
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        self.activation = activation(opts.get("activation"), self.what)
+        self.transposed = bool(opts.get("use_transposed_weights"))
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        return self._over_sources(env, [self._template_source(x) for x in sources], dtype=self._dtype(sources))
+
+    def _dtype(self, sources: list[Tensor]) -> str | None:
+        return next((x.dtype for x in sources if x.sparse_dim is None), None)
+
+    def _template_source(self, x: Tensor) -> Tensor:
+        return x
+
+    def template(self, env: Scope) -> Tensor:
+        self._set_out_dim(env)
+        return super().template(env)
+
+    def _set_out_dim(self, env: Scope) -> None:
+        """Without n_out: that of the target."""
+        if self.out_dim is not None:
+            return
+        target = self.opts.get("target")
+        target = target[0] if isinstance(target, (list, tuple)) else target
+        found = None if not target else env.target(target)
+        size = None if found is None else found.sparse_dim or found.feature_dim
+        if size is None:
+            raise ValueError(
+                message(f"{self.what}: how many features?", [("n_out", None), ("target", target)],
+                        "n_out or out_dim says it, or the labels of the target.", f'"{self.name}": {{..., "n_out": 512}}')
+            )  # fmt: skip
+        self.out_dim = Dim(size.size, name=f"{self.name}:feature", kind="feature", vocab=size.vocab)
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        self._set_out_dim(env)
+        assert self.out_dim is not None
+        x = self.concatenated(sources, env)
+        given = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
+        if given is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: the source has no features.",
+                    [("source", shape_of(x))],
+                    "The matrix goes over the features, or the labels.",
+                )
+            )
+        self.in_dim = given
+        self._rows = given.copy(match_priority=1) if given is self.out_dim else given
+        dims = (self.out_dim, self._rows) if self.transposed else (self._rows, self.out_dim)
+        self.W = Parameter(dims)
+        set_initial(self.W, self.opts.get("forward_weights_init"), Glorot())
+        if self.opts.get("with_bias", True):
+            self.b = Parameter((self.out_dim,))
+            set_initial(self.b, self.opts.get("bias_init"), 0.0)
+
+    def linear(self, x: Tensor) -> Tensor:
+        """Before the activation."""
+        bias: Tensor | None = getattr(self, "b", None)
+        if x.sparse_dim is not None:
+            out = gather(self.W, indices=self._labels(x), axis=self._rows)
+            out = out if bias is None else out + bias
+        else:
+            x = self._features(x)
+            out = linear(x, self.W, bias, reduce=self._rows)
+        return marked(out, self.out_dim)
+
+    def _labels(self, x: Tensor) -> Tensor:
+        if x.sparse_dim is not None and x.sparse_dim.size != self.in_dim.size:
+            raise ValueError(
+                message(f"{self.what}: other labels.", [("source", x.sparse_dim.short_repr()), ("made for", self.in_dim.short_repr())],
+                        "Each label has a row of W.")
+            )  # fmt: skip
+        if x.sparse_dim is self._rows:
+            return x
+        x = x + 0
+        x.sparse_dim = self._rows
+        return x
+
+    def _features(self, x: Tensor) -> Tensor:
+        if x.feature_dim is None or x.feature_dim.size != self.in_dim.size:
+            raise ValueError(
+                message(f"{self.what}: other features.", [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
+                        "Each feature has a row of W.")
+            )  # fmt: skip
+        if x.feature_dim is not self._rows:
+            x, _ = replace_dim(x, in_dim=x.feature_dim, out_dim=self._rows)
+        return x
+
+    def logits(self, sources: list[Tensor], env: Scope) -> Tensor:
+        """Before the activation, from the sources."""
+        return self.linear(self.concatenated(sources, env))
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        return marked(self.activation(self.logits(sources, env)), self.out_dim)
+
+
+@layer_class("softmax")
+class SoftmaxLayer(LinearLayer):
+    """Linear, then softmax over the features. A choice takes the log softmax of the logits."""
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        assert self.out_dim is not None
+        return marked(softmax(self.logits(sources, env), axis=self.out_dim), self.out_dim)
+
+    def log_probabilities(self, env: Scope) -> Tensor:
+        """log_softmax of the logits."""
+        assert self.out_dim is not None
+        return log_softmax(self.logits([env.get(ref) for ref in self.sources], env), axis=self.out_dim)
+
+
+@layer_class("copy", "concat_features")
+class CopyLayer(Layer):
+    """Its source; of several their features one after the other."""
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        out = self.concatenated(sources, env)
+        return with_feature(out, self.out_dim, self.what) if self.out_dim is not None else out
+
+
+@layer_class("dropout")
+class DropoutLayer(CopyLayer):
+    """Its source, with dropout in training."""
+
+    options = ("dropout_axis", "dropout_noise_shape", "dropout_on_forward")
+
+
+@layer_class("activation")
+class ActivationLayer(Layer):
+    """A function of each value, or over the features."""
+
+    options = ("activation", "opts")
+    elementwise = True
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        self.activation = activation(opts.get("activation"), self.what)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        return marked(self.activation(x), x.feature_dim)
+
+
+@layer_class("cast")
+class CastLayer(Layer):
+    """Its source with another dtype."""
+
+    options = ("dtype", "output")
+    elementwise = True
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        out = cast(x, self.opts["dtype"])
+        if out.dtype.startswith(("float", "bfloat", "complex")) and out.sparse_dim is not None:
+            out = out if out is not x else out + 0
+            out.sparse_dim = None
+        return marked(out, x.feature_dim)
+
+
+@layer_class("reinterpret_data")
+class ReinterpretDataLayer(Layer):
+    """Its source with other marks: labels, features, dims in place of others."""
+
+    options = ("set_sparse", "set_sparse_dim", "increase_sparse_dim", "set_dim_tags", "size_base", "set_axes", "switch_axes",
+               "batch_dim_base", "enforce_batch_major", "enforce_time_major", "use_sparse_dim_as_out_dim")  # fmt: skip
+
+    def refs(self, search: bool) -> list[str]:
+        base = self.opts.get("size_base")
+        return [*super().refs(search), *([base] if base else [])]
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        out, feature = x + 0 if x.dtype != "bool" else cast(cast(x, "int32"), "bool"), x.feature_dim
+        labels = x.sparse_dim
+        for axis, dim in (self.opts.get("set_dim_tags") or {}).items():
+            old, new = axis_of(x, axis, env.dims, self.what), dim
+            if not env.dims.is_known(new):
+                env.dims.bind(new, old)
+            new = env.dims(new)
+            if new is not old:
+                out, _ = replace_dim(out, in_dim=old, out_dim=new)
+            feature = new if feature is old else feature
+        if self.opts.get("size_base"):
+            base = env.get(self.opts["size_base"])
+            before, after = time_dim(x), time_dim(base)
+            if before is not None and after is not None and before is not after:
+                out, _ = replace_dim(out, in_dim=before, out_dim=after)
+        for name, axis in (self.opts.get("set_axes") or {}).items():
+            if str(name).upper() == "F":
+                feature = axis_of(out, axis, env.dims, self.what) if axis is not None else None
+        given = self.opts.get("set_sparse_dim")
+        if given is not None:
+            labels = given if isinstance(given, Dim) else self._labels(given)
+        elif self.opts.get("increase_sparse_dim") and labels is not None:
+            labels = self._labels((labels.size or 0) + int(self.opts["increase_sparse_dim"]))
+        if self.opts.get("set_sparse") is False:
+            labels = None
+        out.sparse_dim = labels
+        return marked(out, feature)
+
+    def _labels(self, size: int) -> Dim:
+        found = getattr(self, "_made_labels", None)
+        if found is None or found.size != size:
+            found = self._made_labels = Dim(size, name=f"{self.name}:labels")
+        return found
+
+
+@layer_class("constant")
+class ConstantLayer(Layer):
+    """A number or an array; its dims are `shape`."""
+
+    options = (
+        "value",
+        "shape",
+        "dtype",
+        "sparse_dim",
+        "feature_dim",
+        "with_batch_dim",
+        "value_is_relative_to_extern_data",
+    )
+    needs_source = False
+    own_feature = False
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        value = self.opts.get("value", 0.0)
+        dims = [env.dims(dim) for dim in self.opts.get("shape") or ()]
+        if isinstance(value, Tensor):
+            return value
+        array = np.asarray(value)
+        dtype = self.opts.get("dtype") or {"f": "float32", "i": "int32", "u": "int32", "b": "bool"}[array.dtype.kind]
+        if array.ndim and not dims:
+            if not hasattr(self, "_own"):
+                self._own = [Dim(count, name=f"{self.name}:{index}") for index, count in enumerate(array.shape)]
+            dims = self._own
+        if self.opts.get("with_batch_dim"):
+            dims = [*env.batch_dims(), *dims]
+        if array.ndim == 0:
+            out = constant(array.item(), dims=dims, dtype=dtype)
+        else:
+            out = convert_to_tensor(array.astype(dtype), dims=[dim for dim in dims if not dim.is_batch_dim()])
+        if self.opts.get("sparse_dim") is not None:
+            out.sparse_dim = self.opts["sparse_dim"]
+        feature = self.opts.get("feature_dim") or (
+            out.dims[-1] if out.dims and out.dims[-1].kind == "feature" else None
+        )
+        return marked(out, feature)
+
+
+@layer_class("variable")
+class VariableLayer(Layer):
+    """A parameter "variable" of its own; its dims are `shape`."""
+
+    options = ("shape", "dtype", "add_batch_axis", "add_time_axis", "init", "init_by_layer")
+    needs_source = False
+    own_feature = False
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        shape = self.opts.get("shape") or ()
+        dims = [
+            dim if isinstance(dim, Dim) else Dim(dim, name=f"{self.name}:{index}") for index, dim in enumerate(shape)
+        ]
+        self.variable = Parameter(dims, dtype=self.opts.get("dtype", "float32"))
+        set_initial(self.variable, self.opts.get("init"), 0.0)
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        self.make_once(env, sources)
+        return self.compute(env, sources)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        out = self.variable + 0
+        return marked(out, out.dims[-1] if out.dims else None)
+
+
+@layer_class("range_in_axis", "range_from_axis")
+class RangeInAxisLayer(Layer):
+    """0, 1, 2, ... over a dim of the source."""
+
+    options = ("axis", "dtype", "unbroadcast", "keepdims", "sparse")
+    own_feature = False
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        dim = axis_of(self.concatenated(sources, env), self.opts.get("axis", "T"), env.dims, self.what)
+        out = range_over_dim(dim, dtype=self.opts.get("dtype", "int32"))
+        out.sparse_dim = dim if self.opts.get("sparse") else None
+        return out
+
+
+@layer_class("range")
+class RangeLayer(Layer):
+    """start, start + delta, ... below limit, over a dim of its own."""
+
+    options = ("limit", "start", "delta", "dtype", "sparse", "out_spatial_dim")
+    needs_source = False
+    own_feature = False
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        values = np.arange(self.opts.get("start", 0), self.opts["limit"], self.opts.get("delta", 1))
+        dtype = self.opts.get("dtype") or ("float32" if values.dtype.kind == "f" else "int32")
+        given = self.opts.get("out_spatial_dim")
+        if not hasattr(self, "_own"):
+            self._own = (
+                given
+                if isinstance(given, Dim) and given.size is not None
+                else Dim(len(values), name=f"{self.name}:range")
+            )
+        if isinstance(given, Dim) and given.size is None:
+            env.dims.bind(given, self._own)
+        return convert_to_tensor(values.astype(dtype), dims=[self._own])
+
+
+@layer_class("length")
+class LengthLayer(Layer):
+    """The lengths of a dim of the source, int32 {batch}."""
+
+    options = ("axis", "add_time_axis", "dtype", "sparse")
+    own_feature = False
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        dim = axis_of(self.concatenated(sources, env), self.opts.get("axis", "T"), env.dims, self.what)
+        dtype = self.opts.get("dtype", "int32")
+        if dim.dyn_size_ext is None:
+            return constant(dim.extent, dims=(), dtype=dtype)
+        return cast(dim.dyn_size_ext, dtype) + zeros((), dtype=dtype)

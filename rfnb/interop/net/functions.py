@@ -1,0 +1,203 @@
+"""The functions that a network may name: activations, and what `eval` may call as tf.NAME, tf.nn.NAME or tf.math.NAME."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.const import ones_like, zeros_like
+from rfnb.ops.gradient import stop_gradient
+
+Function = Callable[[Tensor], Tensor]
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x))."""
+    return -math.log_sigmoid(-x)
+
+
+def _leaky_relu(x: Tensor, alpha: float = 0.2) -> Tensor:
+    return math.maximum(x, x * alpha)
+
+
+def _sign(x: Tensor) -> Tensor:
+    return cast(math.greater(x, 0), x.dtype) - cast(math.less(x, 0), x.dtype)
+
+
+def _over_features(fn: Any) -> Function:
+    def over_features(x: Tensor, axis: int = -1) -> Tensor:
+        if x.feature_dim is None or axis != -1:
+            raise ValueError(
+                message(f"{fn.__name__}: over which dim?", [("source", str(x.dims))], "It goes over the feature dim.")
+            )
+        return fn(x, axis=x.feature_dim)
+
+    return over_features
+
+
+ACTIVATIONS: dict[str, Function] = {
+    "abs": math.abs,
+    "ceil": math.ceil,
+    "cos": math.cos,
+    "elu": math.elu,
+    "exp": math.exp,
+    "expm1": math.expm1,
+    "floor": math.floor,
+    "gelu": math.gelu,
+    "identity": math.identity,
+    "leaky_relu": _leaky_relu,
+    "linear": math.identity,
+    "log": math.log,
+    "log1p": math.log1p,
+    "log_sigmoid": math.log_sigmoid,
+    "log_softmax": _over_features(math.log_softmax),
+    "logical_not": math.logical_not,
+    "neg": math.neg,
+    "negative": math.neg,
+    "none": math.identity,
+    "reciprocal": math.reciprocal,
+    "relu": math.relu,
+    "relu6": lambda x: math.clip_by_value(x, 0.0, 6.0),
+    "round": math.round,
+    "rsqrt": math.rsqrt,
+    "safe_log": math.safe_log,
+    "selu": math.selu,
+    "sigmoid": math.sigmoid,
+    "sign": _sign,
+    "silu": math.silu,
+    "sin": math.sin,
+    "softmax": _over_features(math.softmax),
+    "softplus": softplus,
+    "softsign": lambda x: x / (math.abs(x) + 1.0),
+    "sqrt": math.sqrt,
+    "square": math.square,
+    "stop_gradient": stop_gradient,
+    "swish": math.silu,
+    "tanh": math.tanh,
+}
+
+
+def either(kind: str) -> Callable[[Any, Any], Any]:
+    """combine(a, kind, b), where each of a and b may have dims that the other lacks."""
+
+    def of_both(a: Any, b: Any) -> Any:
+        return combine(a, kind, b)
+
+    return of_both
+
+
+def combine(a: Any, kind: str, b: Any) -> Any:
+    """rf.combine over the dims of both."""
+    return math.combine(a, kind, b, allow_broadcast_all_sources=True)
+
+
+def compare(a: Any, kind: str, b: Any) -> Any:
+    """rf.compare over the dims of both; of plain numbers, too."""
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        return {"equal": a == b, "not_equal": a != b}.get(kind) if kind.endswith("equal") and kind[0] in "en" else (
+            {"less": a < b, "less_equal": a <= b, "greater": a > b, "greater_equal": a >= b}[kind]
+        )  # fmt: skip
+    return math.compare(a, kind, b, allow_broadcast_all_sources=True)
+
+
+_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "truediv": "truediv", "floordiv": "floordiv",
+           "mod": "mod", "floormod": "mod", "pow": "pow", "maximum": "maximum", "minimum": "minimum",
+           "logical_and": "logical_and", "logical_or": "logical_or", "squared_difference": "squared_difference"}  # fmt: skip
+_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+def _comparing(kind: str) -> Callable[[Any, Any], Any]:
+    return lambda a, b: compare(a, kind, b)
+
+
+def _where(cond: Tensor, a: Any, b: Any) -> Tensor:
+    return math.where(cond, a, b, allow_broadcast_all_sources=True)
+
+
+_DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int32", "int64", "uint8", "bool")
+_PLAIN: dict[str, Any] = {
+    **ACTIVATIONS,
+    **{name: either(kind) for name, kind in _BINARY.items()},
+    **{kind: _comparing(kind) for kind in _COMPARISONS},
+    **{dtype: dtype for dtype in _DTYPES},
+    "cast": lambda x, dtype: cast(x, dtype),
+    "clip_by_value": lambda x, clip_value_min, clip_value_max: math.clip_by_value(x, clip_value_min, clip_value_max),
+    "ones_like": ones_like,
+    "to_float": lambda x: cast(x, "float32"),
+    "to_int32": lambda x: cast(x, "int32"),
+    "where": _where,
+    "zeros_like": zeros_like,
+}
+FUNCTIONS: Mapping[str, Any] = {**_PLAIN, "nn": _PLAIN, "math": _PLAIN}
+
+
+def activation(name: str | None, what: str) -> Function:
+    """The function of a name, of names joined by "|" (the first one is applied first), or of an expression of names and numbers
+    ("2.0 * sigmoid", "log(softmax)").
+
+    Raises:
+        ValueError: An unknown name; the message lists what is near.
+    """
+    if name is None or name == "":
+        return math.identity
+    if callable(name):
+        return name
+    if name in ACTIVATIONS:
+        return ACTIVATIONS[name]
+    parts = [part.strip() for part in str(name).split("|")]
+    if len(parts) > 1:
+        chain = [activation(part, what) for part in parts]
+        return _chained(chain)
+    try:
+        tree = ast.parse(str(name), mode="eval").body
+    except SyntaxError:
+        raise _unknown(str(name), name, what) from None
+    return _composed(tree, str(name), what)
+
+
+def _chained(chain: list[Function]) -> Function:
+    def apply(x: Tensor) -> Tensor:
+        for fn in chain:
+            x = fn(x)
+        return x
+
+    return apply
+
+
+def _composed(node: ast.AST, text: str, what: str) -> Any:
+    if isinstance(node, ast.Name):
+        if node.id not in ACTIVATIONS:
+            raise _unknown(node.id, text, what)
+        return ACTIVATIONS[node.id]
+    if isinstance(node, ast.Attribute):  # tf.nn.relu
+        if node.attr not in ACTIVATIONS or ast.unparse(node.value) not in ("tf", "tf.nn", "tf.math"):
+            raise _unknown(node.attr, text, what)
+        return ACTIVATIONS[node.attr]
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return lambda x, number=node.value: number
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _composed(node.operand, text, what)
+        return lambda x: -inner(x)
+    operators = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Pow: "pow"}
+    if isinstance(node, ast.BinOp) and type(node.op) in operators:
+        a, b = _composed(node.left, text, what), _composed(node.right, text, what)
+        kind = operators[type(node.op)]
+        return lambda x: combine(a(x), kind, b(x))
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        outer, inner = _composed(node.func, text, what), _composed(node.args[0], text, what)
+        return lambda x: outer(inner(x))
+    raise _unknown(text, text, what)
+
+
+def _unknown(name: str, text: Any, what: str) -> ValueError:
+    near = difflib.get_close_matches(name, ACTIVATIONS, n=3) or sorted(ACTIVATIONS)
+    return ValueError(
+        message(f'{what}: unknown activation "{name}".', [("activation", repr(text)), ("known", ", ".join(near))],
+                'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".')
+    )  # fmt: skip

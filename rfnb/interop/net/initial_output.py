@@ -1,0 +1,105 @@
+"""The value of `prev:x` before the first step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import with_feature
+from rfnb.interop.net.layer import Layer
+from rfnb.interop.net.scope import Scope
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.cast import cast
+from rfnb.ops.const import full, zeros_like
+from rfnb.ops.expand import expand_dims
+
+
+def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
+    """The initial output of a layer, with the dims of its value.
+
+    Kinds: a number, "zeros", "ones", "var" (a trainable vector of the features, zero at first), "apply(0)" (the layer on zeros), or
+    a layer. Default: zeros of a dense value.
+
+    Args:
+        template: Has the dims and dtype of the layer's value.
+        env: A scope of the loop with templates; what is outside of the loop is real there.
+
+    Raises:
+        ValueError: A sparse value without `initial_output`, or an unknown kind; `initial_output` where the state says it.
+    """
+    kind = layer.opts.get("initial_output")
+    of_state = layer.previous_output(env)
+    if of_state is not None:
+        if kind is not None:
+            raise ValueError(
+                message(f"{layer.what}: initial_output of a layer with a state.", [("initial_output", repr(kind))],
+                        "Its previous output is part of its state, so the initial state says what it is.",
+                        f'"{layer.name}": {{..., "initial_state": "zeros"}}')
+            )  # fmt: skip
+        return fitted(of_state, template, layer)
+    if kind is None:
+        if template.sparse_dim is not None:
+            raise ValueError(
+                message(
+                    f'Layer "{layer.path}": no initial value of its labels.',
+                    [
+                        ("layer", f"{shape_of(template)}, sparse over {template.sparse_dim.short_repr()}"),
+                        ("read as", f'"prev:{layer.name}"'),
+                    ],
+                    "Which label is there before the first step, nobody can guess.",
+                    f'"{layer.name}": {{..., "initial_output": 0}}',
+                )
+            )
+        kind = 0
+    if isinstance(kind, Tensor):
+        return fitted(kind, template, layer)
+    if isinstance(kind, bool) or isinstance(kind, (int, float)):
+        return _filled(template, kind)
+    if kind in ("zeros", "ones"):
+        return _filled(template, 0 if kind == "zeros" else 1)
+    if kind == "var":
+        return fitted(make_initial_variable(layer, template.feature_dim), template, layer)
+    if kind == "apply(0)":
+        out = layer(*[zeros_like(env.get(ref)) for ref in layer.sources], env=env)
+        return fitted(out, template, layer)
+    if isinstance(kind, str):
+        return fitted(env.get(kind), template, layer)
+    raise ValueError(
+        message(
+            f"{layer.what}: unknown initial_output.",
+            [("initial_output", repr(kind)), ("known", 'a number, "zeros", "ones", "var", "apply(0)", a layer')],
+            "It is the value before the first step.",
+        )
+    )
+
+
+def make_initial_variable(layer: Any, feature: Dim | None) -> Parameter:
+    """The parameter of "var", if it is not there yet."""
+    if not isinstance(getattr(layer, "initial_output", None), Parameter):
+        layer.initial_output = Parameter([] if feature is None else [feature])
+    return layer.initial_output
+
+
+def _filled(template: Tensor, value: Any) -> Tensor:
+    out = full(dims=template.dims, fill_value=value, dtype=template.dtype, sparse_dim=template.sparse_dim)
+    out.feature_dim = template.feature_dim
+    return out
+
+
+def fitted(value: Tensor, template: Tensor, layer: Layer) -> Tensor:
+    """A value with all dims of the template."""
+    if template.feature_dim is not None:
+        if value.feature_dim is None and template.feature_dim in value.dims:
+            value = value + 0
+            value.feature_dim = template.feature_dim
+        value = with_feature(value, template.feature_dim, f"{layer.what}, initial output")
+    if value.dtype != template.dtype:
+        value = cast(value, template.dtype)
+    missing = [dim for dim in template.dims if dim not in value.dims]
+    out = expand_dims(value, missing) if missing else value + 0
+    out.feature_dim = template.feature_dim if template.feature_dim in out.dims else None
+    if template.sparse_dim is not None:
+        out.sparse_dim = template.sparse_dim
+    return out

@@ -1,0 +1,293 @@
+"""Layer: one entry of a network, with its options checked, its parameters, and what it computes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.nn.dropout import dropout
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.concat import concat_features
+from rfnb.ops.const import zeros
+from rfnb.ops.default import get_default_float_dtype
+from rfnb.ops.one_hot import one_hot
+from rfnb.rec.state import State
+
+if TYPE_CHECKING:
+    from rfnb.interop.net.scope import Scope
+
+COMMON = (
+    "class", "from", "n_out", "out_dim", "in_dim", "is_output_layer", "need_last", "initial_output", "target", "size_target",
+    "dropout", "trainable", "name_scope",
+    # of training, which is not the subject of a network here
+    "loss", "loss_scale", "loss_opts", "loss_only_on_non_search", "L2", "darc1", "param_variational_noise", "grad_filter",
+    "only_on_eval", "only_on_search", "updater_opts", "gradient_clip", "debug_print_layer_output", "register_as_extern_data",
+)  # fmt: skip
+
+
+class Unknown(Exception):
+    """While the dims of a loop body are found out: a value of the previous step that is not known yet."""
+
+
+class Layer(Module):
+    """An entry. What it computes is in a subclass for each class of the notation.
+
+    Attributes:
+        name, path: In its network; from the outside, where its parameters are.
+        opts: The options as they were given, dims as Dim.
+        sources: What it reads by "from".
+        n_out, out_dim: The size and the dim of its features, None if it takes those of its sources.
+    """
+
+    options: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()  # the options that name a layer
+    needs_source = True
+    elementwise = False  # without n_out, the result has the dims of the sources
+    own_feature = True  # n_out says what the features are
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        self.name, self.path, self.opts = name, path, dict(opts)
+        self.kind = str(opts["class"])
+        self._check_options()
+        given = opts.get("from", "data" if self.needs_source else [])
+        self.sources: list[str] = [given] if isinstance(given, str) else list(given)
+        self.out_dim: Dim | None = opts.get("out_dim")
+        self.n_out: int | None = opts.get("n_out")
+        if self.out_dim is not None and self.n_out is not None and self.out_dim.size != self.n_out:
+            raise ValueError(
+                message(f"{self.what}: n_out is not the size of out_dim.", [("n_out", self.n_out), ("out_dim", self.out_dim.short_repr())],
+                        "They say the same.")
+            )  # fmt: skip
+        if self.out_dim is None and self.n_out is not None and self.own_feature:
+            self.out_dim = Dim(self.n_out, name=f"{name}:feature", kind="feature")
+        elif self.out_dim is not None:
+            self.n_out = self.out_dim.size
+        self.is_made = False
+
+    @property
+    def what(self) -> str:
+        """For messages."""
+        return f'Layer "{self.path}" of class "{self.kind}"'
+
+    def _check_options(self) -> None:
+        known = (*COMMON, *self.options, *self.references)
+        unknown = [key for key in self.opts if key not in known]
+        if unknown:
+            near = [other for key in unknown for other in difflib.get_close_matches(key, known, n=2)]
+            own = [*self.options, *self.references]
+            rows = [("given", ", ".join(unknown)), ("known", ", ".join([*own, *COMMON[:13]]))]
+            raise ValueError(
+                message(f"{self.what}: unknown option.", rows, "These options are known for the class.",
+                        f"did you mean {', '.join(near)}?" if near else None)
+            )  # fmt: skip
+
+    def refs(self, search: bool) -> list[str]:
+        """What it reads, as it is written; a layer of a body may read `prev:` values."""
+        out = list(self.sources)
+        for option in self.references:
+            value = self.opts.get(option)
+            out += _strings(value)
+        initial = self.opts.get("initial_output")
+        if isinstance(initial, str) and not is_initial_keyword(initial):
+            out.append(initial)
+        return out
+
+    def reads(self, env: Scope) -> list[str]:
+        """The sources whose values it computes from."""
+        return self.sources
+
+    # -- what it computes --------------------------------------------------------------------------------------------------
+    def compute(self, env: Scope, sources: list[Tensor]) -> Any:
+        """The value, from those of its sources."""
+        raise NotImplementedError
+
+    def __call__(self, *sources: Tensor, env: Scope) -> Any:
+        """The value in a scope."""
+        self.make_once(env, list(sources))
+        return self.compute(env, list(sources))
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        """Make the parameters, which needs the dims of the sources."""
+
+    def make_once(self, env: Scope, sources: list[Tensor]) -> None:
+        """Make what is not there yet."""
+        if not self.is_made:
+            self.make(env, sources)
+            self.is_made = True
+
+    def sub(self, env: Scope, name: str) -> Any:
+        """The value of "layer/name", after the layer has run."""
+        raise ValueError(
+            message(
+                f'{self.what} has no part "{name}".',
+                [("asked for", f"{self.name}/{name}")],
+                "A loop or a choice has parts.",
+            )
+        )
+
+    # -- dims, before values are known ---------------------------------------------------------------------------------------
+    def template(self, env: Scope) -> Tensor:
+        """Zeros with the dims and dtype of the value.
+
+        Raises:
+            Unknown: If that depends on what is not known yet.
+        """
+        known: list[Tensor] = []
+        missing = False
+        for ref in self.sources:
+            try:
+                known.append(env.get(ref))
+            except Unknown:
+                missing = True
+        return self.partial(env, known) if missing else self.infer(env, known)
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        """The template from those of all sources. Default: compute with zeros."""
+        with protocol.selected().no_grad():
+            return self.compute(env, sources)
+
+    def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
+        """The template as far as the known sources tell it."""
+        if (self.elementwise and known) or (self.out_dim is not None and (known or env.guess)):
+            return self._over_sources(env, known)
+        if self.elementwise and env.guess and isinstance(self.opts.get("initial_output"), (int, float)):
+            return zeros(env.batch_dims(), dtype=get_default_float_dtype())
+        raise Unknown(self.path)
+
+    def _over_sources(self, env: Scope, known: list[Tensor], dtype: str | None = None) -> Tensor:
+        """Zeros over the dims of the sources, with the own features in place of theirs."""
+        features = {x.feature_dim for x in known}
+        inner = list(dict.fromkeys(dim for x in known for dim in x.dims if dim not in features))
+        if not known:
+            inner = list(env.batch_dims())
+        feature = self.out_dim
+        if feature is None:
+            found = [x.feature_dim for x in known if x.feature_dim is not None]
+            feature = next((dim for dim in found if dim.size != 1), found[0] if found else None)
+        if feature is not None and feature not in inner:
+            inner.append(feature)
+        if dtype is None:
+            dtype = next((x.dtype for x in known if x.sparse_dim is None), get_default_float_dtype())
+        return zeros(inner, dtype=dtype, feature_dim=feature)
+
+    # -- loops ---------------------------------------------------------------------------------------------------------------
+    def initial_state(self, env: Scope) -> State | None:
+        """What it carries from step to step inside of a loop, None if nothing; the env has templates."""
+        return None
+
+    def previous_output(self, env: Scope) -> Tensor | None:
+        """The value before the first step of a layer whose state says it; None: it is `initial_output`."""
+        return None
+
+    # -- parameters ----------------------------------------------------------------------------------------------------------
+    def own_parameters(self) -> dict[str, Parameter]:
+        """The parameters by their documented paths."""
+        return {f"{self.path}/{name}": value for name, value in vars(self).items() if isinstance(value, Parameter)}
+
+    def sublayers(self) -> Iterable[Layer]:
+        """The layers inside."""
+        return ()
+
+    # -- for subclasses --------------------------------------------------------------------------------------------------------
+    def concatenated(self, sources: Sequence[Tensor], env: Scope) -> Tensor:
+        """The sources along their features, in order, with dropout of the layer; a sparse one among several as one-hot."""
+        if not sources:
+            raise ValueError(
+                message(f"{self.what}: no source.", [("from", self.opts.get("from", "nothing"))], "It reads at least one layer.",
+                        f'"{self.name}": {{"class": "{self.kind}", "from": "data", ...}}')
+            )  # fmt: skip
+        out = sources[0]
+        if len(sources) > 1:
+            dense = [one_hot(x) if x.sparse_dim is not None else x for x in sources]
+            for ref, x in zip(self.sources, dense, strict=False):
+                if x.feature_dim is None:
+                    raise ValueError(
+                        message(f'{self.what}: "{ref}" has no feature dim.', [("dims", str(list(x.dims)))],
+                                "Several sources are concatenated along their features.")
+                    )  # fmt: skip
+            out = concat_features(*dense, allow_broadcast=True)
+            last = [dim for dim in out.dims if not any(dim in x.dims for x in dense)]
+            out.feature_dim = last[0] if last else dense[0].feature_dim
+        rate = self.opts.get("dropout") or 0.0
+        return dropout(out, rate) if rate and not env.dry else out
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [ref for item in value for ref in _strings(item)]
+    if isinstance(value, Mapping):
+        return [ref for item in value.values() for ref in _strings(item)]
+    return []
+
+
+_INITIAL = ("zeros", "ones", "var", "apply(0)", "keep_over_epoch", "keep_over_epoch_no_init", "placeholder")
+
+
+def is_initial_keyword(value: str) -> bool:
+    """Whether a text is a kind of initial value, not a layer."""
+    return value in _INITIAL
+
+
+registry: dict[str, Callable[..., Layer]] = {}
+
+
+def layer_class(*names: str) -> Callable[[Any], Any]:
+    """Decorator: these names of the notation are this Layer."""
+
+    def register(cls: Any) -> Any:
+        for name in names:
+            registry[name] = cls
+        return cls
+
+    return register
+
+
+def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
+    """The layer of an entry.
+
+    Raises:
+        ValueError: An unknown class or option; the message lists what is near.
+    """
+    kind = opts.get("class") if isinstance(opts, Mapping) else None
+    found = registry.get(str(kind))
+    if found is None:
+        near = difflib.get_close_matches(str(kind), registry, n=4, cutoff=0.5)
+        raise ValueError(
+            message(
+                f'Layer "{path}": unknown class {kind!r}.',
+                [("near", ", ".join(near) or "none"), ("known", ", ".join(sorted(registry)))],
+                'Each layer is a dict with a "class" out of these.',
+            )
+        )
+    return found(name, path, opts)
+
+
+class LayerDict(Module):
+    """The layers of a network or a loop body, by name."""
+
+    def __init__(self, entries: Mapping[str, Any], prefix: str):
+        self.prefix = prefix
+        self.by_name: dict[str, Layer] = {}
+        for name, opts in entries.items():
+            layer = self.by_name[name] = make_layer(name, f"{prefix}{name}", opts)
+            setattr(self, name if name.isidentifier() and not hasattr(Module, name) else f"layer_{name}", layer)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.by_name
+
+    def __getitem__(self, name: str) -> Layer:
+        return self.by_name[name]
+
+    def all_layers(self) -> Iterable[Layer]:
+        """The layers and those inside of them."""
+        for layer in self.by_name.values():
+            yield layer
+            yield from layer.sublayers()

@@ -1,0 +1,267 @@
+"""A "rec" layer whose unit is a network: the body of an rf.Loop, in either of its two forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.interop.net.initial_output import initial_output
+from rfnb.interop.net.layer import Layer, LayerDict
+from rfnb.interop.net.loop_length import loop_axis, step_limit
+from rfnb.interop.net.needs import Needs
+from rfnb.interop.net.scope import Scope
+from rfnb.interop.net.step_scope import StepScope, TemplateScope
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.const import zeros
+from rfnb.ops.expand import expand_dim
+from rfnb.ops.shift import reverse_sequence
+from rfnb.rec.loop import Loop
+
+REC_OPTIONS = ("unit", "unit_opts", "direction", "axis", "initial_state", "max_seq_len", "max_seq_len_via", "include_eos",
+               "optimize_move_layers_out", "cheating", "unroll", "back_prop", "debug", "use_global_rec_step_offset", "input_projection",
+               "forward_weights_init", "recurrent_weights_init", "bias_init")  # fmt: skip
+_OF_UNITS = ("unit_opts", "initial_state", "input_projection")
+
+
+class StepNetworkLayer(Layer):
+    """Runs its body once a step. What the body calls "output" is its value."""
+
+    options = REC_OPTIONS
+    own_feature = False
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        for option in _OF_UNITS:
+            if opts.get(option) is not None:
+                raise ValueError(
+                    message(f"{self.what}: {option} with a step network.", [(option, repr(opts[option])), ("unit", "a network")],
+                            "This is for a unit by name. Values of the first step of a network are the initial_output of its layers.")
+                )  # fmt: skip
+        self.direction = opts.get("direction") or 1
+        if self.direction not in (1, -1):
+            raise ValueError(
+                message(f"{self.what}: no direction.", [("direction", repr(self.direction)), ("known", "None or 1 forward, -1 backward")],
+                        "A sequence is read from its first frame on, or from its last one back.")
+            )  # fmt: skip
+        self.body = LayerDict(opts["unit"], f"{path}/rec/")
+        if "output" not in self.body:
+            raise ValueError(
+                message(f'{self.what}: no "output" in its unit.', [("layers", ", ".join(self.body.by_name) or "none")],
+                        "The value of the loop is that of the layer output.", '"unit": {..., "output": {"class": "copy", "from": "h"}}')
+            )  # fmt: skip
+        self.stacked = [
+            n for n, layer in self.body.by_name.items() if n != "output" and layer.opts.get("is_output_layer")
+        ]
+        self.lasts = [n for n, layer in self.body.by_name.items() if layer.opts.get("need_last")]
+        self.asked: list[str] = []  # parts that layers outside read without a mark
+
+    def sublayers(self) -> Iterable[Layer]:
+        return self.body.all_layers()
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        return {}
+
+    def roots(self, with_end: bool) -> list[str]:
+        """The layers of the body whose values are wanted."""
+        end = ["end"] if with_end and "end" in self.body else []
+        return list(dict.fromkeys(["output", *self.stacked, *self.asked, *self.lasts, *end]))
+
+    def refs(self, search: bool) -> list[str]:
+        needs = Needs(self.body, self.roots(with_end=True), search=search)
+        return [*self.sources, *needs.base]
+
+    def needed(self, search: bool) -> list[Layer]:
+        """The layers of the body that the wanted values need, and those inside of them."""
+        found = []
+        for name in Needs(self.body, self.roots(with_end=True), search=search).layers:
+            found.append(self.body[name])
+            found.extend(self.body[name].sublayers())
+        return found
+
+    # -- a call ------------------------------------------------------------------------------------------------------------
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        run = _Run(self, env, sources)
+        try:
+            run.templates(make=True, roots=list(self.body.by_name))
+        except (ValueError, TypeError, NotImplementedError):  # of what nobody needs; what is needed tells
+            run.templates(make=True)
+        return run.dry()
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        run = _Run(self, env, sources)
+        run.templates(make=False)
+        return run.real()
+
+    def sub(self, env: Scope, name: str) -> Any:
+        if name in self.body:
+            raise ValueError(
+                message(f'{self.what}: "{name}" is not kept.', [("kept", ", ".join(["output", *self.stacked]))],
+                        "Only outputs of the body are collected over the steps.", f'"{name}": {{..., "is_output_layer": True}}')
+            )  # fmt: skip
+        return super().sub(env, name)
+
+
+class _Run:
+    """One call of a loop."""
+
+    def __init__(self, layer: StepNetworkLayer, env: Scope, sources: list[Tensor]):
+        self.layer, self.env = layer, env
+        self.source = layer.concatenated(sources, env) if sources else None
+        has_end = "end" in layer.body
+        self.axis = loop_axis(layer, self.source, env, has_end)
+        self.with_end = has_end and self.axis is None
+        self.needs = Needs(layer.body, layer.roots(self.with_end), search=env.call.search)
+        if (
+            layer.direction == -1
+            and self.axis is not None
+            and self.source is not None
+            and self.axis in self.source.dims
+        ):
+            self.source = self._marked(reverse_sequence(self.source, axis=self.axis), self.source)
+        self.inner: TemplateScope | None = None
+        self.found: dict[str, Any] = {}
+
+    def templates(self, *, make: bool, roots: list[str] | None = None) -> None:
+        """Find out the dims of the values of the body."""
+        layer, env = self.layer, self.env
+        needs = self.needs if roots is None else Needs(layer.body, roots, search=env.call.search)
+        for ref in self.needs.base:
+            env.get(ref)  # before the loop, not in its recorded step
+        self.inner = TemplateScope(layer.body, env, source=self.source, axis=self.axis, name=layer.path, make=make)
+        names = [name for name in layer.body.by_name if name in needs.layers]
+        self.found = self.inner.run(names, needs.previous)
+
+    # -- without values ----------------------------------------------------------------------------------------------------
+    def dry(self) -> Tensor:
+        """Templates of what comes out."""
+        layer, env = self.layer, self.env
+        axis = self.axis
+        if axis is None:
+            batch = env.batch_dims()
+            lengths = zeros(batch, dtype="int32", device="cpu") + 1
+            axis = Dim(lengths, name=f"{layer.name}:time")
+            self._bind_declared(axis)
+        for name in self.needs.previous:
+            initial_output(layer.body[name], self.found[name], self._inner())  # makes its parameter
+        for name in [*layer.stacked, *layer.asked]:
+            env.parts[layer.name, name] = self._over(self.found[name], axis)
+        for name in layer.lasts:
+            env.last[layer.name, name] = self.found[name]
+        return self._over(self.found["output"], axis)
+
+    def _over(self, template: Tensor, axis: Dim) -> Tensor:
+        return self._marked(expand_dim(template, axis), template)
+
+    def _bind_declared(self, axis: Dim) -> None:
+        declared = self.layer.opts.get("axis")
+        if isinstance(declared, Dim) and not self.env.dims.is_known(declared):
+            self.env.dims.bind(declared, axis)
+
+    # -- with values -------------------------------------------------------------------------------------------------------
+    def real(self) -> Tensor:
+        """Run the loop."""
+        layer, env = self.layer, self.env
+        move_out = env.call.move_out if env.call.move_out is not None else layer.opts.get("optimize_move_layers_out")
+        limit = step_limit(layer, env) if self.with_end else None
+        loop = Loop(axis=self.axis, max_seq_len=limit, optimize_move_layers_out=move_out, name=layer.path)
+        self._begin(loop)
+        self.handles: dict[str, Tensor] = {}
+        if env.call.face == "for":
+            for _ in loop:
+                self._step(loop)
+        else:
+            with loop:
+                self._step(loop)
+        return self._results(loop)
+
+    def _inner(self) -> TemplateScope:
+        assert self.inner is not None
+        return self.inner
+
+    def _begin(self, loop: Loop) -> None:
+        """Initial values of all that is carried."""
+        inner = self._inner()
+        self.carried = list(self.needs.previous)
+        for name in self.carried:
+            loop.state[name] = initial_output(self.layer.body[name], self.found[name], inner)
+        self.initial = {name: loop.state[name] for name in self.carried}
+        for name in self.layer.lasts:
+            if name not in self.carried and self.found[name].sparse_dim is None:
+                loop.state[name] = self.initial[name] = initial_output(self.layer.body[name], self.found[name], inner)
+                self.carried.append(name)
+        for name in self.needs.layers:
+            state = self.layer.body[name].initial_state(inner)
+            if state is not None:
+                loop.state[f"{self.layer.body[name].path}:state"] = state
+
+    def _step(self, loop: Loop) -> None:
+        """The body, in one step."""
+        layer, step = self.layer, StepScope(self._inner(), loop)
+        step.before = {name: loop.state[name] for name in self.carried}
+        for root in layer.roots(self.with_end):
+            step.get(root)
+        if self.with_end:
+            loop.end(self._end(step.get("end")), include_eos=bool(layer.opts.get("include_eos", False)))
+        for name in self.carried:
+            loop.state[name] = self._fitting(step.get(name), step.before[name])
+        for name in ["output", *layer.stacked, *layer.asked]:
+            self.handles[name] = loop.stack(step.get(name), name=name)
+        for name in layer.lasts:
+            if name not in self.carried:
+                self.handles[f"last:{name}"] = loop.last(step.get(name), name=f"last {name}")
+        self.finals = [name for name in step.finals if name in layer.body]
+
+    def _end(self, end: Tensor) -> Tensor:
+        inner = [dim for dim in end.dims if dim.kind not in ("batch", "beam")]
+        if end.dtype != "bool" or inner:
+            kind = TypeError if end.dtype != "bool" else ValueError
+            raise kind(
+                message(
+                    f'{self.layer.what}: "end" is no condition.',
+                    [
+                        ("end", f"{[d.short_repr() for d in end.dims]} {end.dtype}"),
+                        ("needed", "[batch] bool, with a beam in a search"),
+                    ],
+                    "It says for each sequence whether it has ended.",
+                    '"end": {"class": "compare", "from": "output", "kind": "equal", "value": 0}',
+                )
+            )
+        return end
+
+    def _fitting(self, value: Tensor, before: Tensor) -> Tensor:
+        """A new value with the dims of the one before."""
+        for dim in before.dims:
+            if dim not in value.dims and dim.kind != "beam":
+                value = self._marked(expand_dim(value, dim), value)
+        return value
+
+    def _results(self, loop: Loop) -> Tensor:
+        layer, env = self.layer, self.env
+        self._bind_declared(loop.axis)
+        for name in [*layer.stacked, *layer.asked]:
+            env.parts[layer.name, name] = self._stacked(name, loop)
+        for name in layer.lasts:
+            value = loop.state[name] if name in self.carried else self.handles[f"last:{name}"]
+            env.last[layer.name, name] = self._marked(value, self.found[name])
+        return self._stacked("output", loop)
+
+    def _stacked(self, name: str, loop: Loop) -> Tensor:
+        like, out = self.found[name], self.handles.get(name)
+        if out is None:  # no step at all
+            out = self._over(
+                zeros(like.dims, dtype=like.dtype, sparse_dim=like.sparse_dim, feature_dim=like.feature_dim), loop.axis
+            )
+        if self.layer.direction == -1 and loop.axis in out.dims and self.axis is not None:
+            out = reverse_sequence(out, axis=loop.axis)
+        return self._marked(out, like)
+
+    def _marked(self, value: Tensor, like: Tensor) -> Tensor:
+        feature = like.feature_dim
+        if feature is not None and feature in value.dims:
+            value.feature_dim = feature
+        if like.sparse_dim is not None:
+            value.sparse_dim = like.sparse_dim
+        return value

@@ -1,0 +1,126 @@
+"""How long a loop runs: the documented rules, the first that fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.interop.net.dims import axis_of, time_dim
+from rfnb.interop.net.safe_eval import evaluate
+from rfnb.interop.net.scope import Scope
+
+
+def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> Dim | None:
+    """The dim that a loop runs over, None if an `end` in its body says when it is done.
+
+    In order: the explicit axis, if its lengths are known; the time of the input, if there is no `end`; the lengths of
+    size_target; those of target, unless choices search; `end`; the axis of an unstack in the body that declares it.
+
+    Raises:
+        ValueError: If nothing says it, or an `end` comes without max_seq_len.
+    """
+    opts, declared = layer.opts, layer.opts.get("axis")
+    if isinstance(declared, Dim) and env.dims.is_known(declared):
+        return env.dims(declared)
+    if declared is not None and not isinstance(declared, Dim) and source is not None:
+        return axis_of(source, declared, env.dims, layer.what)
+    if source is not None and not has_end:
+        time = time_dim(source)
+        if time is not None:
+            return time
+    keys = [opts.get("size_target"), None if env.call.search else opts.get("target")]
+    for key in keys:
+        key = key[0] if isinstance(key, (list, tuple)) else key
+        if key:
+            time = time_dim(env.target(key))
+            if time is not None:
+                return time
+    if has_end:
+        if opts.get("max_seq_len") is None and opts.get("max_seq_len_via") is None:
+            raise ValueError(
+                message(f"{layer.what}: end without max_seq_len.", [("end", "decides in each step"), ("max_seq_len", None)],
+                        "A loop that never ends has to be cut somewhere.", f'"{layer.name}": {{"class": "rec", "max_seq_len": 50, ...}}')
+            )  # fmt: skip
+        return None
+    unstacked = _unstacked_axis(layer, env)
+    if unstacked is not None:
+        return unstacked
+    raise ValueError(
+        message(
+            f"{layer.what}: how long does it run?",
+            [
+                ("axis", "not known" if declared is not None else "none"),
+                ("input with time", "none"),
+                ("target", opts.get("target")),
+                ("end in the body", "none"),
+            ],
+            "The length of a loop comes from its axis, its input, its target, or an end in its body.",
+            f'"{layer.name}": {{"class": "rec", "from": "data", ...}}',
+        )
+    )
+
+
+def _unstacked_axis(layer: Any, env: Scope) -> Dim | None:
+    for inner in layer.body.by_name.values():
+        if inner.kind == "rec_unstack" and inner.opts.get("declare_rec_time"):
+            ref = inner.sources[0]
+            whole = env.get(ref.removeprefix("base:")) if ref.startswith("base:") else env.data(ref.partition(":")[2])
+            given = inner.opts.get("axis")
+            return time_dim(whole) if given is None else axis_of(whole, given, env.dims, inner.what)
+    return None
+
+
+def step_limit(layer: Any, env: Scope) -> int | Tensor:
+    """`max_seq_len` in this call: a number, a scalar tensor, an expression with max_len_from(layer), or by max_seq_len_via.
+
+    Raises:
+        ValueError: If both options are there, or the expression is none.
+    """
+    given, via = layer.opts.get("max_seq_len"), layer.opts.get("max_seq_len_via")
+    if given is not None and via is not None:
+        raise ValueError(
+            message(
+                f"{layer.what}: two limits.",
+                [("max_seq_len", repr(given)), ("max_seq_len_via", repr(via))],
+                "One of them says it.",
+            )
+        )
+    if via is not None:
+        return _number(layer, env.get(via.removeprefix("base:")) if isinstance(via, str) else via)
+    if not isinstance(given, str):
+        return _number(layer, given)
+    if given in env.layers or given.startswith(("base:", "layer:")):
+        return _number(layer, env.get(given.removeprefix("base:")))
+
+    def max_len_from(ref: str) -> int:
+        time = time_dim(env.get(ref.removeprefix("base:")))
+        if time is None:
+            raise ValueError(
+                message(
+                    f"{layer.what}: max_len_from of what has no time.",
+                    [("max_seq_len", given)],
+                    "It is the longest sequence of a layer.",
+                )
+            )
+        return time.extent
+
+    names = {"max_len_from": max_len_from, "max": max, "min": min, "int": int, "abs": abs, "round": round}
+    value = evaluate(given, names=names, what=f"{layer.what}, max_seq_len", compare=lambda a, kind, b: NotImplemented)
+    return _number(layer, value)
+
+
+def _number(layer: Any, value: Any) -> int | Tensor:
+    if isinstance(value, Tensor) and not value.dims:
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return int(value)
+    raise ValueError(
+        message(
+            f"{layer.what}: max_seq_len is no number.",
+            [("max_seq_len", repr(value))],
+            "It is a number, a scalar tensor, or an expression of max_len_from(layer).",
+            '"max_seq_len": "2 * max_len_from(\'base:encoder\')"',
+        )
+    )

@@ -1,0 +1,338 @@
+"""Layers that wrap others: subnetwork, masked_computation; and unmask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import marked, time_dim
+from rfnb.interop.net.initial_output import initial_output
+from rfnb.interop.net.layer import Layer, LayerDict, layer_class
+from rfnb.interop.net.needs import Needs
+from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros
+from rfnb.nn.masked_computation import masked_computation
+from rfnb.nn.parameter import Parameter
+from rfnb.nn.unmask import unmask, unmask_initial_state
+from rfnb.ops.const import zeros_like
+from rfnb.ops.masked import masked_select
+from rfnb.rec.state import State
+
+
+class _Wrapper(Layer):
+    """Has layers inside, whose "data" is its source."""
+
+    inner: LayerDict
+    own_feature = False
+
+    def sublayers(self) -> Iterable[Layer]:
+        return self.inner.all_layers()
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        return {}
+
+    def inner_output(self) -> str:
+        """The layer inside that gives the value."""
+        raise NotImplementedError
+
+    def refs(self, search: bool) -> list[str]:
+        needs = Needs(self.inner, [self.inner_output()], search=search)
+        return [
+            *super().refs(search),
+            *needs.base,
+            *(f"prev:{name}" for name in needs.previous if name not in self.inner),
+        ]
+
+    def template(self, env: Scope) -> Tensor:
+        return self.infer(env, [env.get(ref) for ref in self.sources])
+
+
+@layer_class("subnetwork")
+class SubnetworkLayer(_Wrapper):
+    """The layer "output" of a network inside; others by "name/layer"."""
+
+    options = ("subnetwork", "concat_sources", "load_on_init", "rec_previous_layer")
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        self.inner = LayerDict(opts["subnetwork"], f"{path}/")
+
+    def inner_output(self) -> str:
+        return "output"
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        return self.compute(env, sources)
+
+    def _scope(self, env: Scope, sources: list[Tensor]) -> UnitScope:
+        return UnitScope(self.inner, env, self.concatenated(sources, env) if sources else None)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        scope = self._scope(env, sources)
+        env.inner[self.name] = scope
+        return scope.get("output")
+
+    def initial_state(self, env: Scope) -> State | None:
+        scope = self._scope(env, [env.get(ref) for ref in self.sources])
+        found = State()
+        for name in Needs(self.inner, ["output"], search=env.call.search).layers:
+            scope.get(name)
+            state = self.inner[name].initial_state(scope)
+            if state is not None:
+                found[self.inner[name].path] = state
+        return found or None
+
+    def sub(self, env: Scope, name: str) -> Any:
+        return env.inner[self.name].get(name)
+
+
+class _MaskedScope(UnitScope):
+    """The unit of a masked computation in a step; its states are kept where the mask is False."""
+
+    def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None, states: Any):
+        super().__init__(layers, parent, source)
+        self.states, self.next_states = states, State(states)
+
+    def state(self, layer: Layer) -> Any:
+        return self.states.get(layer.path)
+
+    def set_state(self, layer: Layer, state: Any) -> None:
+        self.next_states[layer.path] = state
+        self.finals[layer.name] = state
+
+
+class _PackedScope(UnitScope):
+    """The unit of a masked computation of whole sequences; what it reads from outside is packed as its source is."""
+
+    def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None, pack: Any):
+        super().__init__(layers, parent, source)
+        self._pack, self.in_loop = pack, False
+
+    def state(self, layer: Layer) -> Any:
+        return None
+
+    def set_state(self, layer: Layer, state: Any) -> None:
+        return None
+
+    def _base(self, ref: str) -> Any:
+        return self._pack(super()._base(ref))
+
+
+@layer_class("masked_computation")
+class MaskedComputationLayer(_Wrapper):
+    """A layer on the frames where the mask is True, as if the others were not there."""
+
+    options = ("unit", "in_spatial_dim", "out_spatial_dim")
+    references = ("mask", "masked_from")
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        if opts.get("initial_output") is not None:
+            raise ValueError(
+                message(
+                    f"{self.what}: initial_output.",
+                    [("initial_output", repr(opts["initial_output"]))],
+                    "The first value is that of the unit. Give it there:",
+                    f'"unit": {{..., "initial_output": {opts["initial_output"]!r}}}',
+                )
+            )
+        unit = dict(opts["unit"])
+        for key in ("n_out", "out_dim"):
+            if key in opts and key not in unit:
+                unit[key] = opts[key]
+        self.inner = LayerDict({name: unit}, path.removesuffix(name))
+
+    @property
+    def unit(self) -> Layer:
+        """The layer inside."""
+        return self.inner[self.name]
+
+    def inner_output(self) -> str:
+        return self.name
+
+    def _mask(self, env: Scope) -> Tensor | None:
+        given = self.opts.get("mask")
+        mask = env.get(given) if given is not None else None
+        if mask is not None and mask.dtype != "bool":
+            raise ValueError(
+                message(
+                    f"{self.what}: the mask is not bool.",
+                    [("mask", f"{shape_of(mask)} {mask.dtype}")],
+                    "It is True for the frames that are computed.",
+                    '"mask": {"class": "compare", ...}',
+                )
+            )
+        return mask
+
+    def _source(self, env: Scope, sources: list[Tensor]) -> Tensor | None:
+        return self.concatenated(sources, env) if sources else None
+
+    # -- in a loop -----------------------------------------------------------------------------------------------------------
+    def _in_steps(self, mask: Tensor | None, env: Scope) -> bool:
+        return env.in_loop and (mask is None or time_dim(mask) is None)
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        mask = self._mask(env)
+        if not self._in_steps(mask, env):
+            return self.compute(env, sources)
+        scope = _MaskedScope(self.inner, env, self._source(env, sources), State())
+        out = scope.get(self.name)
+        env.finals.update(scope.finals)
+        return out
+
+    def initial_state(self, env: Scope) -> State | None:
+        mask = self._mask(env)
+        if not self._in_steps(mask, env):
+            return None
+        scope = UnitScope(self.inner, env, self._source(env, [env.get(ref) for ref in self.sources]))
+        scope.values[self.name] = env.get(self.name)
+        unit = self.unit.initial_state(scope)
+        states = State() if unit is None else State({self.unit.path: unit})
+        if isinstance(self.unit, SubnetworkLayer):
+            states = unit or State()
+        return State(output=initial_output(self.unit, env.get(self.name), scope), unit=states)
+
+    def previous_output(self, env: Scope) -> Tensor | None:
+        state = self.initial_state(env)
+        return None if state is None else state.output
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        mask, source = self._mask(env), self._source(env, sources)
+        if self._in_steps(mask, env):
+            return self._step(mask, source, env)
+        return self._packed(mask, source, env)
+
+    def _step(self, mask: Tensor | None, source: Tensor | None, env: Scope) -> Tensor:
+        state = env.state(self)
+
+        def run(states: Any) -> tuple[Tensor, Any]:
+            scope = _MaskedScope(self.inner, env, source, states)
+            out = scope.get(self.name)
+            return out, scope.next_states
+
+        if mask is None:
+            out, unit = run(state.unit)
+            state = State(output=out, unit=unit)
+        else:
+            out, state = masked_computation(run, mask=mask, state=state)
+        env.set_state(self, state)
+        env.finals[self.name] = state.unit.get(self.unit.path, state.unit)
+        return marked(out, env.get_feature(self))
+
+    # -- of whole sequences ----------------------------------------------------------------------------------------------------
+    def _packed(self, mask: Tensor | None, source: Tensor | None, env: Scope) -> Tensor:
+        given = self.opts.get("masked_from")
+        if mask is None:
+            return self._run(env, source, lambda x: x)
+        frames = self.opts.get("in_spatial_dim")
+        packed = self.opts.get("out_spatial_dim")
+        if frames is None or packed is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: over which dims?",
+                    [("in_spatial_dim", frames), ("out_spatial_dim", packed), ("mask", shape_of(mask))],
+                    "The frames of one dim become those of another one, which has the lengths of the mask.",
+                    '"in_spatial_dim": time, "out_spatial_dim": Dim(None, name="packed")',
+                )
+            )
+        axis = env.dims(frames)
+        if axis not in mask.dims:
+            raise ValueError(
+                message(
+                    f"{self.what}: the mask has no dim {axis.short_repr()}.",
+                    [("mask", shape_of(mask)), ("in_spatial_dim", axis.short_repr())],
+                    "It says for each frame whether it is there.",
+                )
+            )
+        if given is not None:
+            source = env.get(given)
+            out_dim = time_dim(source)
+        else:
+            out_dim = Dim(None, name=packed.name)
+        assert out_dim is not None
+
+        def pack(x: Any) -> Any:
+            if not isinstance(x, Tensor) or axis not in x.dims:
+                return x
+            out, _ = masked_select(x, mask=mask, dims=[axis], out_dim=out_dim)
+            return marked(out.copy_masked(0, dims=[out_dim]), x.feature_dim)
+
+        source = source if given is not None else pack(source)
+        env.dims.bind(packed, out_dim)
+        return self._run(env, source, pack)
+
+    def _run(self, env: Scope, source: Tensor | None, pack: Any) -> Tensor:
+        scope = _PackedScope(self.inner, env, source, pack)
+        out = scope.get(self.name)
+        env.finals.update(scope.finals)
+        frame = frame_zeros(out)
+        if frame.sparse_dim is None or self.unit.opts.get("initial_output") is not None:
+            before = self._first(scope, source)
+            env.parts[self.name, "initial"] = initial_output(self.unit, frame, before)
+        return out
+
+    def _first(self, scope: Scope, source: Tensor | None) -> Scope:
+        """A scope in which the unit would make its first step."""
+        first = UnitScope(self.inner, scope.parent or scope, None if source is None else _frame(source))
+        first.in_loop = True
+        return first
+
+
+def _frame(source: Tensor) -> Tensor:
+    return frame_zeros(source) if time_dim(source) is not None else zeros_like(source)
+
+
+@layer_class("unmask")
+class UnmaskLayer(Layer):
+    """From packed frames to all frames: each goes on until the next one."""
+
+    references = ("mask",)
+    options = ("skip_initial",)
+
+    def _counts(self, x: Tensor, env: Scope) -> bool:
+        """Whether it steps through a packed source."""
+        return env.in_loop and time_dim(x) is not None
+
+    def initial_state(self, env: Scope) -> State | None:
+        if not self._counts(env.get(self.sources[0]), env):
+            return None
+        return unmask_initial_state(batch_dims=env.get(self.opts["mask"]).dims)
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        return self.compute(env, sources)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x, mask = sources[0], env.get(self.opts["mask"])
+        if mask.dtype != "bool":
+            raise ValueError(
+                message(
+                    f"{self.what}: the mask is not bool.",
+                    [("mask", f"{shape_of(mask)} {mask.dtype}")],
+                    "It is True where the next frame begins.",
+                    '"mask": {"class": "compare", ...}',
+                )
+            )
+        packed = time_dim(x)
+        if env.in_loop and packed is None:
+            return x
+        axis = time_dim(mask)
+        if packed is None or (axis is None and not env.in_loop):
+            raise DimError(
+                message(
+                    f"{self.what}: no time.",
+                    [("source", shape_of(x)), ("mask", shape_of(mask))],
+                    "Source and mask have a time each.",
+                )
+            )
+        initial: Any = 0.0 if x.sparse_dim is None else 0
+        layer, scope = env.layer_of(self.sources[0])
+        initial = scope.parts.get((layer.name, "initial"), initial)
+        if axis is None:
+            out, state = unmask(
+                x, mask=mask, axis=single_step_dim, in_spatial_dim=packed, initial=initial, state=env.state(self)
+            )
+            env.set_state(self, state)
+        else:
+            out, _ = unmask(x, mask=mask, axis=axis, in_spatial_dim=packed, initial=initial)
+        return marked(out, x.feature_dim)

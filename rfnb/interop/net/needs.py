@@ -1,0 +1,44 @@
+"""Which layers of a loop body are needed, and which previous values: found from what each layer reads, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rfnb.interop.net.layer import LayerDict
+
+
+class Needs:
+    """What the roots need.
+
+    Attributes:
+        layers: Names in the order they are first needed.
+        previous: Those whose previous value is read.
+        base: What is read from outside, without "base:".
+    """
+
+    def __init__(self, layers: LayerDict, roots: Iterable[str], *, search: bool):
+        self._layers, self._search = layers, search
+        self.layers: list[str] = []
+        self.previous: list[str] = []
+        self.base: list[str] = []
+        for root in roots:
+            self._need(root)
+
+    def _need(self, ref: str) -> None:
+        ref = ref.removeprefix("layer:")
+        if ref.startswith("prev:"):
+            name = ref.removeprefix("prev:")
+            if name not in self.previous:
+                self.previous.append(name)
+            self._need(name)
+        elif ref.startswith("base:"):
+            if ref.removeprefix("base:") not in self.base:
+                self.base.append(ref.removeprefix("base:"))
+        else:
+            name = ref
+            while name not in self._layers and "/" in name:
+                name = name.rpartition("/")[0]
+            if name in self._layers and name not in self.layers:
+                self.layers.append(name)
+                for inner in self._layers[name].refs(self._search):
+                    self._need(inner)

@@ -1,0 +1,283 @@
+"""A network from RETURNN's dict notation, as a Module.
+
+net = rf.net_from_dict(network, {"data": {"dim": 40}, "classes": {"dim": 100, "sparse": True}})
+net.set_parameters({"output/rec/s/W": array, ...})
+out = net({"data": (features, lengths), "classes": (labels, label_lengths)})
+out["output"], out["output/att"], out.states["encoder"]
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import ShapeError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net import (  # noqa: F401  they register their classes
+    attention_layers,
+    feature_layers,
+    loop_layers,
+    masked_layers,
+    math_layers,
+    reduce_layers,
+    shape_layers,
+    unit_layers,
+)
+from rfnb.interop.net.dims import CallDims, DeclaredDims, time_dim
+from rfnb.interop.net.extern_data import bind_all, declare
+from rfnb.interop.net.layer import LayerDict
+from rfnb.interop.net.loop import StepNetworkLayer
+from rfnb.interop.net.needs import Needs
+from rfnb.interop.net.scope import Call, Scope
+from rfnb.nn.encoder_decoder_attention import last_frame
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.rec.state import State
+
+
+class NetOutputs(dict[str, Tensor]):
+    """Values by layer name, "layer/x" for those of a loop body.
+
+    Attributes:
+        states: Final states by layer name.
+    """
+
+    states: dict[str, State]
+    _weights: dict[str, Callable[[], Tensor]]
+
+    def get_base_weights(self, layer: str) -> Tensor:
+        """The weights of an attention layer outside of loops: {..., time of the base}; those in loops are in a trace.
+
+        Raises:
+            ValueError: If the layer is none, or has not been computed.
+        """
+        if layer not in self._weights:
+            raise ValueError(
+                message(
+                    f'get_base_weights: "{layer}" has none.',
+                    [("known", ", ".join(self._weights) or "none")],
+                    "Attention layers outside of loops that were computed have weights. Those of loops are recorded:",
+                    "with rf.record() as trace: net(data)",
+                )
+            )
+        return self._weights[layer]()
+
+    def get_base_weight_last_frame(self, layer: str) -> Tensor:
+        """The weight of each sequence's last frame, 0 for one without frames: {...}."""
+        weights = self.get_base_weights(layer)
+        axis = time_dim(weights)
+        assert axis is not None
+        return last_frame(weights, axis=axis)
+
+
+class DictNetwork(Module):
+    """See `net_from_dict`."""
+
+    def __init__(
+        self,
+        network: Mapping[str, Any],
+        extern_data: Mapping[str, Any],
+        *,
+        search: bool,
+        loop: str,
+        move_out: bool | None,
+    ):
+        self.search, self.loop, self.move_out = search, _face(loop), move_out
+        as_dims = DeclaredDims()
+        self._batch = Dim(None, name="batch", kind="batch")
+        self.extern_data = declare(extern_data, as_dims, self._batch)
+        entries = {name: opts for name, opts in network.items() if not name.startswith("#")}
+        self.layers = LayerDict(as_dims(entries), "")
+        self._find_asked()
+        self._make()
+
+    def _find_asked(self) -> None:
+        """Parts of loops that layers outside of them read."""
+        for layer in self.layers.by_name.values():
+            for ref in layer.refs(self.search):
+                name, _, part = ref.partition("/")
+                loop = self.layers.by_name.get(name)
+                if isinstance(loop, StepNetworkLayer) and part in loop.body and part != "output":
+                    if part not in [*loop.stacked, *loop.asked]:
+                        loop.asked.append(part)
+
+    def _make(self) -> None:
+        """Make all parameters, with a small batch of zeros: of what the outputs need, and of the rest where that is possible."""
+        dims = CallDims()
+        dims.batch = Dim(2, name="batch", kind="batch")
+        data = {key: declared.dummy(dims) for key, declared in self.extern_data.items()}
+        call = Call(data, search=self.search, face="for", move_out=False, keys=list(self.extern_data))
+        scope = Scope(self.layers, call, dims, dry=True)
+        needed = self.default_outputs()
+        for name in needed:
+            scope.get(name)
+        for name in self.layers.by_name:
+            if name not in needed:
+                try:
+                    scope.get(name)
+                except (ValueError, TypeError, NotImplementedError, RuntimeError):
+                    continue  # nobody needs it; who asks for it is told
+
+    def default_outputs(self) -> list[str]:
+        """ "output" and what is marked `is_output_layer`."""
+        marked = [name for name, layer in self.layers.by_name.items() if layer.opts.get("is_output_layer")]
+        found = list(dict.fromkeys([*(["output"] if "output" in self.layers else []), *marked]))
+        if not found:
+            raise ValueError(
+                message("The network has no output.", [("layers", ", ".join(self.layers.by_name) or "none")],
+                        'The output is the layer "output", or what is marked.', '"encoder": {..., "is_output_layer": True}')
+            )  # fmt: skip
+        return found
+
+    # -- a call ------------------------------------------------------------------------------------------------------------
+    def __call__(
+        self,
+        data: Mapping[str, Any],
+        *,
+        lengths: Mapping[str, Any] | None = None,
+        outputs: Sequence[str] | None = None,
+        search: bool | None = None,
+        loop: str | None = None,
+        move_out: bool | None = None,
+    ) -> NetOutputs:
+        """The values of the outputs.
+
+        Args:
+            data: For each input a Tensor, an array with the dims of extern_data, or (array, lengths).
+            lengths: Of the arrays, by input.
+            outputs: Names of layers, also "loop/x". Default: "output" and all that is marked `is_output_layer`.
+            search, loop, move_out: As for `net_from_dict`, for this call.
+
+        Returns:
+            The values by name, with the final states.
+
+        Raises:
+            ValueError: An input that is missing or not declared, an unknown layer.
+            DimError, ShapeError: Inputs that do not fit.
+        """
+        dims = CallDims()
+        tensors = bind_all(self.extern_data, data, lengths or {}, dims)
+        call = Call(
+            tensors,
+            search=self.search if search is None else search,
+            face=self.loop if loop is None else _face(loop),
+            move_out=self.move_out if move_out is None else move_out,
+            keys=list(self.extern_data),
+        )
+        scope = Scope(self.layers, call, dims)
+        out = NetOutputs()
+        for name in self.default_outputs() if outputs is None else outputs:
+            out[name] = scope.get(name)
+            layer = self.layers.by_name.get(name)
+            if outputs is None and isinstance(layer, StepNetworkLayer):
+                out.update((f"{name}/{part}", scope.get(f"{name}/{part}")) for part in layer.stacked)
+        out.states, out._weights = scope.finals, call.weights
+        return out
+
+    # -- parameters --------------------------------------------------------------------------------------------------------
+    def parameters_by_path(self) -> dict[str, Parameter]:
+        """The parameters by their documented paths, e.g. "output/rec/s/W"."""
+        found: dict[str, Parameter] = {}
+        for layer in self.layers.all_layers():
+            found.update(layer.own_parameters())
+        return found
+
+    def needed_parameters(self) -> dict[str, Parameter]:
+        """Those that the outputs need."""
+        found: dict[str, Parameter] = {}
+        for name in Needs(self.layers, self.default_outputs(), search=self.search).layers:
+            layer = self.layers[name]
+            inner = layer.needed(self.search) if isinstance(layer, StepNetworkLayer) else list(layer.sublayers())
+            for each in [layer, *inner]:
+                found.update(each.own_parameters())
+        return found
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Set the parameters by path.
+
+        Args:
+            values: path -> array or Tensor; kernels are (in, out). What the outputs do not need may be missing.
+
+        Raises:
+            ValueError: If some are missing or unexpected; all are listed, and nothing is changed.
+            ShapeError: If arrays have other shapes; all are listed, and nothing is changed.
+        """
+        own, needed = self.parameters_by_path(), self.needed_parameters()
+        missing = [path for path in needed if path not in values]
+        unexpected = [path for path in values if path not in own]
+        if missing or unexpected:
+            rows = [("missing", f"{path} {shape_of(own[path])}") for path in missing]
+            rows += [("unexpected", _with_near(path, own)) for path in unexpected]
+            raise ValueError(
+                message(
+                    "The parameters do not fit the network.",
+                    rows,
+                    "Each parameter that the outputs need has a value, under its path.",
+                    "net.parameters_by_path()",
+                )
+            )
+        arrays = {path: value.numpy() if isinstance(value, Tensor) else _array(value) for path, value in values.items()}
+        wrong = [path for path, array in arrays.items() if array.shape != tuple(dim.extent for dim in own[path].dims)]
+        if wrong:
+            rows = [(path, f"{arrays[path].shape}, needed {shape_of(own[path])}") for path in wrong]
+            raise ShapeError(message("Parameters of other shapes.", rows, "Kernels are (in, out)."))
+        for path, array in arrays.items():
+            own[path].initial = array
+
+
+def net_from_dict(
+    network: Mapping[str, Any],
+    extern_data: Mapping[str, Any],
+    *,
+    search: bool = False,
+    loop: str = "with",
+    optimize_move_layers_out: bool | None = None,
+) -> DictNetwork:
+    """A network that is described as a dict of layers, as a Module: {layer name: {"class": ..., "from": ..., options}}.
+
+    Loops ("class": "rec" with a network as unit) run on `rf.Loop`, units by name on `rf.Rec`.
+
+    Args:
+        network: The layers. Dims are Dim objects, or texts "<dim NAME:SIZE>", of which equal ones are the same dim.
+        extern_data: The inputs: {key: {"dim": 40}}, {"dim": 100, "sparse": True}, {"shape": (None, 3), "dim": 3}, or {"dim_tags":
+            [...]}.
+        search: Whether choices search; else they give out the labels of their targets.
+        loop: "with": the body of a loop is recorded once, and what does not need the state runs for all steps at once; "for":
+            each step runs in Python. Both give the same numbers.
+        optimize_move_layers_out: Whether recorded loops move anything out. Default: as the dict says, else yes.
+
+    Returns:
+        The network; `set_parameters` sets its parameters by path, a call gives the outputs by layer name.
+
+    Raises:
+        ValueError: An unknown layer class, option, activation or layer name; the message lists what is near.
+
+    Source: the documentation of RETURNN, "Network", and that of its layer classes.
+    """
+    return DictNetwork(network, extern_data, search=search, loop=loop, move_out=optimize_move_layers_out)
+
+
+def _face(loop: str) -> str:
+    if loop not in ("with", "for"):
+        raise ValueError(
+            message(
+                "net_from_dict: unknown form of loops.",
+                [("loop", repr(loop)), ("known", '"with", "for"')],
+                "It says how loops run.",
+                'loop="for"',
+            )
+        )
+    return loop
+
+
+def _with_near(path: str, own: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(path, own, n=1)
+    return f"{path}, near {near[0]}" if near else path
+
+
+def _array(value: Any) -> np.ndarray:
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

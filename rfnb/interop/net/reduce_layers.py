@@ -1,0 +1,146 @@
+"""Layers that take dims away: reduce, dot, softmax_over_spatial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import axes_of, axis_of, marked, time_dim
+from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.scope import Scope
+from rfnb.ops.cast import cast
+from rfnb.ops.dims import range_over_dim, replace_dim
+from rfnb.ops.math import greater_equal, less, log_softmax, logical_and, softmax, where
+from rfnb.ops.matmul import matmul
+from rfnb.ops.reduce import reduce
+
+_MODES = {"avg": "mean", "mean": "mean", "max": "max", "min": "min", "sum": "sum", "argmin": "argmin", "argmax": "argmax",
+          "logsumexp": "logsumexp", "any": "any", "all": "all"}  # fmt: skip
+
+
+@layer_class("reduce")
+class ReduceLayer(Layer):
+    """Mean, sum, max, ... over dims; only real frames count."""
+
+    options = ("mode", "axis", "axes", "keep_dims", "use_time_mask", "enforce_batch_dim_axis")
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        mode = opts.get("mode")
+        if mode not in _MODES:
+            raise ValueError(
+                message(
+                    f"{self.what}: unknown mode.",
+                    [("mode", repr(mode)), ("known", ", ".join(_MODES))],
+                    "It says what is kept of all values.",
+                )
+            )
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        axes = axes_of(x, self.opts.get("axis", self.opts.get("axes", "T")), env.dims, self.what)
+        mode, use_mask = _MODES[str(self.opts["mode"])], self.opts.get("use_time_mask") is not False
+        axis: Any = axes[0] if len(axes) == 1 else axes
+        out = reduce(x, mode=mode, axis=axis, use_mask=use_mask)
+        if mode.startswith("arg"):
+            out = cast(out, "int32")
+            out.sparse_dim = axis if isinstance(axis, Dim) else None
+        return marked(out, x.feature_dim)
+
+
+@layer_class("dot")
+class DotLayer(Layer):
+    """Contraction of two sources over `reduce`; `var1` and `var2` are dims that only one has, all else they share."""
+
+    options = ("reduce", "red1", "red2", "var1", "var2", "add_var2_if_empty", "use_mask", "debug")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        if len(sources) != 2:
+            raise ValueError(
+                message(
+                    f"{self.what}: two sources are needed.",
+                    [("from", ", ".join(self.sources) or "nothing")],
+                    "A product has two factors.",
+                )
+            )
+        a, b = sources
+        over = self.opts.get("reduce")
+        first = axes_of(
+            a, over if over is not None else self.opts.get("red1", -1), env.dims, f"{self.what}, first source"
+        )
+        second = axes_of(
+            b, over if over is not None else self.opts.get("red2", -2), env.dims, f"{self.what}, second source"
+        )
+        if len(first) != len(second) or any(p.extent != q.extent for p, q in zip(first, second, strict=True)):
+            raise DimError(
+                message(
+                    f"{self.what}: different dims to reduce.",
+                    [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],
+                    "Both sources have the dims that are summed over.",
+                )
+            )
+        for own, other in zip(second, first, strict=True):
+            if own is not other:
+                if other in b.dims:  # the same dim is something else there
+                    b, _ = replace_dim(b, in_dim=other, out_dim=other.copy(match_priority=-1))
+                b, _ = replace_dim(b, in_dim=own, out_dim=other)
+        a_feature, b_feature = sources[0].feature_dim, b.feature_dim if b.feature_dim in b.dims else None
+        out = matmul(a, b, reduce=first[0] if len(first) == 1 else first)
+        feature = b_feature if b_feature in out.dims else a_feature
+        return marked(out, feature)
+
+
+@layer_class("softmax_over_spatial")
+class SoftmaxOverSpatialLayer(Layer):
+    """Softmax over the time, or another dim; padding gets 0."""
+
+    options = ("axis", "energy_factor", "start", "window_start", "window_size", "use_time_mask", "log_space")
+
+    def refs(self, search: bool) -> list[str]:
+        return [
+            *super().refs(search),
+            *(self.opts[key] for key in ("start", "window_start") if isinstance(self.opts.get(key), str)),
+        ]
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        given = self.opts.get("axis")
+        axis = time_dim(x) if given is None else axis_of(x, given, env.dims, self.what)
+        if axis is None:
+            raise DimError(
+                message(
+                    f"{self.what}: the source has no time.",
+                    [("source", shape_of(x))],
+                    "It goes over the time, or the axis.",
+                    '"axis": ...',
+                )
+            )
+        factor, feature = self.opts.get("energy_factor"), x.feature_dim
+        energy = x * factor if factor else x
+        keep = self._kept(axis, env)
+        if keep is not None:
+            energy = where(keep, energy, float("-inf"), allow_broadcast_all_sources=True)
+        fn = log_softmax if self.opts.get("log_space") else softmax
+        return marked(fn(energy, axis=axis, use_mask=self.opts.get("use_time_mask") is not False), feature)
+
+    def _kept(self, axis: Dim, env: Scope) -> Tensor | None:
+        """Which frames take part by start and window."""
+        positions = range_over_dim(axis)
+        positions.sparse_dim = None
+        keep = None
+        if self.opts.get("start") is not None:
+            keep = greater_equal(positions, self._number("start", env))
+        if self.opts.get("window_start") is not None:
+            begin = self._number("window_start", env)
+            inside = logical_and(
+                greater_equal(positions, begin), less(positions, begin + int(self.opts["window_size"]))
+            )
+            keep = inside if keep is None else logical_and(keep, inside)
+        return keep
+
+    def _number(self, option: str, env: Scope) -> Any:
+        value = self.opts[option]
+        return env.get(value) if isinstance(value, str) else value

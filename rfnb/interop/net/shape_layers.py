@@ -1,0 +1,215 @@
+"""Layers that change dims: split_dims, merge_dims, squeeze, expand_dims, slice, gather, shift_axis, concat, swap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import axes_of, axis_of, marked
+from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.scope import Scope
+from rfnb.ops.concat import concat
+from rfnb.ops.expand import expand_dim, squeeze
+from rfnb.ops.gather import gather
+from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.shift import shift_left, shift_right
+from rfnb.ops.slice import slice
+
+
+class _OwnDims(Layer):
+    """Keeps the dims that it makes: the same in each call."""
+
+    own_feature = False
+
+    def own_dim(self, key: Any, size: int, *, feature: bool = False) -> Dim:
+        """The dim of this size that goes by `key`."""
+        made = self.__dict__.setdefault("_made_dims", {})
+        if (key, size) not in made:
+            made[key, size] = Dim(size, name=f"{self.name}:{key}", kind="feature" if feature else None)
+        return made[key, size]
+
+
+@layer_class("split_dims")
+class SplitDimsLayer(_OwnDims):
+    """One dim as several; -1 is what is left."""
+
+    options = ("axis", "dims", "pad_to_multiples", "pad_value")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        axis = axis_of(x, self.opts["axis"], env.dims, self.what)
+        given = list(self.opts["dims"])
+        known = 1
+        for dim in given:
+            known *= 1 if dim == -1 else dim.extent if isinstance(dim, Dim) else int(dim)
+        if -1 in given and axis.size is None:
+            return self._of_ragged(x, axis, given)
+        is_feature = axis is x.feature_dim
+        dims = []
+        for index, dim in enumerate(given):
+            size = axis.extent // known if dim == -1 else dim
+            dims.append(
+                env.dims(dim)
+                if isinstance(dim, Dim)
+                else self.own_dim(index, size, feature=is_feature and index == len(given) - 1)
+            )
+        out = split_dims(x, axis=axis, dims=dims)
+        return marked(out, dims[-1] if is_feature else x.feature_dim)
+
+    def _of_ragged(self, x: Tensor, axis: Dim, given: list[Any]) -> Tensor:
+        parts = [
+            dim if isinstance(dim, Dim) else self.own_dim(index, dim) for index, dim in enumerate(given) if dim != -1
+        ]
+        if len(parts) != 1 or given[0] != -1:
+            raise DimError(
+                message(f"{self.what}: a ragged dim in {len(given)} parts.", [("source", shape_of(x)), ("dims", str(given))],
+                        "A ragged dim is split in frames of a fixed size.", '"dims": (-1, 2)')
+            )  # fmt: skip
+        chunks = axis.ceildiv_right(parts[0])
+        return marked(split_dims(x, axis=axis, dims=[chunks, *parts]), x.feature_dim)
+
+
+@layer_class("merge_dims")
+class MergeDimsLayer(_OwnDims):
+    """Several dims as one, in the order of the source unless `keep_order`."""
+
+    options = ("axes", "keep_order", "n_out", "out_dim")
+    own_feature = False
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        axes = axes_of(x, self.opts["axes"], env.dims, self.what)
+        if not (self.opts.get("keep_order") or any(isinstance(axis, Dim) for axis in self.opts["axes"])):
+            from_source = axes_of(x, list(x.dims), env.dims, self.what)
+            axes = [dim for dim in from_source if dim in axes]
+        if len(axes) == 1:
+            return x
+        out, merged = merge_dims(x, dims=axes, out_dim=self.out_dim)
+        return marked(out, merged if x.feature_dim in axes else x.feature_dim)
+
+
+@layer_class("squeeze")
+class SqueezeLayer(Layer):
+    """Without dims of size 1."""
+
+    options = ("axis", "enforce_batch_dim_axis", "allow_no_op")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        feature, given = x.feature_dim, self.opts["axis"]
+        found = [dim for dim in x.dims if dim.size == 1] if given == "auto" else axes_of(x, given, env.dims, self.what)
+        for dim in found:
+            x = squeeze(x, dim)
+        return marked(x, feature)
+
+
+@layer_class("expand_dims")
+class ExpandDimsLayer(_OwnDims):
+    """With one dim more, of `dim` frames."""
+
+    options = ("axis", "dim")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        given = self.opts.get("dim", 1)
+        is_feature = str(self.opts.get("axis", "")).lower() in ("f", "feature")
+        dim = env.dims(given) if isinstance(given, Dim) else self.own_dim("expanded", given, feature=is_feature)
+        feature = dim if is_feature else x.feature_dim
+        return marked(expand_dim(x, dim), feature)
+
+
+@layer_class("slice")
+class SliceLayer(_OwnDims):
+    """Frames from slice_start up to, not including, slice_end."""
+
+    options = ("axis", "slice_start", "slice_end", "slice_step")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        axis = axis_of(x, self.opts["axis"], env.dims, self.what)
+        start, end, step = (self.opts.get(key) for key in ("slice_start", "slice_end", "slice_step"))
+        if step not in (None, 1):
+            raise NotImplementedError(
+                message(
+                    f"{self.what}: steps.",
+                    [("slice_step", step)],
+                    "Frames one after the other are possible so far.",
+                    '"slice_step": None',
+                )
+            )
+        is_feature = axis is x.feature_dim
+        out_dim = self.out_dim
+        if out_dim is None and axis.size is not None:
+            size = len(range(axis.size)[start:end])
+            out_dim = self.own_dim("slice", size, feature=is_feature)
+        begin = start if start is None or start >= 0 or axis.size is None else max(axis.size + start, 0)
+        stop = end if end is None or end >= 0 or axis.size is None else max(axis.size + end, 0)
+        if axis.size is not None and stop is not None:
+            stop = min(stop, axis.size)
+        out, made = slice(x, axis=axis, start=begin, end=stop, out_dim=out_dim)
+        return marked(out, made if is_feature else x.feature_dim)
+
+
+@layer_class("gather")
+class GatherLayer(Layer):
+    """The frames at `position`, a number or a layer."""
+
+    options = ("axis", "position", "clip_to_valid")
+
+    def refs(self, search: bool) -> list[str]:
+        position = self.opts.get("position")
+        return [*super().refs(search), *([position] if isinstance(position, str) else [])]
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        axis, position = axis_of(x, self.opts["axis"], env.dims, self.what), self.opts["position"]
+        indices = env.get(position) if isinstance(position, str) else position
+        if isinstance(indices, Tensor) and indices.sparse_dim is not None and indices.sparse_dim is not axis:
+            indices = indices + 0
+            indices.sparse_dim = None
+        out = gather(x, indices=indices, axis=axis, clip_to_valid=bool(self.opts.get("clip_to_valid")) or env.dry)
+        if x.sparse_dim is not None:
+            out.sparse_dim = x.sparse_dim
+        return marked(out, x.feature_dim)
+
+
+@layer_class("shift_axis")
+class ShiftAxisLayer(Layer):
+    """Frames moved by `amount` to the right, or to the left if it is negative; the length stays with adjust_size_info=False."""
+
+    options = ("axis", "amount", "pad", "pad_value", "adjust_size_info")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        axis, amount = axis_of(x, self.opts["axis"], env.dims, self.what), int(self.opts["amount"])
+        if self.opts.get("adjust_size_info", True) or not self.opts.get("pad", True):
+            raise NotImplementedError(
+                message(
+                    f"{self.what}: the length changes.",
+                    [("adjust_size_info", True)],
+                    "Shifting within the length is possible so far.",
+                    '"adjust_size_info": False',
+                )
+            )
+        fn = shift_right if amount >= 0 else shift_left
+        return marked(fn(x, axis=axis, pad_value=self.opts.get("pad_value") or 0, amount=abs(amount)), x.feature_dim)
+
+
+@layer_class("concat")
+class ConcatLayer(Layer):
+    """(layer, axis) pairs, one after the other along these axes."""
+
+    options = ("allow_broadcast",)
+
+    def __init__(self, name: str, path: str, opts: Any):
+        super().__init__(name, path, opts)
+        self.axes = [axis for _, axis in opts["from"]]
+        self.sources = [ref for ref, _ in opts["from"]]
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        pairs = [(x, axis_of(x, axis, env.dims, self.what)) for x, axis in zip(sources, self.axes, strict=True)]
+        out, dim = concat(*pairs, allow_broadcast=bool(self.opts.get("allow_broadcast")), out_dim=self.out_dim)
+        is_feature = pairs[0][1] is sources[0].feature_dim
+        return marked(out, dim if is_feature else sources[0].feature_dim)

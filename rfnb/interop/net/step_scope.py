@@ -1,0 +1,206 @@
+"""What names mean in the body of a loop: while its dims are found out, and in its steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.interop.net.dims import time_dim
+from rfnb.interop.net.layer import Layer, LayerDict, Unknown
+from rfnb.interop.net.scope import Scope, frame_zeros, lengths_text, plain_index
+from rfnb.ops.const import zeros
+from rfnb.ops.dims import replace_dim
+from rfnb.ops.gather import gather
+from rfnb.rec.loop import Loop
+
+_PASSES = 12
+
+
+class BodyScope(Scope):
+    """Of a loop body; common to templates and steps.
+
+    Attributes:
+        source: The input of the loop, with all frames; None if it has none.
+        axis: The dim of the loop; None if its length is known only when it is done.
+    """
+
+    in_loop = True
+
+    def __init__(
+        self, layers: LayerDict, parent: Scope, *, source: Tensor | None, axis: Dim | None, name: str, dry: bool = False
+    ):
+        super().__init__(layers, parent.call, parent.dims.child(), parent=parent, dry=dry)
+        self.source, self.axis, self.name = source, axis, name
+        self._whole: dict[str, Tensor] = {}
+
+    def data(self, key: str) -> Tensor:
+        assert self.parent is not None
+        if key == "source" or (key in ("", "data") and self.source is not None):
+            if self.source is None:
+                raise ValueError(
+                    message(f'Loop "{self.name}" has no input.', [("asked for", "data:source")], "data:source is the frame of its input.",
+                            f'"{self.name}": {{"class": "rec", "from": "data", ...}}')
+                )  # fmt: skip
+            return self._frame("source", self.source)
+        return self._frame(f"data:{key}", self.parent.whole_data(key or "data"))
+
+    def _frame(self, label: str, whole: Tensor) -> Tensor:
+        """The frame of this step, of what has the time of the loop."""
+        whole = self.aligned(label, whole)
+        if self.axis is None or self.axis not in whole.dims:
+            if time_dim(whole) is None or self.axis is not None:
+                return whole
+            return self._frame_by_index(whole)
+        return self.frame(whole)
+
+    def aligned(self, label: str, whole: Tensor) -> Tensor:
+        """The tensor with the dim of the loop in place of its own time, which has to have the same lengths."""
+        if label in self._whole:
+            return self._whole[label]
+        time = time_dim(whole)
+        if self.axis is not None and self.axis not in whole.dims and time is not None:
+            if not _same_lengths(time, self.axis):
+                raise ValueError(
+                    message(f'Loop "{self.name}": "{label}" has other lengths than the loop.',
+                            [(label, lengths_text(time)), ("loop", lengths_text(self.axis))],
+                            "What a loop reads frame by frame has a frame for each of its steps. All frames at once are:",
+                            f'"base:{label}"')
+                )  # fmt: skip
+            whole, _ = replace_dim(whole, in_dim=time, out_dim=self.axis)
+        self._whole[label] = whole
+        return whole
+
+    def axis_of_loop(self) -> Dim | None:
+        return self.axis
+
+    def frame(self, whole: Tensor) -> Tensor:
+        """The frame of this step of what has the dim of the loop."""
+        raise NotImplementedError
+
+    def _frame_by_index(self, whole: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class TemplateScope(BodyScope):
+    """Finds out the dims of the values of a body: a step with zeros, repeated until the previous values have the dims of the new."""
+
+    def __init__(self, *args: Any, make: bool, **options: Any):
+        super().__init__(*args, dry=True, **options)
+        self.makes = make
+        self._previous: dict[str, Any] = {}
+
+    def run(self, names: list[str], previous: list[str]) -> dict[str, Any]:
+        """The template of each of these layers.
+
+        Raises:
+            ValueError: If nothing tells the dims of one.
+        """
+        make, self.makes = self.makes, False
+        before: dict[str, Any] | None = None
+        for _ in range(_PASSES):
+            self.values.clear()
+            failed: list[str] = []
+            for name in names:
+                try:
+                    self.get(name)
+                except Unknown:
+                    failed.append(name)
+            found = {name: _signature(value) for name, value in self.values.items()}
+            if not failed and found == before:
+                break
+            if failed and found == before:
+                if self.guess:
+                    raise ValueError(
+                        message(
+                            f'Loop "{self.name}": the dims of {", ".join(failed)} are unknown.',
+                            [("known", ", ".join(found) or "none")],
+                            "They depend on their own previous value only.",
+                            f'"{failed[0]}": {{..., "n_out": 512}}',
+                        )
+                    )
+                self.guess = True
+            before = found
+            for name in previous:
+                try:
+                    self._previous[name] = self.get(name)
+                except Unknown:
+                    continue
+        if make:
+            self.makes = True
+            for name in list(self.values):
+                layer = self.layers[name]
+                layer.make_once(self, [self.get(ref) for ref in layer.reads(self)])
+        return self.values
+
+    def previous(self, name: str) -> Any:
+        if name not in self._previous:
+            raise Unknown(name)
+        return self._previous[name]
+
+    def step_index(self) -> Any:
+        return zeros((), dtype="int32")
+
+    def frame(self, whole: Tensor) -> Tensor:
+        dims = [dim for dim in whole.dims if dim is not self.axis]
+        return zeros(dims, dtype=whole.dtype, sparse_dim=whole.sparse_dim, feature_dim=whole.feature_dim)
+
+    def _frame_by_index(self, whole: Tensor) -> Tensor:
+        return frame_zeros(whole)
+
+    def state(self, layer: Layer) -> Any:
+        return layer.initial_state(self)
+
+
+class StepScope(BodyScope):
+    """One step. It shares what is the same in all steps (`like`)."""
+
+    def __init__(self, like: TemplateScope, loop: Loop):
+        assert like.parent is not None
+        super().__init__(like.layers, like.parent, source=like.source, axis=like.axis, name=like.name)
+        self._whole, self.dims, self.loop = like._whole, like.dims, loop
+        self.before: dict[str, Any] = {}
+        self._templates = like.values
+
+    def get_feature(self, layer: Layer) -> Dim | None:
+        return self._templates[layer.name].feature_dim
+
+    def previous(self, name: str) -> Any:
+        return self.before[name]
+
+    def step_index(self) -> Any:
+        assert self.loop is not None
+        return plain_index(self.loop.iter_idx)
+
+    def frame(self, whole: Tensor) -> Tensor:
+        assert self.loop is not None
+        return self.loop.unstack(whole)
+
+    def _frame_by_index(self, whole: Tensor) -> Tensor:
+        axis = time_dim(whole)
+        return gather(whole, indices=self.step_index(), axis=axis, clip_to_valid=True)
+
+    def state(self, layer: Layer) -> Any:
+        assert self.loop is not None
+        return self.loop.state[f"{layer.path}:state"]
+
+    def set_state(self, layer: Layer, state: Any) -> None:
+        assert self.loop is not None
+        self.loop.state[f"{layer.path}:state"] = state
+
+
+def _signature(value: Any) -> Any:
+    return (
+        (set(value.dims), value.feature_dim, value.sparse_dim, value.dtype)
+        if isinstance(value, Tensor)
+        else type(value)
+    )
+
+
+def _same_lengths(a: Dim, b: Dim) -> bool:
+    if a.lengths is None or b.lengths is None:
+        return a.extent == b.extent
+    return np.array_equal(a.lengths, b.lengths)

@@ -1,0 +1,275 @@
+"""Recurrent units by name: rec over a sequence or as a step of a loop, rnn_cell, get_last_hidden_state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.layer import Layer, Unknown, is_initial_keyword, layer_class
+from rfnb.interop.net.loop import REC_OPTIONS
+from rfnb.interop.net.scope import Scope
+from rfnb.nn.parameter import Parameter
+from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
+from rfnb.nn.recurrent.rec import Rec
+from rfnb.nn.recurrent.rnn_cell import RnnCell
+from rfnb.ops.const import ones_like, zeros_like
+from rfnb.ops.dims import replace_dim
+from rfnb.ops.expand import expand_dims
+from rfnb.rec.state import State
+
+_NO_EFFECT = ("optimize_move_layers_out", "include_eos", "max_seq_len_via")
+
+
+class _UnitBase(Layer):
+    """A unit with its state. In a loop it makes one step, and the loop carries the state."""
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        if self.out_dim is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: how many features?",
+                    [("unit", repr(opts.get("unit"))), ("n_out", None)],
+                    "n_out or out_dim says it.",
+                    f'"{name}": {{..., "n_out": 512}}',
+                )
+            )
+        self.initial = opts.get("initial_state")
+        if isinstance(self.initial, str) and not is_initial_keyword(self.initial):
+            self.initial = _Refs(self.initial)
+        elif isinstance(self.initial, (dict, list, tuple)):
+            self.initial = _Refs(self.initial)
+
+    def refs(self, search: bool) -> list[str]:
+        return [*super().refs(search), *(self.initial.names() if isinstance(self.initial, _Refs) else [])]
+
+    def make_unit(self, in_dim: Dim, initial: Any) -> Any:
+        """The module."""
+        raise NotImplementedError
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        x = self.concatenated(sources, env)
+        self.in_dim = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
+        if self.in_dim is None:
+            raise DimError(
+                message(
+                    f"{self.what}: the source has no features.",
+                    [("source", shape_of(x))],
+                    "A unit reads features, or labels.",
+                )
+            )
+        initial = None if isinstance(self.initial, _Refs) else self.initial
+        self.module = self.make_unit(self.in_dim, initial)
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        if not self.is_made:
+            return {}
+        return {f"{self.path}/{name}": value for name, value in self.module.documented_parameters().items()}
+
+    # -- running -----------------------------------------------------------------------------------------------------------
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        self.make_once(env, sources)
+        with protocol.selected().no_grad():
+            return self.compute(env, sources)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self._as_made(self.concatenated(sources, env))
+        axis = self._axis(x, env)
+        state = env.state(self)
+        if state is None:
+            batch = [dim for dim in x.dims if dim is not axis and dim is not x.feature_dim]
+            state = self._initial(env, batch)
+        elif axis is not single_step_dim:
+            state = self._initial(env, [dim for dim in x.dims if dim is not axis and dim is not x.feature_dim])
+        output, final = self.module(x, axis=axis, **({} if state is None else {"state": state}))
+        if axis is single_step_dim:
+            env.set_state(self, final)
+        env.finals[self.name] = final
+        return marked(output, self.out_dim)
+
+    def _as_made(self, x: Tensor) -> Tensor:
+        """x with the in_dim of the module."""
+        assert self.in_dim is not None
+        own = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
+        if own is self.in_dim:
+            return x
+        if own is None or own.size != self.in_dim.size:
+            raise DimError(
+                message(
+                    f"{self.what}: other features.",
+                    [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
+                    "A unit has a row of its matrix for each feature.",
+                )
+            )
+        if x.sparse_dim is not None:
+            x = x + 0
+            x.sparse_dim = self.in_dim
+            return x
+        return with_feature(x, self.in_dim, self.what)
+
+    def _axis(self, x: Tensor, env: Scope) -> Dim:
+        given = self.opts.get("axis")
+        if given is not None and given is not single_step_dim:
+            return axis_of(x, given, env.dims, self.what)
+        time = None if given is single_step_dim else time_dim(x)
+        return single_step_dim if time is None else time
+
+    # -- state -------------------------------------------------------------------------------------------------------------
+    def _initial(self, env: Scope, batch: list[Dim]) -> State | None:
+        """The initial state that layers give; None: the module has it."""
+        if not isinstance(self.initial, _Refs):
+            return None
+        zeros = self.module.default_initial_state(batch_dims=batch)
+        return self.initial.state(self, zeros, env)
+
+    def initial_state(self, env: Scope) -> State | None:
+        try:
+            x = self._as_made(self.concatenated([env.get(ref) for ref in self.sources], env))
+        except Unknown:
+            return None
+        if self._axis(x, env) is not single_step_dim:
+            return None
+        batch = [dim for dim in x.dims if dim is not x.feature_dim]
+        return self._initial(env, batch) or self.module.default_initial_state(batch_dims=batch)
+
+    def previous_output(self, env: Scope) -> Tensor | None:
+        state = self.initial_state(env)
+        if state is None:
+            return None
+        parts = [name for name in state if not str(name).endswith("_mask")]
+        value = state["h"] if "h" in parts else state[parts[-1]]
+        return marked(value + 0, self.out_dim)
+
+
+class UnitLayer(_UnitBase):
+    """A unit over a sequence, forward or backward."""
+
+    options = REC_OPTIONS
+
+    def make_unit(self, in_dim: Dim, initial: Any) -> Rec:
+        options = {
+            name: self.opts[name]
+            for name in REC_OPTIONS
+            if name in self.opts and name not in (*_NO_EFFECT, "unit", "axis", "initial_state")
+        }
+        options = {name: value for name, value in options.items() if value is not None}
+        return Rec(self.opts.get("unit", "lstm"), in_dim, self.out_dim, initial_state=initial, **options)
+
+
+@layer_class("rnn_cell")
+class RnnCellLayer(_UnitBase):
+    """One step of a unit; with a time dim, all steps."""
+
+    options = ("unit", "unit_opts", "initial_state", "weights_init")
+
+    def make_unit(self, in_dim: Dim, initial: Any) -> RnnCell:
+        options = {name: self.opts[name] for name in ("unit_opts", "weights_init") if self.opts.get(name) is not None}
+        return RnnCell(self.opts["unit"], in_dim, self.out_dim, initial_state=initial, **options)
+
+    def _axis(self, x: Tensor, env: Scope) -> Dim:
+        axis = super()._axis(x, env)
+        if env.in_loop and axis is not single_step_dim:
+            raise DimError(
+                message(
+                    f"{self.what}: the source of a step has a time dim.",
+                    [("source", shape_of(x))],
+                    "In a loop a cell makes one step, from one frame.",
+                    f'"{self.name}": {{..., "from": "data:source"}}',
+                )
+            )
+        return axis
+
+
+class _Refs:
+    """An initial state of which parts are layers: a name, a dict by part, or a list in order; also "zeros", 0, "ones", 1, None."""
+
+    def __init__(self, given: Any):
+        self.given = given
+
+    def names(self) -> list[str]:
+        """The layers."""
+        values = (
+            self.given.values()
+            if isinstance(self.given, dict)
+            else self.given
+            if isinstance(self.given, (list, tuple))
+            else [self.given]
+        )
+        return [value for value in values if isinstance(value, str) and not is_initial_keyword(value)]
+
+    def state(self, layer: _UnitBase, zeros: State, env: Scope) -> State:
+        """The state, with the dims of `zeros`."""
+        parts = [name for name in zeros if not str(name).endswith("_mask")]
+        given = self.given
+        if isinstance(given, (list, tuple)) and len(given) == len(parts):
+            given = dict(zip(parts, given, strict=True))
+        elif not isinstance(given, (dict, list, tuple)) and len(parts) == 1:
+            given = {parts[0]: given}
+        if not isinstance(given, dict) or set(given) != set(parts):
+            shown = ", ".join(given) if isinstance(given, dict) else repr(self.given)
+            raise ValueError(
+                message(f"{layer.what}: the initial state has other parts.", [("given", shown), ("needed", ", ".join(parts))],
+                        "Each part of the state has its value.", f'"initial_state": {{{", ".join(f"{part!r}: ..." for part in parts)}}}')
+            )  # fmt: skip
+        return State({**zeros, **{part: self._part(layer, given[part], zeros[part], env) for part in parts}})
+
+    def _part(self, layer: _UnitBase, given: Any, zero: Tensor, env: Scope) -> Tensor:
+        if given in (None, 0, "zeros"):
+            return zeros_like(zero)
+        if given in (1, "ones"):
+            return ones_like(zero)
+        value = env.get(given)
+        own = value.feature_dim
+        if own is None or layer.out_dim is None or own.size != layer.out_dim.size:
+            raise ValueError(
+                message(
+                    f'{layer.what}: the initial state "{given}" has other features.',
+                    [(str(given), shape_of(value)), ("needed", shape_of(zero))],
+                    "A part of the state has the features of the output.",
+                )
+            )
+        if own is not layer.out_dim:
+            value, _ = replace_dim(value, in_dim=own, out_dim=layer.out_dim)
+        missing = [dim for dim in zero.dims if dim not in value.dims]
+        return marked(expand_dims(value, missing) if missing else value + 0, layer.out_dim)
+
+
+@layer_class("get_last_hidden_state")
+class GetLastHiddenStateLayer(Layer):
+    """The final states of its sources, concatenated or summed."""
+
+    options = ("combine", "key")
+    own_feature = False
+
+    def template(self, env: Scope) -> Tensor:
+        for ref in self.sources:
+            env.get(ref)
+            layer, scope = env.layer_of(ref)
+            if layer.name not in scope.finals and env.in_loop and not env.guess:
+                raise Unknown(ref)
+        return self.compute(env, [])
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        states = []
+        for ref in self.sources:
+            env.get(ref)
+            layer, scope = env.layer_of(ref)
+            if layer.name not in scope.finals:
+                raise ValueError(
+                    message(
+                        f'{self.what}: "{ref}" has no state.',
+                        [("with a state", ", ".join(scope.finals) or "none")],
+                        "Recurrent layers have a state.",
+                    )
+                )
+            states.append(scope.finals[layer.name])
+        combine, key = self.opts.get("combine", "concat"), self.opts.get("key", "*")
+        out = last_hidden_state(states, key=key, combine=combine, n_out=self.n_out)
+        if self.out_dim is not None:
+            out = with_feature(out, self.out_dim, self.what)
+        return out
