@@ -156,6 +156,15 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
     Raises:
         DimError: If the count of lengths is not the size of `over`.
     """
+    if not isinstance(over, Dim):
+        raise DimError(
+            message(
+                f'ragged_dim "{name}": over is not a Dim.',
+                [("over", type(over).__name__)],
+                "Lengths are one per entry of another dim, usually the batch:",
+                'batch = Dim(3, name="batch")',
+            )
+        )
     array = np.asarray(lengths)
     if over.is_batch_dim() and not over.is_dim_known() and array.ndim == 1:
         over.dyn_size_ext = np.int32(len(array))  # the batch dim takes its size from the data at hand

@@ -105,6 +105,24 @@ class TensorOperators:
             )
         )
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise TypeError(
+            message(
+                "A Tensor does not become an array by itself.",
+                [("tensor", dims_text(self.dims))],
+                "Its dims have no order that an array could rely on. Say the order:",
+                "x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims",
+            )
+        )
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        name = getattr(func, "__name__", str(func))
+        rows = [("got", dims_text(arg.dims)) for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, cls)]
+        rule = "Functions of torch know axes by their positions. Take the function of rfnb that names dims, or the raw tensor:"
+        fix = f"rf.{name}(x)    # if there is one; dir(rf)\ntorch.{name}(x.raw_tensor)"
+        raise TypeError(message(f"torch.{name}: of a Tensor of rfnb.", rows, rule, fix))
+
     @staticmethod
     def _no_matmul(a: Any, b: Any) -> TypeError:
         rows = [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from types import GenericAlias
 from typing import Any
 
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module import Functional, Module
 from rfnb.nn.parameter import Parameter
@@ -68,13 +69,26 @@ class _List(Module):
 
 
 class ModuleList(_List):
-    """Modules in order; from modules, an iterable, or a dict of names. Plain callables are wrapped by Functional."""
+    """Modules in order; from modules, an iterable, or a dict of names. Plain callables are wrapped by Functional.
+
+    Raises:
+        TypeError: For what is neither.
+    """
 
     def __init__(self, *modules: Any):
         if len(modules) == 1 and isinstance(modules[0], dict):
             for name, module in modules[0].items():
                 setattr(self, name, self._check(module))
         elif len(modules) == 1 and not callable(modules[0]):
+            if not isinstance(modules[0], Iterable):
+                raise TypeError(
+                    message(
+                        f"{type(self).__name__}: not a module.",
+                        [("got", type(modules[0]).__name__)],
+                        "It holds modules and other callables, given one by one, as an iterable or as a dict of names.",
+                        f"rf.{type(self).__name__}(rf.Linear(in_dim, out_dim), rf.relu)",
+                    )
+                )
             self._add(modules[0])
         else:
             self._add(modules)

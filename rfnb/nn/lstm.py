@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, full_shape
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
 from rfnb.nn.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
@@ -62,9 +63,19 @@ class LSTM(Module):
 
         Raises:
             DimError: If source has no in_dim or no spatial_dim.
+            TypeError: Without a state.
         """
         if self.in_dim not in source.dims:
             raise missing_dim("LSTM", source, self.in_dim, "source")
+        if state is None:
+            raise TypeError(
+                message(
+                    "LSTM: no state.",
+                    [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
+                    "The first state is zeros, over all dims but those of time and features:",
+                    "state = lstm.default_initial_state(batch_dims=[batch])",
+                )
+            )
         if spatial_dim is single_step_dim:
             return self._step(source, state)
         if spatial_dim not in source.dims:

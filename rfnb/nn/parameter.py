@@ -13,7 +13,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor, dims_of, shape_of
 from rfnb.nn.assign_key import Places
 from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.types import ItemKeyType, RawTensorTypes
@@ -68,8 +68,8 @@ class Parameter(Tensor):
             if initial is None and like.raw_tensor is not None:
                 initial = like
         elif dims_or_tensor is not None:
-            dims = tuple(dims_or_tensor)
-        dims = tuple(dims or ())
+            dims = dims_or_tensor
+        dims = dims_of("Parameter", dims or ())
         for dim in dims:
             if dim.need_masking():
                 raise DimError(

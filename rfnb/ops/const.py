@@ -11,7 +11,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, dims_text, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, new_tensor, shape_of
 from rfnb.ops.default import copy_to_device, get_default_device, get_default_float_dtype, get_default_int_dtype
 
 
@@ -33,14 +33,14 @@ def full(
         raise TypeError(
             message(
                 "full: the value is a Tensor.",
-                [("fill_value", shape_of(fill_value)), ("dims", dims_text(tuple(dims)))],
+                [("fill_value", shape_of(fill_value)), ("dims", dims_text(dims_of("full", dims)))],
                 "A Tensor has its dims; further ones are added by",
                 "rf.expand_dims(fill_value, dims)",
             )
         )
     if dtype is None:
         dtype = _dtype_of(fill_value)
-    dims = check_unique(tuple(dims), "full")
+    dims = check_unique(dims_of("full", dims), "full")
     raw = protocol.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device or get_default_device())
     return _with(new_tensor(raw, dims), sparse_dim, feature_dim)
 
@@ -134,6 +134,7 @@ def convert_to_tensor(
         TypeError: If the value is not a regular array of numbers.
     """
     dims = shape if dims is None else dims
+    dims = None if dims is None else dims_of("convert_to_tensor", dims)
     if isinstance(value, Tensor):
         out = value
         if dtype is not None and out.dtype != dtype:
@@ -146,7 +147,7 @@ def convert_to_tensor(
             raise ShapeError(
                 message(
                     "convert_to_tensor: one number for several entries.",
-                    [("value", "()"), ("dims", dims_text(tuple(dims)))],
+                    [("value", "()"), ("dims", dims_text(dims))],
                     "A number has no dims. To fill a tensor with it:",
                     f"rf.full(dims=[{', '.join(dim.name for dim in dims)}], fill_value=...)",
                 )

@@ -10,6 +10,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.core.tensor_text import no_dim
 from rfnb.ops import math
 from rfnb.ops.default import get_default_device
 
@@ -17,6 +18,8 @@ from rfnb.ops.default import get_default_device
 def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
     """0, 1, ... along `dim`; {dim}, int32 by default. Integers are sparse over the dim."""
     dtype = dtype or "int32"
+    if not isinstance(dim, Dim):
+        raise no_dim("range_over_dim", dim)
     out = new_tensor(
         protocol.selected().arange_raw(dim.extent, dtype=dtype, device=device or get_default_device()), (dim,)
     )

@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor
-from rfnb.ops.math import add
+from rfnb.ops.math import add, need_values
 from rfnb.ops.matmul import matmul
 
 _plans = PlanCache()
@@ -28,8 +28,13 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
 
     Raises:
         DimError: If source or weight lacks `reduce`.
+        TypeError: For what is no Tensor.
     """
-    raw, raw_weight = source._raw, weight._raw
+    try:
+        raw, raw_weight = source._raw, weight._raw
+    except AttributeError:
+        need_values("linear", source, weight)
+        raise
     key = (raw.__class__, source.dims, weight.dims, reduce, bias is None)
     try:
         plan = _plans[key]

@@ -12,7 +12,8 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, masks_for, union, view
-from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor
+from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor_text import no_dim
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "&": "logical_and",
@@ -308,12 +309,12 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
     finite = kind in _FINITE
 
     def op(a: Tensor) -> Tensor:
-        raw = a._raw
+        try:
+            raw = a._raw
+        except AttributeError:
+            return op(_as_tensor(a, kind))
         fn = fns.get(raw.__class__)
         if fn is None:
-            if not isinstance(a, Tensor):
-                a = _as_tensor(a, kind)
-                return op(a)
             need_values(kind, a)
             fn = fns[raw.__class__] = a.backend.unary_fn(kind)
         out = _make(Tensor)
@@ -388,10 +389,13 @@ _softmax_plans = PlanCache()
 
 def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     try:
-        fn, index = _softmax_plans[kind, a._raw.__class__, a.dims, axis, use_mask]
+        fn, index = _softmax_plans[kind, a._raw.dtype, a.dims, axis, use_mask]
     except KeyError:
-        key = (kind, a._raw.__class__, a.dims, axis, use_mask)
+        key = (kind, a._raw.dtype, a.dims, axis, use_mask)
         fn, index = _softmax_plans.put(key, _plan_softmax(kind, a, axis, use_mask))
+    except (AttributeError, TypeError):  # no Tensor, a template, or no Dim
+        need_values(kind, a)
+        raise no_dim(kind, axis, a) from None
     out = _make(Tensor)
     out._raw = fn(a._raw, index)
     out.dims = a.dims
@@ -404,6 +408,15 @@ def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
     need_values(kind, a)
     if axis not in a.dims:
         raise missing_dim(kind, a, axis)
+    if not a.dtype.startswith(("float", "bfloat")):
+        raise TypeError(
+            message(
+                f"{kind}: of {a.dtype}.",
+                [("a", f"{shape_of(a)} {a.dtype}"), ("axis", axis.short_repr())],
+                "Probabilities are floats.",
+                f'rf.{kind}(rf.cast(a, "float32"), axis=...)',
+            )
+        )
     backend, index = a.backend, a.dims.index(axis)
     raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw
     mask = masks_for(a.dims, [axis], backend, kind) if use_mask else None
@@ -469,7 +482,7 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)
     raw_true, raw_false = true_._raw if true_is else true_, false_._raw if false_is else false_
     key = (
-        cond._raw.__class__, cond.dims, true_.dims if true_is else _NO_DIMS, false_.dims if false_is else _NO_DIMS,
+        getattr(cond._raw, "dtype", None), cond.dims, true_.dims if true_is else _NO_DIMS, false_.dims if false_is else _NO_DIMS,
         raw_true.__class__, raw_false.__class__, allow_broadcast_all_sources,
     )  # fmt: skip
     try:
@@ -491,6 +504,16 @@ def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
         ("cond", cond),
         *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor)),
     ]
+    need_values("where", *(x for _, x in sources))
+    if cond.dtype != "bool":
+        raise TypeError(
+            message(
+                f"where: the condition is {cond.dtype}.",
+                [(label, f"{shape_of(x)} {x.dtype}") for label, x in sources],
+                "A condition is bool. Say when a value counts as True:",
+                "rf.where(cond != 0, ...)",
+            )
+        )
     backend = _common_backend("where", *(x for _, x in sources))
     dims = union("where", [(label, x.dims) for label, x in sources], outer=outer)
     views = [view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_)]
@@ -516,6 +539,8 @@ def clip_by_value(
     x: Tensor, clip_value_min: Any = None, clip_value_max: Any = None, *, allow_broadcast_all_sources: bool = False
 ) -> Tensor:
     """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
+    if not isinstance(x, Tensor):
+        x = _as_tensor(x, "clip_by_value")
     if clip_value_min is clip_value_max is None:
         return x
     if clip_value_min.__class__ in _BOUNDS and clip_value_max.__class__ in _BOUNDS:

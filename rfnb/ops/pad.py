@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, new_tensor, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.default import copy_to_device
@@ -46,12 +46,18 @@ def pad(
 
     Raises:
         DimError: If an axis is not in source, an out_dim has another size, or the frames on the left are ragged.
+        TypeError: If the padding of an axis is not two numbers.
         ValueError: Unknown mode, or other numbers of axes and widths.
     """
     known = ("constant", *_MODES)
     if mode not in known:
         known_modes = [("known", ", ".join(known))]
         raise ValueError(message(f'pad: unknown mode "{mode}".', known_modes, "A mode is one of these."))
+    axes, padding = dims_of("pad", axes), list(padding)
+    if any(not isinstance(width, (tuple, list)) or len(width) != 2 for width in padding):
+        rows = [("source", shape_of(source)), ("axes", dims_text(axes)), ("padding", padding)]
+        rule = "padding has two numbers of frames for each axis, before and after it:"
+        raise TypeError(message("pad: how many frames?", rows, rule, "rf.pad(source, axes=[axis], padding=[(1, 1)])"))
     if len(axes) != len(padding) or len(axes) != len(axes if out_dims is None else out_dims):
         counts = [("axes", len(axes)), ("padding", len(padding))]
         counts += [] if out_dims is None else [("out_dims", len(out_dims))]

@@ -10,7 +10,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, dims_text, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, new_tensor, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
 from rfnb.ops.gradient import stop_gradient
@@ -185,7 +185,7 @@ class _Draw:
     ):  # fmt: skip
         self.what, self.dims, self.out, self.marks = (
             what,
-            check_unique(tuple(dims), what),
+            check_unique(dims_of(what, dims), what),
             out,
             (sparse_dim, feature_dim),
         )

@@ -91,6 +91,10 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
     for dim in axes:
         if dim not in source.dims:
             raise missing_dim(f"reduce_{mode}", source, dim, "source")
+    if len(set(axes)) != len(axes):
+        twice = next(dim for dim in axes if axes.count(dim) > 1)
+        rows = [("source", shape_of(source)), ("axis", dims_text(axes)), ("twice", twice.short_repr())]
+        raise DimError(message(f"reduce_{mode}: the same dim twice.", rows, "A dim can go away once."))
     if mode.startswith("arg") and len(axes) != 1:
         raise DimError(
             message(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import message
 from rfnb.core.layout import masks_for
-from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import check_movable
 from rfnb.ops.pad import pad
@@ -16,8 +17,12 @@ def shift_right(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, a
     """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims.
 
     {..., axis} -> {..., axis}.
+
+    Raises:
+        ValueError: If amount is negative.
     """
     check_movable("shift_right", source, axis)
+    _check_amount("shift_right", source, axis, amount)
     padded, (longer,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
     return _part(padded, longer, 0, axis)
 
@@ -26,10 +31,22 @@ def shift_left(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, am
     """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims.
 
     {..., axis} -> {..., axis}.
+
+    Raises:
+        ValueError: If amount is negative.
     """
     check_movable("shift_left", source, axis)
+    _check_amount("shift_left", source, axis, amount)
     padded, (longer,) = pad(source, axes=[axis], padding=[(0, amount)], value=pad_value)
     return _part(padded, longer, amount, axis)
+
+
+def _check_amount(what: str, source: Tensor, axis: Dim, amount: int) -> None:
+    if amount < 0:
+        other = "shift_left" if what == "shift_right" else "shift_right"
+        rows = [("source", shape_of(source)), ("axis", axis.short_repr()), ("amount", amount)]
+        rule = "An amount is 0 or more; the other direction is"
+        raise ValueError(message(f"{what}: a negative amount.", rows, rule, f"rf.{other}(..., amount={-amount})"))
 
 
 def _part(padded: Tensor, longer: Dim, start: int, axis: Dim) -> Tensor:

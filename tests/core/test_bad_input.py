@@ -227,6 +227,186 @@ ERRORS = {
             rf.convert_to_tensor(value, dims=[...])
         """,
     ),
+    "softmax of integers": (
+        lambda: rf.softmax(ids, axis=time),
+        TypeError,
+        """
+        softmax: of int64.
+          a     [batch=3, time<=7] int64
+          axis  time<=7
+        Probabilities are floats.
+            rf.softmax(rf.cast(a, "float32"), axis=...)
+        """,
+    ),
+    "softmax of a raw array": (
+        lambda: rf.softmax(x.raw_tensor, axis=time),
+        TypeError,
+        """
+        softmax: this operand is not a Tensor.
+          got  torch.Tensor
+        Raw arrays and lists do not say which axis is which.
+            rf.convert_to_tensor(value, dims=[...])
+        """,
+    ),
+    "an elementwise function of a raw array": (
+        lambda: rf.tanh(x.raw_tensor),
+        TypeError,
+        """
+        tanh: this operand is not a Tensor.
+          got  torch.Tensor
+        Raw arrays and lists do not say which axis is which.
+            rf.convert_to_tensor(value, dims=[...])
+        """,
+    ),
+    "a layer of a raw array": (
+        lambda: rf.Linear(feat, out)(x.raw_tensor),
+        TypeError,
+        """
+        linear: this operand is not a Tensor.
+          got  torch.Tensor
+        Raw arrays and lists do not say which axis is which.
+            rf.convert_to_tensor(value, dims=[...])
+        """,
+    ),
+    "a function of torch": (
+        lambda: torch.relu(x),
+        TypeError,
+        """
+        torch.relu: of a Tensor of rfnb.
+          got  [batch=3, time<=7, feat=5]
+        Functions of torch know axes by their positions. Take the function of rfnb that names dims, or the raw tensor:
+            rf.relu(x)    # if there is one; dir(rf)
+            torch.relu(x.raw_tensor)
+        """,
+    ),
+    "an array from a Tensor": (
+        lambda: np.asarray(x),
+        TypeError,
+        """
+        A Tensor does not become an array by itself.
+          tensor  [batch=3, time<=7, feat=5]
+        Its dims have no order that an array could rely on. Say the order:
+            x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims
+        """,
+    ),
+    "several axes of softmax": (
+        lambda: rf.softmax(randn(feat), axis=[feat]),
+        DimError,
+        """
+        softmax: [Dim{feat=5}] is not a Dim.
+          tensor  [feat=5]
+          got     list
+        An axis is named by its Dim, never by a letter, a name or a position:
+            Dim(3, name="...")
+        """,
+    ),
+    "an axis twice": (
+        lambda: rf.reduce_sum(x, axis=[time, time]),
+        DimError,
+        """
+        reduce_sum: the same dim twice.
+          source  [batch=3, time<=7, feat=5]
+          axis    [time<=7, time<=7]
+          twice   time<=7
+        A dim can go away once.
+        """,
+    ),
+    "a condition of numbers": (
+        lambda: rf.where(ids, x, 0.0),
+        TypeError,
+        """
+        where: the condition is int64.
+          cond  [batch=3, time<=7] int64
+          true  [batch=3, time<=7, feat=5] float32
+        A condition is bool. Say when a value counts as True:
+            rf.where(cond != 0, ...)
+        """,
+    ),
+    "sizes instead of dims": (
+        lambda: rf.zeros([3, 4]),
+        DimError,
+        """
+        full: 3 is not a Dim.
+          got  int
+        An axis is named by its Dim, never by a letter, a name or a position:
+            Dim(3, name="...")
+        """,
+    ),
+    "a layer of sizes": (
+        lambda: rf.Linear(5, 4),
+        DimError,
+        """
+        Parameter: 5 is not a Dim.
+          got  int
+        An axis is named by its Dim, never by a letter, a name or a position:
+            Dim(5, name="...")
+        """,
+    ),
+    "a range over a size": (
+        lambda: rf.range_over_dim(3),
+        DimError,
+        """
+        range_over_dim: 3 is not a Dim.
+          got  int
+        An axis is named by its Dim, never by a letter, a name or a position:
+            Dim(3, name="...")
+        """,
+    ),
+    "lengths over a size": (
+        lambda: rf.ragged_dim([1, 2, 3], over=3, name="time"),
+        DimError,
+        """
+        ragged_dim "time": over is not a Dim.
+          over  int
+        Lengths are one per entry of another dim, usually the batch:
+            batch = Dim(3, name="batch")
+        """,
+    ),
+    "one number of padding": (
+        lambda: rf.pad(x, axes=[feat], padding=[1]),
+        TypeError,
+        """
+        pad: how many frames?
+          source   [batch=3, time<=7, feat=5]
+          axes     [feat=5]
+          padding  [1]
+        padding has two numbers of frames for each axis, before and after it:
+            rf.pad(source, axes=[axis], padding=[(1, 1)])
+        """,
+    ),
+    "a negative shift": (
+        lambda: rf.shift_right(x, axis=time, pad_value=0, amount=-2),
+        ValueError,
+        """
+        shift_right: a negative amount.
+          source  [batch=3, time<=7, feat=5]
+          axis    time<=7
+          amount  -2
+        An amount is 0 or more; the other direction is
+            rf.shift_left(..., amount=2)
+        """,
+    ),
+    "an LSTM without a state": (
+        lambda: rf.LSTM(feat, out)(x, state=None, spatial_dim=time),
+        TypeError,
+        """
+        LSTM: no state.
+          source       [batch=3, time<=7, feat=5]
+          spatial_dim  time<=7
+        The first state is zeros, over all dims but those of time and features:
+            state = lstm.default_initial_state(batch_dims=[batch])
+        """,
+    ),
+    "a list of no modules": (
+        lambda: rf.Sequential(3),
+        TypeError,
+        """
+        Sequential: not a module.
+          got  int
+        It holds modules and other callables, given one by one, as an iterable or as a dict of names.
+            rf.Sequential(rf.Linear(in_dim, out_dim), rf.relu)
+        """,
+    ),
     "a template as operand": (
         lambda: rf.softmax(Tensor("x", dims=[feat]), axis=feat),
         ValueError,
@@ -322,6 +502,10 @@ ERRORS = {
 def test_error(call, error, text):
     with raises_message(error, text):
         call()
+
+
+def test_one_dim_is_enough_where_there_are_several():
+    assert rf.zeros(batch).dims == rf.random_normal(batch).dims == rf.Parameter(batch).dims == (batch,)
 
 
 def test_other_unknown_attributes_are_ordinary_errors():
