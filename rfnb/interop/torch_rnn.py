@@ -196,8 +196,8 @@ def _of_torch(model: Any, layer: int, reverse: bool) -> tuple[np.ndarray, np.nda
             message("import_params_torch: no such layer.", [("layer", layer), ("reverse", reverse), ("torch", repr(model))],
                     "Layers count from 0; reverse needs bidirectional=True.")
         )  # fmt: skip
-    weight, recurrent, *bias = (None if raw is None else raw.detach().cpu().numpy() for raw in found)
-    return weight, recurrent, [] if bias[0] is None else bias
+    weight, recurrent, *bias = (raw.detach().cpu().numpy() for raw in found if raw is not None)
+    return weight, recurrent, bias
 
 
 def _check_rows(model: Any, forward: np.ndarray) -> None:

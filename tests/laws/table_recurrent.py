@@ -62,7 +62,8 @@ for _name in _UNITS:
             batch = _batch(w)
             parts = getattr(rf, name).state_parts
             own = (w.batch,) if w.rng.random() < 0.5 else batch
-            if kind == "one step":
+            if kind == "one step":  # in each frame by itself: time is one more dim of the batch
+                batch = own = (*batch, w.time)
                 x = w.floats(*batch, in_dim)
             elif kind == "of labels":
                 x = w.ints(*batch, w.time, sparse_dim=in_dim)
@@ -146,7 +147,7 @@ def _rnn_cell(w: World) -> Any:
         output, final = cell([a, b])
         return output, dict(final)
 
-    return of_module(w, make, call, [w.floats(w.batch, w.feat), w.floats(w.batch, w.heads)])
+    return of_module(w, make, call, [w.floats(w.batch, w.time, w.feat), w.floats(w.batch, w.time, w.heads)])
 
 
 @case("last_hidden_state")
@@ -160,4 +161,4 @@ def _last_hidden_state(w: World) -> Any:
         states = [rf.State(c=parts[0], h=parts[1]), rf.State(c=parts[2], h=parts[3])]
         return rf.last_hidden_state(states, key=key, combine=combine, out_dim=result)
 
-    return call, [w.floats(w.batch, w.out) for _ in range(4)]
+    return call, [w.floats(w.batch, w.time, w.out) for _ in range(4)]

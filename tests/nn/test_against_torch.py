@@ -50,11 +50,17 @@ ELSEWHERE = {
     ),
     "tests/nn/test_rotary_self_attention.py": "RotaryPosSelfAttention RotaryPosCausalSelfAttention",
     "tests/nn/test_zoneout_lstm.py": "ZoneoutLSTM",
+    "tests/nn/recurrent/test_against_torch_rnn.py": "NativeLstm NativeLstm2 StandardLSTMCell TorchGRUCell BasicRNNCell",
+    "tests/nn/recurrent/test_formulas.py": (
+        "GRUCell RHNCell LayerNormVariantsLSTMCell ZoneoutLSTMCell BlocksparseLSTMCell"
+        " BlocksparseMultiplicativeMultistepLSTMCell"
+    ),
+    "tests/nn/recurrent/test_rec.py": "Rec RnnCell VanillaLSTMCell",
 }
 NOTHING_TO_COMPARE = {
     "computes nothing itself": (
         "Module Functional ModuleList ParameterList Sequential SelfAttentionBase IEncoder ISeqFramewiseEncoder"
-        " ISeqDownsamplingEncoder"
+        " ISeqDownsamplingEncoder RecUnit"
     ),
 }
 

@@ -12,6 +12,7 @@ from rfnb.nn.parameter import Parameter
 from rfnb.nn.recurrent.block_pattern import block_pattern
 from rfnb.nn.recurrent.norm import layer_norm
 from rfnb.nn.recurrent.product import matrix, product
+from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.math import where
 from rfnb.ops.merge import merge_dims, split_dims
 
@@ -46,7 +47,9 @@ class BlocksparseLinear(Module):
             rows, columns = (_blocks(dim, block_size) for dim in (in_dim, out_dim))
             self._block_dims = [(rows, Dim(block_size, name="row")), (columns, Dim(block_size, name="column"))]
             pattern = block_pattern(rows.extent, columns.extent, connectivity=connectivity, seed=seed)
-            self.mask = Parameter((rows, columns), "bool", auxiliary=True, initial=pattern)
+            self.mask = Parameter(
+                (rows, columns), "bool", auxiliary=True, initial=convert_to_tensor(pattern, dims=(rows, columns))
+            )
         self.g = Parameter((out_dim,), initial=1.0) if layer_norm else None
         self.b = Parameter((out_dim,)) if with_bias else None
 

@@ -50,7 +50,7 @@ class InitialState(Module):
         if isinstance(kind, (dict, list, tuple, Tensor)):
             named = parts_by_name(what, self.parts, kind)
         else:
-            named = State.fromkeys(self.parts, kind)
+            named = State((part, kind) for part in self.parts)
         for part, value in named.items():
             self._of_part[part] = value if isinstance(value, Tensor) else self._kind_of(value)
             if isinstance(value, Tensor):

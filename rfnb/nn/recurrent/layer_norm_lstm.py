@@ -22,7 +22,7 @@ from rfnb.rec.state import State
 
 _ORDER = "ijfo"
 # Named layouts; the paper's one is that of the defaults.
-PRESETS: dict[str, dict[str, bool]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     "ba": {},
     "rnmt+": {"global_norm": False, "per_gate_norm": True, "cell_norm_in_output": False},
     "tf": {"global_norm": False, "per_gate_norm": True},

@@ -121,7 +121,7 @@ class RecUnit(Module):
         if state is None:
             batch = tuple(dim for dim in source.dims if dim is not self.in_dim and dim is not spatial_dim)
             zero = self._zero(batch, source)
-            state = State.fromkeys(self.state_parts, zero)
+            state = State((part, zero) for part in self.state_parts)
         else:
             state = given_state(name, self.state_parts, state, self.out_dim)
             for part, value in state.items():

@@ -38,7 +38,7 @@ _UNITS: dict[str, type[RecUnit]] = {
     "BlocksparseMultiplicativeMultistepLSTM": BlocksparseMultiplicativeMultistepLSTMCell,
 }
 # What stands for a kernel over whole sequences where only steps are made.
-_IN_STEPS = dict.fromkeys(("lstmblock", "lstmblockfused", "cudnnlstm"), StandardLSTMCell)
+_IN_STEPS: dict[str, type[RecUnit]] = dict.fromkeys(("lstmblock", "lstmblockfused", "cudnnlstm"), StandardLSTMCell)
 _BY_KEY = {name.lower(): unit for name, unit in _UNITS.items()}
 
 
