@@ -111,6 +111,7 @@ from rfnb.nn.init import Normal as Normal
 from rfnb.nn.init import ParamInit as ParamInit
 from rfnb.nn.init import ParamInitType as ParamInitType
 from rfnb.nn.init import VarianceScaling as VarianceScaling
+from rfnb.nn.kenlm_state import KenLmState as KenLmState
 from rfnb.nn.linear import Embedding as Embedding
 from rfnb.nn.linear import Linear as Linear
 from rfnb.nn.lstm import LSTM as LSTM
@@ -422,6 +423,7 @@ from rfnb.rec.nested import mask_nested as mask_nested
 from rfnb.rec.nested import where_nested as where_nested
 from rfnb.rec.nested_packing import masked_scatter_nested as masked_scatter_nested
 from rfnb.rec.nested_packing import masked_select_nested as masked_select_nested
+from rfnb.rec.ngram import NGramLM as NGramLM
 from rfnb.rec.scan import scan as scan
 from rfnb.rec.state import State as State
 from rfnb.rec.tensor_array import TensorArray as TensorArray

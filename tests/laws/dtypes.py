@@ -24,6 +24,7 @@ _OF_INTEGERS = "a function of integers with fractional values is float32, as in 
 OWN_DTYPE: dict[str, str] = {
     "cast": "that of its argument",
     "Loss": "summed in float32",
+    **dict.fromkeys(["NGramLM", "KenLmState"], "the scores of the model are float32"),
     **{f"{name} of integers": _OF_INTEGERS for name in "exp sqrt sigmoid true_divide".split()},
 }
 # Cases whose values in half precision are others, or not there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from table import case
@@ -9,6 +10,8 @@ from world import World
 
 import rfnb as rf
 from rfnb import Tensor
+
+TINY = Path(__file__).parents[1] / "golden" / "tiny.arpa"
 
 
 def _pair(w: World) -> list[Tensor]:
@@ -81,3 +84,29 @@ def _table(w: World) -> Any:
         return rows, state.row, state.n
 
     return call, [w.ints(w.batch, w.time, sparse_dim=w.classes), _pair(w)[1]]
+
+
+@case("NGramLM")
+def _ngram(w: World) -> Any:
+    lm = rf.NGramLM(TINY, ["the", "cat", "sat", "dog", "hello", "</s>", "xyz"])
+
+    def call(labels: Tensor) -> Any:
+        scores, state = lm(labels, spatial_dim=w.time)
+        return scores, state.context, lm.next_scores(state), lm.end_score(state)
+
+    dims = (w.batch, w.time) if w.rng.random() < 0.5 else (w.heads, w.batch, w.time)
+    return call, [w.ints(*dims, sparse_dim=lm.out_dim)]
+
+
+@case("KenLmState")
+def _kenlm_state(w: World) -> Any:
+    parts = ["the", "c@@", "at", "s@@", "d@@", "og", "</s>", "hel@@", "lo"]
+    merge, dense = ("@@", bool(w.rng.random() < 0.5)) if w.rng.random() < 0.7 else (None, False)
+    options: dict[str, Any] = {"bpe_merge_symbol": merge, "input_step_offset": int(w.rng.integers(0, 2))}
+    lm = rf.KenLmState(TINY, vocab_file=parts, vocab_unknown_label=None, dense_output=dense, **options)
+
+    def call(labels: Tensor) -> Any:
+        scores, state = lm(labels, spatial_dim=w.time)
+        return scores, state.context
+
+    return call, [w.ints(w.batch, w.time, sparse_dim=lm.out_dim)]

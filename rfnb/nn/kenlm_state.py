@@ -1,0 +1,222 @@
+"""An n-gram model inside a loop, with labels that are words or parts of words: the documented KenLmStateLayer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.nn.module import Module
+from rfnb.ops.const import zeros
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.math import compare, where
+from rfnb.rec.nested import map_nested
+from rfnb.rec.ngram import NGramLM, labels_dim, needs_state, open_table
+from rfnb.rec.ngram_table import LN10
+from rfnb.rec.recorder import recordable
+from rfnb.rec.scan import scan
+from rfnb.rec.state import State
+from rfnb.rec.subword import Subwords
+
+
+class KenLmState(Module):
+    """Scores a text that grows label by label.
+
+    Args:
+        lm_file: ARPA (also with gzip), or KenLM's binary format, which needs the package `kenlm`; or a function that gives the path.
+        vocab_file: The texts of the labels: a list, a Dim with a vocab, or a file with one label per line or a Python dict
+            label -> index.
+        vocab_unknown_label: A label that has to be in the vocabulary; None: none has to. It is scored as it is written.
+        bpe_merge_symbol: What labels end in that go on in the next one, as "@@". A word that is not complete is scored as it
+            stands, and again when it has grown. Without it each label is a word.
+        input_step_offset: So many first labels are skipped.
+        dense_output: Scores of all labels that may come next, not of the label.
+        package: Read ARPA files through the package `kenlm` too. The numbers are the same.
+
+    State: int32 {...}: `context` (of the complete words), `partial` (the word that has begun), `step`.
+
+    Raises:
+        ValueError: For a malformed file or vocabulary, or one that does not fit the model.
+
+    Source: the documented KenLmStateLayer; Heafield 2011, "KenLM"; unknown words cost -100 (log10) where the model has no `<unk>`, as
+    they do there.
+    """
+
+    def __init__(
+        self,
+        lm_file: str | Path | Callable[[], str | Path],
+        *,
+        vocab_file: str | Path | Dim | Sequence[str],
+        vocab_unknown_label: str | None = "UNK",
+        bpe_merge_symbol: str | None = None,
+        input_step_offset: int = 0,
+        dense_output: bool = False,
+        package: bool = False,
+    ):
+        labels = vocab_file if isinstance(vocab_file, Dim) else read_labels(vocab_file)
+        path = lm_file() if callable(lm_file) else lm_file
+        self.lm: NGramLM | None = None
+        self._subwords: Subwords | None = None
+        if bpe_merge_symbol is None:
+            self.lm = NGramLM(path, labels, unknown_score=-100 * LN10, package=package)
+            self.out_dim, texts, self.table = self.lm.out_dim, labels_dim(self.lm.out_dim)[1], self.lm.table
+        else:
+            self.out_dim, texts = labels_dim(labels)
+            self.table = open_table(path, package=package)
+            if self.table.word("<unk>") is None:
+                self.table.add_word("<unk>", -100 * LN10)
+            self._subwords = Subwords(self.table, texts, bpe_merge_symbol, self.table.word("<unk>") or 0)
+        _check_labels(texts, vocab_unknown_label)
+        self.input_step_offset, self.dense_output = input_step_offset, dense_output
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
+        """The state of the empty text."""
+        nothing = zeros(batch_dims, dtype="int32")
+        return State(context=nothing + self.table.start, partial=nothing, step=nothing)
+
+    def __call__(
+        self, label: Tensor, *, state: State | None = None, spatial_dim: Dim = single_step_dim
+    ) -> tuple[Tensor, State]:
+        """Appends one label, or all labels of a sequence.
+
+        Args:
+            label: int {...} of one step, or {..., spatial_dim}.
+            state: Needed for a single step. Default for a whole sequence: that of the empty text.
+            spatial_dim: `single_step_dim`, or the dim of the labels.
+
+        Returns:
+            float32: by how much the natural-log probability of the text has changed, the dims of label; or with dense_output,
+            by how much each label that may come next would change it {..., out_dim}. And the state.
+
+        Raises:
+            RuntimeError: For a single step without state.
+            DimError: If label lacks spatial_dim.
+        """
+        if spatial_dim is single_step_dim:
+            if state is None:
+                raise needs_state("KenLmState", label)
+            return self._step(label, State(map_nested(lambda part: copy_to_device(part, label.device), dict(state))))
+        if spatial_dim not in label.dims:
+            raise missing_dim("KenLmState", label, spatial_dim, "label")
+        batch_dims = label.remaining_dims([spatial_dim])
+        state = self.default_initial_state(batch_dims=batch_dims) if state is None else state
+        state = State(map_nested(lambda part: copy_to_device(part, label.device), dict(state)))
+        ys = zeros(
+            [*batch_dims, self.out_dim] if self.dense_output else batch_dims, dtype="float32", device=label.device
+        )
+        scores, state, _ = scan(
+            spatial_dim=spatial_dim, xs=label, initial=state, ys=ys, body=lambda one, state: self._step(one, state)
+        )
+        return scores, state
+
+    def _step(self, label: Tensor, state: State) -> tuple[Tensor, State]:
+        if self._subwords is None:
+            assert self.lm is not None
+            score, after = self.lm(label, state=State(context=state.context))
+            context, partial = after.context, state.partial
+        else:
+            score, context, partial = _append(self, label, state.context, state.partial)
+        if self.input_step_offset:
+            reads = compare(state.step, "greater_equal", self.input_step_offset)
+            score = where(reads, score, 0.0)
+            context, partial = where(reads, context, state.context), where(reads, partial, state.partial)
+        new = State(context=context, partial=partial, step=state.step + 1)
+        return (self.next_scores(new) if self.dense_output else score), new
+
+    def next_scores(self, state: State) -> Tensor:
+        """What each label that may come next would add; float32 {..., out_dim}. Parts of words count as they are written."""
+        if self._subwords is None:
+            assert self.lm is not None
+            return self.lm.next_scores(state)
+        return _next_scores(self, state.context, state.partial)
+
+
+@recordable
+def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The change of the score, the context and the partial word after a label."""
+    assert lm._subwords is not None
+    dims = tuple(dict.fromkeys((*context.dims, *partial.dims, *label.dims)))
+    contexts, partials, labels = (_flat(x, dims) for x in (context, partial, label))
+    labels = np.clip(labels, 0, lm.out_dim.extent - 1)  # in the padding there may be anything
+    steps = [lm._subwords.step(int(begun), int(one)) for begun, one in zip(partials, labels)]
+    after = np.array([begun for begun, _ in steps], np.int32)
+    words = np.array([word for _, word in steps], np.int64)
+    score = -_partial_scores(lm, contexts, partials)
+    done = words >= 0
+    contexts = contexts.copy()
+    added, contexts[done] = lm.table.lookup(contexts[done], words[done])
+    score[done] += added
+    score += _partial_scores(lm, contexts, after)
+    return _tensor(score, label, dims), _tensor(contexts.astype(np.int32), label, dims), _tensor(after, label, dims)
+
+
+@recordable
+def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
+    assert lm._subwords is not None
+    dims = tuple(dict.fromkeys((*context.dims, *partial.dims)))
+    contexts, partials = _flat(context, dims), _flat(partial, dims)
+    out = np.zeros((len(contexts), lm.out_dim.extent), np.float32)
+    for row, (where_, begun) in enumerate(zip(contexts, partials)):
+        out[row] = lm.table.row(int(where_), lm._subwords.spelled_words(int(begun)))[0]
+    out -= _partial_scores(lm, contexts, partials, merged=True)[:, None]
+    return _tensor(out, context, (*dims, lm.out_dim))
+
+
+def _partial_scores(lm: KenLmState, contexts: np.ndarray, partials: np.ndarray, merged: bool = False) -> np.ndarray:
+    """Scores of words that have begun, taken as words; 0 where none has."""
+    assert lm._subwords is not None
+    word = lm._subwords.merged_word if merged else lm._subwords.partial_word
+    out, begun = np.zeros(len(contexts), np.float32), partials > 0
+    out[begun] = lm.table.lookup(contexts[begun], np.array([word(int(part)) for part in partials[begun]], np.int64))[0]
+    return out
+
+
+def _flat(x: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
+    shape = [dim.extent for dim in dims]
+    return np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), shape).reshape(-1)
+
+
+def _tensor(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+    values = values.reshape([dim.extent for dim in dims])
+    return new_tensor(like.backend.from_numpy(values, dtype=str(values.dtype), device=like.device), dims)
+
+
+def read_labels(source: str | Path | Sequence[str]) -> list[str]:
+    """Texts of labels: as given, or from a file with one per line or a Python dict label -> index.
+
+    Raises:
+        ValueError: If the indices of the dict are not 0, 1, ...
+    """
+    if not isinstance(source, (str, Path)):
+        return list(source)
+    text = Path(source).read_text(encoding="utf-8")
+    if not text.lstrip().startswith("{"):
+        return text.splitlines()
+    found = ast.literal_eval(text)
+    labels = sorted(found, key=found.__getitem__)
+    if [found[label] for label in labels] != list(range(len(labels))):
+        raise ValueError(
+            message("KenLmState: the indices of the vocabulary are not 0, 1, ...", [("vocab_file", source), ("labels", len(labels))],
+                    "Each label has its own index, and no index is left out.")
+        )  # fmt: skip
+    return labels
+
+
+def _check_labels(texts: Sequence[str], unknown: str | None) -> None:
+    bad = [index for index, text in enumerate(texts) if not text or text.split() != [text]]
+    if bad:
+        raise ValueError(
+            message("KenLmState: a label is empty or has a blank in it.", [("label", f"{bad[0]}: {texts[bad[0]]!r}")],
+                    "Labels are joined by blanks, and words are what is between them.")
+        )  # fmt: skip
+    if unknown is not None and unknown not in texts:
+        raise ValueError(
+            message(f'KenLmState: the label "{unknown}" is not in the vocabulary.', [("labels", len(texts))],
+                    "vocab_unknown_label is the label for what is unknown. Name it, or say that there is none:",
+                    "rf.KenLmState(..., vocab_unknown_label=None)")
+        )  # fmt: skip

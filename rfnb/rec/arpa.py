@@ -1,0 +1,176 @@
+r"""Reads n-gram language models in the ARPA format, plain or with gzip.
+
+    \data\
+    ngram 1=3
+    ngram 2=1
+
+    \1-grams:
+    -0.5  <s>  -0.3        log10 probability, word, log10 back-off weight (0 if it is not there)
+    ...
+    \end\
+
+Source: "ARPA format" in the manual of SRILM, ngram-format(5).
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rfnb.core.errors import message
+
+_BINARY = b"mmap lm http://kheafield.com"
+
+
+@dataclass(frozen=True)
+class Arpa:
+    """The content of an ARPA file.
+
+    Attributes:
+        words: In the order of the 1-grams; an id is an index into it.
+        ngrams: For each order from 1 on: word ids -> (log10 probability, log10 back-off weight).
+    """
+
+    words: list[str]
+    ngrams: list[dict[tuple[int, ...], tuple[float, float]]]
+
+    @property
+    def order(self) -> int:
+        """The length of the longest n-grams."""
+        return len(self.ngrams)
+
+
+def is_kenlm_binary(path: str | Path) -> bool:
+    """Whether a file has KenLM's own format."""
+    with open(path, "rb") as file:
+        return file.read(len(_BINARY)) == _BINARY
+
+
+def read_arpa(path: str | Path) -> Arpa:
+    """The model in a file; gzip is recognised by its content.
+
+    Raises:
+        ValueError: For a malformed file, with the number of the line.
+        OSError: If the file cannot be read.
+    """
+    return _Reader(path).read()
+
+
+class _Reader:
+    def __init__(self, path: str | Path):
+        self.path, self.number, self.line = path, 0, ""
+        self.words: dict[str, int] = {}
+
+    def read(self) -> Arpa:
+        with open(self.path, "rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        opened = gzip.open(self.path, "rb") if packed else open(self.path, "rb")
+        with opened as file:
+            lines = self._lines(file)  # type: ignore[arg-type]
+            try:
+                return self._read(lines)
+            except UnicodeDecodeError as error:
+                raise self._error("not UTF-8.", "An ARPA file is UTF-8 text.") from error
+
+    def _lines(self, file: Iterator[bytes]) -> Iterator[str]:
+        """The lines that are not empty."""
+        for raw in file:
+            self.number += 1
+            self.line = "..."
+            self.line = raw.decode("utf-8").strip()
+            if self.line:
+                yield self.line
+        self.line = ""
+
+    def _read(self, lines: Iterator[str]) -> Arpa:
+        for line in lines:
+            if line == "\\data\\":
+                break
+        else:
+            raise self._error(
+                "no line \\data\\.", "An ARPA file begins with \\data\\ and the number of n-grams of each order."
+            )
+        counts: list[int] = []
+        head = ""
+        for line in lines:
+            if line.startswith("\\"):
+                head = line
+                break
+            counts.append(self._count(line, len(counts) + 1))
+        if not counts:
+            raise self._error("no counts.", "After \\data\\ there is a line like this for each order:", "ngram 1=5000")
+        ngrams: list[dict[tuple[int, ...], tuple[float, float]]] = []
+        for order, count in enumerate(counts, 1):
+            if head != f"\\{order}-grams:":
+                raise self._error(
+                    f"\\{order}-grams: is missing.",
+                    f"The header names {len(counts)} orders, and they come one after the other.",
+                )
+            found, head = self._section(lines, order, order == len(counts))
+            if len(found) != count:
+                rule = f"The header names {count}, there are {len(found)}."
+                raise self._error(f"another number of {order}-grams than in the header.", rule)
+            ngrams.append(found)
+        if head != "\\end\\":
+            raise self._error(
+                "\\end\\ is missing.", "The last line of an ARPA file is \\end\\; this one seems to be cut off."
+            )
+        return Arpa(list(self.words), ngrams)
+
+    def _count(self, line: str, order: int) -> int:
+        name, _, number = line.partition("=")
+        if name.split() != ["ngram", str(order)] or not number.strip().isdigit():
+            raise self._error(
+                "no count of n-grams.", "There is a line like this for each order from 1 on:", f"ngram {order}=5000"
+            )
+        return int(number)
+
+    def _section(
+        self, lines: Iterator[str], order: int, last: bool
+    ) -> tuple[dict[tuple[int, ...], tuple[float, float]], str]:
+        found: dict[tuple[int, ...], tuple[float, float]] = {}
+        for line in lines:
+            if line[0] == "\\" and (line.endswith("-grams:") or line == "\\end\\"):
+                return found, line
+            fields = line.split()
+            if not order + 1 <= len(fields) <= order + 2 - last:
+                weight = "" if last else " and maybe a back-off weight"
+                rule = f"A line of \\{order}-grams: has a log10 probability, {order} word{'s' * (order > 1)}{weight}."
+                raise self._error(f"{len(fields)} fields.", rule)
+            probability = self._number(fields[0], "probability")
+            if probability > 0:
+                raise self._error("a probability above 1.", "The first field is a log10 probability: 0 or below.")
+            backoff = self._number(fields[order + 1], "back-off weight") if len(fields) > order + 1 else 0.0
+            ids = tuple(self._word(word, order) for word in fields[1 : order + 1])
+            if ids in found:
+                raise self._error("this n-gram was there before.", "Each n-gram is listed once.")
+            found[ids] = probability, backoff
+        return found, ""
+
+    def _word(self, word: str, order: int) -> int:
+        if order == 1:
+            return self.words.setdefault(word, len(self.words))
+        index = self.words.get(word)
+        if index is None:
+            raise self._error(f'"{word}" is not among the 1-grams.', "The 1-grams list all words.")
+        return index
+
+    def _number(self, text: str, what: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if value != value:
+            raise self._error(
+                f'the {what} "{text}" is not a number.', "Probability and back-off weight are log10 values, as -1.2345."
+            )
+        return value
+
+    def _error(self, what: str, rule: str, fix: str | None = None) -> ValueError:
+        where = [
+            ("file", self.path),
+            ("line", f"{self.number}: {self.line}" if self.line else f"{self.number}, the last one"),
+        ]
+        return ValueError(message(f"ARPA file: {what}", where, rule, fix))
