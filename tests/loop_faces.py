@@ -34,3 +34,15 @@ def run_face(face: str, body: Callable[[Loop], Any], *, axis: Dim, **initial: An
         with loop:
             result = body(loop)
     return result, loop.state
+
+
+def gradients(module: rf.Module, *inputs: rf.Tensor, of: Callable[[], rf.Tensor]) -> dict[str, Any]:
+    """Gradients of the parameters and the inputs (by number), for the sum of the sines of the real frames of `of()`."""
+    raws: dict[str, Any] = {name: parameter.raw_tensor for name, parameter in module.named_parameters()}
+    raws |= {str(number): value.raw_tensor for number, value in enumerate(inputs)}
+    for raw in raws.values():
+        raw.grad = None
+        raw.requires_grad_()
+    out = of()
+    rf.reduce_sum(rf.sin(out), axis=list(out.dims)).raw_tensor.backward()
+    return {name: raw.grad.clone() for name, raw in raws.items()}

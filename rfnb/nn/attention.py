@@ -131,6 +131,8 @@ def dot_attention_weights(
 
     Raises:
         DimError: If key_dim is missing in query or keys, or axis in keys.
+
+    Source: Vaswani et al. 2017, section 3.2.1, equation (1).
     """
     _check("dot_attention_weights", query, keys, keys, axis, key_dim)
     scale = key_dim.extent**-0.5 if scale is None else scale
@@ -151,6 +153,8 @@ def additive_attention_weights(
 
     Raises:
         DimError: If key_dim is missing in query or keys, or axis in keys.
+
+    Source: Bahdanau et al. 2015, appendix A.1.2.
     """
     _check("additive_attention_weights", query, keys, keys, axis, key_dim)
     keys, _, kv_axis = _apart(query, keys, keys, axis)

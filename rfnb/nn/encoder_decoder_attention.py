@@ -27,6 +27,8 @@ class GlobalAttentionContextBase(Module):
     Args:
         key_dim: Of the query and of base_ctx.
         out_dim: If given, the features of base have to be this dim.
+
+    Source: Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1.
     """
 
     def __init__(self, key_dim: Dim, *, out_dim: Dim | None = None):

@@ -28,6 +28,8 @@ def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze:
 
     Probes:
         attention: weights {..., axis}.
+
+    Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", equation (5).
     """
     for label, tensor in (("weights", weights), ("base", base)):
         if axis not in tensor.dims:

@@ -173,8 +173,8 @@ class MaskedComputation(Module):
                 message(
                     "MaskedComputation: over which dim?",
                     [
-                        ("in_spatial_dim", in_spatial_dim),
-                        ("out_spatial_dim", out_spatial_dim),
+                        ("in_spatial_dim", _short(in_spatial_dim)),
+                        ("out_spatial_dim", _short(out_spatial_dim)),
                         ("mask", shape_of(mask)),
                     ],
                     "The frames of one dim become those of another one, which has the lengths of the mask. Name both:",
@@ -243,3 +243,7 @@ def _check_lengths(mask: Tensor, in_spatial_dim: Dim, out_spatial_dim: Dim, mask
                 f"Each sequence of {out_spatial_dim.name} has as many frames as its mask is True.",
             )
         )
+
+
+def _short(dim: Dim | None) -> str:
+    return "None" if dim is None else dim.short_repr()

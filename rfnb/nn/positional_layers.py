@@ -27,9 +27,11 @@ class PositionalEncoding(Module):
 
     Args:
         out_dim: Features of the encoding.
-        in_dim: Features of the source. Default: its feature_dim; with add_to_input, out_dim.
+        in_dim: Features of the source. Default: out_dim if it has that, else its feature_dim.
         constant: If 0 or more: this position everywhere.
         add_to_input: The result is the source plus the encoding.
+
+    Source: Vaswani et al. 2017, section 3.5, as `sinusoidal_encoding` has it.
     """
 
     def __init__(self, out_dim: Dim, *, in_dim: Dim | None = None, constant: int = -1, add_to_input: bool = False):
@@ -111,7 +113,9 @@ class PositionalEncoding(Module):
     def _features(self, source: Tensor) -> Dim | None:
         if self.in_dim is not None:
             return self.in_dim
-        return None if source.sparse_dim is not None else source.feature_dim
+        if source.sparse_dim is not None:
+            return None
+        return self.out_dim if self.out_dim in source.dims else source.feature_dim
 
     def _check(self, source: Tensor, axis: Dim | None) -> None:
         if axis is not None and axis not in source.dims:
@@ -119,7 +123,7 @@ class PositionalEncoding(Module):
         if self.in_dim is not None:
             if self.in_dim not in source.dims:
                 raise missing_dim("PositionalEncoding", source, self.in_dim, "source")
-        elif source.sparse_dim is None and source.feature_dim is None:
+        elif source.sparse_dim is None and self._features(source) is None:
             raise DimError(
                 message(
                     "PositionalEncoding: which dim of the source are its features?",
