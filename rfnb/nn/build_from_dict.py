@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 import sys
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,8 @@ def build_from_dict(d: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
     Nothing is imported or evaluated: a string can only name what rfnb promises, `rf.<public name>`, and attributes of that.
 
     Args:
-        d: "class" is such a string, or a class or function itself. In the other items, a nested dict that names a Module
+        d: "class" is such a string (also with the page that documents it, "rf.encoder.conformer.ConformerEncoder"), or a
+            class or function itself. In the other items, a nested dict that names a Module
             is handed on as it is, since the layer that gets it adds its dims and builds it; other dicts with "class" are built.
         args: Given on before all options.
         kwargs: Win over the items of `d`.
@@ -62,6 +64,13 @@ def build_dict(cls: Any, **kwargs: Any) -> dict[str, Any]:
     return {"class": cls, **kwargs}
 
 
+# The documentation has some names on pages of their own, and dicts in the wild name those; here all names are in one place.
+_PAGE = re.compile(
+    r"^(rf|returnn\.frontend)\.((init|audio|encoder\.(base|transformer|conformer|conformer_v2|e_branchformer)|decoder\.transformer)\.)?"
+    r"(?=\w+$)"
+)
+
+
 def named_object(name: Any) -> Any:
     """The class or function with this public name ("rf.Linear"); a class or function itself passes through.
 
@@ -70,10 +79,14 @@ def named_object(name: Any) -> Any:
     """
     if not isinstance(name, str):
         return _check("build_from_dict", name)
-    top, *parts = name.split(".")
+    top, *parts = _PAGE.sub("rf.", name).split(".")
     value: Any = None
     for depth, part in enumerate(parts if top in ("rf", "rfnb") else ()):
-        there = _public() if depth == 0 else {key: getattr(value, key) for key in dir(value) if not key.startswith("_")}
+        there = (
+            _public()
+            if depth == 0
+            else {key: getattr(value, key, None) for key in dir(value) if not key.startswith("_")}
+        )
         value = there.get(part)
         if value is None or isinstance(value, ModuleType):
             break

@@ -83,6 +83,22 @@ def test_a_layer_builds_its_parts_from_names():
     assert type(rf.make_norm("rf.LayerNorm", dim)) is rf.LayerNorm
 
 
+@pytest.mark.parametrize(
+    ("name", "cls"),
+    [
+        ("rf.encoder.conformer.ConformerEncoder", rf.ConformerEncoder),
+        ("rf.decoder.transformer.FeedForwardGated", rf.FeedForwardGated),
+        ("rf.init.Normal", rf.Normal),
+        ("returnn.frontend.LayerNorm", rf.LayerNorm),
+        ("returnn.frontend.encoder.e_branchformer.Merge", rf.Merge),
+    ],
+)
+def test_names_with_the_page_of_the_documentation(name, cls):
+    from rfnb.nn.build_from_dict import named_object
+
+    assert named_object(name) is cls
+
+
 def test_a_name_that_is_not_public():
     with raises_message(ValueError, """
         build_from_dict: no public name "rf.linear".
