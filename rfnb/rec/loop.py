@@ -26,8 +26,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
 from rfnb.ops import math
 from rfnb.ops.const import zeros_like
-from rfnb.ops.expand import expand_dim
-from rfnb.ops.frames import frames, from_frames, marked_like, no_frame
+from rfnb.ops.frames import frames, marked_like, no_frame
 from rfnb.ops.random_state import get_random_state
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
@@ -36,6 +35,8 @@ from rfnb.rec.output import Output
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
 from rfnb.rec.selection import Selection, align_host, backtrack, pick
+from rfnb.rec.stacked import expanded, fill, stacked
+from rfnb.rec.step_tensor import RecordingError
 from rfnb.trace.probe import listening, offer_again, probe, trace_context
 
 _running = threading.local()
@@ -193,7 +194,7 @@ class Loop:
     def select(self, selection: Selection) -> None:
         """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
         self.selection = selection
-        self._state.select(selection)
+        self._state._select(selection)
 
     def ended_before(self) -> np.ndarray | None:
         """Which hypotheses had ended before this step, over `end_dims`; None if none."""
@@ -245,7 +246,7 @@ class Loop:
             self._finish()
         finally:
             self._phase = "after"
-            self._state.finish()
+            self._state._finish()
 
     def __enter__(self) -> Loop:
         """Record the first step; see `rfnb/rec/recording.py`."""
@@ -289,7 +290,7 @@ class Loop:
         finally:
             recording.close()
             self._phase = "after"
-            self._state.finish()
+            self._state._finish()
 
     def _has_no_steps(self) -> bool:
         return self._given_axis is not None and self._max_steps() == 0
@@ -334,7 +335,7 @@ class Loop:
     def _begin_step(self) -> None:
         self._end, self.selection, self._calls = None, None, 0
         self._on_commit.clear()
-        self._state.begin_step(self._index)
+        self._state._begin_step(self._index)
         if self._given_axis is not None and self.axis.lengths is not None and self.axis.length_dims:
             self._end_dims = self.axis.length_dims
             self._ended = self._index >= self.axis.lengths
@@ -349,6 +350,7 @@ class Loop:
                     "Every step collects the same values, in the same order."
                 )
             self._outputs.append(Output(Tensor(name or f"{self.name}:output{self._calls}", (), source.dtype), last))
+            self._outputs[-1].initial = self._state._initial_of(source) if last else None
         output = self._outputs[self._calls]
         self._calls += 1
         if self._recording is not None:
@@ -366,13 +368,13 @@ class Loop:
         for output in self._outputs:
             if output.last:
                 self._update_last(output, active)
-        self._state.commit(active)
+        self._state._commit(active)
         for fn in self._on_commit:
             fn()
         if self.selection is not None:
             self.selection.close()
         if listening():
-            values = {path: leaf for path, leaf in leaves(self._state.values_now()) if isinstance(leaf, Tensor)}
+            values = {path: leaf for path, leaf in leaves(self._state._values_now()) if isinstance(leaf, Tensor)}
             if values:
                 probe("states", **values)
 
@@ -420,7 +422,7 @@ class Loop:
         self._ended = self._index + 1 >= lengths
         if self._index < lengths.min(initial=self._index + 1):
             return None
-        values = [leaf for _, leaf in leaves(self._state.values_now())] + [
+        values = [leaf for _, leaf in leaves(self._state._values_now())] + [
             output.values[-1] for output in self._outputs
         ]
         return self._on_backend(
@@ -442,11 +444,20 @@ class Loop:
         if self.selection is not None:
             value = self.selection.to_carried(value)
             before = self.selection.to_carried(before)
-        if active is not None:  # a sequence without any step has no last value: 0
-            before = zeros_like(value) if before is None else before
+        if active is not None:  # a sequence without any step has no last value: that of before the loop, else 0
+            before = (zeros_like(value) if output.initial is None else output.initial) if before is None else before
+            self._check_last(output, before, value, active)
             out = math.where(active, value, before, allow_broadcast_all_sources=True)
             value = marked_like(out, value)
         output.last_value = value
+
+    def _check_last(self, output: Output, before: Tensor, value: Tensor, active: Tensor) -> None:
+        if set(before.dims) - set(value.dims) - set(active.dims) or before.dtype != value.dtype:
+            raise DimError(
+                message(f'Loop "{self.name}", step {self._index}: a last value changed its dims or dtype.',
+                        [("before", f"{shape_of(before)} {before.dtype}"), ("now", f"{shape_of(value)} {value.dtype}")],
+                        "Each sequence keeps that of its own last step, so it has the same dims and dtype in every step.")
+            )  # fmt: skip
 
     def _finish(self, complete: Callable[[Callable[[Any], Tensor | None]], None] | None = None) -> None:
         if self._given_axis is None:
@@ -456,14 +467,22 @@ class Loop:
         if complete is not None:
             complete(self._stacked)
         for output in self._outputs:
-            result = output.last_value if output.last else output.result
-            if result is None and not output.last:
+            result = output.result
+            if output.last:
+                result = self._value_without_steps(output) if output.last_value is None else output.last_value
+            elif result is None:
                 result = self._stacked(output)
             if result is not None:
-                _fill(output.handle, result)
+                fill(output.handle, result)
                 if result.sparse_dim is not None and listening():
                     probe("tokens", ids=result)  # what was written labels the steps, as what was read does
             output.values.clear()
+
+    def _value_without_steps(self, output: Output) -> Tensor | None:
+        """The last value of a recorded loop that makes no step."""
+        if not output.values:
+            return None
+        return zeros_like(output.values[-1]) if output.initial is None else output.initial
 
     def _set_axis_lengths(self) -> None:
         lengths = self._lengths if self._lengths is not None else np.zeros((), np.int32)
@@ -478,32 +497,27 @@ class Loop:
         positions: list[np.ndarray] = []
         if history is not None:
             values, positions, position_dims = backtrack(values, history)
-            values = _expanded(values)
+            # Before the first choice a value has no beam: it is the same for all hypotheses.
+            values = expanded(values, list({dim: None for value in values for dim in value.dims if dim.kind == "beam"}))
         first = values[0]
-        for step, value in enumerate(values):
-            if (value.dims != first.dims and set(value.dims) != set(first.dims)) or value.dtype != first.dtype:
-                raise DimError(
-                    message(f'Loop "{self.name}": a stacked value changed its dims or dtype.',
-                            [(f"step {i}", f"{shape_of(x)} {x.dtype}") for i, x in ((0, first), (step, value))],
-                            "It has the same dims and dtype in every step.")
-                )  # fmt: skip
+        later = self._end_dims if output.inner else ()
+        out = stacked(values, axis=self.axis, loop_name=self.name, later=later)
         values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
-        stacked = from_frames(values, axis=self.axis, like=first)
         if not values:
-            return stacked
+            return out
         beam = next(
             (dim for dim in first.dims if dim.kind == "beam" and history is not None and dim in position_dims), None
         )
         if beam is None:
-            return stacked
+            return out
         host = np.stack(positions[: len(values)])
         index = new_tensor(
             first.backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims)
         )
-        return pick(stacked, index, beam, beam)
+        return pick(out, index, beam, beam)
 
     def _not_recorded(self, what: str) -> None:
-        if self._recording is not None:
+        if self._recording is not None and not self._recording.recorder.busy:
             raise RecordingError(
                 f'Loop "{self.name}", recorded step: loop.{what} is that of the first step.\nThe body of `with loop:` runs once.'
                 " The step as a tensor is loop.iter_idx; or let Python run every step:\n    for _ in loop:"
@@ -514,29 +528,3 @@ class Loop:
             raise RuntimeError(
                 f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
             )
-
-
-def _expanded(values: list[Tensor]) -> list[Tensor]:
-    """Before the first choice a value has no beam: it is the same for all hypotheses."""
-    beams = {dim for value in values for dim in value.dims if dim.kind == "beam"}
-    out = []
-    for value in values:
-        for beam in beams:
-            if beam not in value.dims:
-                value = expand_dim(value, beam)
-        out.append(value)
-    return out
-
-
-def _fill(handle: Tensor, value: Tensor) -> None:
-    """Let a handle that was given out become the finished tensor."""
-    if type(value) is not Tensor:  # of a step of a recorded loop around this one
-        handle.__class__ = type(value)
-        handle.__dict__.update(value.__dict__)
-        return
-    handle.dims = value.dims
-    handle._raw = value._raw
-    if value.sparse_dim is not None:
-        handle.sparse_dim = value.sparse_dim
-    if value.feature_dim is not None:
-        handle._feature_dim = value.feature_dim

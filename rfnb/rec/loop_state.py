@@ -11,6 +11,7 @@ from rfnb.core.tensor import Tensor, dims_text
 from rfnb.ops import math
 from rfnb.ops.frames import marked_like
 from rfnb.rec.nested import leaves, map_nested, same_structure
+from rfnb.rec.selected import Selected, bring
 from rfnb.rec.selection import Selection
 
 
@@ -26,7 +27,14 @@ class LoopState:
 
     def __init__(self, loop_name: str):
         self.__dict__.update(
-            _loop_name=loop_name, _now={}, _next={}, _step=None, _selection=None, _frozen={}, _recording=None
+            _loop_name=loop_name,
+            _now={},
+            _next={},
+            _step=None,
+            _selection=None,
+            _frozen={},
+            _recording=None,
+            _selected=Selected(),
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -37,7 +45,8 @@ class LoopState:
 
     def __getitem__(self, name: str) -> Any:
         if self._recording is not None and name in self._now:
-            return self._recording.read_state(name, name in self._next)
+            value = self._recording.read_state(name, name in self._next)
+            return value if self._selection is None else bring(self._selected, value)
         value = self._next.get(name, _MISSING)
         if value is _MISSING:
             value = self._now.get(name, _MISSING)
@@ -51,6 +60,9 @@ class LoopState:
     def __setitem__(self, name: str, value: Any) -> None:
         if self._step is None:
             self._now[name] = value
+            if hasattr(type(self), name):  # a state called "values": it hides the method
+                own = {name: property(lambda state: state[name])}
+                object.__setattr__(self, "__class__", type("LoopState", (type(self),), own))
             return
         if name not in self._now:
             raise AttributeError(
@@ -88,7 +100,7 @@ class LoopState:
 
     # -- for the Loop ------------------------------------------------------------------------------------------------------
 
-    def values_now(self) -> dict[str, Any]:
+    def _values_now(self) -> dict[str, Any]:
         """The states as they are now, by name."""
         return self._now
 
@@ -96,20 +108,29 @@ class LoopState:
         """From here on the body is recorded: it gets StepTensors. None: no longer."""
         self.__dict__["_recording"] = recording
 
+    def _initial_of(self, source: Any) -> Tensor | None:
+        """Of a value that was assigned to a state in this step: what the state has without any step."""
+        assigned = self._next if self._recording is None else self._recording.next_states
+        for name, value in assigned.items():
+            for (_, leaf), (_, initial) in zip(leaves(value), leaves(self._now[name])):
+                if leaf is source and isinstance(initial, Tensor):
+                    return initial
+        return None
+
     def _replay(self, name: str, value: Any) -> None:
         """The new value of this step, of a body that was recorded and checked."""
         self._next[name] = value
 
-    def begin_step(self, index: int) -> None:
+    def _begin_step(self, index: int) -> None:
         """From here on, what is assigned is the next value."""
         self.__dict__["_step"] = index
-        self.__dict__["_selection"] = None
+        self.__dict__["_selection"] = self._selected.selection = None
 
-    def select(self, selection: Selection) -> None:
+    def _select(self, selection: Selection) -> None:
         """From here on in this step, values are those of the hypotheses that were selected."""
-        self.__dict__["_selection"] = selection
+        self.__dict__["_selection"] = self._selected.selection = selection
 
-    def commit(self, active: Tensor | None) -> None:
+    def _commit(self, active: Tensor | None) -> None:
         """The new values become the previous ones; where not `active`, a sequence has ended and keeps what it had."""
         selection = self._selection
         self.__dict__["_before_step"] = dict(self._now)
@@ -129,10 +150,11 @@ class LoopState:
             self._now[name] = new
         self._next.clear()
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """After the last step, or when the loop is left early: what remains is the state after the last whole step."""
         self._next.clear()
         self.__dict__.update(_step=None, _selection=None)
+        self._selected.selection = None
 
     def _check_structure(self, name: str, value: Any) -> None:
         before = self._now[name]

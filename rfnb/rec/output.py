@@ -6,10 +6,16 @@ from rfnb.core.tensor import Tensor
 
 
 class Output:
-    """One stack or last call site, in order of the calls in a step."""
+    """One stack or last call site, in order of the calls in a step.
 
-    def __init__(self, handle: Tensor, last: bool):
-        self.handle, self.last = handle, last
+    Attributes:
+        inner: Not of the body, but what the ops after a recorded loop need. A state in it gets the dims of the lengths late.
+        initial: For `last`: what a sequence without any step has; None: zeros.
+    """
+
+    def __init__(self, handle: Tensor, last: bool, *, inner: bool = False):
+        self.handle, self.last, self.inner = handle, last, inner
+        self.initial: Tensor | None = None
         self.values: list[Tensor] = []
         self.last_value: Tensor | None = None
         self.result: Tensor | None = None  # if it was not made step by step

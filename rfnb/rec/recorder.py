@@ -30,11 +30,24 @@ from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
 _NOT_OPS = {"rfnb.ops.default", "rfnb.ops.out_dim", "rfnb.ops.operators"}
-_DIM_SIZES = ("get_size_tensor", "get_size_tensor_or_int", "get_dyn_size_ext_for_device", "get_dim_value_tensor", "get_mask")
+_DIM_SIZES = (
+    "get_size_tensor",
+    "get_size_tensor_or_int",
+    "get_dyn_size_ext_for_device",
+    "get_dim_value_tensor",
+    "get_mask",
+)
 _NO_DRAWS = {"get_random_state", "set_random_seed", "set_random_state", "reset_step_random_state", "mask"}
 _further: list[FunctionType] = []
 # Those of `ops/` that change something for good, or ask how one value of the step was made from another.
-_effects: set[str] = {"set_random_seed", "set_random_state", "reset_step_random_state", "set_requires_gradient", "gradient"}
+_effects: set[str] = {
+    "set_random_seed",
+    "set_random_state",
+    "reset_step_random_state",
+    "set_requires_gradient",
+    "gradient",
+}
+_deciding: set[str] = set()
 
 
 def recordable(fn: Any) -> Any:
@@ -49,6 +62,12 @@ def changes_state(fn: Any) -> Any:
     return recordable(fn)
 
 
+def decides(fn: Any) -> Any:
+    """Decorator for a function that looks at the loop it is in (a choice of a search): a recorded loop runs it in every step."""
+    _deciding.add(fn.__qualname__)
+    return recordable(fn)
+
+
 class Node:
     """One op of the step.
 
@@ -60,7 +79,7 @@ class Node:
         sized: Those among them that the body made without size.
         reads: Registers it reads.
         writes: Registers it fills.
-        random: Whether it draws random numbers.
+        random: Whether it draws random numbers, or decides.
         modes: What it runs under (no gradients, mixed precision, training), if that is not what the loop runs under.
         offers: What it offered to listeners in the first step.
         run_place: Where in the run, if somebody listens.
@@ -150,7 +169,8 @@ class Recorder:
             self.busy = before
 
     def _answer(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        always, ops_only = _draws(fn) or fn is probe, fn.__module__.startswith("rfnb.ops.")
+        decides = fn.__qualname__ in _deciding
+        always, ops_only = _draws(fn) or fn is probe or decides, fn.__module__.startswith("rfnb.ops.")
         depends = self._depends((args, kwargs))
         if ops_only and not depends and not always:
             return fn(*args, **kwargs)  # once is enough
@@ -164,11 +184,13 @@ class Recorder:
         with held_back() if listening() else contextlib.nullcontext([]) as node.offers:
             result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
         drawn = generators()
-        node.random, self._generators = _draws(fn) or drawn != self._generators, drawn
+        node.random, self._generators = _draws(fn) or decides or drawn != self._generators, drawn
         if not depends and not always and not node.random and not node.offers:
             return result
         node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._first_serial]
-        node.new_dims = self._new_dims(result, serial, node.sized)
+        # The beam dims of a search are the same ones in every step.
+        node.new_dims = [] if decides else self._new_dims(result, serial, node.sized)
+        node.new_dims += self._made_of_growing((args, kwargs), result, node.new_dims)
         count = len(self.registers)
         node.reads = list(dict.fromkeys(leaf.register for _, leaf in leaves((args, kwargs)) if self.owns(leaf)))
         node.result = self.wrap(result)
@@ -192,6 +214,14 @@ class Recorder:
         dims = [dim for leaf in values if isinstance(leaf, Tensor) for dim in leaf.dims]
         dims += [leaf for leaf in values if isinstance(leaf, Dim)]
         return [dim for dim in dict.fromkeys([*dims, *sized]) if dim in sized or (not self.grows(dim) and is_new(dim))]
+
+    def _made_of_growing(self, given: Any, result: Any, known: list[Dim]) -> list[Dim]:
+        """Dims in a result that an op makes from one that grows, also where it has kept them from another loop."""
+        before = [dim for _, leaf in leaves(given) for dim in _dims_of(leaf)]
+        if not any(map(self.grows, before)):
+            return []
+        dims = dict.fromkeys(leaf for _, leaf in leaves(result) if isinstance(leaf, Dim))
+        return [dim for dim in dims if dim not in before and dim not in known and not self.grows(dim)]
 
     def check_generators(self) -> None:
         """Raise a RecordingError if others than ops have drawn random numbers."""
@@ -226,6 +256,10 @@ class Recorder:
     def grows(self, dim: Dim) -> bool:
         """Whether a dim is one that the steps replace, or derived from one."""
         return bool(self.growing) and any(dim is part or depends_on(dim, part) for part in self.growing)
+
+
+def _dims_of(leaf: Any) -> tuple[Dim, ...]:
+    return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
 def _dims_of(leaf: Any) -> tuple[Dim, ...]:

@@ -51,10 +51,12 @@ class Recording:
         self.outputs: list[tuple[Any, bool]] = []
         self.end: tuple[Any, bool] | None = None
         self._context: Any = None
-        self._given: list[tuple[str, Any, Any]] = []  # (name, what the body has, what it was): of each state read or written
+        self._given: list[
+            tuple[str, Any, Any]
+        ] = []  # (name, what the body has, what it was): of each state read or written
 
     def __enter__(self) -> Recording:
-        for name, value in self.loop.state.values_now().items():
+        for name, value in self.loop.state._values_now().items():
             self.recorder.growing.update(leaf for _, leaf in leaves(value) if isinstance(leaf, Dim))
             self.states[name] = self.recorder.wrap(value)
         for dim in self.recorder.growing:

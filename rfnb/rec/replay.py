@@ -34,7 +34,7 @@ class Replay:
         self._runs = [_observed(node, _runner(node, recording.recorder)) for node in plan.inside]
         self._frames = self._split_frames()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
-        self._stacked = [Output(Tensor(), last=False) for _ in plan.stacked]
+        self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
         for register, output in zip(plan.stacked, self._stacked, strict=True):
             output.values.append(recording.recorder.registers[register].value)
         self._collected: list[tuple[Any, Output]] = []

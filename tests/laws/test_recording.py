@@ -1,0 +1,48 @@
+"""The law of recording, for every case of the table: both faces of a loop give the same, or the recorded one refuses."""
+
+import pytest
+from recording import compare_faces
+from table import CASES, read_entries
+from world import hard_worlds
+
+import rfnb as rf
+
+read_entries()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_faces_of_a_loop_give_the_same(name):
+    for world, over_batch in ((hard_worlds()[3], False), (hard_worlds()[4], True)):
+        compare_faces(name, CASES[name], world, over_batch=over_batch)
+
+
+def test_ops_are_compared_and_not_all_refused():
+    """Else the test above would say nothing. What is refused makes a module in every step, with parameters from the step."""
+    for name in ("matmul", "softmax", "gather", "LSTM one step", "top_k", "masked_select", "dropout in training"):
+        if name in CASES:
+            expected = "refused" if name.startswith("LSTM") else "same"
+            assert compare_faces(name, CASES[name], hard_worlds()[4]) == expected, name
+
+
+def a_value_kept_in_python(w):
+    kept = []
+
+    def call(x):
+        kept.append(1)
+        return x * len(kept)
+
+    return call, [w.floats(w.batch, w.feat)]
+
+
+def raw_random_numbers(w):
+    def call(x):
+        return x + rf.convert_to_tensor(w.rng.random(w.feat.extent).astype("float32"), dims=[w.feat])
+
+    return call, [w.floats(w.batch, w.feat)]
+
+
+@pytest.mark.parametrize("case", [a_value_kept_in_python, raw_random_numbers])
+def test_the_law_can_fail(case):
+    """What Python keeps by itself from step to step is the limit of recording: nobody sees it."""
+    with pytest.raises(AssertionError):
+        compare_faces("wrong", case, hard_worlds()[4])
