@@ -34,6 +34,7 @@ def _run(kernel: Callable[..., Any], x: Any, h: Any, weights: list[Any], mask: A
         real, _, _, zero, ends, empty = of_mask(mask, weights[1])
         x = torch.where(real, x, zero)  # NaN would come back as gradient
     y, last = kernel(x, h.unsqueeze(0), weights, True, 1, 0.0, False, False, False)
+    y, last = y.to(h.dtype), last[0].to(h.dtype)  # in mixed precision only the products are of 16 bits
     if mask is None:
-        return y, last[0]
+        return y, last
     return torch.where(real, y, zero), torch.where(empty, h, y.gather(0, ends)[0])

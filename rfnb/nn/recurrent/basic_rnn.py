@@ -10,6 +10,7 @@ from rfnb.nn.parameter import Parameter
 from rfnb.nn.recurrent.fused import rnn_sequence
 from rfnb.nn.recurrent.product import kernel_parts, matrix, product
 from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.ops.cast import cast
 from rfnb.ops.math import tanh
 from rfnb.rec.state import State
 
@@ -39,6 +40,8 @@ class BasicRNNCell(RecUnit):
 
     def advance(self, transformed: Tensor, state: State, shared: Tensor) -> tuple[Tensor, State, Any]:
         h = tanh(transformed + product(state.h, shared, of=self.out_dim))
+        if h.dtype != state.h.dtype:  # in mixed precision products are of 16 bits, the state is not
+            h = cast(h, state.h.dtype)
         h.feature_dim = self.out_dim
         return h, State(h=h), {}
 

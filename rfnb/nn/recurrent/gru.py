@@ -48,12 +48,13 @@ class GRUCell(RecUnit):
 
     def transform_input(self, source: Tensor) -> Tensor:
         """The parts of gates and candidate that are of x: {..., in} -> {..., 3 * out}."""
-        both = (self.gates, self.candidate)
-        weights = [kernel_parts(part.kernel, self.in_dim, self.out_dim)[0] for part in both]
-        sizes = [2 * self.out_dim, self.out_dim]
-        weight, _ = concat(*zip(weights, sizes), out_dim=self._all_dim)
-        bias, _ = concat(*((part.bias, size) for part, size in zip(both, sizes)), out_dim=self._all_dim)
-        return product(source, weight.copy_transpose([weights[0].dims[0], self._all_dim]), bias, of=self.in_dim)
+        parts = []
+        for part in (self.gates, self.candidate):
+            forward, _ = kernel_parts(part.kernel, self.in_dim, self.out_dim)
+            parts.append((product(source, forward, part.bias, of=self.in_dim), part.bias.dims[0]))
+        out, _ = concat(*parts, out_dim=self._all_dim)
+        out.feature_dim = self._all_dim
+        return out
 
     def shared(self, state: State) -> Any:
         return [kernel_parts(part.kernel, self.in_dim, self.out_dim)[1] for part in (self.gates, self.candidate)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.parameter import Parameter
 from rfnb.nn.recurrent.fused import lstm_sequence
 from rfnb.nn.recurrent.lstm_gates import lstm_update
@@ -75,6 +75,8 @@ class NativeLstm2(RecUnit):
         """x W + b: {..., in} -> {..., 4 * out}."""
         if self.W is not None:
             return product(source, self.W, self.b, of=self.in_dim)
+        if self.in_dim not in source.dims:
+            raise missing_dim("NativeLstm2(input_projection=False)", source, self.in_dim, "source")
         gates = 4 * self.out_dim
         out = source if self.in_dim is gates else replace_dim(source, in_dim=self.in_dim, out_dim=gates)[0]
         out.feature_dim = gates

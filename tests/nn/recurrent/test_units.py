@@ -198,6 +198,17 @@ def test_the_batch_dims_may_be_ragged_themselves(time):
         assert all(torch.isfinite(parameter.raw_tensor.grad).all() for parameter in unit.parameters())
 
 
+@pytest.mark.parametrize("name", UNITS)
+def test_in_mixed_precision_states_stay_in_float32(name, time):
+    unit, x = make(name), randn(batch, time, d_in)
+    expected, _ = unit(x, spatial_dim=time)
+    with rf.set_amp_policy_ctx(rf.AmpPolicy("bfloat16")):
+        output, final = unit(x, spatial_dim=time)
+        _, step = unit(randn(batch, d_in), spatial_dim=single_step_dim)
+    assert {value.dtype for value in (output, *final.values(), *step.values())} == {"float32"}
+    assert_same(output, expected, tolerance=0.1)
+
+
 # -- the LSTMs ---------------------------------------------------------------------------------------------------------
 def test_without_input_projection_the_input_is_the_product(time):
     gates = Dim(16, name="gates")
@@ -513,6 +524,18 @@ def test_lengths_over_a_dim_that_is_not_there(time):
                 source = rf.expand_dim(source, dim=batch)
         """):  # fmt: skip
             make(name)(randn(time, d_in), spatial_dim=time)
+
+
+def test_labels_without_input_projection():
+    gates = 4 * out
+    labels = tensor([0, 1, 2], batch, sparse_dim=gates)
+    with raises_message(DimError, """
+        NativeLstm2(input_projection=False): no dim 4*out=16.
+          source  [batch=3]
+          dim     4*out=16
+        The dim 4*out=16 is not among the dims of source.
+    """):  # fmt: skip
+        rf.NativeLstm2(gates, out, input_projection=False)(labels, spatial_dim=single_step_dim)
 
 
 def test_a_state_without_out_dim(time):
