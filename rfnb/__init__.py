@@ -47,6 +47,7 @@ from rfnb.interop.hf_llama import import_params_hf_llama_rms_norm_to_rf as impor
 from rfnb.interop.hf_llama import (
     import_params_hf_llama_to_rf_transformer_decoder as import_params_hf_llama_to_rf_transformer_decoder,
 )
+from rfnb.interop.net.network import net_from_dict as net_from_dict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
 from rfnb.nn import audio as audio
 from rfnb.nn import backend_methods as _backend_methods
@@ -429,8 +430,13 @@ from rfnb.rec.state import State as State
 from rfnb.rec.tensor_array import TensorArray as TensorArray
 from rfnb.rec.while_loop import while_loop as while_loop
 from rfnb.search.choice import choice as choice
-from rfnb.search.choice import decide as decide
-from rfnb.search.choice import get_beam_scores as get_beam_scores
+from rfnb.search.ctc_prefix import ctc_prefix_beam_search as ctc_prefix_beam_search
+from rfnb.search.decide import decide as decide
+from rfnb.search.decide import decide_keep_beam as decide_keep_beam
+from rfnb.search.decide import get_beam_scores as get_beam_scores
+from rfnb.search.decide import get_src_beams as get_src_beams
+from rfnb.search.decide import nbest as nbest
+from rfnb.search.decide import split_batch_beam as split_batch_beam
 from rfnb.trace.beams import BeamHistory as BeamHistory
 from rfnb.trace.file import load_trace as load_trace
 from rfnb.trace.probe import probe as probe

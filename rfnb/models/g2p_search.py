@@ -24,7 +24,8 @@ from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.math import log_softmax
 from rfnb.ops.reduce import reduce_sum
 from rfnb.rec.loop import Loop
-from rfnb.search.choice import choice, get_beam_scores
+from rfnb.search.choice import choice
+from rfnb.search.decide import get_beam_scores
 
 _IMPOSSIBLE = -1e20  # scores of slots of the beam for which there was no hypothesis
 

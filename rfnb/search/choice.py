@@ -1,4 +1,4 @@
-"""choice: which hypotheses of a search go on. decide: the best one in the end.
+"""choice: which hypotheses of a search go on.
 
     for _ in loop:
         log_prob = model.step(loop.state.label, ...)
@@ -8,304 +8,242 @@
         labels = loop.stack(label)
     best = rf.decide(labels)
 
-All states of the loop follow their parents by themselves.
+All states of the loop follow their parents by themselves. The same line trains (`target=`), scores and searches.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.layout import PlanCache, full_shape, to_order
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
-from rfnb.ops import math, reduce
-from rfnb.ops.cast import cast
-from rfnb.ops.const import zeros
-from rfnb.ops.default import copy_to_device
-from rfnb.ops.gather import gather
+from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.rec.loop import Loop
-from rfnb.rec.selection import Selection, align_host
-from rfnb.trace.probe import listening, probe
-
-INPUT_TYPES = ("log_prob", "prob", "logits")
-_plans = PlanCache()
-
-
-class _Search:
-    """What one choice keeps from step to step. It hangs on its beam dim, so whoever has a value with that dim finds it."""
-
-    def __init__(self, beam_size: int):
-        self.carried = Dim(beam_size, name="beam", kind="beam")
-        self.chosen = Dim(beam_size, name="beam'", kind="beam")
-        self.carried.__dict__["search"] = self
-        self.scores: Tensor | None = None  # {batch, carried}, natural log
-        self.stay: Tensor | None = None  # {labels}: log probabilities after the end
+from rfnb.rec.recorder import decides
+from rfnb.search.reference import reference, sampled
+from rfnb.search.score import INPUT_TYPES, Fusion, check_finite_options
+from rfnb.search.several import choose_several
+from rfnb.search.step import Options, choose
 
 
+@overload
+def choice(scores: Tensor, *, beam_size: int | None = None, axis: Dim | None = None, **options: Any) -> Tensor: ...
+
+
+@overload
 def choice(
-    scores: Tensor,
+    scores: Sequence[Tensor], *, beam_size: int | None = None, axis: Sequence[Dim] | None = None, **options: Any
+) -> tuple[Tensor, ...]: ...
+
+
+@decides
+def choice(
+    scores: Any,
     *,
-    beam_size: int,
-    axis: Dim | None = None,
+    beam_size: int | None = None,
+    axis: Any = None,
     input_type: str = "log_prob",
+    target: Any = None,
+    search: bool | None = None,
+    add_to_beam_scores: bool | None = None,
+    scheduled_sampling: bool | Mapping[str, float] = False,
+    prob_scale: float = 1.0,
+    base_beam_score_scale: float = 1.0,
+    random_sample_scale: float = 0.0,
+    length_normalization: bool = False,
+    length_normalization_exponent: float = 1.0,
+    keep_beams: bool = False,
+    cheating: bool | str = False,
+    source_beam_sizes: Sequence[int] | None = None,
+    custom_score_combine: Callable[..., Tensor] | None = None,
+    end_label: int = 0,
+    sampling: bool = False,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    prefix: Tensor | None = None,
+    banned: Sequence[int] | Tensor | None = None,
+    no_repeat_ngram: int = 0,
+    threshold: float | None = None,
+    fusion: Fusion | None = None,
+    check: bool = False,
     keep_candidates: int | None = None,
     name: str = "choice",
-) -> Tensor:
+) -> Any:
     """The labels of the hypotheses that go on: the `beam_size` best continuations, best first.
 
-    Scores add up: log probability of the hypothesis so far plus that of the label. A hypothesis that has ended goes on only
-    through label 0, which costs nothing. Where there are fewer continuations than `beam_size`, the rest of the hypotheses are
-    label 0 with score -inf.
+    Scores add up: `prob_scale` times the log probability of the label, and `base_beam_score_scale` times the score of the
+    hypothesis so far. A hypothesis that has ended goes on only through `end_label`, which costs nothing. Where there are fewer
+    continuations than `beam_size`, the rest of the hypotheses are label 0 with score -inf; so a beam may be larger than the
+    vocabulary. A second choice in the same step starts from the hypotheses of the first.
 
     Args:
-        scores: {batch, ..., axis}: scores of the next label of each hypothesis.
+        scores: {batch, ..., axis}: scores of the next label of each hypothesis. A list: of several sources, see below.
         beam_size: How many hypotheses; 1 is greedy search.
-        axis: The labels; default: the feature_dim of scores.
-        input_type: "log_prob", "prob" or "logits".
+        axis: The labels; default: the feature_dim of scores. Of several sources a list.
+        input_type: "log_prob", "prob" or "logits"; "regression": the value itself is passed on, there is nothing to choose.
+        target: The reference label of this step, {batch, ...}. Of several sources a list.
+        search: False: the reference labels are what is chosen (training, forced scores). Default: unless there is a target that is
+            not for `cheating`.
+        add_to_beam_scores: With search=False, whether every hypothesis goes on through the reference label and gets its score.
+            Default: if the loop has searched before.
+        scheduled_sampling: With search=False: a label sampled from the scores instead of the reference, without gradient; as dict
+            with "gold_mixin_prob", the probability to take the reference all the same, drawn per sequence.
+        prob_scale, base_beam_score_scale: Factors on both parts of a score.
+        random_sample_scale: Factor on Gumbel noise that is added to each score.
+        length_normalization: Scores are divided by their length: those of ended hypotheses while others go on, all in the end.
+        length_normalization_exponent: Of the length, except in the last division of all scores by the longest length.
+        keep_beams: Each hypothesis gets its own best `beam_size / hypotheses` labels; they do not compete.
+        cheating: The last hypothesis is the reference path; "exclusive": and no other one is.
+        source_beam_sizes: Of several sources, how many labels of each are combined. Default: beam_size.
+        custom_score_combine: Called with scores_in {..., axis}, scores_base {...}, t, end_flags, batch_dim, scores_beam_in and
+            base_beam_in by name; returns the scores of all continuations, in place of the sum.
+        end_label: How an ended hypothesis goes on. Default 0, as documented, whatever ends it.
+        sampling: Each hypothesis goes on through a label drawn from its distribution; the first step draws `beam_size` of them.
+            Scores are those of the model.
+        temperature, top_k, top_p: What is sampled from: log probabilities divided by the temperature, of the `top_k` best labels,
+            or of the fewest labels that together have the probability top_p.
+        prefix: Labels that sequences begin with: {batch, time}, or {batch} for this step, -1 where free.
+        banned: Labels that are not chosen, or a mask {..., axis}, True where banned.
+        no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
+        threshold: A hypothesis is cut that is worse than the best one by more than this, in natural-log probability.
+        fusion: name -> (log probabilities of another model {..., axis}, scale): added to the scores.
+        check: Whether the probabilities of each hypothesis have to sum to 1.
         keep_candidates: How many candidates of a step to keep in a trace (default: twice the beam and at least 8), the cut
             ones included.
         name: Of this choice in traces.
 
     Returns:
-        int64 {batch, beam}, sparse over axis.
+        int64 {batch, beam}, sparse over axis. Of several sources a tuple of them: the best combinations, scores added, the first
+        source the slowest; an ended hypothesis repeats the best labels of each. The reference labels as given; what was sampled as
+        int64.
 
     Raises:
         RuntimeError: Outside of a Loop.
-        ValueError: For a beam size below 1 or another one than in the step before, an unknown input type, or scores with NaN in
-            them.
+        ValueError: For options that do not fit together, or scores with NaN in them, or if no hypothesis is left.
         DimError: If axis is not a dim of scores.
 
     Probes:
         beams: tokens, parents, scores, ended, and the best candidates with what became of them.
 
-    Source: Sutskever et al. 2014, section 3.2.
+    Source: Sutskever et al. 2014, section 3.2; scheduled sampling: Bengio et al. 2015; noise: Kool et al. 2019.
     """
     loop = Loop.current()
     if loop is None:
         raise RuntimeError(
             "choice: outside of a loop.\nA choice is made in every step of a search.\n    for _ in loop:\n        label = rf.choice(...)"
         )
-    if beam_size < 1:
-        raise ValueError(
-            f"choice: beam_size {beam_size}.\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
-        )
     if input_type not in INPUT_TYPES:
         raise ValueError(
             message(f'choice: input_type "{input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these.")
         )
-    axis = axis or scores.feature_dim
-    if axis is None or axis not in scores.dims:
-        raise missing_dim("choice", scores, axis or Dim(0, name="labels"), "scores")
-    search: _Search = loop.search
-    if search is None:
-        search = loop.search = _Search(beam_size)
-    if beam_size != search.carried.size:
+    if cheating not in (False, True, "exclusive"):
         raise ValueError(
-            message(
-                f'choice in loop "{loop.name}", step {loop.num_steps - 1}: another beam size.',
-                [("before", search.carried.size), ("now", beam_size)], "A search keeps its number of hypotheses.",
-            )
-        )  # fmt: skip
-    in_dim = search.carried if search.scores is not None else None
-    total = _continue(_log_prob(scores, axis, input_type), search, loop, axis)
-    values, parents, labels, candidates = _select(
-        total, search, loop, in_dim, axis, _num_candidates(keep_candidates, beam_size)
-    )
-    selection = Selection(in_dim, search.chosen, search.carried, parents)
-    search.scores = selection.to_carried(values)
-    loop.select(selection)
-    if candidates is not None:
-        loop.call_on_commit(lambda: _report(loop, selection, name, labels, values, candidates))
-    return labels
-
-
-def _log_prob(scores: Tensor, axis: Dim, input_type: str) -> Tensor:
-    if input_type == "logits":
-        return math.log_softmax(scores, axis=axis)
-    return math.log(math.maximum(scores, 1e-20)) if input_type == "prob" else scores
-
-
-def _continue(log_prob: Tensor, search: _Search, loop: Loop, axis: Dim) -> Tensor:
-    """Scores of all continuations; an ended hypothesis goes on through label 0 alone."""
-    ended = loop.ended_before()
-    if ended is not None:
-        backend = log_prob.backend
-        if search.stay is None:
-            row = np.full(axis.extent, -np.inf, np.float32)
-            row[0] = 0
-            search.stay = new_tensor(backend.from_numpy(row, dtype=log_prob.dtype, device=log_prob.device), (axis,))
-        has_ended = new_tensor(backend.from_numpy(ended, dtype="bool", device=log_prob.device), loop.end_dims)
-        log_prob = math.where(has_ended, search.stay, log_prob, allow_broadcast_all_sources=True)
-    if search.scores is None:
-        return log_prob
-    if search.carried in log_prob.dims:
-        return log_prob + search.scores
-    return math.combine_bc(log_prob, "add", search.scores)  # the model knows nothing of the hypotheses
-
-
-def _num_candidates(keep_candidates: int | None, beam_size: int) -> int:
-    """How many candidates the trace gets; 0 if nobody listens."""
-    if not listening():
-        return 0
-    return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
-
-
-def _select(
-    total: Tensor, search: _Search, loop: Loop, in_dim: Dim | None, axis: Dim, num_candidates: int
-) -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor] | None]:
-    """The best continuations, best first: score, parent and label {batch, chosen}; and the best candidates for the trace."""
-    key = (total._raw.__class__, total.dims, in_dim, axis)
-    try:
-        order, shape, rest = _plans[key]
-    except KeyError:
-        axes = (in_dim, axis) if in_dim is not None else (axis,)
-        rest = tuple(dim for dim in total.dims if dim not in axes)
-        shape = (*full_shape(rest), int(np.prod(full_shape(axes))))
-        order, shape, rest = _plans.put(key, (to_order(total.dims, rest + axes, total.backend), shape, rest))
-    backend = total.backend
-    flat = backend.reshape_raw(total._raw if order is None else order(total._raw), shape)
-    best, index = backend.top_k_raw(flat, min(search.chosen.extent, shape[-1]), True)
-    candidates = _candidates(flat, index, rest, axis, num_candidates) if num_candidates else None
-    missing = search.chosen.extent - shape[-1]
-    if missing > 0:
-        widths = [(0, 0)] * len(rest) + [(0, missing)]
-        best, index = backend.pad_raw(best, widths, float("-inf")), backend.pad_raw(index, widths, 0)
-    values = new_tensor(best, (*rest, search.chosen))
-    worst = values.numpy().min(initial=0)  # NaN if there is one among the scores: it is first in every ranking
-    if np.isnan(worst):
-        raise _nan_error(total, loop, axis)
-    if worst == -np.inf:  # which of the impossible ones come first is chance: all are label 0 of the best
-        index = backend.where_raw(backend.unary_fn("is_neg_infinite")(best), 0, index)
-    parents = new_tensor(backend.binary_fn("floordiv")(index, axis.extent), values.dims)
-    parents.sparse_dim = search.carried
-    labels = new_tensor(backend.binary_fn("mod")(index, axis.extent), values.dims)
-    labels.sparse_dim = axis
-    return values, parents, labels, candidates
-
-
-def _candidates(flat: Any, kept: Any, rest: tuple[Dim, ...], axis: Dim, count: int) -> dict[str, Tensor]:
-    """The best continuations, whether they are kept or cut."""
-    backend = new_tensor(flat, ()).backend
-    size = min(count, backend.get_shape_tuple_raw(flat)[-1])
-    scores, index = backend.top_k_raw(flat, size, True)
-    same = backend.binary_fn("equal")(
-        backend.expand_dims_raw(index, len(rest) + 1), backend.expand_dims_raw(kept, len(rest))
-    )
-    was_kept = backend.reduce_raw(same, "any", (len(rest) + 1,))
-    dims = (*rest, Dim(size, name="candidate"))
-    tokens = new_tensor(backend.binary_fn("mod")(index, axis.extent), dims)
-    tokens.sparse_dim = axis
-    parents = new_tensor(backend.binary_fn("floordiv")(index, axis.extent), dims)
-    return {
-        "cand_tokens": tokens,
-        "cand_parents": parents,
-        "cand_scores": new_tensor(scores, dims),
-        "cand_kept": new_tensor(was_kept, dims),
-    }
-
-
-def _nan_error(total: Tensor, loop: Loop, axis: Dim) -> ValueError:
-    dims = tuple(dim for dim in total.dims if dim is not axis)
-    bad = np.isnan(total.copy_transpose((*dims, axis)).numpy()).any(-1)
-    where = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
-    return ValueError(
-        message(
-            f'choice in loop "{loop.name}", step {loop.num_steps - 1}: the scores contain NaN.',
-            [("scores", shape_of(total)), ("first", where)],
-            "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
+            message(f"choice: cheating={cheating!r}.", [("known", 'False, True, "exclusive"')], "It is one of these.")
         )
-    )  # fmt: skip
-
-
-def _report(
-    loop: Loop, selection: Selection, name: str, labels: Tensor, values: Tensor, candidates: dict[str, Tensor]
-) -> None:
-    """The `beams` event of this step: what was kept, what was cut, what has ended."""
-    tokens = selection.to_carried(labels)
-    if loop.ended is None:
-        ended = zeros(tokens.dims, dtype="bool", device=labels.device)
-    else:
-        shape = [dim.extent for dim in tokens.dims]
-        host = np.broadcast_to(align_host(loop.ended, loop.end_dims, tokens.dims), shape)
-        ended = new_tensor(labels.backend.from_numpy(host, dtype="bool", device=labels.device), tokens.dims)
-    probe(
-        "beams",
-        name=name,
-        tokens=tokens,
-        parents=selection.to_carried(selection.parents),
-        scores=selection.to_carried(values),
-        ended=ended,
-        **candidates,
-    )
-
-
-def _search_of(x: Tensor, what: str) -> _Search:
-    for dim in x.dims:
-        if "search" in dim.__dict__:
-            return dim.__dict__["search"]
-    raise ValueError(
-        message(f"{what}: no search has made this.", [("value", shape_of(x))], "A value of a search has its beam dim.",
-                "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)")
-    )  # fmt: skip
-
-
-def get_beam_scores(x: Tensor) -> Tensor:
-    """The scores of the final hypotheses that `x` belongs to: natural-log probability, summed over steps; {batch, beam}.
-
-    Raises:
-        ValueError: If x has no beam dim of a search.
-    """
-    scores = _search_of(x, "get_beam_scores").scores
-    assert scores is not None
-    return scores
-
-
-def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
-    """The value of the best hypothesis: {..., beam} -> {...}; x itself if it has no beam dim.
-
-    Args:
-        x: A value collected from a search, usually `loop.stack(label)` {time, batch, beam}.
-        length_normalization: Divide each score by its length first.
-
-    Returns:
-        Without the beam; a ragged time dim is a new one, with the lengths of the best hypotheses.
-
-    Raises:
-        ValueError: If x is not from a search, or lengths are needed to normalise the scores and there are none.
-    """
-    if not any("search" in dim.__dict__ for dim in x.dims):
-        return x
-    search = _search_of(x, "decide")
-    beam, scores = search.carried, search.scores
-    assert scores is not None
-    ragged = [dim for dim in x.dims if dim.lengths is not None and beam in dim.length_dims]
-    ranked = scores
-    if length_normalization:
-        if not ragged:
+    if search is None:
+        search = target is None or bool(cheating)
+    if scheduled_sampling and search:
+        raise ValueError(
+            "choice: scheduled_sampling in a search.\nIt is for training, where the reference is known.\n"
+            "    rf.choice(scores, target=labels, scheduled_sampling=True)"
+        )
+    if input_type == "regression":
+        return _regression(scores, beam_size)
+    sources = list(scores) if isinstance(scores, (list, tuple)) else None
+    axes = _axes(sources or [scores], axis)
+    if not search:
+        if scheduled_sampling:
+            mix = scheduled_sampling.get("gold_mixin_prob") if isinstance(scheduled_sampling, Mapping) else None
+            return sampled(
+                scores, axes[0], target, input_type,
+                gold_mixin_prob=mix, temperature=temperature, top_k=top_k, top_p=top_p,
+            )  # fmt: skip
+        if target is None:
             raise ValueError(
-                message(
-                    "decide: length_normalization without lengths.",
-                    [("value", shape_of(x))],
-                    "x needs a dim with a length for each hypothesis.",
-                )
+                "choice: search=False without target.\nThen the reference labels are chosen.\n    rf.choice(scores, target=labels)"
             )
-        lengths = cast(ragged[0].get_size_tensor(), scores.dtype)
-        ranked = scores / copy_to_device(math.maximum(lengths, 1), scores.device)
-    best = reduce.reduce_argmax(ranked, axis=beam)
-    out = gather(x, indices=best, axis=beam)
-    for dim in ragged:
-        out = _shortened(out, dim, best, beam)
+        adds = add_to_beam_scores
+        if adds is None:
+            adds = loop.search is not None and loop.search.scores is not None
+        if not adds:
+            return target
+        if length_normalization or random_sample_scale or custom_score_combine or sources is not None:
+            raise ValueError(
+                "choice: add_to_beam_scores with length_normalization, noise, custom_score_combine or several sources.\n"
+                "The score of a reference label is added as it is.\n    rf.choice(scores, target=labels, add_to_beam_scores=False)"
+            )
+        return reference(
+            loop,
+            scores,
+            axes[0],
+            target,
+            input_type,
+            prob_scale,
+            base_beam_score_scale,
+            end_label,
+            name,
+            fusion,
+            keep_candidates,
+        )
+    if beam_size is None or beam_size < 1:
+        raise ValueError(
+            f"choice: {'no beam_size' if beam_size is None else f'beam_size {beam_size}'}.\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
+        )
+    if prob_scale != 1 or base_beam_score_scale != 1 or random_sample_scale:
+        check_finite_options(
+            prob_scale=prob_scale, base_beam_score_scale=base_beam_score_scale, random_sample_scale=random_sample_scale
+        )
+    if not sampling and (temperature != 1 or top_k is not None or top_p is not None):
+        raise ValueError(
+            "choice: temperature, top_k or top_p without sampling.\nThey say what a label is sampled from.\n"
+            "    rf.choice(scores, beam_size=1, sampling=True, temperature=0.7)"
+        )
+    if temperature <= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
+        raise ValueError(
+            message("choice: there is nothing to sample from.", [("temperature", temperature), ("top_k", top_k), ("top_p", top_p)],
+                    "temperature is above 0, top_k at least 1, and 0 < top_p <= 1.")
+        )  # fmt: skip
+    if cheating and (target is None or sources is not None):
+        raise ValueError(
+            "choice: cheating without target.\nThe reference label is put into the beam, of a single source.\n    rf.choice(scores, beam_size=5, cheating=True, target=labels)"
+        )
+    options = Options(
+        beam_size, input_type, prob_scale, base_beam_score_scale, random_sample_scale,
+        length_normalization_exponent if length_normalization else None, keep_beams, cheating, target if cheating else None,
+        custom_score_combine, end_label, sampling, temperature, top_k, top_p, prefix, banned, no_repeat_ngram, threshold, fusion,
+        check, keep_candidates, name,
+    )  # fmt: skip
+    if sources is not None:
+        return choose_several(loop, sources, axes, source_beam_sizes, options)
+    if source_beam_sizes is not None:
+        raise ValueError(
+            "choice: source_beam_sizes of a single source.\nThey are for a list of scores.\n    rf.choice([a, b], source_beam_sizes=[4, 2], ...)"
+        )
+    return choose(loop, scores, axes[0], options)
+
+
+def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
+    given = list(axis) if isinstance(axis, (list, tuple)) else [axis] * len(sources)
+    if len(given) != len(sources):
+        raise ValueError(
+            message("choice: another number of axes than of sources.", [("sources", len(sources)), ("axes", len(given))],
+                    "Each source has its labels.")
+        )  # fmt: skip
+    out = []
+    for scores, dim in zip(sources, given):
+        dim = dim or scores.feature_dim
+        if dim is None or dim not in scores.dims:
+            raise missing_dim("choice", scores, dim or Dim(0, name="labels"), "scores")
+        out.append(dim)
     return out
 
 
-def _shortened(x: Tensor, dim: Dim, best: Tensor, beam: Dim) -> Tensor:
-    """x over a dim with the lengths of the chosen hypotheses."""
-    size = dim.get_size_tensor()
-    index = best._like(best.backend.to_device_raw(best._raw, "cpu"), best.dims)
-    new = Dim(gather(size, indices=index, axis=beam), name=dim.name)
-    place = x.dims.index(dim)
-    raw = x.backend.slice_raw(x._raw, place, 0, new.extent)
-    return x._like(raw, (*x.dims[:place], new, *x.dims[place + 1 :]))
+def _regression(value: Any, beam_size: int | None) -> Any:
+    if beam_size not in (None, 1):
+        raise ValueError(
+            f"choice: regression with beam_size {beam_size}.\nA value that is no label has one continuation: itself.\n"
+            '    rf.choice(value, input_type="regression", beam_size=1)'
+        )
+    return value

@@ -365,7 +365,7 @@ def test_choice_of_another_input_type():
         ValueError,
         """
         choice: input_type "energy".
-          known  log_prob, prob, logits
+          known  log_prob, prob, logits, regression
         It is one of these.
         """,
     ):
@@ -398,17 +398,6 @@ def test_another_beam_size_in_a_later_step():
         """,
     ):
         one_step(lambda: rf.choice(randn(vocab), beam_size=next(sizes), axis=vocab))
-
-
-def test_two_choices_in_a_step():
-    vocab = Dim(4, name="vocab")
-
-    def twice():
-        rf.choice(randn(vocab), beam_size=2, axis=vocab)
-        rf.choice(randn(vocab), beam_size=2, axis=vocab)
-
-    with raises_message(ValueError, 'Loop "search": a second choice in step 0. One choice a step is possible so far.'):
-        one_step(twice)
 
 
 def test_scores_with_nan():

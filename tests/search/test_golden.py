@@ -1,4 +1,4 @@
-"""Searches of a reference implementation (tests/golden/README.md), with the same weights."""
+"""Searches of a reference implementation (tests/golden/README.md), with the same weights: results, and every step of the search."""
 
 import json
 from pathlib import Path
@@ -9,93 +9,323 @@ from asserting import ragged, tensor
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.trace.probe import listen
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+IMPOSSIBLE = -1e25
 
 
 class Net:
-    """emb and s of the golden networks: s = tanh([prev s; emb(label); ctx] W + b), scores = s W + b."""
+    """The golden networks: s = tanh([prev s; emb(label); ctx] W + b), p = softmax(s W + b)."""
 
-    def __init__(self, data):
-        self.data = data
+    def __init__(self, name):
+        self.data = data = np.load(GOLDEN / f"{name}.npz")
+        self.meta = json.loads(str(data["meta"]))
         self.batch = Dim(data["in/data"].shape[0], name="batch")
-        self.vocab = Dim(data["param/output/rec/p/b"].shape[0], name="vocab")
-        feat, time = Dim(4, name="feat"), ragged(data["in_len/data"], self.batch)
-        self.lin, emb, self.s_dim = Dim(4, name="lin"), Dim(4, name="emb"), Dim(5, name="s")
-        self.emb = rf.Embedding(self.vocab, emb)
-        self.emb.weight.assign(tensor(data["param/output/rec/emb/W"], self.vocab, emb))
-        self.joined = self.s_dim + emb + self.lin
-        self.s = self.linear("output/rec/s", self.joined, self.s_dim)
-        self.p = self.linear("output/rec/p", self.s_dim, self.vocab)
-        frames = rf.tanh(self.linear("lin", feat, self.lin)(tensor(data["in/data"], self.batch, time, feat)))
-        self.ctx = rf.reduce_mean(frames, axis=time)
+        self.vocab = Dim(6, name="vocab")
+        self.feat, self.time, self.lin = (
+            Dim(4, name="feat"),
+            ragged(data["in_len/data"], self.batch),
+            Dim(4, name="lin"),
+        )
+        self.frames = rf.tanh(
+            self.linear("lin", tensor(data["in/data"], self.batch, self.time, self.feat), [self.feat], self.lin)
+        )
+        self.ctx = rf.reduce_mean(self.frames, axis=self.time)
+        self.s_dim = Dim(5, name="s")
+        self.expected = sum(1 for key in data.files if key.endswith("/labels"))
 
-    def linear(self, path, in_dim, out_dim):
-        linear = rf.Linear(in_dim, out_dim)
-        linear.weight.assign(tensor(self.data[f"param/{path}/W"], in_dim, out_dim))
-        linear.bias.assign(tensor(self.data[f"param/{path}/b"], out_dim))
-        return linear
+    def linear(self, path, inputs, in_dims, out_dim):
+        """Of the concatenation of inputs."""
+        inputs = inputs if isinstance(inputs, list) else [inputs]
+        weight, bias, start, out = self.data[f"param/{path}/W"], f"param/{path}/b", 0, 0.0
+        for value, dim in zip(inputs, in_dims):
+            twin = out_dim.copy(match_priority=1)  # a weight may be square
+            part = tensor(weight[start : start + dim.size], dim, twin)
+            product, _ = rf.replace_dim(rf.matmul(value, part, reduce=dim), in_dim=twin, out_dim=out_dim)
+            out, start = product if start == 0 else rf.combine_bc(out, "add", product), start + dim.size
+        return out + tensor(self.data[bias], out_dim) if bias in self.data.files else out
 
-    def step(self, label, s):
-        emb = self.emb(label)
-        joined, dim = rf.concat((s, self.s_dim), (emb, emb.feature_dim), (self.ctx, self.lin), allow_broadcast=True)
-        joined, _ = rf.replace_dim(joined, in_dim=dim, out_dim=self.joined)
-        s = rf.tanh(self.s(joined))
-        return self.p(s), s
+    def embed(self, path, label, vocab, dim):
+        table = tensor(self.data[f"param/output/rec/{path}/W"], vocab, dim)
+        return rf.gather(table, indices=label, axis=vocab)
 
-    def search(self, loop, beam_size, *, log_prob, has_end):
+    def body(self, state, label, vocab=None):
+        emb_dim = Dim(4, name="emb")
+        emb = self.embed("emb", label, vocab or self.vocab, emb_dim)
+        s = rf.tanh(self.linear("output/rec/s", [state, emb, self.ctx], [self.s_dim, emb_dim, self.lin], self.s_dim))
+        return s, self.linear("output/rec/p", s, [self.s_dim], self.vocab)
+
+    def start(self, loop, **more):
         loop.state.label = rf.zeros([self.batch], dtype="int64", sparse_dim=self.vocab) + 1
         loop.state.s = rf.zeros([self.batch, self.s_dim])
+
+    def options(self, layer="output"):
+        given = {"length_normalization": True, **self.meta["net"]["output"]["unit"][layer]}
+        names = ["beam_size", "prob_scale", "base_beam_score_scale", "length_normalization"]
+        return {name: given[name] for name in names if name in given}
+
+
+def run(face, loop, body):
+    if face == "for":
         for _ in loop:
-            logits, loop.state.s = self.step(loop.state.label, loop.state.s)
-            scores = rf.log_softmax(logits, axis=self.vocab) if log_prob else rf.softmax(logits, axis=self.vocab)
-            label = rf.choice(
-                scores, beam_size=beam_size, axis=self.vocab, input_type="log_prob" if log_prob else "prob"
+            out = body()
+        return out
+    with loop:
+        return body()
+
+
+class Compared:
+    """Listens to a search and compares each step with the reference."""
+
+    def __init__(self, net):
+        self.net, self.events = net, []
+
+    def __enter__(self):
+        self.context = listen(
+            lambda kind, place, values: self.events.append((place.step, values)) if kind == "beams" else None
+        )
+        self.context.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self.context.__exit__(*error)
+        if error[0] is None:
+            self.check()
+
+    def check(self):
+        data, counts, before = self.net.data, {}, None
+        for step, values in self.events:
+            choice = counts[step] = counts.get(step, -1) + 1
+            key = f"trace/{step}/{choice}/"
+            order = values["tokens"].dims
+            scores = values["scores"].copy_transpose(order).numpy()
+            real = data[key + "scores"] > IMPOSSIBLE
+            assert (np.isfinite(scores) == real).all()
+            np.testing.assert_allclose(scores[real], data[key + "scores"][real], atol=1e-4, rtol=1e-4)
+            several = data[key + "scores_in"].shape[-1] != values["tokens"].sparse_dim.size
+            if several and before is not None:  # what an ended hypothesis repeats means nothing
+                here = real & ~np.take_along_axis(before, data[key + "src_beam_idxs"], 1)
+            else:
+                here = real
+            assert (values["tokens"].numpy()[here] == data[key + "labels"][here]).all()
+            before = values["ended"].numpy()
+            assert (values["parents"].copy_transpose(order).numpy()[real] == data[key + "src_beam_idxs"][real]).all()
+            rows = np.take_along_axis(data[key + "scores_base"][..., 0], data[key + "src_beam_idxs"], 1)
+            np.testing.assert_allclose(
+                values["base"].copy_transpose(order).numpy()[real], rows[real], atol=1e-4, rtol=1e-4
             )
-            loop.state.label = label
-            if has_end:
-                loop.end(label == 0, include_eos=False)
-            labels = loop.stack(label)
-        return labels
+            if several:
+                continue  # scores are those of combinations
+            picked = data[key + "scores_in"][
+                np.arange(len(rows))[:, None], data[key + "src_beam_idxs"], data[key + "labels"]
+            ]
+            np.testing.assert_allclose(
+                values["log_probs"].copy_transpose(order).numpy()[real], picked[real], atol=1e-4, rtol=1e-4
+            )
+        assert sum(counts.values()) + len(counts) == self.net.expected
 
 
 def beam_of(labels):
     return next(dim for dim in labels.dims if dim.kind == "beam")
 
 
-@pytest.mark.parametrize("name", ["search_basic", "search_logprob", "search_beam1_greedy"])
-def test_a_search_with_an_end_is_that_of_the_reference(name):
-    data = np.load(GOLDEN / f"{name}.npz")
-    meta = json.loads(str(data["meta"]))
-    beam_size = data["beam_scores/output"].shape[1]
-    net, loop = Net(data), rf.Loop(max_seq_len=7)
-    assert meta["net"]["output"]["max_seq_len"] == 7 and meta["net"]["output"]["unit"]["output"]["initial_output"] == 1
-    labels = net.search(loop, beam_size, log_prob=name == "search_logprob", has_end=True)
+def check_result(net, labels, axis, *, key="output"):
+    data, beam = net.data, beam_of(labels)
+    scores = rf.get_beam_scores(labels).numpy()
+    real = data["beam_scores/output"] > IMPOSSIBLE
+    np.testing.assert_allclose(scores[real], data["beam_scores/output"][real], atol=1e-4, rtol=1e-4)
+    lengths = axis.dyn_size_ext.copy_transpose([net.batch, beam]).numpy()
+    got = labels.copy_transpose([net.batch, beam, axis]).numpy()
+    wanted = data[f"out/{key}"].reshape(*got.shape[:2], -1)
+    wanted_lengths = data[f"out_len/{key}/1"].reshape(lengths.shape)
+    for place in zip(*np.nonzero(real)):
+        assert lengths[place] == wanted_lengths[place]
+        assert got[place][: lengths[place]].tolist() == wanted[place][: lengths[place]].tolist()
 
-    beam = beam_of(labels)
-    np.testing.assert_allclose(rf.get_beam_scores(labels).numpy(), data["beam_scores/output"], atol=1e-4, rtol=1e-4)
-    lengths = loop.axis.dyn_size_ext.copy_transpose([net.batch, beam]).numpy()
-    assert lengths.ravel().tolist() == data["out_len/output/1"].tolist()
-    got = labels.copy_transpose([net.batch, beam, loop.axis]).numpy().reshape(-1, loop.axis.extent)
-    for row, expected, length in zip(got, data["out/output"], lengths.ravel()):
-        assert row[:length].tolist() == expected[:length].tolist()
 
+def check_decision(net, labels):
     best = rf.decide(labels)
     time = next(dim for dim in best.dims if dim is not net.batch)
-    assert time.lengths.tolist() == data["out_len/decision/1"].tolist()
-    for row, expected, length in zip(
-        best.copy_transpose([net.batch, time]).numpy(), data["out/decision"], time.lengths
-    ):
+    assert time.lengths.tolist() == net.data["out_len/decision/1"].tolist()
+    rows = best.copy_transpose([net.batch, time]).numpy()
+    for row, expected, length in zip(rows, net.data["out/decision"], time.lengths):
         assert row[:length].tolist() == expected[:length].tolist()
 
 
-def test_a_search_of_known_length_is_that_of_the_reference_up_to_each_length():
+BASIC = [
+    "search_basic",
+    "search_logprob",
+    "search_beam1_greedy",
+    "search_lennorm",
+    "search_scales",
+    "search_src_beams_split",
+]
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+@pytest.mark.parametrize("name", BASIC)
+def test_a_search_with_an_end_is_that_of_the_reference(name, face):
+    net, loop = Net(name), rf.Loop(max_seq_len=7)
+    net.start(loop)
+
+    def body():
+        s, logits = net.body(loop.state.s, loop.state.label)
+        log_prob = name == "search_logprob"
+        scores = rf.log_softmax(logits, axis=net.vocab) if log_prob else rf.softmax(logits, axis=net.vocab)
+        label = rf.choice(scores, axis=net.vocab, input_type="log_prob" if log_prob else "prob", **net.options())
+        loop.state.label, loop.state.s = label, s
+        loop.end(label == 0, include_eos=False)
+        raw = rf.decide_keep_beam(label), rf.decide_keep_beam(rf.get_src_beams(label))
+        return loop.stack(label), *map(loop.stack, raw)
+
+    with Compared(net):
+        labels, raw, parents = run(face, loop, body)
+    check_result(net, labels, loop.axis)
+    check_decision(net, labels)
+    if name != "search_src_beams_split":
+        return
+    split = rf.split_batch_beam(labels)
+    assert split.dims[0] is net.batch and split.dims[1].size == 3
+    for got, key in ((raw, "labk"), (parents, "sbk")):
+        (slot,) = got.remaining_dims([net.batch, loop.axis])
+        rows = got.copy_transpose([net.batch, slot, loop.axis]).numpy().reshape(9, -1)
+        for row, expected, length in zip(rows, net.data[f"out/output/{key}"], net.data[f"out_len/output/{key}/1"]):
+            assert row[:length].tolist() == expected[:length].tolist()
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_an_attention_decoder_is_that_of_the_reference(face):
+    net, loop = Net("search_att_decoder_vis"), rf.Loop(max_seq_len=7)
+    net.start(loop)
+    data, lin, s_dim = net.data, net.lin, net.s_dim
+    loop.state.c, loop.state.cell = rf.zeros([net.batch, lin]), rf.zeros([net.batch, s_dim])
+    gates, emb_dim, one = Dim(20, name="gates"), Dim(4, name="emb"), Dim(1, name="one")
+    parts = [Dim(5, name=name) for name in "ijfo"]
+    kernel, path = data["param/output/rec/s/rec/lstm_cell/kernel"], "output/rec/"
+
+    def body():
+        emb = net.embed("emb", loop.state.label, net.vocab, emb_dim)
+        z, start = tensor(data["param/output/rec/s/rec/lstm_cell/bias"], gates), 0
+        for value, dim in ((emb, emb_dim), (loop.state.c, lin), (loop.state.s, s_dim)):
+            z = rf.combine_bc(
+                rf.matmul(value, tensor(kernel[start : start + dim.size], dim, gates), reduce=dim), "add", z
+            )
+            start += dim.size
+        i, j, f, o = (
+            rf.replace_dim(part, in_dim=dim, out_dim=s_dim)[0]
+            for part, dim in zip(rf.split(z, axis=gates, out_dims=parts), parts)
+        )
+        cell = rf.sigmoid(f + 1.0) * loop.state.cell + rf.sigmoid(i) * rf.tanh(j)
+        s = rf.sigmoid(o) * rf.tanh(cell)
+        e_t = rf.tanh(rf.combine_bc(net.frames, "add", net.linear(path + "s_t", s, [s_dim], lin)))
+        e = rf.squeeze(net.linear(path + "e", e_t, [lin], one), axis=one)
+        c = rf.matmul(rf.softmax(e, axis=net.time), net.frames, reduce=net.time)
+        logits = net.linear(path + "p", [s, c], [s_dim, lin], net.vocab)
+        label = rf.choice(rf.softmax(logits, axis=net.vocab), axis=net.vocab, input_type="prob", **net.options())
+        loop.state.label, loop.state.s, loop.state.c, loop.state.cell = label, s, c, cell
+        loop.end(label == 0, include_eos=False)
+        return loop.stack(label)
+
+    with Compared(net):
+        labels = run(face, loop, body)
+    check_result(net, labels, loop.axis)
+    check_decision(net, labels)
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_two_choices_in_a_step_are_those_of_the_reference(face):
+    net, loop = Net("search_two_choices"), rf.Loop(max_seq_len=7)
+    net.start(loop)
+    first, emb_dim, emb1_dim = Dim(4, name="first"), Dim(4, name="emb"), Dim(3, name="emb1")
+    loop.state.first = rf.zeros([net.batch], dtype="int64", sparse_dim=first)
+    path, s_dim = "output/rec/", net.s_dim
+
+    def body():
+        emb = net.embed("emb", loop.state.label, net.vocab, emb_dim)
+        s = rf.tanh(net.linear(path + "s", [loop.state.s, emb, net.ctx], [s_dim, emb_dim, net.lin], s_dim))
+        emb1 = net.embed("emb1", loop.state.first, first, emb1_dim)
+        loop.state.s = s
+        q = rf.softmax(net.linear(path + "q", [s, emb1], [s_dim, emb1_dim], first), axis=first)
+        chosen = rf.choice(q, axis=first, input_type="prob", **net.options("lab1"))
+        loop.state.first = chosen
+        emb2 = net.embed("emb2", chosen, first, emb1_dim)
+        s2 = rf.tanh(net.linear(path + "s2", [loop.state.s, emb2], [s_dim, emb1_dim], s_dim))
+        p = rf.softmax(net.linear(path + "p", s2, [s_dim], net.vocab), axis=net.vocab)
+        label = rf.choice(p, axis=net.vocab, input_type="prob", **net.options())
+        loop.state.label = label
+        loop.end(label == 0, include_eos=False)
+        return loop.stack(label), loop.stack(chosen)
+
+    with Compared(net):
+        labels, firsts = run(face, loop, body)
+    check_result(net, labels, loop.axis)
+    check_result(net, firsts, loop.axis, key="output/lab1")
+    check_decision(net, labels)
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_a_choice_of_two_sources_is_that_of_the_reference(face):
+    net, loop = Net("search_multi_source_default"), rf.Loop(max_seq_len=7)
+    net.start(loop)
+    second, emb_dim, emb1_dim = Dim(5, name="second"), Dim(4, name="emb"), Dim(3, name="emb1")
+    loop.state.second = rf.zeros([net.batch], dtype="int64", sparse_dim=second)
+    path, s_dim = "output/rec/", net.s_dim
+
+    def body():
+        emb, emb1 = (
+            net.embed("emb", loop.state.label, net.vocab, emb_dim),
+            net.embed("emb1", loop.state.second, second, emb1_dim),
+        )
+        s = rf.tanh(
+            net.linear(path + "s", [loop.state.s, emb, emb1, net.ctx], [s_dim, emb_dim, emb1_dim, net.lin], s_dim)
+        )
+        p = rf.softmax(net.linear(path + "p", s, [s_dim], net.vocab), axis=net.vocab)
+        q = rf.softmax(net.linear(path + "q", s, [s_dim], second), axis=second)
+        label, other = rf.choice([p, q], axis=[net.vocab, second], input_type="prob", **net.options())
+        loop.state.label, loop.state.second, loop.state.s = label, other, s
+        loop.end(label == 0, include_eos=False)
+        return loop.stack(label), loop.stack(other)
+
+    with Compared(net):
+        labels, others = run(face, loop, body)
+    check_result(net, labels, loop.axis)
+    check_result(net, others, loop.axis, key="output/out_1")
+    check_decision(net, labels)
+
+
+def test_in_training_a_choice_is_the_reference_labels():
+    net = Net("choice_train")
+    time = ragged(net.data["in_len/classes"], net.batch, "classes")
+    target = tensor(net.data["in/classes"].astype(np.int64), net.batch, time, sparse_dim=net.vocab)
+    loop = rf.Loop(axis=time)
+    for _ in loop:
+        scores = rf.zeros([net.batch, net.vocab])
+        labels = loop.stack(
+            rf.choice(scores, axis=net.vocab, beam_size=3, input_type="logits", target=loop.unstack(target))
+        )
+    assert set(labels.dims) == {net.batch, time}
+    rows = labels.copy_transpose([net.batch, time]).numpy()
+    for row, expected, length in zip(rows, net.data["out/output"], net.data["in_len/classes"]):
+        assert row[:length].tolist() == expected[:length].tolist()
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_a_search_of_known_length_is_that_of_the_reference_up_to_each_length(face):
     """The reference goes on for one step after a sequence's length before it stops adding scores, so that its score depends
     on what else is in the batch; ours are compared with its scores at the length."""
-    data = np.load(GOLDEN / "search_fixed_len.npz")
-    net = Net(data)
-    time = ragged(data["in_len/classes"], net.batch, "classes")
-    labels = net.search(rf.Loop(axis=time), 3, log_prob=False, has_end=False)
+    net = Net("search_fixed_len")
+    data, time = net.data, ragged(net.data["in_len/classes"], net.batch, "classes")
+    loop = rf.Loop(axis=time)
+    net.start(loop)
+
+    def body():
+        s, logits = net.body(loop.state.s, loop.state.label)
+        label = rf.choice(rf.softmax(logits, axis=net.vocab), axis=net.vocab, input_type="prob", **net.options())
+        loop.state.label, loop.state.s = label, s
+        return loop.stack(label)
+
+    labels = run(face, loop, body)
     scores = rf.get_beam_scores(labels).numpy()
     rows = labels.copy_transpose([net.batch, beam_of(labels), time]).numpy()
     for seq, length in enumerate(data["in_len/classes"]):

@@ -1,0 +1,221 @@
+"""What comes out of a search: the best hypothesis, all of them as a table, their scores and parents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.ops import math, reduce
+from rfnb.ops.cast import cast
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.gather import gather
+from rfnb.rec.recorder import decides
+from rfnb.search.search_state import host_of, search_of
+
+
+@decides
+def get_beam_scores(x: Tensor) -> Tensor:
+    """The scores of the hypotheses that `x` belongs to: natural-log probability, summed over steps; {batch, beam}.
+
+    After the loop those of the final hypotheses; inside of it those of the choice that x comes from.
+
+    Raises:
+        ValueError: If x has no beam dim of a search.
+    """
+    return search_of(x, "get_beam_scores").scores_like(x)
+
+
+@decides
+def get_src_beams(x: Tensor) -> Tensor:
+    """Which hypothesis each one continues, of the choice in a step that made `x`: int {batch, beam}; 0 in the first step.
+
+    Raises:
+        ValueError: If x has no beam dim of a search.
+    """
+    search = search_of(x, "get_src_beams")
+    for link in search.links:
+        if link.parents is not None and any(dim in x.dims for dim in link.parents.dims if dim.kind == "beam"):
+            return link.parents
+    assert search.selection is not None
+    parents = search.selection.parents
+    dims = tuple(search.selection.carried if dim is search.selection.out_dim else dim for dim in parents.dims)
+    return parents._like(parents._raw, dims)
+
+
+@decides
+def decide_keep_beam(x: Tensor) -> Tensor:
+    """`x` of a step, with its hypotheses as they are in that step: stacked values are not traced back through the parents.
+
+    Returns:
+        The same values, with a dim "slot" in place of the beam; x itself if it has none.
+    """
+    beam = beam_dim_of(x)
+    if beam is None:
+        return x
+    search = search_of(x, "decide_keep_beam")
+    slots = search.__dict__.setdefault("slots", {})
+    if beam.extent not in slots:
+        slots[beam.extent] = Dim(beam.extent, name="slot")
+    out = x._like(x._raw, tuple(slots[beam.extent] if dim is beam else dim for dim in x.dims))
+    if out.sparse_dim is not None and out.sparse_dim.kind == "beam":
+        out.sparse_dim = None
+    return out
+
+
+def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
+    """`x` with the beam as a plain dim: {batch, beam, ...} in this order, decided, so that no search follows it further.
+
+    Args:
+        x: A value of a search.
+        beam_dim: Takes the place of the beam; of the same size. Default: a new one.
+
+    Raises:
+        ValueError: If x is not from a search, or the size differs.
+    """
+    search_of(x, "split_batch_beam")
+    beam = beam_dim_of(x)
+    assert beam is not None
+    new = Dim(beam.extent, name="beam") if beam_dim is None else beam_dim
+    if new.extent != beam.extent:
+        raise ValueError(
+            message("split_batch_beam: beam_dim has another size.", [("value", shape_of(x)), ("beam_dim", new.short_repr())],
+                    "It takes the place of the beam.")
+        )  # fmt: skip
+    batch = [dim for dim in search_of(x, "split_batch_beam").batch_dims() if dim in x.dims]
+    order = (*batch, beam, *(dim for dim in x.dims if dim is not beam and dim not in batch))
+    out = x.copy_transpose(order)
+    return out._like(out._raw, tuple(new if dim is beam else dim for dim in order))
+
+
+def beam_dim_of(x: Tensor) -> Dim | None:
+    """The beam dim of a search that x has."""
+    return next((dim for dim in x.dims if "search" in dim.__dict__), None)
+
+
+def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
+    """The value of the best hypothesis: {..., beam} -> {...}; x itself if it has no beam dim.
+
+    Args:
+        x: A value collected from a search, usually `loop.stack(label)` {time, batch, beam}.
+        length_normalization: Divide each score by its length first. Only sensible if the choice did not.
+
+    Returns:
+        Without the beam; a ragged time dim is a new one, with the lengths of the best hypotheses.
+
+    Raises:
+        ValueError: If lengths are needed to normalise the scores and there are none.
+    """
+    beam = beam_dim_of(x)
+    if beam is None:
+        return x
+    scores = search_of(x, "decide").scores_like(x)
+    ragged = [dim for dim in x.dims if dim.lengths is not None and beam in dim.length_dims]
+    ranked = scores
+    if length_normalization:
+        if not ragged:
+            raise ValueError(
+                message(
+                    "decide: length_normalization without lengths.",
+                    [("value", shape_of(x))],
+                    "x needs a dim with a length for each hypothesis.",
+                )
+            )
+        lengths = cast(ragged[0].get_size_tensor(), scores.dtype)
+        ranked = scores / copy_to_device(math.maximum(lengths, 1), scores.device)
+    best = reduce.reduce_argmax(ranked, axis=beam)
+    out = gather(x, indices=best, axis=beam)
+    for dim in ragged:
+        out = _shortened(out, dim, best, beam)
+    return out
+
+
+def _shortened(x: Tensor, dim: Dim, best: Tensor, beam: Dim) -> Tensor:
+    """x over a dim with the lengths of the chosen hypotheses."""
+    size = dim.get_size_tensor()
+    index = best._like(best.backend.to_device_raw(best._raw, "cpu"), best.dims)
+    new = Dim(gather(size, indices=index, axis=beam), name=dim.name)
+    place = x.dims.index(dim)
+    raw = x.backend.slice_raw(x._raw, place, 0, new.extent)
+    return x._like(raw, (*x.dims[:place], new, *x.dims[place + 1 :]))
+
+
+@dataclass(frozen=True)
+class Found:
+    """One line of an n-best list.
+
+    Attributes:
+        tokens: The labels of a hypothesis, up to its length.
+        text: The same as text.
+        score: As the search ranked it.
+        parts: What the score consists of, by name.
+    """
+
+    tokens: tuple[int, ...]
+    text: str
+    score: float
+    parts: dict[str, float]
+
+
+class NBest(list[Found]):
+    """The hypotheses of a sequence, best first; its text is a table."""
+
+    def __repr__(self) -> str:
+        names = list(dict.fromkeys(name for row in self for name in row.parts))
+        heads = ["rank", "score", *names, "tokens", "text"]
+        rows = [
+            [str(rank), f"{row.score:.3f}", *(f"{row.parts.get(name, 0):.3f}" for name in names),
+             " ".join(map(str, row.tokens)), row.text]
+            for rank, row in enumerate(self, 1)
+        ]  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(heads, *rows)]
+        lines = [
+            "  ".join(cell.rjust(width) if place <= len(names) + 1 else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths)))
+            for row in (heads, *rows)
+        ]  # fmt: skip
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def nbest(labels: Tensor, *, length_exponent: float = 0.0, join: str = " ") -> list[NBest]:
+    """The hypotheses of each sequence as tables of tokens, text, score and its parts, best first.
+
+    Args:
+        labels: {time, batch, beam} from a search, lengths per hypothesis.
+        length_exponent: Ranked by score / length ** exponent.
+        join: Between the labels in the text.
+
+    Returns:
+        One list per sequence (one for all, if there is no batch). Parts: "log_prob", the score of the search, and "length" if a
+        length_exponent is given.
+
+    Raises:
+        ValueError: If labels are not from a search.
+    """
+    scores = search_of(labels, "nbest").scores_like(labels)
+    beam = beam_dim_of(labels)
+    assert beam is not None
+    batch = [dim for dim in scores.dims if dim is not beam]
+    (time,) = (dim for dim in labels.dims if dim is not beam and dim not in batch)
+    totals = scores.copy_transpose([*batch, beam]).numpy().reshape(-1, beam.extent)
+    rows = labels.copy_transpose([*batch, beam, time]).numpy().reshape(*totals.shape, -1)
+    size = time.get_size_tensor()
+    lengths = host_of(size, (*batch, beam)).reshape(totals.shape) if size.dims else np.full(totals.shape, time.extent)
+    vocab = getattr(labels.sparse_dim, "vocab", None)
+    names = getattr(vocab, "labels", vocab)
+    out = []
+    for of_seq, row, length in zip(totals, rows, lengths):
+        found = []
+        for score, tokens, count in zip(of_seq, row, length):
+            if score == -np.inf:
+                continue
+            ids = tuple(tokens[:count].tolist())
+            text = join.join(str(names[i]) if names is not None and 0 <= i < len(names) else str(i) for i in ids)
+            parts = {"log_prob": float(score)}
+            if length_exponent:
+                parts["length"] = float(count)
+            found.append(Found(ids, text, float(score) / max(int(count), 1) ** length_exponent, parts))
+        out.append(NBest(sorted(found, key=lambda item: -item.score)))
+    return out

@@ -1,0 +1,204 @@
+"""Line 4 of a step of beam search: the best continuations of all hypotheses, and those that are cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.layout import PlanCache, full_shape, to_order
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+
+_plans = PlanCache()
+
+
+@dataclass(slots=True)
+class Flat:
+    """The scores of all continuations in one raw array {batch dims, hypothesis * label}.
+
+    Attributes:
+        raw: The array.
+        rest: The batch dims.
+        num_labels: Of the last axis, the labels are the faster part.
+        in_dim, axis: The hypotheses (None: one), and the labels.
+    """
+
+    raw: Any
+    rest: tuple[Dim, ...]
+    num_labels: int
+    in_dim: Dim | None
+    axis: Dim
+    backend: Any
+
+    def like(self, other: Tensor, default: Any = None) -> Any:
+        """Another Tensor over the same or fewer dims in the same layout."""
+        return flat_of(other, self.in_dim, self.axis, self.rest).raw
+
+
+@dataclass(slots=True)
+class Ranked:
+    """What a choice lets go on, {batch dims, out_dim}: score, and index into the last axis of Flat.
+
+    Attributes:
+        scores, index: Raw arrays.
+        host: The scores on the host.
+        in_order: Whether they are the best of all, best first.
+    """
+
+    scores: Any
+    index: Any
+    host: np.ndarray
+    in_order: bool = True
+
+
+def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None = None) -> Flat:
+    """All continuations in one axis."""
+    key = (total._raw.__class__, total.dims, in_dim, axis, rest)
+    try:
+        order, shape, found, expanded = _plans[key]
+    except KeyError:
+        axes = (in_dim, axis) if in_dim is not None else (axis,)
+        found = rest if rest is not None else tuple(dim for dim in total.dims if dim not in axes)
+        whole = (*found, *axes)
+        expanded = None
+        if set(whole) == set(total.dims):
+            order = to_order(total.dims, whole, total.backend)
+        else:
+            order, expanded = None, whole
+        shape = (*full_shape(found), int(np.prod(full_shape(axes))))
+        order, shape, found, expanded = _plans.put(key, (order, shape, found, expanded))
+    if expanded is not None:
+        total = total.copy_compatible_to_dims(expanded)
+        raw = total.backend.broadcast_raw(total._raw, full_shape(expanded))
+    else:
+        raw = total._raw if order is None else order(total._raw)
+    backend = total.backend
+    return Flat(backend.reshape_raw(raw, shape), found, axis.extent, in_dim, axis, backend)
+
+
+def best_of(flat: Flat, count: int) -> Ranked:
+    """The `count` best continuations, best first; of equal ones the first. Where there are fewer, index 0 with score -inf."""
+    backend, raw = flat.backend, flat.raw
+    size = backend.get_shape_tuple_raw(raw)[-1]
+    found = min(count, size)
+    more = min(found + 1, size)  # one more tells whether the last one is as good as one that is cut
+    best, index = backend.top_k_raw(raw, more, True)
+    host = backend.raw_to_numpy(best)
+    if more > 1 and ((host[..., 1:] == host[..., :-1]) & (host[..., 1:] > -np.inf)).any():
+        best, index = backend.sort_raw(raw, len(flat.rest), True, True)
+        best, index = (backend.slice_raw(x, len(flat.rest), 0, more) for x in (best, index))
+        host = backend.raw_to_numpy(best)
+    if more > found:
+        best, index = (backend.slice_raw(x, len(flat.rest), 0, found) for x in (best, index))
+        host = host[..., :found]
+    return _filled(flat, best, index, host, count)
+
+
+def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:
+    """Slots without a continuation are label 0 of the best with score -inf: which of the impossible ones come first is chance."""
+    backend, missing = flat.backend, count - host.shape[-1]
+    if missing:
+        widths = [(0, 0)] * len(flat.rest) + [(0, missing)]
+        best, index = backend.pad_raw(best, widths, float("-inf")), backend.pad_raw(index, widths, 0)
+        host = np.pad(host, widths, constant_values=-np.inf)
+    if host.min(initial=0) == -np.inf:
+        index = backend.where_raw(backend.unary_fn("is_neg_infinite")(best), 0, index)
+    return Ranked(best, index, host)
+
+
+def best_of_each(flat: Flat, count: int) -> Ranked:
+    """The best `count` continuations of every hypothesis by itself: no hypothesis competes with another."""
+    backend = flat.backend
+    shape = backend.get_shape_tuple_raw(flat.raw)
+    hypotheses = shape[-1] // flat.num_labels
+    own = Flat(
+        backend.reshape_raw(flat.raw, (*shape[:-1], hypotheses, flat.num_labels)),
+        (*flat.rest, flat.axis), flat.num_labels, None, flat.axis, backend,
+    )  # fmt: skip
+    ranked = best_of(own, count)
+    starts = (np.arange(hypotheses) * flat.num_labels)[:, None]
+    starts = backend.from_numpy(starts, dtype="int64", device=backend.get_device_raw(flat.raw))
+    out = (*shape[:-1], hypotheses * count)
+    index = backend.reshape_raw(backend.binary_tensors_fn("add")(ranked.index, starts), out)
+    return Ranked(backend.reshape_raw(ranked.scores, out), index, ranked.host.reshape(out), in_order=False)
+
+
+def with_last(flat: Flat, ranked: Ranked, index: np.ndarray) -> Ranked:
+    """The last slot of each beam gets a continuation that is given."""
+    backend = flat.backend
+    count = ranked.host.shape[-1]
+    axis = len(flat.rest)
+    device = backend.get_device_raw(flat.raw)
+    own = backend.from_numpy(index[..., None], dtype="int64", device=device)
+    scores = take(flat, own)
+    join = lambda a, b: backend.concat_raw([backend.slice_raw(a, axis, 0, count - 1), b], axis)  # noqa: E731
+    best = join(ranked.scores, scores)
+    return Ranked(best, join(ranked.index, own), backend.raw_to_numpy(best), in_order=False)
+
+
+def take(flat: Flat, index: Any, raw: Any = None) -> Any:
+    """The entries of a raw array like `flat.raw` at an index {batch dims, n}."""
+    backend = flat.backend
+    raw = flat.raw if raw is None else raw
+    shape, out = backend.get_shape_tuple_raw(raw), backend.get_shape_tuple_raw(index)
+    num_batch = int(np.prod(shape[:-1], dtype=np.int64))
+    if num_batch == 0:
+        return backend.full_raw(out, 0.0, dtype=backend.get_dtype_name_raw(raw), device=backend.get_device_raw(raw))
+    starts = np.arange(num_batch)[:, None] * shape[-1]
+    starts = backend.from_numpy(starts, dtype="int64", device=backend.get_device_raw(raw))
+    rows = backend.binary_tensors_fn("add")(backend.reshape_raw(index, (num_batch, out[-1])), starts)
+    return backend.reshape_raw(
+        backend.take_raw(backend.reshape_raw(raw, (-1,)), backend.reshape_raw(rows, (-1,)), 0), out
+    )
+
+
+def split_index(flat: Flat, index: Any) -> tuple[Any, Any]:
+    """(hypothesis, label) of an index."""
+    backend = flat.backend
+    if flat.in_dim is None or flat.in_dim.extent == 1:
+        return backend.binary_fn("mul")(index, 0), index
+    return backend.binary_fn("floordiv")(index, flat.num_labels), backend.binary_fn("mod")(index, flat.num_labels)
+
+
+def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
+    """Refuse NaN, and a sequence for which nothing is possible.
+
+    Raises:
+        ValueError: Says in which step, sequence and hypothesis.
+    """
+    host = ranked.host
+    if not host.size:
+        return
+    worst = host.min()  # NaN if there is one among the scores: it is first in every ranking
+    if np.isnan(worst):
+        raise _nan_error(total, flat.axis, place)
+    if worst == -np.inf and ((top := host.max(-1)) == -np.inf).any():
+        where = ", ".join(f"{dim.name} {i}" for dim, i in zip(flat.rest, np.argwhere(top == -np.inf)[0]))
+        raise ValueError(
+            message(f"{place}: no hypothesis is left.", [("scores", shape_of(total)), ("first", where or "the sequence")],
+                    "All labels of all hypotheses have probability 0, or are banned. What was found so far is in the trace.")
+        )  # fmt: skip
+
+
+def _nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
+    dims = tuple(dim for dim in total.dims if dim is not axis)
+    bad = np.isnan(total.copy_transpose((*dims, axis)).numpy()).any(-1)
+    where = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
+    return ValueError(
+        message(
+            f"{place}: the scores contain NaN.",
+            [("scores", shape_of(total)), ("first", where)],
+            "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
+        )
+    )
+
+
+def out_tensor(raw: Any, flat: Flat, out_dim: Dim, sparse_dim: Dim | None = None) -> Tensor:
+    """A raw array {batch dims, out_dim} as Tensor."""
+    out = new_tensor(raw, (*flat.rest, out_dim))
+    if sparse_dim is not None:
+        out.sparse_dim = sparse_dim
+    return out

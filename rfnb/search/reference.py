@@ -1,0 +1,112 @@
+"""A choice that does not search: the reference labels, forced through the hypotheses of a search, or mixed with samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.ops import math, reduce
+from rfnb.ops.random import random_uniform
+from rfnb.rec.loop import Loop
+from rfnb.search import rank
+from rfnb.search.rank import Ranked, flat_of
+from rfnb.search.score import Fusion, combined, filtered, fused, gumbel, log_prob_of, only_end_label
+from rfnb.search.search_state import Search, host_of, on_backend, place_of
+from rfnb.search.step import Options, _parts, follow, tell
+from rfnb.trace.probe import listening
+
+
+def reference(
+    loop: Loop, scores: Tensor, axis: Dim, target: Tensor, input_type: str, prob_scale: float, base_scale: float,
+    end_label: int, name: str, fusion: Fusion | None, keep_candidates: int | None,
+) -> Tensor:  # fmt: skip
+    """Every hypothesis goes on through the reference label and gets its score. Before a search there is one hypothesis.
+
+    Past its end a sequence goes on through `end_label`, which costs nothing.
+    """
+    search = Search.of(loop)
+    link = search.next_link(loop)
+    in_dim, base = search.begin(loop)
+    ended = search.ended(loop)
+    has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
+    own = log_prob_of(scores, axis, input_type)
+
+    def stay(x: Tensor) -> Tensor:
+        return x if has_ended is None else only_end_label(x, has_ended, axis, link, end_label)
+
+    total = combined(
+        fused(own, fusion), base, has_ended, prob_scale=prob_scale, base_scale=base_scale, noise_scale=0.0, stay=stay
+    )
+    flat = flat_of(total, in_dim, axis)
+    size = 1 if in_dim is None else in_dim.extent
+    dims = flat.rest if in_dim is None else (*flat.rest, in_dim)
+    labels = host_of(_within(target, dims, place_of(loop)), dims).astype(np.int64)
+    if ended is not None and set(ended[1]) <= set(dims):
+        labels = np.where(_aligned(ended, dims), end_label, labels)
+    labels = labels.reshape([*(dim.extent for dim in flat.rest), size])
+    if labels.size and not 0 <= labels.min() <= labels.max() < axis.extent:
+        raise ValueError(
+            message(f"{place_of(loop)}: a reference label is none.", [("labels", axis.short_repr()), ("found", f"{labels.min()} to {labels.max()}")],
+                    "Reference labels are counted from 0, also past the end of a sequence.")
+        )  # fmt: skip
+    host = labels + np.arange(size) * axis.extent
+    index = flat.backend.from_numpy(host, dtype="int64", device=flat.backend.get_device_raw(flat.raw))
+    best = rank.take(flat, index)
+    ranked = Ranked(best, index, flat.backend.raw_to_numpy(best), in_order=False)
+    if np.isnan(ranked.host).any():
+        raise rank._nan_error(total, axis, place_of(loop))
+    out = follow(loop, search, link, flat, ranked)
+    if listening():
+        options = Options(size, keep_candidates=keep_candidates, name=name, fusion=fusion)
+        tell(
+            loop,
+            search,
+            link,
+            flat,
+            ranked,
+            in_dim,
+            out,
+            _parts(flat, total, total, None, own, base, options, stay),
+            options,
+        )
+    return out
+
+
+def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
+    if not set(target.dims) <= set(dims):
+        raise ValueError(
+            message(f"{place}: the target does not fit the scores.", [("target", shape_of(target)), ("hypotheses", ", ".join(d.short_repr() for d in dims))],
+                    "The target of a step is one label for each sequence.", "target=loop.unstack(labels)")
+        )  # fmt: skip
+    return target
+
+
+def _aligned(ended: tuple[np.ndarray, tuple[Dim, ...]], dims: tuple[Dim, ...]) -> np.ndarray:
+    from_dims = ended[1]
+    order = [from_dims.index(dim) for dim in dims if dim in from_dims]
+    return ended[0].transpose(order).reshape([dim.extent if dim in from_dims else 1 for dim in dims])
+
+
+def sampled(
+    scores: Tensor, axis: Dim, target: Tensor | None, input_type: str, *, gold_mixin_prob: float | None, temperature: float,
+    top_k: int | None, top_p: float | None,
+) -> Any:  # fmt: skip
+    """A label drawn from the scores, without gradient; with probability `gold_mixin_prob` the reference of a sequence."""
+    if gold_mixin_prob is not None and (target is None or not 0 <= gold_mixin_prob <= 1):
+        raise ValueError(
+            message("choice: gold_mixin_prob does not fit.", [("gold_mixin_prob", gold_mixin_prob), ("target", None if target is None else shape_of(target))],
+                    "It is the probability, 0 to 1, to take the reference label in place of the sample.")
+        )  # fmt: skip
+    log_prob = log_prob_of(scores, axis, input_type)
+    noisy = filtered(log_prob, axis, temperature=temperature, top_k=top_k, top_p=top_p) + gumbel(log_prob)
+    label = reduce.reduce_argmax(noisy, axis=axis)
+    if gold_mixin_prob:
+        assert target is not None
+        gold = random_uniform(target.dims, device=scores.device) < gold_mixin_prob
+        label = math.where(gold, target, label, allow_broadcast_all_sources=True)
+    label.sparse_dim = axis
+    return label

@@ -1,0 +1,148 @@
+"""The `beams` event of a choice: what was kept and what was cut, and why.
+
+Memory of a recorded search grows with steps times beam, not with the vocabulary: of the scores of all labels only the best
+candidates are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops.const import zeros
+from rfnb.rec.loop import Loop
+from rfnb.rec.selection import align_host
+from rfnb.search.rank import Flat, Ranked, out_tensor, split_index, take
+from rfnb.search.search_state import Link, on_backend
+from rfnb.trace.probe import probe
+
+KEPT, CUT, BELOW_THRESHOLD, BLOCKED = range(4)  # cand_verdict; see `VERDICTS` of rfnb/trace/beam_fields.py
+
+
+@dataclass
+class Parts:
+    """What a score is made of, for a report.
+
+    Attributes:
+        log_prob: Of the labels in this step, unscaled, before anything is filtered, like `flat.raw`.
+        base: The scores before this step, with length normalization, {batch, in_dim}; None: 0.
+        fused: By name, like log_prob.
+        unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
+        verdict: Like `unblocked`: for what is not possible the reason.
+        tokens, token_dim: The label to show for each continuation, like log_prob, and what it is of; default: the label.
+    """
+
+    log_prob: Any
+    base: Tensor | None
+    fused: dict[str, Any]
+    unblocked: Any = None
+    verdict: Any = None
+    tokens: Any = None
+    token_dim: Dim | None = None
+
+
+def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
+    """How many candidates the trace gets."""
+    return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
+
+
+def candidates(flat: Flat, ranked: Ranked, count: int, parts: Parts) -> dict[str, Tensor]:
+    """The best continuations, kept ones first."""
+    backend = flat.backend
+    axis = len(flat.rest)
+    totals = flat.raw if parts.unblocked is None else parts.unblocked
+    size = min(count, backend.get_shape_tuple_raw(totals)[-1])
+    scores, index = backend.top_k_raw(totals, size, True)
+    kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
+    if not ranked.in_order or parts.unblocked is not None:
+        scores, index, kept = _kept_first(flat, scores, index, kept, ranked)
+    dim = Dim(backend.get_shape_tuple_raw(index)[-1], name="candidate")
+    parent, label = split_index(flat, index)
+    label = label if parts.tokens is None else take(flat, index, parts.tokens)
+    fields = {"cand_tokens": label, "cand_parents": parent, "cand_scores": scores, "cand_kept": kept}
+    verdict = backend.where_raw(kept, KEPT, CUT)
+    if parts.verdict is not None:
+        verdict = backend.where_raw(kept, KEPT, take(flat, index, parts.verdict))
+    fields["cand_verdict"] = verdict
+    fields["cand_log_probs"] = take(flat, index, parts.log_prob)
+    for name, raw in parts.fused.items():
+        fields[f"cand_part:{name}"] = take(flat, index, raw)
+    out = {name: new_tensor(raw, (*flat.rest, dim)) for name, raw in fields.items()}
+    out["cand_tokens"].sparse_dim = parts.token_dim or flat.axis
+    return out
+
+
+def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:
+    """Which of `index` are in `kept`, where that has a hypothesis at all."""
+    kept = backend.where_raw(backend.unary_fn("is_neg_infinite")(scores), -1, kept)
+    same = backend.binary_fn("equal")(backend.expand_dims_raw(index, axis + 1), backend.expand_dims_raw(kept, axis))
+    return backend.reduce_raw(same, "any", (axis + 1,))
+
+
+def _kept_first(flat: Flat, scores: Any, index: Any, kept: Any, ranked: Ranked) -> tuple[Any, Any, Any]:
+    """Kept ones, in the order of the beam, then the best others."""
+    backend, axis = flat.backend, len(flat.rest)
+    count = max(backend.get_shape_tuple_raw(index)[-1] - ranked.host.shape[-1], 0)
+    others = backend.where_raw(kept, float("-inf"), scores)
+    best, place = backend.top_k_raw(others, count, True) if count else (backend.slice_raw(others, axis, 0, 0), None)
+    more = backend.slice_raw(index, axis, 0, 0) if place is None else take(flat, place, index)
+    real = backend.unary_fn("logical_not")(backend.unary_fn("is_neg_infinite")(ranked.scores))
+    join = lambda a, b: backend.concat_raw([a, b], axis)  # noqa: E731
+    false = backend.binary_fn("not_equal")(best, best)
+    return join(ranked.scores, best), join(ranked.index, more), join(real, false)
+
+
+def report(
+    loop: Loop, link: Link, name: str, flat: Flat, ranked: Ranked, in_dim: Dim | None, out_dim: Dim, parts: Parts,
+    candidates: dict[str, Tensor], before: Callable[[], np.ndarray | None],
+) -> None:  # fmt: skip
+    """The `beams` event of this step, at its end, when it is known what has ended."""
+    carried = link.dims(out_dim.extent)[1]
+    parent, label = split_index(flat, ranked.index)
+    label = label if parts.tokens is None else take(flat, ranked.index, parts.tokens)
+    make = lambda raw, sparse=None: out_tensor(raw, flat, carried, sparse)  # noqa: E731
+    tokens = make(label, parts.token_dim or flat.axis)
+    base = None
+    if parts.base is not None and in_dim is not None:
+        own = flat_of_base(parts.base, flat)
+        base = take(Flat(own, flat.rest, 1, None, in_dim, flat.backend), parent)
+    fused = {f"part:{key}": make(take(flat, ranked.index, raw)) for key, raw in parts.fused.items()}
+    probe(
+        "beams",
+        name=name,
+        tokens=tokens,
+        parents=make(parent, in_dim if in_dim is not None else carried),
+        scores=make(ranked.scores),
+        ended=_ended(loop, link, tokens, carried, before),
+        log_probs=make(take(flat, ranked.index, parts.log_prob)),
+        base=make(base) if base is not None else zeros(tokens.dims, dtype=link_dtype(flat), device=tokens.device),
+        **fused,
+        **candidates,
+    )
+
+
+def flat_of_base(base: Tensor, flat: Flat) -> Any:
+    """The scores before, {batch dims, in_dim}."""
+    assert flat.in_dim is not None
+    dims = (*flat.rest, flat.in_dim)
+    raw = base.copy_compatible_to_dims(dims)._raw
+    return flat.backend.broadcast_raw(raw, [dim.extent for dim in dims])
+
+
+def link_dtype(flat: Flat) -> str:
+    """The dtype of the scores."""
+    return flat.backend.get_dtype_name_raw(flat.raw)
+
+
+def _ended(loop: Loop, link: Link, tokens: Tensor, carried: Dim, before: Callable[[], np.ndarray | None]) -> Tensor:
+    shape = [dim.extent for dim in tokens.dims]
+    last = loop.selection is not None and loop.selection.carried is carried
+    host, dims = (loop.ended, loop.end_dims) if last else (before(), tokens.dims)
+    if host is None:
+        return zeros(tokens.dims, dtype="bool", device=tokens.device)
+    return on_backend(np.broadcast_to(align_host(host, dims, tokens.dims), shape), tokens.dims, tokens, "bool")

@@ -1,0 +1,140 @@
+"""The scores of a choice: what a model gives as log probabilities, and lines 1 to 3 of a step of beam search.
+
+base' = base * ((t + 1) / t) ** exponent        for hypotheses that have ended, with length normalization
+total = prob_scale * log_prob + base_scale * base' + noise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops import math, reduce
+from rfnb.ops.random import random_uniform
+from rfnb.search.search_state import Link, on_backend
+
+INPUT_TYPES = ("log_prob", "prob", "logits", "regression")
+Fusion = Mapping[str, tuple[Tensor, float]]
+
+
+def log_prob_of(scores: Tensor, axis: Dim, input_type: str) -> Tensor:
+    """Natural-log probabilities of scores of an input type."""
+    if input_type == "logits":
+        return math.log_softmax(scores, axis=axis)
+    return math.log(math.maximum(scores, 1e-20)) if input_type == "prob" else scores
+
+
+def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) -> None:
+    """Refuse what does not sum to 1 over the labels.
+
+    Raises:
+        ValueError: Says in which step, sequence and hypothesis.
+    """
+    total = reduce.reduce_sum(math.exp(log_prob), axis=axis)
+    if ended is not None:
+        total = math.where(ended, 1.0, total, allow_broadcast_all_sources=True)
+    host = total.numpy()
+    bad = np.argwhere(~(np.abs(host - 1) < 1e-3))
+    if bad.size:
+        where = ", ".join(f"{dim.name} {index}" for dim, index in zip(total.dims, bad[0]))
+        raise ValueError(
+            message(f"{place}: the probabilities do not sum to 1.",
+                    [("scores", shape_of(log_prob)), ("first", where), ("sum", f"{host[tuple(bad[0])]:.4g}")],
+                    "What a choice adds up are log probabilities over the labels.",
+                    'rf.choice(scores, input_type="logits", ...)   # normalizes')
+        )  # fmt: skip
+
+
+def fused(log_prob: Tensor, fusion: Fusion | None) -> Tensor:
+    """log_prob with the log probabilities of other models added, each times its scale."""
+    for other, scale in (fusion or {}).values():
+        log_prob = math.combine_bc(log_prob, "add", other * scale if scale != 1 else other)
+    return log_prob
+
+
+def only_end_label(log_prob: Tensor, has_ended: Tensor, axis: Dim, link: Link, label: int) -> Tensor:
+    """A hypothesis that has ended goes on through one label alone, which costs nothing."""
+    key = axis, log_prob.dtype, log_prob.device, label
+    stay = link.stay.get(key)
+    if stay is None:
+        row = np.full(axis.extent, -np.inf, np.float32)
+        row[label] = 0
+        stay = link.stay[key] = on_backend(row, (axis,), log_prob, log_prob.dtype)
+    return math.where(has_ended, stay, log_prob, allow_broadcast_all_sources=True)
+
+
+def normalized_base(base: Tensor, has_ended: Tensor | None, step: int, exponent: float) -> Tensor:
+    """Line 1: the score of a hypothesis that has ended grows as the others get longer."""
+    if has_ended is None:
+        return base
+    factor = ((step + 1) / step) ** exponent
+    return math.where(has_ended, base * factor, base, allow_broadcast_all_sources=True)
+
+
+def combined(
+    log_prob: Tensor,
+    base: Tensor | None,
+    has_ended: Tensor | None,
+    *,
+    prob_scale: float,
+    base_scale: float,
+    noise_scale: float,
+    stay: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Line 3. `stay` filters what has ended: after scaling, since 0 times -inf is no number."""
+    total = log_prob if prob_scale == 1 else log_prob * prob_scale
+    if has_ended is not None:
+        total = stay(total)
+    if base is not None:
+        if base_scale != 1:
+            base = math.where(base == float("-inf"), base, base * base_scale)
+        total = total + base if set(base.dims) <= set(total.dims) else math.combine_bc(total, "add", base)
+    return total + gumbel(total) * noise_scale if noise_scale else total
+
+
+def gumbel(like: Tensor) -> Tensor:
+    """Noise -log(-log(u)): the label with the best noisy log probability is a sample."""
+    uniform = math.maximum(random_uniform(like.dims, dtype=like.dtype, device=like.device), 1e-30)
+    return -math.log(-math.log(math.minimum(uniform, 1 - 1e-7)))
+
+
+def filtered(log_prob: Tensor, axis: Dim, *, temperature: float, top_k: int | None, top_p: float | None) -> Tensor:
+    """What a label is sampled from, as unnormalized log probabilities: sharpened, and without the unlikely labels.
+
+    Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", sections 3.1 and 5 (top-p, top-k).
+    """
+    out = log_prob if temperature == 1 else log_prob / temperature
+    if top_k is None and top_p is None:
+        return out
+    backend, order = out.backend, (*(dim for dim in out.dims if dim is not axis), axis)
+    out = out.copy_transpose(order)
+    raw = out._raw
+    if top_k is not None and top_k < axis.extent:
+        least = backend.slice_raw(backend.top_k_raw(raw, top_k, True)[0], -1 + raw.ndim, top_k - 1, top_k)
+        raw = backend.where_raw(backend.binary_fn("less")(raw, least), float("-inf"), raw)
+    if top_p is not None and top_p < 1:
+        prob = backend.softmax_raw(raw, raw.ndim - 1)
+        best = backend.sort_raw(prob, raw.ndim - 1, True, True)[0]
+        before = backend.binary_fn("sub")(
+            backend.cumsum_raw(best, raw.ndim - 1), best
+        )  # mass of the labels before each
+        least = backend.where_raw(backend.binary_fn("less")(before, top_p), best, float("inf"))
+        least = backend.expand_dims_raw(backend.reduce_raw(least, "min", (raw.ndim - 1,)), raw.ndim - 1)
+        raw = backend.where_raw(backend.binary_fn("less")(prob, least), float("-inf"), raw)
+    return new_tensor(raw, order)
+
+
+def check_finite_options(**scales: Any) -> None:
+    """Scales are numbers.
+
+    Raises:
+        ValueError: For one that is NaN or infinite.
+    """
+    for name, value in scales.items():
+        if not np.isfinite(value):
+            raise ValueError(f"choice: {name}={value}.\nA scale is a finite number.")

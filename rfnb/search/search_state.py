@@ -1,0 +1,158 @@
+"""What the choices of a loop keep from step to step: scores, beam dims, and what they need of the hypotheses so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.rec.loop import Loop
+from rfnb.rec.selection import Selection, align_host
+
+
+class Link:
+    """One of the choices that a step makes one after the other.
+
+    Attributes:
+        beam_size: How many hypotheses it lets go on.
+        scores: Of its hypotheses, {batch, chosen}.
+        parents: Which hypothesis each continues, {batch, chosen}.
+        normalized: Exponent of the length normalization, or None.
+        cheats: Whether its last hypothesis is the reference path.
+        stay: dims, dtype and label -> row of log probabilities after the end.
+    """
+
+    def __init__(self, search: Search, position: int):
+        self.search, self.position = search, position
+        self.beam_size: int | None = None
+        self.scores: Tensor | None = None
+        self.parents: Tensor | None = None
+        self.normalized: float | None = None
+        self.cheats = False
+        self.stay: dict[Any, Tensor] = {}
+        self._dims: dict[int, tuple[Dim, Dim]] = {}
+
+    def dims(self, size: int) -> tuple[Dim, Dim]:
+        """The beam after this choice and, of the same size, the one between steps; the same ones in every step, so that plans are
+        found again."""
+        found = self._dims.get(size)
+        if found is None:
+            chosen = Dim(size, name="beam" + "'" * (self.position + 1), kind="beam")
+            carried = Dim(size, name="beam", kind="beam")
+            for dim in (chosen, carried):
+                dim.__dict__.update(search=self.search, link=self)
+            found = self._dims[size] = chosen, carried
+        return found
+
+
+class Search:
+    """The choices of one loop. It hangs on their beam dims, so whoever has a value with one of them finds it."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+        self.scores: Tensor | None = None  # of the last choice so far, {batch, its beam}, natural log
+        self.selection: Selection | None = None  # the last one
+        self.finished = False
+        self.tokens: np.ndarray | None = None  # {batch dims, beam, step}: labels so far, if somebody blocks n-grams
+        self.token_dims: tuple[Dim, ...] = ()  # of `tokens`, but the last axis
+
+    @classmethod
+    def of(cls, loop: Loop) -> Search:
+        """That of a loop; made with its first choice."""
+        if loop.search is None:
+            loop.search = cls()
+        return loop.search
+
+    def next_link(self, loop: Loop) -> Link:
+        """The link of the choice that is being made."""
+        before = loop.selection
+        position = 0 if before is None else before.out_dim.__dict__["link"].position + 1
+        if position == len(self.links):
+            self.links.append(Link(self, position))
+        return self.links[position]
+
+    def begin(self, loop: Loop) -> tuple[Dim | None, Tensor | None]:
+        """The beam before the choice that is being made, and the scores of its hypotheses; None before the first choice."""
+        last = self.selection
+        if last is None or self.scores is None:
+            return None, None
+        if loop.selection is not last:  # the first choice of this step
+            self.scores = last.to_carried(self.scores)
+            return last.carried, self.scores
+        return last.out_dim, self.scores
+
+    def select(self, loop: Loop, link: Link, in_dim: Dim | None, values: Tensor, parents: Tensor, out_dim: Dim) -> None:
+        """Let the loop follow a choice."""
+        selection = Selection(in_dim, out_dim, link.dims(out_dim.extent)[1], parents, before=loop.selection)
+        link.scores, link.parents = values, parents
+        self.scores, self.selection = values, selection
+        loop.select(selection)
+
+    def finish(self, loop: Loop) -> None:
+        """The loop is done: scores are under the beam between steps; normalized ones get their last division."""
+        if self.selection is None or self.scores is None:
+            return
+        self.scores = self.selection.to_carried(self.scores)
+        self.selection.close()
+        self.finished = True
+        if self.links[-1].normalized is not None:
+            self.scores = self.scores / float(max(loop.longest_with_end(), 1))
+
+    def ended(self, loop: Loop) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
+        """Which hypotheses have ended before this step, for those that the choice being made starts from; None if none."""
+        host, dims = loop.ended_before(), loop.end_dims
+        if host is None:
+            return None
+        before = loop.selection
+        if before is None:
+            return host, dims
+        out = tuple(before.out_dim if dim is before.start else dim for dim in dims)
+        if before.start is not None and before.start in dims:
+            return before.follow_host(host, dims, out), out
+        return host, dims
+
+    def batch_dims(self) -> tuple[Dim, ...]:
+        """The dims of the scores besides the beam."""
+        assert self.scores is not None
+        return tuple(dim for dim in self.scores.dims if dim.kind != "beam")
+
+    def scores_like(self, x: Tensor) -> Tensor:
+        """The scores of the hypotheses that x belongs to."""
+        for link in self.links:
+            if link.scores is not None and any(dim in x.dims for dim in link.scores.dims if dim.kind == "beam"):
+                return link.scores
+        assert self.scores is not None and self.selection is not None
+        return self.scores if self.finished else self.selection.to_carried(self.scores)
+
+
+def search_of(x: Tensor, what: str) -> Search:
+    """The search that made a value.
+
+    Raises:
+        ValueError: If none did.
+    """
+    for dim in x.dims:
+        if "search" in dim.__dict__:
+            return dim.__dict__["search"]
+    raise ValueError(
+        message(f"{what}: no search has made this.", [("value", shape_of(x))], "A value of a search has its beam dim.",
+                "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)")
+    )  # fmt: skip
+
+
+def place_of(loop: Loop) -> str:
+    """Where a choice is made, for messages."""
+    return f'choice in loop "{loop.name}", step {loop.num_steps - 1}'
+
+
+def host_of(value: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
+    """A Tensor as host array in the order of `dims`, broadcast over those that it lacks."""
+    return np.broadcast_to(align_host(value.numpy(), value.dims, dims), [dim.extent for dim in dims])
+
+
+def on_backend(host: Any, dims: tuple[Dim, ...], like: Tensor, dtype: str) -> Tensor:
+    """A host array as Tensor of the backend and on the device of another."""
+    return new_tensor(like.backend.from_numpy(np.ascontiguousarray(host), dtype=dtype, device=like.device), dims)

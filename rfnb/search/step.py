@@ -1,0 +1,285 @@
+"""One step of a search with one source of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops import math
+from rfnb.rec.loop import Loop
+from rfnb.search import rank
+from rfnb.search.cheating import reference_index, without_reference
+from rfnb.search.constraints import allowed_labels, remember
+from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
+from rfnb.search.report import BELOW_THRESHOLD, BLOCKED, CUT, Parts, candidates, num_candidates, report
+from rfnb.search.score import (
+    Fusion,
+    check_sums,
+    combined,
+    filtered,
+    fused,
+    gumbel,
+    log_prob_of,
+    normalized_base,
+    only_end_label,
+)  # fmt: skip
+from rfnb.search.search_state import Link, Search, on_backend, place_of
+from rfnb.trace.probe import listening
+
+
+class Options(NamedTuple):
+    """The options of `choice` that a search has."""
+
+    beam_size: int
+    input_type: str = "log_prob"
+    prob_scale: float = 1.0
+    base_scale: float = 1.0
+    noise_scale: float = 0.0
+    length_exponent: float | None = None
+    keep_beams: bool = False
+    cheating: bool | str = False
+    target: Tensor | None = None
+    combine: Callable[..., Tensor] | None = None
+    end_label: int = 0
+    sampling: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    prefix: Tensor | None = None
+    banned: Sequence[int] | Tensor | None = None
+    no_repeat_ngram: int = 0
+    threshold: float | None = None
+    fusion: Fusion | None = None
+    check: bool = False
+    keep_candidates: int | None = None
+    name: str = "choice"
+    tokens: Tensor | None = None  # of several sources: the label of the first for each combination
+
+
+def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
+    """The labels of the hypotheses that go on, {batch, beam}."""
+    search = Search.of(loop)
+    link = search.next_link(loop)
+    place = ""  # worked out for messages only
+    _check_size(link, options.beam_size, loop)
+    link.cheats = bool(options.cheating)
+    if not 0 <= options.end_label < axis.extent:
+        raise ValueError(
+            message(f"{place_of(loop)}: no such end_label.", [("end_label", options.end_label), ("labels", axis.short_repr())],
+                    "An ended hypothesis goes on through one of the labels.")
+        )  # fmt: skip
+    in_dim, base = search.begin(loop)
+    ended = search.ended(loop)
+    has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
+    log_prob = log_prob_of(scores, axis, options.input_type)
+    if options.check:
+        check_sums(log_prob, axis, has_ended, place_of(loop))
+    own = log_prob
+    if options.fusion:
+        log_prob = fused(log_prob, options.fusion)
+    base_used = base
+    if options.length_exponent is not None:
+        link.normalized = options.length_exponent
+        if base is not None:
+            base_used = normalized_base(base, has_ended, loop.num_steps - 1, options.length_exponent)
+
+    def stay(x: Tensor) -> Tensor:
+        return x if has_ended is None else only_end_label(x, has_ended, axis, link, options.end_label)
+
+    if options.combine is not None:
+        total = _custom(options.combine, stay(log_prob), base_used, has_ended, loop, axis, in_dim, search)
+    else:
+        total = combined(
+            log_prob, base_used, has_ended, prob_scale=options.prob_scale, base_scale=options.base_scale,
+            noise_scale=options.noise_scale, stay=stay,
+        )  # fmt: skip
+    free = total
+    allowed = None
+    if options.prefix is not None or options.banned is not None or options.no_repeat_ngram:
+        allowed = allowed_labels(
+            scores, axis, prefix=options.prefix, banned=options.banned, no_repeat_ngram=options.no_repeat_ngram, loop=loop,
+            search=search, in_dim=in_dim,
+        )  # fmt: skip
+        if allowed is not None:
+            if has_ended is not None:
+                allowed = math.combine_bc(allowed, "logical_or", has_ended)
+            total = math.where(allowed, total, float("-inf"), allow_broadcast_all_sources=True)
+    flat = flat_of(total, in_dim, axis)
+    if options.threshold is not None:
+        flat = _pruned(flat, options.threshold)
+    ranked = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
+    rank.check_ranked(flat, ranked, total, place or place_of(loop))
+    labels = follow(loop, search, link, flat, ranked)
+    if options.no_repeat_ngram:
+        out_dim = labels.dims[-1]
+        remember(search, labels, link.parents, out_dim, link.dims(out_dim.extent)[1])
+    if listening():
+        parts = _parts(flat, total, free, allowed, own, base_used, options, stay)
+        tell(loop, search, link, flat, ranked, in_dim, labels, parts, options)
+    return labels
+
+
+def follow(loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
+    """Let the loop go on with what was chosen; returns the labels."""
+    parent, label = split_index(flat, ranked.index)
+    out_dim, carried = link.dims(ranked.host.shape[-1])
+    in_dim = flat.in_dim
+    parents = out_tensor(parent, flat, out_dim, in_dim if in_dim is not None else carried)
+    search.select(loop, link, in_dim, out_tensor(ranked.scores, flat, out_dim), parents, out_dim)
+    return out_tensor(label, flat, out_dim, flat.axis)
+
+
+def tell(
+    loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked, in_dim: Dim | None, labels: Tensor, parts: Parts, options: Options
+) -> None:  # fmt: skip
+    """Offer the `beams` event at the end of the step."""
+    out_dim = labels.dims[-1]
+    found = candidates(flat, ranked, num_candidates(options.keep_candidates, out_dim.extent), parts)
+    host, end_dims, selection = loop.ended_before(), loop.end_dims, loop.selection
+
+    def before() -> np.ndarray | None:
+        assert selection is not None
+        if host is None:
+            return None
+        from_start = tuple(out_dim if dim is selection.start else dim for dim in end_dims)
+        target = labels.dims
+        shaped = selection.follow_host(host, end_dims, target) if set(from_start) <= set(target) else host
+        return np.broadcast_to(shaped, [dim.extent for dim in target])
+
+    loop.call_on_commit(lambda: report(loop, link, options.name, flat, ranked, in_dim, out_dim, parts, found, before))
+
+
+def _check_size(link: Link, beam_size: int, loop: Loop) -> None:
+    if link.beam_size is None:
+        link.beam_size = beam_size
+    if link.beam_size != beam_size:
+        raise ValueError(
+            message(f"{place_of(loop)}: another beam size.", [("before", link.beam_size), ("now", beam_size)],
+                    "A search keeps its number of hypotheses.")
+        )  # fmt: skip
+
+
+def _custom(
+    combine: Callable[..., Tensor], log_prob: Tensor, base: Tensor | None, has_ended: Tensor | None, loop: Loop, axis: Dim,
+    in_dim: Dim | None, search: Search,
+) -> Tensor:  # fmt: skip
+    rest = [dim for dim in log_prob.dims if dim is not axis and dim is not in_dim]
+    if base is None:
+        base = new_tensor(log_prob.backend.full_raw((), 0.0, dtype=log_prob.dtype, device=log_prob.device), ())
+    total = combine(
+        scores_in=log_prob, scores_base=base, t=loop.num_steps - 1, end_flags=has_ended, batch_dim=rest[0] if rest else None,
+        scores_beam_in=in_dim, base_beam_in=in_dim,
+    )  # fmt: skip
+    needed = {*log_prob.dims, *base.dims}
+    if not isinstance(total, Tensor) or set(total.dims) != needed:
+        raise ValueError(
+            message(f"{place_of(loop)}: custom_score_combine gives other dims.",
+                    [("scores_in", repr(log_prob)), ("scores_base", repr(base)), ("result", repr(total))],
+                    "It gives the scores of all continuations: the dims of both.",
+                    "lambda *, scores_in, scores_base, **_: scores_in + scores_base")
+        )  # fmt: skip
+    return total
+
+
+def _pruned(flat: Flat, threshold: float) -> Flat:
+    backend, axis = flat.backend, len(flat.rest)
+    best = backend.expand_dims_raw(backend.reduce_raw(flat.raw, "max", (axis,)), axis)
+    worse = backend.binary_fn("less")(flat.raw, backend.binary_fn("sub")(best, threshold))
+    raw = backend.where_raw(worse, float("-inf"), flat.raw)
+    return Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend)
+
+
+def _ranked(
+    flat: Flat, total: Tensor, log_prob: Tensor, options: Options, in_dim: Dim | None, axis: Dim,
+    stay: Callable[[Tensor], Tensor], loop: Loop, search: Search,
+) -> Ranked:  # fmt: skip
+    size = options.beam_size
+    if options.sampling:
+        return _sampled(flat, total, stay(log_prob), options, axis, in_dim)
+    if options.keep_beams:
+        hypotheses = 1 if in_dim is None else in_dim.extent
+        if size % hypotheses:
+            raise ValueError(
+                message(f"{place_of(loop)}: keep_beams with a beam that does not divide.", [("beam_size", size), ("hypotheses", hypotheses)],
+                        "Each hypothesis gets beam_size / hypotheses of its own labels.")
+            )  # fmt: skip
+        return rank.best_of_each(flat, size // hypotheses)
+    if options.target is None:
+        return rank.best_of(flat, size)
+    index = reference_index(flat, options.target, loop, search)
+    ranked = rank.best_of(without_reference(flat, index) if options.cheating == "exclusive" else flat, size)
+    return rank.with_last(flat, ranked, index)
+
+
+def _sampled(flat: Flat, total: Tensor, log_prob: Tensor, options: Options, axis: Dim, in_dim: Dim | None) -> Ranked:
+    """Each hypothesis takes a label drawn from its distribution (Gumbel-max); its score is the model's."""
+    backend, place = flat.backend, len(flat.rest)
+    blocked = total == float("-inf")
+    drawn_from = math.where(blocked, float("-inf"), log_prob, allow_broadcast_all_sources=True)
+    drawn_from = filtered(drawn_from, axis, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
+    if in_dim is None:
+        draws = Dim(options.beam_size, name="draws")
+        noisy = math.combine_bc(drawn_from, "add", gumbel_over(drawn_from, draws))
+    else:
+        draws, noisy = in_dim, drawn_from + gumbel(drawn_from)
+    raw = noisy.copy_transpose((*flat.rest, draws, axis))._raw
+    label = backend.reduce_raw(raw, "argmax", (place + 1,))
+    index = label
+    if in_dim is not None and in_dim.extent > 1:
+        starts = backend.from_numpy(
+            np.arange(in_dim.extent) * flat.num_labels, dtype="int64", device=backend.get_device_raw(label)
+        )
+        index = backend.binary_tensors_fn("add")(label, starts)
+    scores = rank.take(flat, index)
+    return Ranked(scores, index, backend.raw_to_numpy(scores), in_order=False)
+
+
+def gumbel_over(like: Tensor, draws: Dim) -> Tensor:
+    """Independent noise for several draws from the same distribution."""
+    shape = new_tensor(like._raw, like.dims)
+    expanded = shape.copy_compatible_to_dims((*like.dims[:0], draws, *like.dims), unbroadcast=True)
+    return gumbel(expanded)
+
+
+def _parts(
+    flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: Options,
+    stay: Callable[[Tensor], Tensor],
+) -> Parts:  # fmt: skip
+    """What a listener is told of the scores."""
+    backend = flat.backend
+    same = lambda x: (
+        flat_of(
+            math.combine_bc(x, "add", _zeros_like(total, x.dtype)) if set(x.dims) != set(total.dims) else x,
+            flat.in_dim,
+            flat.axis,
+            flat.rest,
+        ).raw
+    )  # noqa: E731, E501
+    parts = Parts(same(stay(own)), base, {})
+    if options.tokens is not None:
+        parts.tokens, parts.token_dim = same(options.tokens), options.tokens.sparse_dim
+    for name, (value, _) in (options.fusion or {}).items():
+        parts.fused[name] = same(stay(value))
+    if allowed is None and options.threshold is None:
+        return parts
+    parts.unblocked = same(free)
+    verdict = backend.full_raw(
+        backend.get_shape_tuple_raw(flat.raw), CUT, dtype="int64", device=backend.get_device_raw(flat.raw)
+    )
+    gone = backend.unary_fn("is_neg_infinite")(flat.raw)
+    verdict = backend.where_raw(gone, BELOW_THRESHOLD, verdict)
+    if allowed is not None:
+        banned = backend.unary_fn("is_neg_infinite")(flat_of(total, flat.in_dim, flat.axis, flat.rest).raw)
+        verdict = backend.where_raw(banned, BLOCKED, verdict)
+    parts.verdict = verdict
+    return parts
+
+
+def _zeros_like(total: Tensor, dtype: str) -> Tensor:
+    raw = total.backend.full_raw([dim.extent for dim in total.dims], 0, dtype=dtype, device=total.device)
+    return new_tensor(raw, total.dims)
