@@ -1,0 +1,211 @@
+"""CTC prefix beam search: the labels whose alignments are together the most probable.
+
+    labels, scores, labels_dim, beam = rf.ctc_prefix_beam_search(
+        logits, in_spatial_dim=time, blank_index=-1, beam_size=12, lm=rf.NGramLM("words.arpa", phones), lm_scale=0.5
+    )
+
+It runs on the host, which reads the logits once: the steps are small, and what is kept depends on values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.ops.cast import cast
+from rfnb.ops.ctc import blank_of
+from rfnb.ops.math import log_softmax
+from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
+from rfnb.rec.ngram import NGramLM
+from rfnb.search.fused_lm import FusedLM
+from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
+from rfnb.search.prefix_events import Report
+from rfnb.trace.probe import listening, trace_context
+
+_WHAT = "ctc_prefix_beam_search"
+
+
+def ctc_prefix_beam_search(
+    logits: Tensor,
+    *,
+    in_spatial_dim: Dim,
+    blank_index: int,
+    beam_size: int,
+    logits_normalized: bool = False,
+    lm: NGramLM | None = None,
+    lm_scale: float = 1.0,
+    lm_end: bool = True,
+    label_bonus: float = 0.0,
+    out_spatial_dim: Dim | None = None,
+    target_dim: Dim | None = None,
+    wb_target_dim: Dim | None = None,
+    keep_candidates: int | None = None,
+    name: str = "ctc",
+) -> tuple[Tensor, Tensor, Dim, Dim]:
+    """The best label sequences, each scored by the sum over all its alignments that a beam of prefixes finds.
+
+    A prefix has the score log(sum of its alignments) + lm_scale * log p_lm(prefix) + label_bonus * labels. With a beam that holds all
+    prefixes the sum is complete, -`ctc_loss`. There is no gradient; that of a score is the one of `ctc_loss`.
+
+    Args:
+        logits: {..., in_spatial_dim, wb_target_dim}
+        blank_index: From the end if negative.
+        beam_size: Prefixes kept after each frame.
+        logits_normalized: The logits are log probabilities already.
+        lm: Over the classes, or over the classes without the blank in the same order.
+        lm_scale: Factor on its natural-log probabilities.
+        lm_end: Whether the end of the sentence is scored too, after the last frame.
+        label_bonus: Added per label; what a language model costs per label, it gives back.
+        out_spatial_dim: Of the labels. Default: a new dim.
+        target_dim: What the result is sparse over. Default: wb_target_dim. Without blank it has one class less.
+        wb_target_dim: The classes with blank. Default: the feature_dim of logits.
+        keep_candidates: How many candidates of a frame to keep in a trace. Default: twice the beam and at least 8.
+        name: Of this search in traces.
+
+    Returns:
+        Labels int64 {..., beam, out_spatial_dim}; scores float32 {..., beam}, natural log, best first, -inf where there are fewer
+        prefixes than beam_size; out_spatial_dim, ragged over the batch dims and the beam; the beam dim.
+
+    Raises:
+        DimError: If it is not known which dim has the classes, or target_dim or the labels of lm do not fit them.
+        IndexError: A blank_index that is not one of the classes.
+        ValueError: A beam size below 1, or logits with NaN in real frames.
+
+    Probes:
+        beams: one event per frame, of a loop `name`: tokens (the blank where a prefix stays), parents, scores, ended (the last frame),
+            candidates; `merged` {..., beam}: the alignments of two candidates were added; `cand_merged` {..., candidate}: was added
+            to another one; `blank`.
+
+    Source: Hannun et al. 2014, "First-Pass Large Vocabulary Continuous Speech Recognition using Bi-Directional Recurrent DNNs",
+    algorithm 1; Graves 2012, "Supervised Sequence Labelling with Recurrent Neural Networks", section 7.5.
+    """
+    classes = wb_target_dim or logits.feature_dim
+    if classes is None:
+        raise DimError(
+            message(f"{_WHAT}: which dim of logits has the classes?", [("logits", shape_of(logits))],
+                    "It has no feature_dim, so name the classes:", f"rf.{_WHAT}(..., wb_target_dim=...)")
+        )  # fmt: skip
+    for dim in (in_spatial_dim, classes):
+        if dim not in logits.dims:
+            raise missing_dim(_WHAT, logits, dim, "logits")
+    blank = blank_of(_WHAT, classes, blank_index)
+    labels = output_labels(_WHAT, target_dim, classes, blank)
+    check_beam_size(_WHAT, beam_size)
+    log_probs = cast(logits, "float32")
+    if not logits_normalized:
+        log_probs = log_softmax(log_probs, axis=classes)
+    batch = tuple(dim for dim in logits.dims if dim not in (in_spatial_dim, classes))
+    lengths = flat_lengths(_WHAT, in_spatial_dim, batch)
+    frames = logits.backend.raw_to_numpy(flat_batch(log_probs, batch, (in_spatial_dim, classes)))
+    beam = Dim(beam_size, name="beam", kind="beam")
+    report = Report(logits, batch, classes, beam, blank)
+    search = _Search(_prepared(frames, lengths, blank, logits), beam_size, blank)
+    search.lm = FusedLM(_WHAT, lm, lm_scale, label_bonus, classes, blank, (len(frames), beam_size))
+    search.fuses = lm is not None or label_bonus != 0
+    for index in range(frames.shape[1]):
+        if not listening():
+            search.step(index, 0)
+            continue
+        count = max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
+        with trace_context.loop(name, index, in_spatial_dim):
+            step = search.step(index, count)
+            report.step(name, step, np.broadcast_to(index + 1 >= lengths[:, None], step.tokens.shape))
+    scores, order = search.finish(lm_end)
+    return report.result(search.steps, order, scores, out_spatial_dim, labels)
+
+
+class _Search:
+    """The beam, and for each prefix the probability of its alignments that end in a blank and of those that end in its last label."""
+
+    lm: FusedLM
+    fuses: bool
+
+    def __init__(self, frames: np.ndarray, beam_size: int, blank: int):
+        self._frames, self._blank = frames, blank
+        self._beam = PrefixBeam(len(frames), beam_size, blank)
+        self._labels_at = (np.arange(len(frames)) * frames.shape[2])[:, None]
+        self._rows_at = self._beam.rows * frames.shape[2]
+        self._in_blank, self._in_label = self._beam.scores.copy(), np.full((len(frames), beam_size), NEVER)
+        self._total = self._in_blank
+        self.steps: list[Step] = []
+
+    def step(self, index: int, num_candidates: int) -> Step:
+        """One frame."""
+        frame, beam, blank, total = self._frames[:, index], self._beam, self._blank, self._total
+        of_last = frame.take(beam.last + self._labels_at)
+        stays_blank = total + frame[:, blank : blank + 1]
+        stays_label = self._in_label + of_last
+        scores = total[:, :, None] + frame[:, None, :]
+        flat = scores.reshape(-1)
+        flat[beam.last + self._rows_at] = self._in_blank + of_last  # the same label again needs a blank before it
+        child, parent, label = beam.pairs()
+        place = parent * frame.shape[1] + label
+        brought = flat[place]
+        into = stays_label.reshape(-1)
+        into[child] = np.logaddexp(into[child], brought)
+        flat[place] = NEVER
+        stays = np.logaddexp(stays_blank, stays_label)
+        scores[:, :, blank] = stays
+        ranked, added = scores, None
+        if self.fuses:
+            added = self.lm.of_next()
+            ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
+            brought = brought + self.lm.scores.take(child)
+        step, rows, grown = beam.select(ranked, (child, parent, label, brought), num_candidates)
+        chosen = flat.take(rows * frame.shape[1] + step.tokens)
+        self._in_blank = np.where(grown, NEVER, stays_blank.take(rows))
+        self._in_label = np.where(grown, chosen, stays_label.take(rows))
+        self._total = chosen
+        if added is not None:
+            self.lm.follow(rows, grown, step.tokens, added)
+        self.steps.append(step)
+        return step
+
+    def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of the prefixes, best first, and their slots."""
+        scores = self._beam.scores + (self.lm.end_scores() if lm_end else 0)
+        order = best(scores, scores.shape[1])
+        return np.take_along_axis(scores, order, 1), order
+
+
+def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tensor) -> np.ndarray:
+    """float64 log probabilities; past the end of a sequence nothing but a blank, which changes nothing."""
+    real = np.arange(frames.shape[1]) < lengths[:, None]
+    bad = np.isnan(frames).any(2) & real
+    if bad.any():
+        seq, frame = np.argwhere(bad)[0]
+        raise ValueError(
+            message(f"{_WHAT}: the logits contain NaN.", [("logits", shape_of(logits)), ("first", f"sequence {seq}, frame {frame}")],
+                    "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
+        )  # fmt: skip
+    out = frames.astype(np.float64)
+    if not real.all():
+        out[~real] = NEVER
+        out[~real, blank] = 0
+    return out
+
+
+def check_beam_size(what: str, beam_size: int) -> None:
+    """Raises ValueError for a beam size below 1."""
+    if beam_size < 1:
+        raise ValueError(
+            f"{what}: beam_size {beam_size}.\nAt least one hypothesis goes on.\n    rf.{what}(..., beam_size=5)"
+        )
+
+
+def output_labels(what: str, target_dim: Dim | None, classes: Dim, blank: int) -> Dim:
+    """What the resulting labels are over.
+
+    Raises:
+        DimError: If that does not fit the classes.
+    """
+    if target_dim is None or target_dim.extent in (classes.extent, classes.extent - 1):
+        return target_dim or classes
+    raise DimError(
+        message(f"{what}: target_dim does not fit the classes.",
+                [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
+                "It is over the classes, or over the classes without the blank, in the same order.",
+                f"rf.{what}(..., target_dim={classes.name})")
+    )  # fmt: skip

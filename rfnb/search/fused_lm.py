@@ -1,0 +1,98 @@
+"""An n-gram model beside a search over alignments, on the host: a score and a context for each prefix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.rec.ngram import NGramLM
+
+
+class FusedLM:
+    """What an n-gram model and a bonus per label add to the scores of prefixes.
+
+    Args:
+        what: Name of the search, for messages.
+        lm: Over the classes, or over the classes without the blank.
+        scale: Factor on its natural-log probabilities.
+        bonus: Added per label.
+        classes: With the blank.
+        blank: Index of the blank.
+        shape: (batch, beam).
+
+    Attributes:
+        scores: float64 [batch, beam]: what was added so far.
+
+    Raises:
+        DimError: If the model is over other labels.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        lm: NGramLM | None,
+        scale: float,
+        bonus: float,
+        classes: Dim,
+        blank: int,
+        shape: tuple[int, int],
+    ):
+        self._lm, self._scale, self._bonus = lm, scale, bonus
+        self.scores = np.zeros(shape)
+        self._rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        if lm is None:
+            self._row = np.full(classes.extent, bonus)
+            self._row[blank] = 0
+            return
+        labels = lm.out_dim
+        if labels is classes:
+            self._label = np.arange(classes.extent)
+        elif labels.extent == classes.extent - 1:
+            self._label = np.arange(classes.extent) - (np.arange(classes.extent) > blank)
+            self._label[blank] = 0
+        else:
+            raise DimError(
+                message(f"{what}: the language model is over other labels.",
+                        [("classes", f"{classes.short_repr()}, blank {blank}"), ("labels of the model", labels.short_repr())],
+                        "It is over the classes, or over the classes without the blank, in the same order.",
+                        "rf.NGramLM(file, [...])   # one text per class but the blank")
+            )  # fmt: skip
+        self._blank = blank
+        self.contexts = np.full(shape, lm.start, np.int64)
+
+    def of_next(self) -> np.ndarray:
+        """Score of each label after each prefix, [batch, beam, classes] or [classes]; 0 for the blank."""
+        if self._lm is None:
+            return self._row
+        distinct, which = np.unique(self.contexts, return_inverse=True)
+        table = np.stack([self._scaled(int(context))[0] for context in distinct])
+        return table[which.reshape(self.contexts.shape)]
+
+    def follow(self, rows: np.ndarray, grown: np.ndarray, tokens: np.ndarray, added: np.ndarray) -> None:
+        """The prefixes have been chosen: flat slots of the parents, which have grown, by which label, `of_next`."""
+        own = added[tokens] if added.ndim == 1 else added.reshape(-1, added.shape[-1])[rows, tokens]
+        self.scores = self.scores.take(rows) + np.where(grown, own, 0)
+        if self._lm is None:
+            return
+        before = self.contexts.take(rows)
+        self.contexts = before.copy()
+        for place in zip(*grown.nonzero()):
+            self.contexts[place] = self._scaled(int(before[place]))[1][tokens[place]]
+
+    def end_scores(self) -> np.ndarray:
+        """Score of the end after each prefix."""
+        if self._lm is None:
+            return np.zeros(self.scores.shape)
+        return self._scale * self._lm.end_scores(self.contexts.reshape(-1)).reshape(self.contexts.shape)
+
+    def _scaled(self, context: int) -> tuple[np.ndarray, np.ndarray]:
+        """Score and next context of each class after a context."""
+        found = self._rows.get(context)
+        if found is None:
+            assert self._lm is not None
+            scores, after = (row[0][self._label] for row in self._lm.rows(np.array([context])))
+            scores = scores * self._scale + self._bonus
+            scores[self._blank] = 0
+            found = self._rows[context] = scores, after
+        return found

@@ -1,0 +1,85 @@
+"""The result and the `beams` events of a search over alignments, as Tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.layout import Dims
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.search.prefix_beam import Step, trace_back
+from rfnb.trace.probe import probe
+
+
+class Report:
+    """Makes Tensors of what is known on the host.
+
+    Args:
+        like: Backend and device are those of this Tensor.
+        batch: The batch dims; the first axis of all arrays is over all of them.
+        classes: What labels are over, with the blank.
+        beam: Over the prefixes.
+        blank: Index of the blank.
+    """
+
+    def __init__(self, like: Tensor, batch: Dims, classes: Dim, beam: Dim, blank: int):
+        self._backend, self._device = like.backend, like.device
+        self._batch, self._classes, self._beam, self._blank = batch, classes, beam, blank
+        self._candidates: dict[int, Dim] = {}
+
+    def tensor(self, values: np.ndarray, *dims: Dim, dtype: str, sparse_dim: Dim | None = None) -> Tensor:
+        """An array [batch, ...] as Tensor {*batch dims, *dims}."""
+        dims = (*self._batch, *dims)
+        values = np.ascontiguousarray(values).reshape([dim.extent for dim in dims])
+        out = new_tensor(self._backend.from_numpy(values, dtype=dtype, device=self._device), dims)
+        out.sparse_dim = sparse_dim
+        return out
+
+    def step(self, name: str, step: Step, ended: np.ndarray) -> None:
+        """Offer the `beams` event of a step; `ended` [batch, beam]."""
+        fields = {}
+        if step.candidates is not None:
+            count = step.candidates["cand_tokens"].shape[1]
+            dim = self._candidates.setdefault(count, Dim(count, name="candidate"))
+            for key, values in step.candidates.items():
+                dtype = "bool" if values.dtype == bool else "float32" if key == "cand_scores" else "int64"
+                sparse_dim = self._classes if key == "cand_tokens" else None
+                fields[key] = self.tensor(values, dim, dtype=dtype, sparse_dim=sparse_dim)
+        beam = self._beam
+        probe(
+            "beams",
+            name=name,
+            tokens=self.tensor(step.tokens, beam, dtype="int64", sparse_dim=self._classes),
+            parents=self.tensor(step.parents, beam, dtype="int64", sparse_dim=beam),
+            scores=self.tensor(step.scores, beam, dtype="float32"),
+            ended=self.tensor(ended, beam, dtype="bool"),
+            merged=self.tensor(step.merged, beam, dtype="bool"),
+            blank=self._blank,
+            **fields,
+        )
+
+    def result(
+        self, steps: list[Step], order: np.ndarray, scores: np.ndarray, out_dim: Dim | None, labels: Dim
+    ) -> tuple[Tensor, Tensor, Dim, Dim]:
+        """Labels {*batch dims, beam, out_dim}, scores {*batch dims, beam}, out_dim, beam of the prefixes in these slots."""
+        tokens, lengths = trace_back(steps, order, self._blank)
+        lengths = np.where(scores > -np.inf, lengths, 0)
+        tokens = tokens[:, :, : int(lengths.max(initial=0))]
+        if labels.extent < self._classes.extent:
+            tokens = tokens - (tokens > self._blank)
+        out_dim = Dim(None, name="labels") if out_dim is None else out_dim
+        host = new_tensor(
+            self._backend.from_numpy(
+                lengths.reshape([dim.extent for dim in (*self._batch, self._beam)]), dtype="int32", device="cpu"
+            ),
+            (*self._batch, self._beam),
+        )
+        out_dim.dyn_size_ext = host
+        return (
+            self.tensor(
+                np.clip(tokens, 0, max(labels.extent - 1, 0)), self._beam, out_dim, dtype="int64", sparse_dim=labels
+            ),
+            self.tensor(scores, self._beam, dtype="float32"),
+            out_dim,
+            self._beam,
+        )
