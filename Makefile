@@ -40,7 +40,7 @@ typecheck: setup ## mypy on rfnb/
 
 test-python: setup ## pytest without notebooks and browser
 	$(call say,pytest: Python)
-	@pytest -m "not browser and not notebook" $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 pytest -n auto --maxprocesses 4 -m "not browser and not notebook" $(PYTEST_ARGS)
 
 # Without Node.js this says so and goes on; in CI that is a failure.
 test-widgets: setup ## TypeScript: types and tests
