@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.layout import full_shape
+from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, new_tensor, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
@@ -77,8 +77,37 @@ def pad(
 def _pad_one(
     source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, value: Any, at_the_ends: bool
 ) -> tuple[Tensor, Dim]:
+    left, right, per_entry = _as_width(left), _as_width(right), isinstance(value, Tensor)
+    key = (source._raw.__class__, source.device, source.dims, axis, left, right, out_dim, at_the_ends, per_entry)
+    try:
+        plan = _plans[key]
+    except KeyError:
+        plan = _plans.put(key, _plan(source, axis, left, right, out_dim, at_the_ends, per_entry))
+    dims, out_dim, widths, real = plan
+    number = 0 if value is None or per_entry else value
+    if widths is None:
+        shape, device = full_shape(dims), source.device
+        return source._like(source.backend.full_raw(shape, 0, dtype=source.dtype, device=device), dims), out_dim
+    out = source._like(source.backend.pad_raw(source._raw, widths, number), dims)
+    if source.feature_dim is axis:
+        out.feature_dim = out_dim
+    if real is not None:
+        fill = copy_to_device(value, out.device) if per_entry else number
+        filled = math.where(real, out, fill, allow_broadcast_all_sources=True)
+        further = [dim for dim in filled.dims if dim not in dims]
+        out = out._like(filled.copy_transpose([*further, *dims])._raw, (*further, *dims))
+    return out, out_dim
+
+
+_plans = PlanCache()
+
+
+def _plan(
+    source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, at_the_ends: bool, per_entry: bool
+) -> tuple[tuple[Dim, ...], Dim, list[tuple[int, int]] | None, Tensor | None]:
+    """The dims of the result, the new one, the widths in the raw array (None: it has no entries), and which frames are those of
+    source where the raw array does not say it."""
     index = source.axis_of(axis, "pad")
-    left, right = _as_width(left), _as_width(right)
     if isinstance(left, Dim) and left.need_masking():
         raise DimError(
             message(
@@ -88,38 +117,28 @@ def _pad_one(
                 "rf.concat((frames, frames_dim), (source, axis))",
             )
         )
-    before = left.extent if isinstance(left, Dim) else left
-    total = left + axis + right
+    before, total = _extent(left), left + axis + right
     if not at_the_ends and axis.has_padding():  # with the padding in the middle, lengths would not describe it
         total = Dim(before + axis.extent + _extent(right), name=total.name)
     out_dim = total if out_dim is None else out_dim
     if not out_dim.is_dim_known():
         out_dim.dyn_size_ext = total.get_size_tensor()
     dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "pad")
-    number = 0 if value is None or isinstance(value, Tensor) else value
     if np.size(total.lengths) == 0:  # without sequences the longest of them has 0 frames, whatever is put before
-        shape, device = full_shape(dims), source.device
-        return source._like(source.backend.full_raw(shape, 0, dtype=source.dtype, device=device), dims), out_dim
+        return dims, out_dim, None, None
     check_size("pad", out_dim, total.extent)
     widths = [(0, 0)] * len(dims)
     widths[index] = before, total.extent - before - axis.extent
-    out = source._like(source.backend.pad_raw(source._raw, widths, number), dims)
-    if source.feature_dim is axis:
-        out.feature_dim = out_dim
     # What was padding of the axis is now in the places of the frames on the right.
     overwrites = at_the_ends and axis.has_padding() and (isinstance(right, Dim) or right != 0)
-    if isinstance(value, Tensor) or overwrites:
-        frames = dim_ops.range_over_dim(out_dim, dtype="int32", device=out.device)
-        last = (left + axis).get_size_tensor() if at_the_ends else before + axis.extent
-        last = copy_to_device(last, out.device) if isinstance(last, Tensor) else last
-        real = math.compare_bc(frames, "less", last)
-        if isinstance(value, Tensor):
-            real = math.combine_bc(real, "logical_and", math.compare(frames, "greater_equal", before))
-        fill = number if not isinstance(value, Tensor) else copy_to_device(value, out.device)
-        filled = math.where(real, out, fill, allow_broadcast_all_sources=True)
-        further = [dim for dim in filled.dims if dim not in dims]
-        out = out._like(filled.copy_transpose([*further, *dims])._raw, (*further, *dims))
-    return out, out_dim
+    if not (per_entry or overwrites):
+        return dims, out_dim, widths, None
+    frames = dim_ops.range_over_dim(out_dim, dtype="int32", device=source.device)
+    end = (left + axis).get_size_tensor() if at_the_ends else before + axis.extent
+    real = math.compare_bc(frames, "less", copy_to_device(end, source.device) if isinstance(end, Tensor) else end)
+    if per_entry:
+        real = math.combine_bc(real, "logical_and", math.compare(frames, "greater_equal", before))
+    return dims, out_dim, widths, real
 
 
 def _as_width(width: Any) -> int | Dim:
