@@ -321,8 +321,7 @@ def test_all_variants_of_layer_normalization(concat, gates, cell):
     y, new = unit(x, state=state, spatial_dim=single_step_dim)
     h, c = layer_norm_formula(unit, x.numpy(), state.h.numpy(), state.c.numpy())
     for got, expected in ((y, h), (new.h, h), (new.c, c)):
-        np.testing.assert_allclose(got.copy_transpose([batch, out]).detach().numpy() if hasattr(got, "detach") else
-                                   got.copy_transpose([batch, out]).numpy(), expected, rtol=1e-4, atol=1e-4)  # fmt: skip
+        np.testing.assert_allclose(got.copy_transpose([batch, out]).numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_which_parameters_a_variant_has():
@@ -434,6 +433,8 @@ def test_the_pattern_is_that_of_the_seed():
         assert (part == part.T).all() and part.diagonal().all() and part[:2, :2].all()
         assert (part.sum() - 8) // 2 == 1 + 6 * 2  # between the first nodes, and two of each further one
     assert 0 < first.mean() < 1
+    square = rf.BlocksparseLSTMCell(Dim(16, name="in"), Dim(16, name="out"), block_size=2, connectivity=2)
+    assert (square.x.mask.numpy() != square.h.mask.numpy()).any()
 
 
 def test_blocks_that_are_not_there_have_no_effect(time):
