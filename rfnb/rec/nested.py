@@ -12,6 +12,7 @@ from rfnb.ops import math
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
+from rfnb.ops.frames import marked_like
 from rfnb.ops.gather import gather
 
 
@@ -156,7 +157,7 @@ def mask_nested(
             )  # fmt: skip
         a, b = _with_dims(a, dims), _with_dims(b, dims) if isinstance(b, Tensor) else b
         out = math.where(mask, a, b, allow_broadcast_all_sources=True)
-        return a._like(out._raw, out.dims)
+        return marked_like(out, a)
 
     others = map_nested(lambda _: mask_value, s) if number else mask_value
     map_nested(merge, s, others)

@@ -37,6 +37,8 @@ _DIM_SIZES = (
     "get_dim_value_tensor",
     "get_mask",
 )
+_DIM_MATH = ("__add__", "__radd__", "__sub__", "__rsub__", "sub_left", "__mul__", "__rmul__", "__neg__", "__floordiv__",
+             "__rfloordiv__", "div_left", "ceildiv_right", "ceildiv_left")  # fmt: skip
 _NO_DRAWS = {"get_random_state", "set_random_seed", "set_random_state", "reset_step_random_state", "mask"}
 _further: list[FunctionType] = []
 # Those of `ops/` that change something for good, or ask how one value of the step was made from another.
@@ -170,7 +172,7 @@ class Recorder:
 
     def _answer(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         decides = fn.__qualname__ in _deciding
-        always, ops_only = _draws(fn) or fn is probe or decides, fn.__module__.startswith("rfnb.ops.")
+        always, ops_only = _draws(fn) or fn is probe or decides, fn.__module__.startswith(("rfnb.ops.", "rfnb.core."))
         depends = self._depends((args, kwargs))
         if ops_only and not depends and not always:
             return fn(*args, **kwargs)  # once is enough
@@ -198,9 +200,13 @@ class Recorder:
         node.writes = [tensor.register for tensor in node.step_tensors]
         self._check_result(node)
         self.nodes.append(node)
-        for dim in node.new_dims:
-            self.growing.add(dim)
-            begin_growing(dim, self)
+        for dim in [
+            *node.new_dims,
+            *(leaf for _, leaf in leaves(result) if isinstance(leaf, Dim) and self.grows(leaf)),
+        ]:
+            if dim not in self.growing:
+                self.growing.add(dim)
+                begin_growing(dim, self)
         return copied(node.result)
 
     def _new_dims(self, result: Any, serial: int, sized: list[Dim]) -> list[Dim]:
@@ -299,7 +305,7 @@ def _functions_of(modules: tuple[str, ...]) -> tuple[FunctionType, ...]:
             if key.startswith("copy") and "template" not in key and not key.endswith("raw"):
                 found[value] = None
     for base in Dim.__mro__:
-        found.update((value, None) for key, value in vars(base).items() if key in _DIM_SIZES)
+        found.update((value, None) for key, value in vars(base).items() if key in _DIM_SIZES + _DIM_MATH)
     return (*found, *_further)
 
 

@@ -68,8 +68,6 @@ class Recording:
     def __exit__(self, *error: Any) -> None:
         """Stop recording; no further ops are seen."""
         self._context.__exit__(*error)
-        if self._random is not None:
-            set_random_state(self._random)
         self.recorder.busy = True  # from here on the loop itself looks at the dims
 
     def close(self) -> None:
@@ -136,6 +134,8 @@ class Recording:
             RecordingError: If a state is a plain number that changes, or was changed in place; if others than ops drew random numbers.
         """
         self.recorder.check_generators()
+        if self._random is not None:
+            set_random_state(self._random)
         for name, given, before in self._given:
             if not _same_leaves(given, before):
                 raise RecordingError(

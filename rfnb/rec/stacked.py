@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,18 +39,18 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
     values = expanded(values, [dim for dim in later if any(dim in value.dims for value in values)])
     common = set.intersection(*(set(value.dims) for value in values))
     own = [[dim for dim in value.dims if dim not in common] for value in values]
-    names = [dim.name for dim in own[0]]
-    fits = [sorted(dim.name for dim in dims) == sorted(names) for dims in own]
+    names = [_plain_name(dim) for dim in own[0]]
+    fits = [sorted(map(_plain_name, dims)) == sorted(names) for dims in own]
     if len(set(names)) < len(names) or not all(fits) or any(dim.kind == "beam" for dim in own[0]):
         raise _changed(values, fits.index(False) if False in fits else 1, loop_name)
     _check_dtypes(values, loop_name)
     values, own = values[: axis.extent], own[: axis.extent]
     parts = []
     for name in names:
-        each = [next(dim for dim in dims if dim.name == name) for dims in own]
+        each = [next(dim for dim in dims if _plain_name(dim) == name) for dims in own]
         longest = Dim(max((dim.extent for dim in each), default=0), name=name)
         values = [_padded(value, dim, longest) for value, dim in zip(values, each, strict=True)]
-        parts.append((longest, _joined(each, axis)))
+        parts.append((longest, _joined(each, axis, name)))
     out = from_frames(values, axis=axis, like=values[0] if values else first)
     for longest, joined in parts:
         out = replace_dim_v2(out, in_dim=longest, out_dim=joined) if values else out
@@ -63,16 +64,21 @@ def _padded(value: Tensor, dim: Dim, longest: Dim) -> Tensor:
     return pad(plain, axes=[here], padding=[(0, longest.extent - here.extent)], out_dims=[longest])[0]
 
 
-def _joined(dims: Sequence[Dim], axis: Dim) -> Dim:
+def _plain_name(dim: Dim) -> str:
+    """A history may be called keys+1, keys+2, ... in the steps."""
+    return re.sub(r"\+\d+$", "", dim.name)
+
+
+def _joined(dims: Sequence[Dim], axis: Dim, name: str) -> Dim:
     """A dim with the length of each of the dims in its step."""
     sizes = {dim.size for dim in dims}
     if len(sizes) == 1 and None not in sizes:
-        return Dim(sizes.pop(), name=dims[0].name, kind=dims[0].kind)
+        return Dim(sizes.pop(), name=name, kind=dims[0].kind)
     over = tuple(dict.fromkeys(other for dim in dims for other in dim.length_dims))
     shape = [dim.extent for dim in over]
     lengths = [np.broadcast_to(align_host(_host(dim), dim.length_dims, over), shape) for dim in dims]
     raw = protocol.selected().from_numpy(np.stack(lengths).astype(np.int32), dtype="int32", device="cpu")
-    return Dim(new_tensor(raw, (axis, *over)), name=dims[0].name, kind=dims[0].kind)
+    return Dim(new_tensor(raw, (axis, *over)), name=name, kind=dims[0].kind)
 
 
 def _host(dim: Dim) -> np.ndarray:
