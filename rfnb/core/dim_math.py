@@ -6,6 +6,7 @@ The expressions themselves are in `core/algebra.py`; here they meet dims and the
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
 _interned: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
+# Nobody holds a dim that an op makes on its way (`time + 2` of a padding); made again in each call, it would find no plans.
+_recent: deque[Dim] = deque(maxlen=128)
 
 
 class DimMath(DimSizes):
@@ -149,6 +152,7 @@ def intern(key: Any, make: Callable[[], Dim]) -> Dim:
     if dim is None:
         dim = make()
         _interned[key] = dim
+        _recent.append(dim)
     return dim
 
 
