@@ -19,6 +19,7 @@ from rfnb.nn.parameter import Parameter
 from rfnb.nn.positional_layers import PositionalEncoding, RelativePositionalEncoding
 from rfnb.nn.qkv_self_attention import QKVSelfAttention
 from rfnb.nn.two_d_lstm import TwoDLSTM
+from rfnb.ops.dims import replace_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state, history_and, history_dim
 from rfnb.rec.state import State
@@ -140,11 +141,22 @@ class GenericAttentionLayer(_Attention):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         base, axis = self.base(env)
-        weights = env.get(self.opts["weights"])
+        weights = _of_base(env.get(self.opts["weights"]), base)
         if not env.in_loop:
             env.call.weights[self.path] = lambda: weights
         out = generic_attention(weights, base, axis=axis, auto_squeeze=self.opts.get("auto_squeeze", True))
         return self.finished(out, base)
+
+
+def _of_base(weights: Tensor, base: Tensor) -> Tensor:
+    """The weights with the dims of the base for their own of the same size, e.g. heads that are the features of the energies."""
+    for dim in base.dims:
+        if dim in weights.dims or dim.size in (None, 1) or dim is base.feature_dim or dim.is_batch_dim():
+            continue
+        own = next((own for own in weights.dims if own.size == dim.size and own not in base.dims), None)
+        if own is not None:
+            weights, _ = replace_dim(weights, in_dim=own, out_dim=dim)
+    return weights
 
 
 @layer_class("gauss_window_attention")

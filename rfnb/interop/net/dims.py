@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
@@ -181,6 +183,54 @@ def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
     out, _ = replace_dim(x, in_dim=old, out_dim=dim)
     out.feature_dim = dim
     return out
+
+
+def same_static_dims(sources: Sequence[Tensor]) -> list[Tensor]:
+    """The sources with the static dims of the first ones, e.g. heads: where one lacks a dim that another has, and has one of
+    the same size that the other lacks, it is taken for the same."""
+    out: list[Tensor] = []
+    for x in sources:
+        for other in out:
+            for dim in other.dims:
+                own = _twin_in(x, dim, other)
+                if own is not None:
+                    x, feature = replace_dim(x, in_dim=own, out_dim=dim)[0], x.feature_dim
+                    x.feature_dim = feature
+        out.append(x)
+    return out
+
+
+def _twin_in(x: Tensor, dim: Dim, other: Tensor) -> Dim | None:
+    if dim in x.dims or dim.size in (None, 1) or dim is other.feature_dim or dim.kind in ("batch", "beam"):
+        return None
+    return next((own for own in spatial_dims(x) if own.size == dim.size and own not in other.dims), None)
+
+
+def same_times(sources: Sequence[Tensor]) -> list[Tensor]:
+    """The sources with the time of the first one, where they have another of the same lengths."""
+    first = next((dim for dim in map(time_dim, sources) if dim is not None), None)
+    out = []
+    for x in sources:
+        time = time_dim(x)
+        if (
+            first is not None
+            and time is not None
+            and time is not first
+            and first not in x.dims
+            and same_lengths(time, first)
+        ):
+            feature = x.feature_dim
+            x, _ = replace_dim(x, in_dim=time, out_dim=first)
+            x.feature_dim = feature
+        out.append(x)
+    return out
+
+
+def same_lengths(a: Dim, b: Dim) -> bool:
+    """Whether two dims have the same size, or the same lengths."""
+    if a.lengths is None or b.lengths is None:
+        return a.extent == b.extent
+    return np.array_equal(a.lengths, b.lengths)
 
 
 def common_feature(

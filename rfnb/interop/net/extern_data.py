@@ -113,6 +113,10 @@ class ExternData:
             if not dims.is_known(dim) and not _is_batch(dim):
                 dims.bind(dim, self._made(dim, raw, index, lengths, dims))
         actual = [dims(dim) for dim in self.dims]
+        # Arrays may have more frames than the longest sequence.
+        kept = tuple(slice(dim.extent if dim.size is None else None) for dim in actual)
+        if any(dim.size is None and dim.extent < count for dim, count in zip(actual, raw.shape, strict=True)):
+            raw = value = raw[kept]
         for dim, count in zip(actual, raw.shape, strict=True):
             if dim.extent != count:
                 raise self._misfit(raw, actual)

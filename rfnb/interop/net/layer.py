@@ -10,6 +10,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.interop.net.dims import same_static_dims, same_times
 from rfnb.nn.dropout import dropout
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
@@ -211,7 +212,7 @@ class Layer(Module):
                         message(f'{self.what}: "{ref}" has no feature dim.', [("dims", str(list(x.dims)))],
                                 "Several sources are concatenated along their features.")
                     )  # fmt: skip
-            out = concat_features(*dense, allow_broadcast=True)
+            out = concat_features(*same_times(same_static_dims(dense)), allow_broadcast=True)
             last = [dim for dim in out.dims if not any(dim in x.dims for x in dense)]
             out.feature_dim = last[0] if last else dense[0].feature_dim
         rate = self.opts.get("dropout") or 0.0

@@ -34,8 +34,8 @@ def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> D
     for key in keys:
         key = key[0] if isinstance(key, (list, tuple)) else key
         if key:
-            time = time_dim(env.target(key))
-            if time is not None:
+            time = time_dim(env.get(key) if ":" in key else env.whole_data(key))
+            if time is not None and time is not env.axis_of_loop():
                 return time
     if has_end:
         if opts.get("max_seq_len") is None and opts.get("max_seq_len_via") is None:

@@ -10,7 +10,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
 from rfnb.interop.net.dims import marked, time_dim
 from rfnb.interop.net.initial_output import initial_output
-from rfnb.interop.net.layer import Layer, LayerDict, layer_class
+from rfnb.interop.net.layer import Layer, LayerDict, Unknown, layer_class
 from rfnb.interop.net.needs import Needs
 from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros
 from rfnb.nn.masked_computation import masked_computation
@@ -45,8 +45,13 @@ class _Wrapper(Layer):
             *(f"prev:{name}" for name in needs.previous if name not in self.inner),
         ]
 
-    def template(self, env: Scope) -> Tensor:
-        return self.infer(env, [env.get(ref) for ref in self.sources])
+    def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
+        inner: Layer = self
+        while isinstance(inner, _Wrapper):
+            inner = inner.inner[inner.inner_output()]
+        if inner.out_dim is None or not (known or env.guess):
+            raise Unknown(self.path)
+        return inner._over_sources(env, known)
 
 
 @layer_class("subnetwork")
@@ -65,13 +70,21 @@ class SubnetworkLayer(_Wrapper):
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         return self.compute(env, sources)
 
-    def _scope(self, env: Scope, sources: list[Tensor]) -> UnitScope:
-        return UnitScope(self.inner, env, self.concatenated(sources, env) if sources else None)
+    def _scope(self, env: Scope, sources: list[Tensor], states: Any = None) -> UnitScope:
+        source = self.concatenated(sources, env) if sources else None
+        return (
+            _StepUnitScope(self.inner, env, source, states or State())
+            if env.in_loop
+            else UnitScope(self.inner, env, source)
+        )
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        scope = self._scope(env, sources)
-        env.inner[self.name] = scope
-        return scope.get("output")
+        states = None if env.dry or not env.in_loop else env.state(self)
+        scope = env.inner[self.name] = self._scope(env, sources, states)
+        out = scope.get("output")
+        if states is not None and isinstance(scope, _StepUnitScope):
+            env.set_state(self, scope.next_states)
+        return out
 
     def initial_state(self, env: Scope) -> State | None:
         scope = self._scope(env, [env.get(ref) for ref in self.sources])
@@ -81,21 +94,23 @@ class SubnetworkLayer(_Wrapper):
             state = self.inner[name].initial_state(scope)
             if state is not None:
                 found[self.inner[name].path] = state
-        return found or None
+        return found if found else None
 
     def sub(self, env: Scope, name: str) -> Any:
+        if self.name not in env.inner:
+            raise Unknown(self.path)
         return env.inner[self.name].get(name)
 
 
-class _MaskedScope(UnitScope):
-    """The unit of a masked computation in a step; its states are kept where the mask is False."""
+class _StepUnitScope(UnitScope):
+    """Layers inside of a layer in a step of a loop; their states are part of its state."""
 
     def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None, states: Any):
         super().__init__(layers, parent, source)
         self.states, self.next_states = states, State(states)
 
     def state(self, layer: Layer) -> Any:
-        return self.states.get(layer.path)
+        return layer.initial_state(self) if self.dry else self.states.get(layer.path)
 
     def set_state(self, layer: Layer, state: Any) -> None:
         self.next_states[layer.path] = state
@@ -176,7 +191,7 @@ class MaskedComputationLayer(_Wrapper):
         mask = self._mask(env)
         if not self._in_steps(mask, env):
             return self.compute(env, sources)
-        scope = _MaskedScope(self.inner, env, self._source(env, sources), State())
+        scope = _StepUnitScope(self.inner, env, self._source(env, sources), State())
         out = scope.get(self.name)
         env.finals.update(scope.finals)
         return out
@@ -189,8 +204,6 @@ class MaskedComputationLayer(_Wrapper):
         scope.values[self.name] = env.get(self.name)
         unit = self.unit.initial_state(scope)
         states = State() if unit is None else State({self.unit.path: unit})
-        if isinstance(self.unit, SubnetworkLayer):
-            states = unit or State()
         return State(output=initial_output(self.unit, env.get(self.name), scope), unit=states)
 
     def previous_output(self, env: Scope) -> Tensor | None:
@@ -207,7 +220,7 @@ class MaskedComputationLayer(_Wrapper):
         state = env.state(self)
 
         def run(states: Any) -> tuple[Tensor, Any]:
-            scope = _MaskedScope(self.inner, env, source, states)
+            scope = _StepUnitScope(self.inner, env, source, states)
             out = scope.get(self.name)
             return out, scope.next_states
 

@@ -10,7 +10,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import common_feature, marked, with_feature
+from rfnb.interop.net.dims import common_feature, marked, same_static_dims, with_feature
 from rfnb.interop.net.functions import FUNCTIONS, activation, combine, compare
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
 from rfnb.interop.net.safe_eval import evaluate
@@ -46,7 +46,7 @@ class _OfAll(Layer):
         """The sources with a common feature dim."""
         if not sources:
             self.concatenated(sources, None)  # type: ignore[arg-type]  # says that there is none
-        return common_feature(sources, self.what, self.out_dim)
+        return common_feature(same_static_dims(sources), self.what, self.out_dim)
 
     def finished(self, out: Tensor, feature: Dim | None) -> Tensor:
         """The result with its own feature dim, if it has one."""

@@ -87,10 +87,33 @@ class DotLayer(Layer):
                 if other in b.dims:  # the same dim is something else there
                     b, _ = replace_dim(b, in_dim=other, out_dim=other.copy(match_priority=-1))
                 b, _ = replace_dim(b, in_dim=own, out_dim=other)
+        a, b = self._shared(a, b, first, env)
         a_feature, b_feature = sources[0].feature_dim, b.feature_dim if b.feature_dim in b.dims else None
         out = matmul(a, b, reduce=first[0] if len(first) == 1 else first)
         feature = b_feature if b_feature in out.dims else a_feature
         return marked(out, feature)
+
+    def _shared(self, a: Tensor, b: Tensor, reduced: list[Dim], env: Scope) -> tuple[Tensor, Tensor]:
+        """With the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
+        only = [*self._only("var1", a, env), *self._only("var2", b, env), *reduced]
+        for dim in a.dims:
+            if dim in b.dims or dim in only or dim.size is None or dim.is_batch_dim():
+                continue
+            if dim is a.feature_dim and "var1" not in self.opts:
+                continue
+            own = next(
+                (d for d in b.dims if d.size == dim.size and d not in (*a.dims, *only) and d is not b.feature_dim), None
+            )
+            if own is not None:
+                b, feature = replace_dim(b, in_dim=own, out_dim=dim)[0], b.feature_dim
+                b.feature_dim = feature
+        return a, b
+
+    def _only(self, option: str, x: Tensor, env: Scope) -> list[Dim]:
+        given = self.opts.get(option)
+        if given in (None, "auto", ""):
+            return []
+        return [dim for dim in axes_of(x, given, env.dims, f"{self.what}, {option}") if dim.size is not None]
 
 
 @layer_class("softmax_over_spatial")

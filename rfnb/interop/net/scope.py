@@ -230,7 +230,7 @@ class UnitScope(Scope):
 
     def state(self, layer: Layer) -> Any:
         assert self.parent is not None
-        return self.parent.state(layer)
+        return layer.initial_state(self) if self.dry and self.in_loop else self.parent.state(layer)
 
     def set_state(self, layer: Layer, state: Any) -> None:
         assert self.parent is not None

@@ -7,12 +7,15 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
-from rfnb.interop.net.dims import axes_of, axis_of, marked
+from rfnb.interop.net.dims import axes_of, axis_of, in_order, marked
+from rfnb.interop.net.functions import combine, compare
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.concat import concat
+from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim, squeeze
 from rfnb.ops.gather import gather
+from rfnb.ops.math import where
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.shift import shift_left, shift_right
 from rfnb.ops.slice import slice
@@ -67,8 +70,15 @@ class SplitDimsLayer(_OwnDims):
                 message(f"{self.what}: a ragged dim in {len(given)} parts.", [("source", shape_of(x)), ("dims", str(given))],
                         "A ragged dim is split in frames of a fixed size.", '"dims": (-1, 2)')
             )  # fmt: skip
-        chunks = axis.ceildiv_right(parts[0])
-        return marked(split_dims(x, axis=axis, dims=[chunks, *parts]), x.feature_dim)
+        chunks, part = axis.ceildiv_right(parts[0]), parts[0]
+        positions = combine(
+            range_over_dim(chunks, dtype="int32") * part.extent, "add", range_over_dim(part, dtype="int32")
+        )
+        positions.sparse_dim = None
+        frames = gather(x, indices=positions, axis=axis, clip_to_valid=True)
+        real = compare(positions, "less", axis.get_size_tensor(device=x.device))
+        out = where(real, frames, self.opts.get("pad_value") or 0, allow_broadcast_all_sources=True)
+        return marked(out, x.feature_dim)
 
 
 @layer_class("merge_dims")
@@ -82,8 +92,7 @@ class MergeDimsLayer(_OwnDims):
         x = self.concatenated(sources, env)
         axes = axes_of(x, self.opts["axes"], env.dims, self.what)
         if not (self.opts.get("keep_order") or any(isinstance(axis, Dim) for axis in self.opts["axes"])):
-            from_source = axes_of(x, list(x.dims), env.dims, self.what)
-            axes = [dim for dim in from_source if dim in axes]
+            axes = [dim for dim in in_order(x) if dim in axes]
         if len(axes) == 1:
             return x
         out, merged = merge_dims(x, dims=axes, out_dim=self.out_dim)

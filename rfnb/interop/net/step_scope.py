@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import time_dim
+from rfnb.interop.net.dims import same_lengths, time_dim
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown
 from rfnb.interop.net.scope import Scope, frame_zeros, lengths_text, plain_index
 from rfnb.ops.const import zeros
@@ -63,7 +61,7 @@ class BodyScope(Scope):
             return self._whole[label]
         time = time_dim(whole)
         if self.axis is not None and self.axis not in whole.dims and time is not None:
-            if not _same_lengths(time, self.axis):
+            if not same_lengths(time, self.axis):
                 raise ValueError(
                     message(f'Loop "{self.name}": "{label}" has other lengths than the loop.',
                             [(label, lengths_text(time)), ("loop", lengths_text(self.axis))],
@@ -129,11 +127,13 @@ class TemplateScope(BodyScope):
                     self._previous[name] = self.get(name)
                 except Unknown:
                     continue
-        if make:
+        if make or not all(
+            layer.is_made for name in names for layer in (self.layers[name], *self.layers[name].sublayers())
+        ):
             self.makes = True
-            for name in list(self.values):
-                layer = self.layers[name]
-                layer.make_once(self, [self.get(ref) for ref in layer.reads(self)])
+            self.values.clear()
+            for name in names:
+                self.get(name)
         return self.values
 
     def previous(self, name: str) -> Any:
@@ -185,7 +185,8 @@ class StepScope(BodyScope):
 
     def state(self, layer: Layer) -> Any:
         assert self.loop is not None
-        return self.loop.state[f"{layer.path}:state"]
+        name = f"{layer.path}:state"
+        return self.loop.state[name] if name in self.loop.state.keys() else None
 
     def set_state(self, layer: Layer, state: Any) -> None:
         assert self.loop is not None
@@ -198,9 +199,3 @@ def _signature(value: Any) -> Any:
         if isinstance(value, Tensor)
         else type(value)
     )
-
-
-def _same_lengths(a: Dim, b: Dim) -> bool:
-    if a.lengths is None or b.lengths is None:
-        return a.extent == b.extent
-    return np.array_equal(a.lengths, b.lengths)
