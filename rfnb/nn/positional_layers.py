@@ -81,6 +81,8 @@ class PositionalEncoding(Module):
         else:
             dims = [] if source is None else [dim for dim in source.dims if dim is not self._features(source)]
             out = expand_dims(encoding, [dim for dim in dims if dim not in encoding.dims])
+            further = [dim for dim in out.dims if dim not in dims and dim is not self.out_dim]
+            out = out.copy_transpose([*further, *dims, self.out_dim])
         out.feature_dim = self.out_dim
         return out, self._next(axis, state)
 
@@ -189,7 +191,7 @@ class RelativePositionalEncoding(Module):
                 raise ValueError(
                     message(
                         "RelativePositionalEncoding: which keys does the query see?",
-                        [("query_spatial_dim", query_spatial_dim), ("key_value_spatial_dim", "None")],
+                        [("query_spatial_dim", "single_step_dim"), ("key_value_spatial_dim", "None")],
                         "A single step has the keys of its history.",
                         "encoding(query_spatial_dim=rf.single_step_dim, key_value_spatial_dim=history)",
                     )

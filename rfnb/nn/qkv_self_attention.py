@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, dims_text, missing_dim, shape_of
+from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.nn.attention import _attend
 from rfnb.nn.causal_self_attention import CausalSelfAttentionState, appended, empty_history
 from rfnb.nn.self_attention import SelfAttentionBase
@@ -161,10 +161,11 @@ class QKVSelfAttention(SelfAttentionBase):
         if {*queries, keys} <= set(key_shift.dims) and [dim.size for dim in features] == [size]:
             dims = tuple(self.key_dim_per_head if dim is features[0] else dim for dim in key_shift.dims)
             return key_shift._like(key_shift._raw, dims)
+        needed = ", ".join(dim.short_repr() for dim in (*queries, keys, self.key_dim_per_head))
         raise DimError(
             message(
                 "QKVSelfAttention: key_shift has other dims than query and keys.",
-                [("key_shift", shape_of(key_shift)), ("needs", dims_text((*queries, keys, self.key_dim_per_head)))],
+                [("key_shift", shape_of(key_shift)), ("needs", f"[{needed}]")],
                 "It has a vector for each pair of a query and a key, shared by the batch and the heads.",
                 "keys = attention.keys_dim(axis, state)\n"
                 "key_shift = rf.RelativePositionalEncoding(attention.key_dim_per_head)(\n"

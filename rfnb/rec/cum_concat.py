@@ -61,14 +61,11 @@ def cum_concat(
         out_dim = out_spatial_dim
     both = history_and(before, axis)
     if state is None or before is None or _is_empty(before):
-        accum, frames = _renamed(source, axis, both), _renamed(source, axis, out_dim)
+        accum = _renamed(source, axis, both)
     else:
         accum, _ = concat((state.accum, before), (source, axis), out_dim=both, allow_broadcast=True)
-        plain = Dim(axis.extent, name="frames")
-        frames, joined = concat((state.accum, before), (_renamed(source, axis, plain), plain), allow_broadcast=True)
-        frames = _renamed(frames, joined, out_dim)
     check_size("cum_concat", out_dim, _triangle(before, axis).extent)
-    return frames, out_dim, State(accum=accum, axis=both)
+    return _renamed(accum, both, out_dim), out_dim, State(accum=accum, axis=both)
 
 
 def cum_concat_initial_state(
