@@ -15,6 +15,7 @@ from rfnb.interop.net.loop import REC_OPTIONS
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.parameter import Parameter
 from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
+from rfnb.nn.recurrent.native_lstm import NativeLstm
 from rfnb.nn.recurrent.rec import Rec
 from rfnb.nn.recurrent.rnn_cell import RnnCell
 from rfnb.ops.const import ones_like, zeros_like
@@ -65,6 +66,11 @@ class _UnitBase(Layer):
             )
         initial = None if isinstance(self.initial, _Refs) else self.initial
         self.module = self.make_unit(self.in_dim, initial)
+        if isinstance(self.initial, _Refs) and isinstance(self.module.unit, NativeLstm):
+            raise ValueError(
+                message(f"{self.what}: an initial state for NativeLstm.", [("initial_state", repr(self.opts["initial_state"]))],
+                        "This version starts from zeros. The same with a state:", '"unit": "NativeLstm2"')
+            )  # fmt: skip
 
     def own_parameters(self) -> dict[str, Parameter]:
         if not self.is_made:
