@@ -437,6 +437,8 @@ from rfnb.search.decide import get_beam_scores as get_beam_scores
 from rfnb.search.decide import get_src_beams as get_src_beams
 from rfnb.search.decide import nbest as nbest
 from rfnb.search.decide import split_batch_beam as split_batch_beam
+from rfnb.search.transducer import transducer_beam_search as transducer_beam_search
+from rfnb.search.transducer import transducer_greedy_decode as transducer_greedy_decode
 from rfnb.trace.beams import BeamHistory as BeamHistory
 from rfnb.trace.file import load_trace as load_trace
 from rfnb.trace.probe import probe as probe

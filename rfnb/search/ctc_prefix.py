@@ -113,7 +113,7 @@ def ctc_prefix_beam_search(
             step = search.step(index, count)
             report.step(name, step, np.broadcast_to(index + 1 >= lengths[:, None], step.tokens.shape))
     scores, order = search.finish(lm_end)
-    return report.result(search.steps, order, scores, out_spatial_dim, labels)
+    return (*report.result(search.steps, order, scores, out_spatial_dim, labels), beam)
 
 
 class _Search:

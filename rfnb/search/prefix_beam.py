@@ -118,9 +118,8 @@ class PrefixBeam:
         order = np.take_along_axis(order, first, 1)
         parents, tokens = np.divmod(order, labels)
         picked = [np.take_along_axis(values, order, 1) for values in (flat, is_kept, is_merged)]
-        return dict(
-            cand_tokens=tokens, cand_parents=parents, cand_scores=picked[0], cand_kept=picked[1], cand_merged=picked[2]
-        )
+        names = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_merged")
+        return dict(zip(names, (tokens, parents, *picked)))
 
 
 def best(flat: np.ndarray, count: int) -> np.ndarray:

@@ -59,27 +59,30 @@ class Report:
         )
 
     def result(
-        self, steps: list[Step], order: np.ndarray, scores: np.ndarray, out_dim: Dim | None, labels: Dim
-    ) -> tuple[Tensor, Tensor, Dim, Dim]:
-        """Labels {*batch dims, beam, out_dim}, scores {*batch dims, beam}, out_dim, beam of the prefixes in these slots."""
+        self,
+        steps: list[Step],
+        order: np.ndarray,
+        scores: np.ndarray,
+        out_dim: Dim | None,
+        labels: Dim,
+        *,
+        beam: bool = True,
+    ) -> tuple[Tensor, Tensor, Dim]:
+        """Labels {*batch dims, beam, out_dim}, scores {*batch dims, beam} and out_dim of the prefixes in these slots; a beam of one
+        may be left out."""
         tokens, lengths = trace_back(steps, order, self._blank)
         lengths = np.where(scores > -np.inf, lengths, 0)
         tokens = tokens[:, :, : int(lengths.max(initial=0))]
         if labels.extent < self._classes.extent:
             tokens = tokens - (tokens > self._blank)
         out_dim = Dim(None, name="labels") if out_dim is None else out_dim
-        host = new_tensor(
-            self._backend.from_numpy(
-                lengths.reshape([dim.extent for dim in (*self._batch, self._beam)]), dtype="int32", device="cpu"
-            ),
-            (*self._batch, self._beam),
-        )
-        out_dim.dyn_size_ext = host
+        dims = (*self._batch, self._beam) if beam else self._batch
+        raw = self._backend.from_numpy(lengths.reshape([dim.extent for dim in dims]), dtype="int32", device="cpu")
+        out_dim.dyn_size_ext = new_tensor(raw, dims)
+        tokens = np.clip(tokens, 0, max(labels.extent - 1, 0))
+        own = dims[len(self._batch) :]
         return (
-            self.tensor(
-                np.clip(tokens, 0, max(labels.extent - 1, 0)), self._beam, out_dim, dtype="int64", sparse_dim=labels
-            ),
-            self.tensor(scores, self._beam, dtype="float32"),
+            self.tensor(tokens, *own, out_dim, dtype="int64", sparse_dim=labels),
+            self.tensor(scores, *own, dtype="float32"),
             out_dim,
-            self._beam,
         )

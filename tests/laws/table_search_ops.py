@@ -9,7 +9,7 @@ from table import case
 from world import World
 
 import rfnb as rf
-from rfnb import Tensor
+from rfnb import Dim, Tensor
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny.arpa"
 
@@ -110,3 +110,53 @@ def _kenlm_state(w: World) -> Any:
         return scores, state.context
 
     return call, [w.ints(w.batch, w.time, sparse_dim=lm.out_dim)]
+
+
+@case("ctc_prefix_beam_search")
+def _ctc_prefix(w: World) -> Any:
+    classes, out_dim = Dim(4, name="classes"), Dim(None, name="labels")
+    lm = rf.NGramLM(TINY, ["the", "cat", "sat"]) if w.rng.random() < 0.5 else None
+    options: dict[str, Any] = {"in_spatial_dim": w.time, "blank_index": 3, "wb_target_dim": classes, "lm": lm}
+
+    def call(logits: Tensor) -> Any:
+        _, scores, _, beam = rf.ctc_prefix_beam_search(logits, beam_size=3, out_spatial_dim=out_dim, **options)
+        return rf.gather(scores, indices=0, axis=beam)  # of hypotheses of equal scores either may be first
+
+    dims = (w.batch, w.time) if w.rng.random() < 0.5 else (w.heads, w.batch, w.time)
+    return call, [w.floats(*dims, classes)]
+
+
+def _transducer(w: World) -> tuple[Dim, Any, Any]:
+    """Classes; a step whose state is a number; its first state."""
+    classes = Dim(3, name="classes")
+
+    def step(frame: Tensor, label: Tensor, state: Tensor) -> Any:
+        state = rf.tanh(state + rf.cast(rf.set_sparse_dim(label, None), frame.dtype) - 1)
+        return frame * 1.3 + state * rf.cast(rf.range_over_dim(classes), frame.dtype), state
+
+    return classes, step, rf.zeros([w.batch])
+
+
+@case("transducer_beam_search")
+def _transducer_beam(w: World) -> Any:
+    classes, step, state = _transducer(w)
+    options: dict[str, Any] = {"in_spatial_dim": w.time, "wb_target_dim": classes, "blank_index": 0, "max_labels": 3}
+
+    def call(encoder: Tensor) -> Any:
+        encoder.feature_dim = classes
+        found = rf.transducer_beam_search(step, encoder, beam_size=3, initial_state=state, **options)
+        return rf.gather(found[1], indices=0, axis=found[3])
+
+    return call, [w.floats(w.batch, w.time, classes)]
+
+
+@case("transducer_greedy_decode")
+def _transducer_greedy(w: World) -> Any:
+    classes, step, state = _transducer(w)
+    options: dict[str, Any] = {"in_spatial_dim": w.time, "wb_target_dim": classes, "blank_index": 0}
+
+    def call(encoder: Tensor) -> Any:
+        encoder.feature_dim = classes
+        return rf.transducer_greedy_decode(step, encoder, initial_state=state, max_labels_per_frame=2, **options)[1]
+
+    return call, [w.floats(w.batch, w.time, classes)]

@@ -29,6 +29,10 @@ MAY_READ = {
     "ctc_durations_from_path": "the lengths of the result are computed from values",
     "ctc_no_label_loop_blank_durations_from_path": "the lengths of the result are computed from values",
     "Parameter assign_key": "writes where a mask is True",
+    **dict.fromkeys(
+        ["ctc_prefix_beam_search", "transducer_beam_search", "transducer_greedy_decode"],
+        "what goes on depends on values",
+    ),
     "KenLmState": "parts of words are joined to words on the host",
     "cond": _CONDITION,
     "scan until a condition": _CONDITION,

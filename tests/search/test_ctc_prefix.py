@@ -95,7 +95,7 @@ def plain(frames, blank, size):
     for frame in frames.astype(float):
         new = {}
 
-        def add(prefix, part, value):
+        def add(prefix, part, value, new=new):
             pair = list(new.get(prefix, (-math.inf, -math.inf)))
             pair[part] = np.logaddexp(pair[part], value)
             new[prefix] = tuple(pair)

@@ -1,0 +1,328 @@
+"""Search with a transducer (RNN-T): in each step a hypothesis reads on by a frame (blank) or writes a label.
+
+    def step(frame, label, state):                       # one step of the decoder; rfnb gives frame, label and state per hypothesis
+        out, state = lstm(embedding(label), state=state, spatial_dim=rf.single_step_dim)
+        return joint(frame, out), state
+
+    labels, scores, labels_dim, beam = rf.transducer_beam_search(
+        step, encoder, in_spatial_dim=time, initial_state=..., blank_index=0, beam_size=8, max_labels=30)
+
+All hypotheses have taken the same number of steps, each at its own frame. So two of them with the same labels are at the same frame,
+and are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.layout import Dims
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.ops.cast import cast
+from rfnb.ops.ctc import blank_of
+from rfnb.ops.expand import expand_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.gradient import stop_gradient_scope
+from rfnb.ops.math import log_softmax, where
+from rfnb.ops.sequence_pairs import flat_batch, flat_lengths, volume
+from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.ngram import NGramLM
+from rfnb.rec.selection import pick
+from rfnb.search.ctc_prefix import check_beam_size, output_labels
+from rfnb.search.fused_lm import FusedLM
+from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
+from rfnb.search.prefix_events import Report
+from rfnb.trace.probe import listening, trace_context
+
+StepFn = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
+
+
+def transducer_beam_search(
+    step: StepFn,
+    encoder: Tensor,
+    *,
+    in_spatial_dim: Dim,
+    wb_target_dim: Dim,
+    blank_index: int,
+    beam_size: int,
+    max_labels: int,
+    initial_state: Any = None,
+    initial_label: int | None = None,
+    logits_normalized: bool = False,
+    lm: NGramLM | None = None,
+    lm_scale: float = 1.0,
+    lm_end: bool = True,
+    label_bonus: float = 0.0,
+    out_spatial_dim: Dim | None = None,
+    target_dim: Dim | None = None,
+    keep_candidates: int | None = None,
+    name: str = "transducer",
+) -> tuple[Tensor, Tensor, Dim, Dim]:
+    """The best label sequences, each scored by the sum over all its alignments that a beam of prefixes finds.
+
+    A label sequence has the score log(sum of its alignments) + lm_scale * log p_lm + label_bonus * labels. With a beam that holds all
+    prefixes of up to max_labels the sum is complete. There is no gradient.
+
+    Args:
+        step: (frame {..., beam, *rest of encoder}, label {..., beam}, state) -> (scores {..., beam, wb_target_dim}, next state). The
+            label is the last one that was written, the state the one before it was read; after a blank a hypothesis comes with the
+            same two again.
+        encoder: {..., in_spatial_dim, *rest}; the batch dims are those that the lengths are over, or if there are none, all but the
+            feature_dim.
+        wb_target_dim: The labels with the blank.
+        blank_index: From the end if negative.
+        beam_size: Hypotheses kept in each step.
+        max_labels: No sequence gets more.
+        initial_state: Before the first label: any nested structure of Tensors of a fixed size, {...} without beam.
+        initial_label: What `step` gets as the label before the first one. Default: the blank, or label 0 if
+            target_dim has none.
+        logits_normalized: The scores are log probabilities already.
+        lm: Over the classes, or over the classes without the blank in the same order.
+        lm_scale: Factor on its natural-log probabilities.
+        lm_end: Whether the end of the sentence is scored too, after the last frame.
+        label_bonus: Added per label.
+        out_spatial_dim: Of the labels. Default: a new dim.
+        target_dim: What the result, and the label that `step` gets, are sparse over. Default: wb_target_dim. Without blank it has one
+            class less.
+        keep_candidates: How many candidates of a step to keep in a trace. Default: twice the beam and at least 8.
+        name: Of this search in traces.
+
+    Returns:
+        Labels int64 {..., beam, out_spatial_dim}; scores float32 {..., beam}, natural log, best first, -inf where there are fewer
+        hypotheses than beam_size; out_spatial_dim, ragged over the batch dims and the beam; the beam dim.
+
+    Raises:
+        DimError: If encoder or scores lack a dim, or target_dim or the labels of lm do not fit the classes.
+        IndexError: A blank_index that is not one of the classes.
+        ValueError: A beam size below 1, scores with NaN, or a state that has Dims.
+
+    Probes:
+        beams: one event per step, of a loop `name`; as of `ctc_prefix_beam_search`, but a step is not a frame: the frame of a
+            hypothesis is the number of its blanks.
+
+    Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2; Saon et al. 2020, "Alignment-Length
+    Synchronous Decoding for RNN Transducer", algorithm 2.
+    """
+    what = "transducer_beam_search"
+    check_beam_size(what, beam_size)
+    search = _Search(what, encoder, in_spatial_dim, wb_target_dim, blank_index, beam_size, target_dim, max_labels, name)
+    search.begin(initial_state, initial_label, logits_normalized)
+    search.fuse(lm, lm_scale, label_bonus)
+    count = max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
+    with stop_gradient_scope():
+        while search.goes_on():
+            search.advance(step, count)
+    scores, order = search.finish(lm_end)
+    return (*search.report.result(search.steps, order, scores, out_spatial_dim, search.labels), search.beam)
+
+
+def transducer_greedy_decode(
+    step: StepFn,
+    encoder: Tensor,
+    *,
+    in_spatial_dim: Dim,
+    wb_target_dim: Dim,
+    blank_index: int,
+    max_labels: int | None = None,
+    max_labels_per_frame: int | None = 10,
+    initial_state: Any = None,
+    initial_label: int | None = None,
+    logits_normalized: bool = False,
+    out_spatial_dim: Dim | None = None,
+    target_dim: Dim | None = None,
+    name: str = "transducer",
+) -> tuple[Tensor, Tensor, Dim]:
+    """The labels of the alignment that takes the best step each time.
+
+    Args:
+        max_labels: No sequence gets more. Default: no limit.
+        max_labels_per_frame: After so many labels in one frame a blank is taken, whatever it costs. None: no limit.
+        step, encoder and others: As of `transducer_beam_search`; the beam has one hypothesis.
+
+    Returns:
+        Labels int64 {..., out_spatial_dim}; score of the alignment float32 {...}, natural log; out_spatial_dim, ragged over the
+        batch dims.
+
+    Raises:
+        DimError, IndexError: As of `transducer_beam_search`.
+        ValueError: Scores with NaN, a state that has Dims, or neither limit.
+
+    Probes:
+        beams: as of `transducer_beam_search`.
+
+    Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.
+    """
+    what = "transducer_greedy_decode"
+    if max_labels is None and max_labels_per_frame is None:
+        raise ValueError(
+            message(f"{what}: no limit of labels.", [("max_labels", None), ("max_labels_per_frame", None)],
+                    "A model may write labels for ever.", f"rf.{what}(..., max_labels_per_frame=10)")
+        )  # fmt: skip
+    if max_labels is None:
+        max_labels = in_spatial_dim.extent * (max_labels_per_frame or 0)
+    search = _Search(what, encoder, in_spatial_dim, wb_target_dim, blank_index, 1, target_dim, max_labels, name)
+    search.begin(initial_state, initial_label, logits_normalized)
+    search.fuse(None, 0.0, 0.0)
+    search.max_per_frame = max_labels_per_frame
+    with stop_gradient_scope():
+        while search.goes_on():
+            search.advance(step, 8)
+    scores, order = search.finish(False)
+    return search.report.result(search.steps, order, scores, out_spatial_dim, search.labels, beam=False)
+
+
+class _Search:
+    """The hypotheses of a transducer, all after the same number of steps."""
+
+    max_per_frame: int | None = None
+    lm: FusedLM
+
+    def __init__(
+        self, what: str, encoder: Tensor, time: Dim, classes: Dim, blank_index: int, beam_size: int, target_dim: Dim | None,
+        max_labels: int, name: str,
+    ):  # fmt: skip
+        if time not in encoder.dims:
+            raise missing_dim(what, encoder, time, "encoder")
+        self.what, self.name, self.encoder, self.time, self.classes = what, name, encoder, time, classes
+        self.blank = blank_of(what, classes, blank_index)
+        self.labels = output_labels(what, target_dim, classes, self.blank)
+        self.batch: Dims = time.length_dims or tuple(d for d in encoder.dims if d not in (time, encoder.feature_dim))
+        self.lengths = flat_lengths(what, time, self.batch)[:, None]
+        self.beam = Dim(beam_size, name="beam", kind="beam")
+        self._twin = self.beam.copy(match_priority=1)
+        self.prefixes = PrefixBeam(volume(self.batch), beam_size, self.blank)
+        self.report = Report(encoder, self.batch, classes, self.beam, self.blank)
+        shape = self.prefixes.last.shape
+        self.frame, self.count = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self.in_frame, self.max_labels = np.zeros(shape, np.int64), max_labels
+        self.total = self.prefixes.scores
+        self.steps: list[Step] = []
+
+    def begin(self, state: Any, label: int | None, normalized: bool) -> None:
+        """The state of all hypotheses before the first step."""
+        if any(isinstance(leaf, Dim) for _, leaf in leaves(state)):
+            raise ValueError(
+                message(f"{self.what}: the state has a Dim.", [("state", ", ".join(path for path, _ in leaves(state)))],
+                        "Hypotheses have labels in different numbers, so a state needs a fixed size: no growing history.")
+            )  # fmt: skip
+        self.normalized = normalized
+        self.first_label = int(self._shifted(np.array(self.blank))) if label is None else label
+        self.state = map_nested(
+            lambda x: x if not isinstance(x, Tensor) or self.beam in x.dims else expand_dim(x, self.beam), state
+        )
+
+    def fuse(self, lm: NGramLM | None, scale: float, bonus: float) -> None:
+        """Add an n-gram model and a bonus per label."""
+        self.lm = FusedLM(self.what, lm, scale, bonus, self.classes, self.blank, self.prefixes.last.shape)
+
+    def goes_on(self) -> bool:
+        """Whether a hypothesis has frames left."""
+        return bool(((self.frame < self.lengths) & (self.prefixes.scores > NEVER)).any())
+
+    def advance(self, step: StepFn, num_candidates: int) -> None:
+        """All hypotheses read a frame or write a label."""
+        index = len(self.steps)
+        if not listening():
+            self._advance(step, 0)
+            return
+        with trace_context.loop(self.name, index):
+            self._advance(step, num_candidates)
+            self.report.step(self.name, self.steps[-1], self.frame >= self.lengths)
+
+    def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of the hypotheses, best first, and their slots."""
+        scores = self.prefixes.scores + (self.lm.end_scores() if lm_end else 0)
+        order = best(scores, scores.shape[1])
+        return np.take_along_axis(scores, order, 1), order
+
+    def _advance(self, step: StepFn, num_candidates: int) -> None:
+        tensor, size = self.report.tensor, self.classes.extent
+        place = tensor(
+            np.clip(self.frame, 0, max(self.time.extent - 1, 0)), self.beam, dtype="int64", sparse_dim=self.time
+        )
+        written = np.where(self.prefixes.last == self.blank, self.first_label, self._shifted(self.prefixes.last))
+        label = tensor(written, self.beam, dtype="int64", sparse_dim=self.labels)
+        out, state = step(gather(self.encoder, indices=place, axis=self.time), label, self.state)
+        frame = self._log_probs(out)
+        scores = self.total[:, :, None] + frame
+        flat, prefixes = scores.reshape(-1), self.prefixes
+        child, parent, last = prefixes.pairs()
+        at = parent * size + last
+        brought = flat[at]
+        stays = scores[:, :, self.blank].reshape(-1)
+        stays[child] = np.logaddexp(stays[child], brought)
+        scores[:, :, self.blank] = stays.reshape(self.total.shape)
+        flat[at] = NEVER
+        added = self.lm.of_next()
+        ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
+        brought = brought + self.lm.scores.take(child)
+        done, rows, grown = prefixes.select(ranked, (child, parent, last, brought), num_candidates)
+        self.steps.append(done)
+        self.total = flat.take(rows * size + done.tokens)
+        self.lm.follow(rows, grown, done.tokens, added)
+        before, ended = self.frame.take(rows), (self.frame >= self.lengths).take(rows)
+        self.frame = before + (~grown & ~ended)
+        self.count = self.count.take(rows) + grown
+        self.in_frame = np.where(grown, self.in_frame.take(rows) + 1, 0)
+        self._follow(state, done, grown)
+
+    def _follow(self, new: Any, done: Step, grown: np.ndarray) -> None:
+        """The states of the hypotheses that were chosen: the new one where a label was written."""
+        twin = self._twin
+        parents = self.report.tensor(done.parents, self.beam, dtype="int64")
+        parents = new_tensor(parents._raw, (*self.batch, twin))
+        has_grown = self.report.tensor(grown, self.beam, dtype="bool")
+
+        def follow(after: Any, before: Any) -> Any:
+            if not isinstance(after, Tensor):
+                return after
+            if self.beam not in after.dims:
+                after = expand_dim(after, self.beam)
+            after, before = (pick(x, parents, self.beam, twin) for x in (after, before))
+            return where(has_grown, after, before, allow_broadcast_all_sources=True)
+
+        self.state = map_nested(follow, new, self.state)
+
+    def _log_probs(self, out: Tensor) -> np.ndarray:
+        """float64 [batch, beam, classes]; what has ended stays as it is, what has reached a limit takes the blank."""
+        if self.classes not in out.dims:
+            raise missing_dim(self.what, out, self.classes, "scores of step")
+        further = [dim for dim in out.dims if dim not in (*self.batch, self.beam, self.classes)]
+        if further:
+            raise DimError(
+                message(f"{self.what}: the scores of step have a further dim.",
+                        [("scores", shape_of(out)), ("further", ", ".join(dim.short_repr() for dim in further))],
+                        "They are over the batch dims, the beam and the classes.")
+            )  # fmt: skip
+        out = cast(out, "float32")
+        if not self.normalized:
+            out = log_softmax(out, axis=self.classes)
+        raw = flat_batch(out, (*self.batch, self.beam), (self.classes,))
+        shape = (*self.prefixes.last.shape, self.classes.extent)
+        values = out.backend.raw_to_numpy(raw).reshape(shape).astype(np.float64)
+        ended, live = self.frame >= self.lengths, self.prefixes.scores > NEVER
+        bad = np.isnan(values).any(2) & ~ended & live
+        if bad.any():
+            seq, slot = np.argwhere(bad)[0]
+            raise ValueError(
+                message(f"{self.what}, step {len(self.steps)}: the scores contain NaN.",
+                        [("scores", shape_of(out)), ("first", f"sequence {seq}, hypothesis {slot}")],
+                        "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
+            )  # fmt: skip
+        full = self.count >= self.max_labels
+        if self.max_per_frame is not None:
+            full = full | (self.in_frame >= self.max_per_frame)
+        of_blank = np.where(ended, 0.0, values[:, :, self.blank])
+        values[ended | full | ~live] = NEVER
+        values[:, :, self.blank] = np.where(live, of_blank, NEVER)
+        return values
+
+    def _shifted(self, tokens: np.ndarray) -> np.ndarray:
+        """Classes as labels of target_dim."""
+        if self.labels.extent == self.classes.extent:
+            return tokens
+        return np.clip(tokens - (tokens > self.blank), 0, max(self.labels.extent - 1, 0))
