@@ -162,6 +162,7 @@ from rfnb.nn.recurrent.native_lstm import VanillaLSTMCell as VanillaLSTMCell
 from rfnb.nn.recurrent.rec import Rec as Rec
 from rfnb.nn.recurrent.rhn import RHNCell as RHNCell
 from rfnb.nn.recurrent.rnn_cell import RnnCell as RnnCell
+from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell as BasicLSTMCell
 from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell as StandardLSTMCell
 from rfnb.nn.recurrent.unit import RecUnit as RecUnit
 from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell as ZoneoutLSTMCell

@@ -14,6 +14,7 @@ from rfnb import Dim, Tensor
 
 exempt("abstract; its units are in the table", "RecUnit")
 exempt("another name of NativeLstm2", "VanillaLSTMCell")
+exempt("another name of StandardLSTMCell", "BasicLSTMCell")
 
 _UNITS: dict[str, dict[str, Any]] = {
     "NativeLstm2": {},

@@ -15,7 +15,7 @@ from rfnb.rec.state import State
 
 
 class StandardLSTMCell(RecUnit):
-    """LSTM; also known as BasicLSTMCell.
+    """LSTM with one kernel for frame and state.
 
         i, j, f, o = split4([x; h] kernel + bias)
         c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(j);  h' = sigmoid(o) tanh(c')
@@ -61,3 +61,9 @@ class StandardLSTMCell(RecUnit):
             forget_bias=self.forget_bias, in_dim=self.in_dim, out_dim=self.out_dim, spatial_dim=spatial_dim,
         )  # fmt: skip
         return output, State(c=c, h=h)
+
+
+class BasicLSTMCell(StandardLSTMCell):
+    """`StandardLSTMCell` under another name; so is the scope of its parameters in the documentation, "basic_lstm_cell"."""
+
+    documented_scope = "basic_lstm_cell/"

@@ -12,7 +12,7 @@ from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
 from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell
 from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2
 from rfnb.nn.recurrent.rhn import RHNCell
-from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell
+from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
 from rfnb.nn.recurrent.unit import RecUnit
 from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
 
@@ -26,7 +26,7 @@ _UNITS: dict[str, type[RecUnit]] = {
     "LSTMBlockFused": NativeLstm2,
     "CudnnLSTM": NativeLstm2,
     "StandardLSTM": StandardLSTMCell,
-    "BasicLSTM": StandardLSTMCell,
+    "BasicLSTM": BasicLSTMCell,
     "GRU": GRUCell,
     "CudnnGRU": TorchGRUCell,
     "TorchGRU": TorchGRUCell,

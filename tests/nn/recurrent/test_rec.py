@@ -31,7 +31,7 @@ NAMES = {
     "lstmblockfused": "NativeLstm2",
     "CudnnLSTM": "NativeLstm2",
     "standardlstm": "StandardLSTMCell",
-    "BasicLSTMCell": "StandardLSTMCell",
+    "BasicLSTMCell": "BasicLSTMCell",
     "gru": "GRUCell",
     "GRUCell": "GRUCell",
     "CudnnGRU": "TorchGRUCell",
@@ -47,6 +47,13 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_a_unit_is_found_by_its_documented_name(name):
     assert unit_class(name) is getattr(rf, NAMES[name])
+
+
+def test_the_parameters_of_the_basic_lstm_have_a_scope_of_their_own():
+    assert sorted(rf.Rec("BasicLSTM", d_in, out).documented_parameters()) == [
+        "rec/basic_lstm_cell/bias", "rec/basic_lstm_cell/kernel",
+    ]  # fmt: skip
+    assert rf.BasicLSTMCell(d_in, out).forget_bias == 1
 
 
 @pytest.mark.parametrize("name", ["LSTMBlock", "LSTMBlockFusedCell", "CudnnLSTM"])
