@@ -117,6 +117,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
         out_dim = labels.dims[-1]
+        assert link.parents is not None
         remember(search, labels, link.parents, out_dim, link.dims(out_dim.extent)[1])
     if listening():
         parts = _parts(flat, total, free, allowed, own, base_used, options, stay)

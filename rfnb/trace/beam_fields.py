@@ -13,6 +13,13 @@ from rfnb.core.tensor import Tensor
 
 FIELDS = ("tokens", "parents", "scores", "ended")
 CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
+FURTHER = (
+    "log_probs",
+    "base",
+    "cand_verdict",
+    "cand_log_probs",
+)  # of searches of rfnb; and "part:NAME", "cand_part:NAME"
+VERDICTS = ("kept", "cut by rank", "below the threshold", "blocked", "merged")  # by `cand_verdict`
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,8 @@ class BeamDims:
             parent = fields["parents"].sparse_dim
             if parent is not None:
                 beams[parent] = None  # the beam before the first choice may be none of the beams after one
-            for name in CANDIDATES:
-                if name in fields:
+            for name in fields:
+                if name.startswith("cand_"):
                     candidates.update({dim: None for dim in fields[name].dims if dim not in batch})
         return cls(batch, tuple(beams), tuple(candidates))
 
@@ -75,7 +82,8 @@ class BeamDims:
 
 def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarray]:
     """The fields of one step as arrays."""
-    return {name: dims.host(fields[name]) for name in (*FIELDS, *CANDIDATES) if name in fields}
+    further = [name for name in fields if name in FURTHER or name.startswith(("part:", "cand_part:"))]
+    return {name: dims.host(fields[name]) for name in (*FIELDS, *CANDIDATES, *further) if name in fields}
 
 
 def _beam_of(fields: Mapping[str, Any]) -> Dim:

@@ -10,13 +10,15 @@ A *slot* is a place in the beam of one step; a hypothesis moves through slots, f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.trace import beam_analysis
+from rfnb.trace.beam_analysis import Diagnosis, Fate, SmallerBeam, Verdict
 from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields
 
 
@@ -31,6 +33,7 @@ class Hypothesis:
         ended: Whether it is complete.
         kept: Whether it is still in the beam of the last step.
         path: (step, slot) of each of its tokens.
+        parts: What the score is made of, summed over steps: "log_prob" of the model, and other models by name, unscaled.
     """
 
     tokens: tuple[int, ...]
@@ -39,6 +42,7 @@ class Hypothesis:
     ended: bool
     kept: bool
     path: tuple[tuple[int, int], ...]
+    parts: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 class BeamHistory:
@@ -162,6 +166,45 @@ class BeamHistory:
             )
         return nbest[0]
 
+    def rerank(self, seq: int, *, length_exponent: float) -> list[Hypothesis]:
+        """All finished hypotheses, also those that fell out of the beam later, and the unfinished ones of the last step, by
+        score / length ** length_exponent, best first. Nothing is run again.
+        """
+        found = self.finished(seq)
+        found += [item for item in self.nbest(seq) if not item.ended]
+        return sorted(found, key=lambda item: -item.score / len(item.tokens) ** length_exponent)
+
+    def from_slot(self, seq: int, k: int, step: int | None = None) -> Hypothesis:
+        """The hypothesis in slot `k` after `step` (default: the last one)."""
+        step = self.num_steps - 1 if step is None else step
+        return self._make(seq, k, step, kept=step == self.num_steps - 1)
+
+    def verdicts(self, seq: int, step: int) -> list[Verdict]:
+        """What became of each stored candidate of a step, kept ones first."""
+        return beam_analysis.verdicts(self, seq, step)
+
+    def fate(self, seq: int, k: int, step: int) -> Fate:
+        """What became of the hypothesis in slot `k` after `step`: continued or not, and why."""
+        return beam_analysis.fate(self, seq, k, step)
+
+    def smaller(self, seq: int, beam_size: int) -> SmallerBeam:
+        """What a smaller beam would have kept in each step, as far as this search knows it."""
+        return beam_analysis.smaller(self, seq, beam_size)
+
+    def diagnose(
+        self, seq: int, reference: Sequence[int], *, score: float | None = None, length_exponent: float = 0.0
+    ) -> Diagnosis:
+        """Whether the search or the model is to blame that the best hypothesis is not the reference.
+
+        Args:
+            seq: Index in the batch.
+            reference: Labels, with the one that ends it.
+            score: The model's own score of the reference (`rf.choice(scores, target=..., search=False,
+                add_to_beam_scores=True)` gives it); only needed if it fell out of the beam before its end.
+            length_exponent: Scores are compared as score / length ** exponent.
+        """
+        return beam_analysis.diagnose(self, seq, reference, score, length_exponent)
+
     def along(
         self, values: Sequence[Any], seq: int, k: int, *, step: int | None = None, before_choice: bool = True
     ) -> list[np.ndarray]:
@@ -227,8 +270,13 @@ class BeamHistory:
         tokens = tuple(int(self.steps[index]["tokens"][seq, slot]) for index, slot in path)
         fields = self.steps[step]
         labels = tuple(self.label(token) for token in tokens)
+        names = [name for name in fields if name == "log_probs" or name.startswith("part:")]
+        parts = {
+            "log_prob" if name == "log_probs" else name[len("part:") :]: float(sum(self.steps[i][name][seq, slot] for i, slot in path))
+            for name in names
+        }  # fmt: skip
         return Hypothesis(
-            tokens, labels, float(fields["scores"][seq, k]), bool(fields["ended"][seq, k]), kept, tuple(path)
+            tokens, labels, float(fields["scores"][seq, k]), bool(fields["ended"][seq, k]), kept, tuple(path), parts
         )
 
     def _until_end(self, seq: int, k: int, step: int | None) -> list[tuple[int, int]]:
