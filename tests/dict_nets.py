@@ -11,7 +11,14 @@ from rfnb import Tensor
 
 FORMS = [("for", None), ("with", True), ("with", False)]
 EXTERN = {"data": {"dim": 4}, "classes": {"dim": 6, "sparse": True}}
+COPY = {"class": "copy", "from": "data"}
+MEAN = {"class": "reduce", "mode": "mean", "axis": "T", "from": "data"}
 LENGTHS = {"data": np.array([7, 5, 3]), "classes": np.array([5, 2, 4])}
+
+
+def loop_of(unit: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """A network of one loop."""
+    return {"output": {"class": "rec", "from": "data", "unit": unit, **options}}
 
 
 def inputs() -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from rfnb.interop.net.dims import CallDims, DeclaredDims
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.dims import replace_dim
 
-_KNOWN = ("dim", "shape", "sparse", "dtype", "dim_tags", "dims", "dims_set", "sparse_dim", "feature_dim", "time_dim_axis",
+_KNOWN = ("dim", "shape", "sparse", "dtype", "dim_tags", "dims", "sparse_dim", "feature_dim", "time_dim_axis",
           "batch_dim_axis", "feature_dim_axis", "same_dim_tags_as", "available_for_inference", "vocab", "name")  # fmt: skip
 
 
@@ -135,7 +135,7 @@ class ExternData:
         given = lengths.get(dim.name) if isinstance(lengths, Mapping) else lengths
         if given is None:
             raise ValueError(
-                message(f'Input "{self.key}": the lengths of {dim.short_repr()} are missing.', [("array", raw.shape)],
+                message(f'Input "{self.key}": the lengths of {dim.name} are missing.', [("array", raw.shape)],
                         "They say which frames of each sequence are real.", f'net({{"{self.key}": (array, lengths), ...}})')
             )  # fmt: skip
         return Dim(_host_lengths(_host(given), dims), name=dim.name)

@@ -85,7 +85,7 @@ class Layer(Module):
             rows = [("given", ", ".join(unknown)), ("known", ", ".join([*own, *COMMON[:13]]))]
             raise ValueError(
                 message(f"{self.what}: unknown option.", rows, "These options are known for the class.",
-                        f"did you mean {', '.join(near)}?" if near else None)
+                        f'"{near[0]}": ...' if near else None)
             )  # fmt: skip
 
     def refs(self, search: bool) -> list[str]:

@@ -118,6 +118,10 @@ class Scope:
         self._running.append(name)
         try:
             value = self.values[name] = self._evaluate(self.layers[name])
+        except Exception as error:
+            if not hasattr(error, "__notes__"):  # the innermost layer says it
+                error.add_note(f"in {self.layers[name].what}")
+            raise
         finally:
             self._running.pop()
         return value
