@@ -11,6 +11,7 @@ from rfnb.viz.attention import spec as _attention
 from rfnb.viz.beams import spec as _beams
 from rfnb.viz.curves import spec as _curves
 from rfnb.viz.dims import spec as _dims
+from rfnb.viz.plan import spec as _plan
 from rfnb.viz.reprs import bind as _bind_reprs
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
@@ -20,7 +21,7 @@ from rfnb.viz.view import View
 
 _bind_reprs()
 
-__all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "save_html", "show", "states"]
+__all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "plan", "save_html", "show", "states"]
 
 
 # The functions have the names of the modules they take their spec from; `rfnb.viz.attention` is the function, and the module is
@@ -58,3 +59,11 @@ def curves(series: Any, **options: Any) -> View:
     Options: x (what x counts), units, best ("min", "max" or None by label), log (labels), title, live. See `rfnb/viz/curves.py`.
     """
     return View(_curves(series, **options))
+
+
+def plan(loop: Any, **options: Any) -> View:
+    """The view of the plan of a recorded loop, or of its `loop.plan`: which ops run before, inside and after it.
+
+    Options: title. See `rfnb/viz/plan.py`.
+    """
+    return View(_plan(loop, **options))

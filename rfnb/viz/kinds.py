@@ -11,7 +11,7 @@ from types import ModuleType
 
 from rfnb.core.errors import message
 
-KINDS = ("attention", "states", "beams", "dims", "curves", "group")
+KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
 
 
 def module_of(kind: str) -> ModuleType:

@@ -39,7 +39,10 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
     """
     many = (
         list(views)
-        if isinstance(views, Iterable) and not isinstance(views, (str, bytes, dict)) and not hasattr(views, "dims")
+        if isinstance(views, Iterable)
+        and not isinstance(views, (str, bytes, dict))
+        and not hasattr(views, "dims")
+        and not hasattr(views, "plan")
         else [views]
     )
     if not many:
@@ -66,8 +69,10 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
 
 
 def _section(view: Any) -> str:
-    frame = base64.b64encode(pack(view.spec)).decode()
     label = escape(json.dumps(str(view.spec.head.get("title") or view.kind))[1:-1], quote=True)
+    if not view.has_widget:
+        return f'<section aria-label="{label}">{view.html()}</section>'
+    frame = base64.b64encode(pack(view.spec)).decode()
     return (
         f'<section aria-label="{label}"><div class="rfnb-picture">{view.html()}</div>'
         f'<script type="application/octet-stream" class="rfnb-frame">{frame}</script></section>'

@@ -4,6 +4,7 @@ rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Mo
 rf.show(trace)                # all that a recording has
 rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
 rf.show(history), rf.show(view), rf.show(spec)
+rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.rec.loop import Loop
+from rfnb.rec.loop_plan import LoopPlan
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.trace import Trace
 from rfnb.viz import of_trace
 from rfnb.viz.beams import spec as beams_spec
 from rfnb.viz.dims import spec as dims_spec
+from rfnb.viz.plan import spec as plan_spec
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
@@ -27,7 +31,8 @@ def show(value: Any, *, live: bool | None = None, **options: Any) -> View:
     """Display the view of a value, and return it.
 
     Args:
-        value: A Tensor, Dim, Module, Trace, BeamHistory, a list or dict of Tensors and Dims, a plain array (with `names`), a Spec, a View.
+        value: A Tensor, Dim, Module, Trace, BeamHistory, a recorded Loop, a list or dict of Tensors and Dims, a plain array (with
+            `names`), a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
 
@@ -47,6 +52,8 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         follow = not value.closed if live is None else live and not value.closed
         view = View(of_trace.spec(value, live=follow, **options))
         return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
+    if isinstance(value, (Loop, LoopPlan)):
+        return View(plan_spec(value, **options))
     if isinstance(value, BeamHistory):
         return View(beams_spec(value, **options))
     if (
@@ -60,7 +67,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
             f"show: there is no view of {type(value).__name__}.",
             [
                 ("given", type(value).__name__),
-                ("known", "Tensor, Dim, Module, Trace, BeamHistory, array, list or dict of them"),
+                ("known", "Tensor, Dim, Module, Trace, BeamHistory, Loop, array, list or dict of them"),
             ],
             "A view shows dims, attention, beams or states.",
             "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",

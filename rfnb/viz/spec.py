@@ -30,7 +30,7 @@ class Spec:
     """What a view shows.
 
     Attributes:
-        kind: "attention", "states", "beams", "dims", "curves" or "group".
+        kind: "attention", "states", "beams", "dims", "curves", "plan" or "group".
         head: Plain JSON data; always with `title` (str) and `live` (bool: more may come).
         blocks: Arrays by name. Floats become float32, integers int32, bools uint8.
     """

@@ -106,7 +106,14 @@ class View:
         keep = set(include) if include is not None else set(bundle)
         return {mime: data for mime, data in bundle.items() if mime in keep - set(exclude or ())}
 
+    @property
+    def has_widget(self) -> bool:
+        """Whether there is one; a plan is a picture that stands still."""
+        return getattr(self._module, "WIDGET", True)
+
     def _widget_data(self) -> dict[str, Any]:
+        if not self.has_widget:
+            return {}
         try:
             from rfnb.viz import widget
         except ImportError:  # no anywidget: the HTML is there

@@ -1,0 +1,197 @@
+"""Where the boxes and lines of a plan are: layers from top to bottom, in the order in which the ops run.
+
+Within a place of the loop an op is one layer below the lowest of what it reads. Lines that skip layers go through points of their own
+there, so that no line runs behind a box. The order within a layer is that of the mean of the neighbours (Sugiyama et al. 1981).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+GAP, LAYER, PAD, HEAD = (
+    18,
+    62,
+    14,
+    26,
+)  # between boxes, from layer to layer, around a band, above its first layer (pixels)
+_SWEEPS = 12
+
+
+@dataclass(eq=False)
+class Box:
+    """An op, a value, a result, or a point of a line (without text)."""
+
+    id: str
+    shape: str  # "op", "value", "result" or "point"
+    lines: list[str]
+    width: float
+    layer: int = 0
+    x: float = 0.0  # of its middle
+    above: list[Box] = field(default_factory=list)
+    below: list[Box] = field(default_factory=list)
+
+
+@dataclass
+class Layout:
+    """What is to be drawn, in pixels.
+
+    Attributes:
+        boxes: With `x` and `layer`; layer `i` is at `y[i]`.
+        lines: The boxes and points that each line goes through, from top to bottom.
+        bands: (label, top, bottom) of the places.
+    """
+
+    boxes: list[Box]
+    lines: list[list[Box]]
+    bands: list[tuple[str, float, float]]
+    y: list[float]
+    width: float
+    height: float
+
+
+def layout(head: dict[str, Any]) -> Layout:
+    """The picture of a plan (checked by `problem` before)."""
+    boxes: dict[str, Box] = {}
+    edges: list[tuple[Box, Box]] = []
+    bands, y = [], []
+    layer, top = 0, 0.0
+    for place in head["places"]:
+        first, last = _place(head, place, boxes, edges, layer)
+        count = last - first
+        bottom = top + HEAD + max(count, 0) * LAYER + PAD * (1 if count else 0)
+        y += [top + HEAD + LAYER * (index + 0.5) for index in range(count)]
+        bands.append((f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else " (nothing)"), top, bottom))
+        layer, top = last, bottom + 8
+    lines, everything = _with_points(list(boxes.values()), edges)
+    layers: list[list[Box]] = [[] for _ in y]
+    for box in everything:
+        layers[box.layer].append(box)
+    _order(layers)
+    width = _positions(layers, min_width=max((len(label) for label, _, _ in bands), default=0) * 7 + 2 * PAD)
+    return Layout(everything, lines, bands, y, width, top - 8)
+
+
+def _place(
+    head: dict[str, Any], place: dict[str, Any], boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int
+) -> tuple[int, int]:
+    """Add the boxes of one place from this layer on; its layers."""
+    own = {op["id"] for op in place["ops"]}
+    outside = [id_ for op in place["ops"] for id_ in op["reads"] if id_ not in own and id_ not in boxes]
+    results = [result for result in head["results"] if result["reads"] and _home(head, result) == place["name"]]
+    outside += [id_ for result in results for id_ in result["reads"] if id_ not in own and id_ not in boxes]
+    for id_ in dict.fromkeys(outside):
+        boxes[id_] = _box(id_, "value", [head["values"].get(id_, id_)], layer)
+    start = layer + (1 if outside else 0)
+    for op in place["ops"]:
+        above = [boxes[id_] for id_ in op["reads"]]
+        depth = max([start, *(box.layer + 1 for box in above)])
+        lines = [f"#{op['id'].removeprefix('op')} {op['name']}", op["dims"]]
+        boxes[op["id"]] = _box(op["id"], "op", [line for line in lines if line], depth)
+        edges += [(box, boxes[op["id"]]) for box in above]
+    for result in results:
+        above = [boxes[id_] for id_ in result["reads"]]
+        box = _box(f"result {result['label']}", "result", [result["label"]], max(b.layer for b in above) + 1)
+        box.layer = max(box.layer, layer)
+        boxes[box.id] = box
+        edges += [(other, box) for other in above]
+    _lower(place, boxes, edges, layer)
+    own_boxes = [box.layer for box in boxes.values() if box.layer >= layer]
+    return layer, max(own_boxes, default=layer - 1) + 1
+
+
+def _lower(place: dict[str, Any], boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int) -> None:
+    """A value stands right above the first op that reads it."""
+    for box in boxes.values():
+        readers = [low.layer for high, low in edges if high is box]
+        if box.shape == "value" and box.layer >= layer and readers:
+            box.layer = min(readers) - 1
+
+
+def _home(head: dict[str, Any], result: dict[str, Any]) -> str:
+    """The last place that makes something of a result; what is read unchanged belongs to the inside."""
+    found = "inside"
+    for place in head["places"]:
+        if {op["id"] for op in place["ops"]} & set(result["reads"]):
+            found = place["name"] if place["name"] != "before" else "inside"
+    return found
+
+
+def _box(id_: str, shape: str, lines: list[str], layer: int) -> Box:
+    widest = max(len(line) * (7.2 if index == 0 else 6.2) for index, line in enumerate(lines))
+    return Box(id_, shape, lines, widest + 22, layer)
+
+
+def _with_points(boxes: list[Box], edges: list[tuple[Box, Box]]) -> tuple[list[list[Box]], list[Box]]:
+    """The lines with a point in each layer that they skip, one line per box and reader; all boxes and points."""
+    lines, everything = [], list(boxes)
+    for high, low in edges:
+        line = [high]
+        for layer in range(high.layer + 1, low.layer):
+            point = next((b for b in line[-1].below if b.shape == "point" and b.id == high.id), None)
+            if point is None:  # the lines from one box share their way
+                point = Box(high.id, "point", [], 6, layer)
+                everything.append(point)
+                _join(line[-1], point)
+            line.append(point)
+        _join(line[-1], low)
+        lines.append([*line, low])
+    return lines, everything
+
+
+def _join(high: Box, low: Box) -> None:
+    if low not in high.below:
+        high.below.append(low)
+        low.above.append(high)
+
+
+def _order(layers: list[list[Box]]) -> None:
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        for row in layers if down else layers[::-1]:
+            neighbours = {id(box): box.above if down else box.below for box in row}
+            place = {id(box): index for other in layers for index, box in enumerate(other)}
+            now = {id(box): index for index, box in enumerate(row)}
+
+            def mean(box: Box) -> float:
+                near = neighbours[id(box)]  # noqa: B023  used at once
+                own = now[id(box)]  # noqa: B023
+                return sum(place[id(other)] for other in near) / len(near) if near else own  # noqa: B023
+
+            row.sort(key=mean)
+
+
+def _positions(layers: list[list[Box]], min_width: float) -> float:
+    """Give every box its middle: near its neighbours, in order, with gaps; the width of all."""
+    for row in layers:
+        _spread(row, [0.0] * len(row))
+    for sweep in range(_SWEEPS * 2):
+        for row in layers if sweep % 2 == 0 else layers[::-1]:
+            wanted = []
+            for box in row:
+                near = [*box.above, *box.below]
+                wanted.append(sum(other.x for other in near) / len(near) if near else box.x)
+            _spread(row, wanted)
+    everything = [box for row in layers for box in row]
+    left = min((box.x - box.width / 2 for box in everything), default=0.0)
+    right = max((box.x + box.width / 2 for box in everything), default=0.0)
+    width = max(right - left + 2 * PAD, min_width)
+    shift = (width - (right - left)) / 2 - left
+    for box in everything:
+        box.x += shift
+    return width
+
+
+def _spread(row: list[Box], wanted: list[float]) -> None:
+    """The middles nearest to the wanted ones at which the boxes of a row do not touch: the mean of pushing to either side."""
+    right, left = list(wanted), list(wanted)
+    for index in range(1, len(row)):
+        right[index] = max(right[index], right[index - 1] + _apart(row[index - 1], row[index]))
+    for index in range(len(row) - 2, -1, -1):
+        left[index] = min(left[index], left[index + 1] - _apart(row[index], row[index + 1]))
+    for box, a, b in zip(row, right, left, strict=True):
+        box.x = (a + b) / 2
+
+
+def _apart(a: Box, b: Box) -> float:
+    return (a.width + b.width) / 2 + GAP
