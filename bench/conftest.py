@@ -26,11 +26,13 @@ def overhead(benchmark):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
 
-    def run(name: str, rfnb: Callable[[], Any], raw: Callable[[], Any], *, limit: float | None = None) -> float:
-        row = measure(name, rfnb, raw, limit=limit)
+    def run(
+        name: str, rfnb: Callable[[], Any], raw: Callable[[], Any], *, limit: float | None = None, **options: int
+    ) -> float:
+        row = measure(name, rfnb, raw, limit=limit, **options)
         _rows.append(row)
         benchmark.extra_info.update(ratio=row.median, ratio_low=row.low, ratio_high=row.high)
-        benchmark.pedantic(rfnb, rounds=5, iterations=20)
+        benchmark.pedantic(rfnb, rounds=5, iterations=min(20, options.get("warmup", 20)))
         row.check()
         return row.median
 

@@ -58,22 +58,32 @@ def _assert_same(name: str, rfnb: Any, raw: Any) -> None:
         torch.testing.assert_close(a, b, equal_nan=True, msg=lambda m: f"{name}: rfnb and raw torch differ. {m}")
 
 
-def measure(name: str, rfnb: Callable[[], Any], raw: Callable[[], Any], *, limit: float | None = None) -> Ratio:
+def measure(
+    name: str,
+    rfnb: Callable[[], Any],
+    raw: Callable[[], Any],
+    *,
+    limit: float | None = None,
+    turns: int = TURNS,
+    warmup: int = 20,
+) -> Ratio:
     """Times both sides in turns.
 
     Args:
         rfnb, raw: The same computation in both; results are compared, with the same order of axes.
         limit: Largest allowed median ratio; see `Ratio.check`.
+        turns: How often each side is timed; odd.
+        warmup: Calls of each side before that. Fewer for what takes long.
     """
     _assert_same(name, rfnb(), raw())
     for fn in (rfnb, raw):
-        _seconds(fn, 20)  # caches, plans
-    calls = max(1, math.ceil(SAMPLE_SECONDS / _seconds(raw, 20)))
+        _seconds(fn, warmup)  # caches, plans
+    calls = max(1, math.ceil(SAMPLE_SECONDS / _seconds(raw, warmup)))
     ours, theirs = [], []
     gc.collect()
     gc.disable()
     try:
-        for turn in range(TURNS):
+        for turn in range(turns):
             sides = [(rfnb, ours), (raw, theirs)]
             for fn, times in sides if turn % 2 else reversed(sides):  # neither side is always the first
                 times.append(_seconds(fn, calls))
