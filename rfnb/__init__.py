@@ -34,6 +34,10 @@ from rfnb.core.errors import ShapeError as ShapeError
 from rfnb.core.tensor import Tensor as Tensor
 from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict as TensorDict
+from rfnb.data.alignment import Alignment as Alignment
+from rfnb.data.alignment import align as align
+from rfnb.data.alignment import character_errors as character_errors
+from rfnb.data.alignment import word_errors as word_errors
 from rfnb.interop.hf_llama import (
     import_params_hf_llama_att_to_rf_rotary_att as import_params_hf_llama_att_to_rf_rotary_att,
 )
@@ -91,6 +95,7 @@ from rfnb.nn.dropout import dropout_broadcast_default as dropout_broadcast_defau
 from rfnb.nn.e_branchformer import EBranchformerLayer as EBranchformerLayer
 from rfnb.nn.e_branchformer import FeedForwardConvGated as FeedForwardConvGated
 from rfnb.nn.e_branchformer import Merge as Merge
+from rfnb.nn.edit_distance_table import EditDistanceTable as EditDistanceTable
 from rfnb.nn.encoder import IEncoder as IEncoder
 from rfnb.nn.encoder import ISeqDownsamplingEncoder as ISeqDownsamplingEncoder
 from rfnb.nn.encoder import ISeqFramewiseEncoder as ISeqFramewiseEncoder

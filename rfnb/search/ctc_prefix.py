@@ -136,8 +136,8 @@ class _Search:
         frame, beam, blank, total = self._frames[:, index], self._beam, self._blank, self._total
         of_last = frame.take(beam.last + self._labels_at)
         stays_blank = total + frame[:, blank : blank + 1]
-        stays_label = self._in_label + of_last
-        scores = total[:, :, None] + frame[:, None, :]
+        stays_label = np.add(self._in_label, of_last, order="C")
+        scores = np.add(total[:, :, None], frame[:, None, :], order="C")  # the flat views of both are written to
         flat = scores.reshape(-1)
         flat[beam.last + self._rows_at] = self._in_blank + of_last  # the same label again needs a blank before it
         child, parent, label = beam.pairs()
@@ -180,7 +180,7 @@ def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tenso
             message(f"{_WHAT}: the logits contain NaN.", [("logits", shape_of(logits)), ("first", f"sequence {seq}, frame {frame}")],
                     "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
         )  # fmt: skip
-    out = frames.astype(np.float64)
+    out = frames.astype(np.float64, order="C")
     if not real.all():
         out[~real] = NEVER
         out[~real, blank] = 0

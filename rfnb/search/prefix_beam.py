@@ -83,7 +83,7 @@ class PrefixBeam:
         """
         batch, size, blank = self.batch, self.beam_size, self.blank
         labels = scores.shape[2]
-        flat = scores.reshape(batch, size * labels)
+        flat = scores.reshape(batch, size * labels)  # a view, or a copy: it is only read
         index = best(flat, size)
         self.scores = np.take_along_axis(flat, index, 1) if batch != 1 else flat[:, index[0]]
         parents, tokens = np.divmod(index, labels)

@@ -248,7 +248,7 @@ class _Search:
         label = tensor(written, self.beam, dtype="int64", sparse_dim=self.labels)
         out, state = step(gather(self.encoder, indices=place, axis=self.time), label, self.state)
         frame = self._log_probs(out)
-        scores = self.total[:, :, None] + frame
+        scores = np.add(self.total[:, :, None], frame, order="C")  # its flat view is written to
         flat, prefixes = scores.reshape(-1), self.prefixes
         child, parent, last = prefixes.pairs()
         at = parent * size + last
@@ -303,7 +303,7 @@ class _Search:
             out = log_softmax(out, axis=self.classes)
         raw = flat_batch(out, (*self.batch, self.beam), (self.classes,))
         shape = (*self.prefixes.last.shape, self.classes.extent)
-        values = out.backend.raw_to_numpy(raw).reshape(shape).astype(np.float64)
+        values = out.backend.raw_to_numpy(raw).reshape(shape).astype(np.float64, order="C")
         ended, live = self.frame >= self.lengths, self.prefixes.scores > NEVER
         bad = np.isnan(values).any(2) & ~ended & live
         if bad.any():

@@ -29,11 +29,18 @@ WITHOUT_GRADIENT: dict[str, str] = {
     "BatchNorm in training": "the running statistics are no function to learn from",
     "linspace_over_dim": "one of the two is between numbers",
     "RunningMean": "it is a statistic",
+    **dict.fromkeys(
+        "ctc_prefix_beam_search transducer_beam_search transducer_greedy_decode".split(),
+        "what goes on is no function to learn from",
+    ),
 }
 # Cases whose result is not continuous in floats (or not computed in float64), so that there is nothing to compare with.
 NOT_SMOOTH: dict[str, str] = {
     "stop_gradient": "the derivative that it hides",
     "cast": "rounds to float16",
+    **dict.fromkeys(
+        "ctc_prefix_beam_search transducer_beam_search transducer_greedy_decode".split(), "scores come without gradient"
+    ),
     "BatchNorm in training": "the running statistics hide their derivative",
     **dict.fromkeys(
         "scaled_gradient scaled_gradient_ext label_smoothed_log_prob_gradient".split(), "another one is the point"

@@ -115,6 +115,19 @@ def test_a_wide_beam_finds_the_sum_over_all_alignments_of_all_labels(blank):
         assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
+def test_the_order_of_dims_does_not_matter():
+    model, frames = Model(3, 0, seed=5), encoder(2, 4, seed=5)
+    expected, plain_step = Run(model, frames, beam_size=4), model.step
+
+    def step(frame, label, state):
+        out, state = plain_step(frame, label, state)
+        return out.copy_transpose(list(out.dims[::-1])), {"h": state["h"].copy_transpose(list(state["h"].dims[::-1]))}
+
+    model.step = step
+    for found, one in zip(Run(model, frames, beam_size=4).found, expected.found):
+        assert_close(found, one)
+
+
 def test_a_ragged_batch_gives_what_each_sequence_gives():
     model, frames = Model(4, 0, seed=3), encoder(3, 5, seed=3)
     dirty = frames.copy()

@@ -1,0 +1,192 @@
+"""What was wrong where: the operations that turn a reference into a hypothesis, their counts, and both as text.
+
+rf.align("the cat sat".split(), "a cat".split()).text()
+    reference   the  cat  sat
+    hypothesis  a    cat  ***
+                S         D
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rfnb.core.errors import message
+
+OPERATIONS = {"=": "correct", "S": "substituted", "D": "deleted", "I": "inserted"}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One column of an alignment.
+
+    Attributes:
+        operation: "=", "S" (another token), "D" (not in the hypothesis) or "I" (not in the reference).
+        reference, hypothesis: The tokens; None where there is none.
+    """
+
+    operation: str
+    reference: Any
+    hypothesis: Any
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Counts of operations, of one alignment or of many; they add up by `+`.
+
+    Attributes:
+        correct, substituted, deleted, inserted: How many tokens.
+    """
+
+    correct: int = 0
+    substituted: int = 0
+    deleted: int = 0
+    inserted: int = 0
+
+    @property
+    def edits(self) -> int:
+        """The edit distance: substituted, deleted and inserted tokens."""
+        return self.substituted + self.deleted + self.inserted
+
+    @property
+    def length(self) -> int:
+        """Tokens of the reference."""
+        return self.correct + self.substituted + self.deleted
+
+    @property
+    def rate(self) -> float:
+        """Error rate in percent of the reference tokens (WER of words, CER of characters). Without any: 0, or 100 per inserted token."""
+        return 100 * self.edits / max(self.length, 1)
+
+    def __add__(self, other: Errors) -> Errors:
+        return Errors(
+            self.correct + other.correct, self.substituted + other.substituted, self.deleted + other.deleted,
+            self.inserted + other.inserted,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.rate:.2f} % ({self.substituted} substituted, {self.deleted} deleted, {self.inserted} inserted of {self.length})"
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The fewest operations that turn a reference into a hypothesis.
+
+    Attributes:
+        edits: In order.
+    """
+
+    edits: tuple[Edit, ...]
+
+    @property
+    def errors(self) -> Errors:
+        """How many of each."""
+        kinds = [edit.operation for edit in self.edits]
+        return Errors(*(kinds.count(kind) for kind in OPERATIONS))
+
+    def text(self, *, width: int = 100) -> str:
+        """Three lines: reference, hypothesis, and what is wrong; broken into blocks of at most `width` columns."""
+        names, blocks = ("reference", "hypothesis", ""), []
+        rows: list[list[str]] = [[], [], []]
+        room = 0
+        for edit in self.edits:
+            cells = [_shown(edit.reference), _shown(edit.hypothesis), edit.operation.replace("=", "")]
+            size = max(map(_columns, cells))
+            cells = [cell if cell else "*" * size if row < 2 else "" for row, cell in enumerate(cells)]
+            if room and room + size + 2 > width - 12:
+                blocks.append(rows)
+                rows, room = [[], [], []], 0
+            room += size + 2
+            for row, cell in zip(rows, cells):
+                row.append(cell + " " * (size - _columns(cell)))
+        blocks.append(rows)
+        lines = [
+            "\n".join(f"{name:<10}  {'  '.join(row)}".rstrip() for name, row in zip(names, block)) for block in blocks
+        ]
+        return "\n\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def align(reference: Sequence[Any], hypothesis: Sequence[Any]) -> Alignment:
+    """Aligns two sequences of tokens; a text is a sequence of its characters, so words are `text.split()`.
+
+    Of equally few operations those are taken that keep tokens together from the end: a substitution before a deletion before an
+    insertion.
+
+    Source: Wagner and Fischer 1974, "The String-to-String Correction Problem", algorithm Y.
+    """
+    table = [list(range(len(hypothesis) + 1))]
+    for i, token in enumerate(reference, 1):
+        above, row = table[-1], [i]
+        for j, other in enumerate(hypothesis, 1):
+            row.append(min(above[j - 1] + (token != other), above[j] + 1, row[j - 1] + 1))
+        table.append(row)
+    edits = []
+    i, j = len(reference), len(hypothesis)
+    while i or j:
+        differ = bool(i and j and reference[i - 1] != hypothesis[j - 1])
+        if i and j and table[i][j] == table[i - 1][j - 1] + differ:
+            i, j = i - 1, j - 1
+            edits.append(Edit("S" if differ else "=", reference[i], hypothesis[j]))
+        elif i and table[i][j] == table[i - 1][j] + 1:
+            i -= 1
+            edits.append(Edit("D", reference[i], None))
+        else:
+            j -= 1
+            edits.append(Edit("I", None, hypothesis[j]))
+    return Alignment(tuple(edits[::-1]))
+
+
+def word_errors(references: Iterable[str], hypotheses: Iterable[str]) -> Errors:
+    """Errors of texts in words, which are what is between blanks, summed; its `rate` is the WER.
+
+    Raises:
+        ValueError: If there are not as many hypotheses as references.
+        TypeError: If either is a single text.
+    """
+    return _summed("word_errors", references, hypotheses, str.split)
+
+
+def character_errors(references: Iterable[str], hypotheses: Iterable[str]) -> Errors:
+    """Errors of texts in characters, blanks included, summed; its `rate` is the CER.
+
+    Raises:
+        ValueError: If there are not as many hypotheses as references.
+        TypeError: If either is a single text.
+    """
+    return _summed("character_errors", references, hypotheses, list)
+
+
+def _summed(what: str, references: Iterable[str], hypotheses: Iterable[str], split: Any) -> Errors:
+    for name, texts in (("references", references), ("hypotheses", hypotheses)):
+        if isinstance(texts, str):
+            raise TypeError(
+                message(
+                    f"{what}: a single text.",
+                    [(name, repr(texts[:40]))],
+                    "There is one text per sequence.",
+                    f"{name} = [{name}]",
+                )
+            )
+    left, right = list(references), list(hypotheses)
+    if len(left) != len(right):
+        raise ValueError(
+            message(f"{what}: not as many hypotheses as references.", [("references", len(left)), ("hypotheses", len(right))],
+                    "The n-th hypothesis belongs to the n-th reference.")
+        )  # fmt: skip
+    return sum((align(split(one), split(other)).errors for one, other in zip(left, right)), Errors())
+
+
+def _shown(token: Any) -> str:
+    """A token as text; a blank is visible."""
+    return "" if token is None else "␣" if token == " " else str(token)
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
