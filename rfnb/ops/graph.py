@@ -72,7 +72,8 @@ class _Graph:
         self.backend = backend
         self.tensors: dict[Any, Tensor] = {}
         for thing in gc.get_objects():
-            if issubclass(type(thing), Tensor) and thing._raw is not None and thing.backend is backend:
+            # `vars`: a tensor of a step of a recorded loop does not show its array, and is not a tensor of its own.
+            if issubclass(type(thing), Tensor) and vars(thing).get("_raw") is not None and thing.backend is backend:
                 place = backend.graph_place_raw(thing._raw)
                 # Of several Tensors with one array that with a name, e.g. the Parameter.
                 if place is not None and (place not in self.tensors or self.tensors[place].name is None):
