@@ -90,7 +90,6 @@ from rfnb.nn.conv import Conv2d as Conv2d
 from rfnb.nn.conv import Conv3d as Conv3d
 from rfnb.nn.cross_attention import CrossAttention as CrossAttention
 from rfnb.nn.dropout import dropout as dropout
-from rfnb.nn.edit_distance_table import EditDistanceTable as EditDistanceTable
 from rfnb.nn.dropout import dropout_broadcast_default as dropout_broadcast_default
 from rfnb.nn.e_branchformer import EBranchformerLayer as EBranchformerLayer
 from rfnb.nn.e_branchformer import FeedForwardConvGated as FeedForwardConvGated
@@ -435,6 +434,7 @@ from rfnb.rec.scan import scan as scan
 from rfnb.rec.state import State as State
 from rfnb.rec.tensor_array import TensorArray as TensorArray
 from rfnb.rec.while_loop import while_loop as while_loop
+from rfnb.search.beam_search import beam_search as beam_search
 from rfnb.search.choice import choice as choice
 from rfnb.search.ctc_prefix import ctc_prefix_beam_search as ctc_prefix_beam_search
 from rfnb.search.decide import decide as decide

@@ -152,12 +152,14 @@ class Found:
         text: The same as text.
         score: As the search ranked it.
         parts: What the score consists of, by name.
+        ended: Whether it is complete; None: not known.
     """
 
     tokens: tuple[int, ...]
     text: str
     score: float
     parts: dict[str, float]
+    ended: bool | None = None
 
 
 class NBest(list[Found]):

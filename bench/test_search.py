@@ -1,0 +1,257 @@
+"""Beam search against a well-written one in raw torch with the same model: G2P of one word, and an attention LSTM over a batch.
+
+The breakdown at the end says where the time of rfnb goes: step of the model, choice, bookkeeping of the loop.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from asserting import ragged
+
+import rfnb as rf
+from rfnb import Dim
+from rfnb.models import g2p_search
+from rfnb.models.g2p import G2P, label_dim
+
+SOURCE, UNITS, LABELS = 40, 256, 8000
+
+
+def raw_beam(step, state, batch, beam, labels, *, steps, start, end=0):
+    """Log probabilities {batch, beam} and labels [batch, beam, steps] of a search as it is written by hand.
+
+    step(label [n], state) -> (log_prob [n, labels], state); state is a tuple of tensors [n, ...].
+    """
+    label = torch.full((batch,), start)
+    scores, rows, ended = torch.zeros(batch, 1), torch.zeros(batch, beam, steps, dtype=torch.long), None
+    stay = torch.full((labels,), float("-inf"))
+    stay[0] = 0
+    offsets = (torch.arange(batch) * beam)[:, None]
+    for index in range(steps):
+        log_prob, state = step(label, state)
+        width = scores.shape[1]
+        log_prob = log_prob.view(batch, width, labels)
+        if ended is not None:
+            log_prob = torch.where(ended[..., None], stay, log_prob)
+        total = (log_prob + scores[..., None]).view(batch, -1)
+        scores, flat = total.topk(beam)
+        parents, label = flat // labels, flat % labels
+        if width == 1:
+            rows_before = (torch.arange(batch)[:, None] + parents).view(-1)
+        else:
+            rows_before = (offsets + parents).view(-1)
+            rows = rows.view(batch * beam, steps).index_select(0, rows_before).view(batch, beam, steps)
+        state = tuple(part.index_select(0, rows_before) for part in state)
+        rows[:, :, index] = label
+        now = label == end
+        ended = now if ended is None else ended.view(-1)[rows_before].view(batch, beam) | now
+        label = label.view(-1)
+        if bool(ended.all()):
+            rows = rows[:, :, : index + 1]
+            break
+    return scores, rows
+
+
+class Decoder(rf.Module):
+    """Luong-style: attention after the LSTM, its context fed back."""
+
+    def __init__(self):
+        self.labels, self.units, self.ctx_dim = (
+            Dim(LABELS, name="labels"),
+            Dim(UNITS, name="units"),
+            Dim(UNITS, name="ctx"),
+        )
+        self.emb_dim = Dim(UNITS, name="emb")
+        self.embedding = rf.Embedding(self.labels, self.emb_dim)
+        self.lstm = rf.LSTM(self.emb_dim + self.ctx_dim, self.units)
+        self.query = rf.Linear(self.units, self.ctx_dim)
+        self.readout = rf.Linear(self.units + self.ctx_dim, Dim(UNITS, name="readout"))
+        self.logits = rf.Linear(self.readout.out_dim, self.labels)
+
+    def step(self, label, state, encoder, source):
+        x = rf.concat_features(self.embedding(label), state.context)
+        h, lstm = self.lstm(x, state=state.lstm, spatial_dim=rf.single_step_dim)
+        context = rf.dot_attention(self.query(h), encoder, encoder, key_dim=self.ctx_dim, axis=source)
+        context.feature_dim = self.ctx_dim
+        logits = self.logits(rf.tanh(self.readout(rf.concat_features(h, context))))
+        return rf.log_softmax(logits, axis=self.labels), rf.State(lstm=lstm, context=context)
+
+
+class World:
+    """The decoder and a batch."""
+
+    def __init__(self, batch, steps=25):
+        rf.set_random_seed(3)
+        self.steps, self.model, self.batch = steps, Decoder(), Dim(batch, name="batch", kind="batch")
+        for weight in (self.model.logits.weight, self.model.embedding.weight):
+            weight.initial = rf.Normal(0.3, truncated=False)
+        self.source = ragged([SOURCE - index % 7 for index in range(batch)], self.batch, "source")
+        self.encoder = rf.random_normal([self.batch, self.source, self.model.ctx_dim])
+        self.encoder.feature_dim = self.model.ctx_dim
+
+    def rfnb(self, beam):
+        model, batch = self.model, self.batch
+        with torch.inference_mode():
+            loop = rf.Loop(max_seq_len=self.steps, name="search")
+            loop.state.label = rf.zeros([batch], dtype="int64", sparse_dim=model.labels)
+            loop.state.decoder = rf.State(
+                lstm=model.lstm.default_initial_state(batch_dims=[batch]),
+                context=rf.zeros([batch, model.ctx_dim], feature_dim=model.ctx_dim),
+            )
+            for _ in loop:
+                log_prob, loop.state.decoder = model.step(
+                    loop.state.label, loop.state.decoder, self.encoder, self.source
+                )
+                label = rf.choice(log_prob, axis=model.labels, beam_size=beam)
+                loop.state.label = label
+                loop.end(label == 0, include_eos=True)
+                labels = loop.stack(label)
+            dims = [batch, next(dim for dim in labels.dims if dim.kind == "beam"), loop.axis]
+            return rf.get_beam_scores(labels).copy_transpose(dims[:2]), labels.copy_transpose(dims)
+
+    def raw(self, beam):
+        model = self.model
+        get = lambda parameter: parameter.raw_tensor  # noqa: E731
+        zeros = torch.zeros(4 * UNITS)
+        weights = (get(model.lstm.ff_weight), get(model.lstm.rec_weight), get(model.lstm.bias), zeros)
+        mask = self.source.get_mask([self.batch, self.source]).raw_tensor
+        encoder = self.encoder.copy_transpose([self.batch, self.source, model.ctx_dim]).raw_tensor
+        size = self.batch.size
+        emb, start = get(model.embedding.weight), torch.zeros(size, UNITS)
+        bias = torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))[:, None]
+
+        def step(label, state):
+            h, c, context = state
+            x = torch.cat([emb[label], context], -1)
+            h, c = torch.lstm_cell(x, (h, c), *weights)
+            query = (h @ get(model.query.weight) + get(model.query.bias)).view(size, -1, UNITS)
+            energy = torch.baddbmm(bias, query, encoder.transpose(1, 2), alpha=UNITS**-0.5)
+            context = torch.bmm(torch.softmax(energy, -1), encoder).view(-1, UNITS)
+            readout = torch.tanh(torch.cat([h, context], -1) @ get(model.readout.weight) + get(model.readout.bias))
+            logits = torch.addmm(get(model.logits.bias), readout, get(model.logits.weight))
+            return torch.log_softmax(logits, -1), (h, c, context)
+
+        with torch.inference_mode():
+            return raw_beam(step, (start, start, start), size, beam, LABELS, steps=self.steps, start=0)
+
+
+class Word:
+    """One word and the G2P model, encoded."""
+
+    steps = 30
+
+    def __init__(self, word="PHONETICIANS"):
+        rf.set_random_seed(1)
+        self.model = G2P()
+        self.model.decoder.output.weight.initial = rf.Normal(0.3, truncated=False)
+        with torch.inference_mode():
+            self.batch, self.encoded = g2p_search.encode_batch(self.model, [word])
+
+    def rfnb(self, beam):
+        model, encoded = self.model, self.encoded
+        with torch.inference_mode():
+            loop = rf.Loop(max_seq_len=self.steps, name="search")
+            loop.state.label = rf.zeros([self.batch], dtype="int64", sparse_dim=label_dim)
+            loop.state.decoder = encoded.start
+            for _ in loop:
+                state = loop.state.decoder
+                logits, loop.state.decoder = model.decoder(
+                    loop.state.label, encoded, state=state, spatial_dim=rf.single_step_dim
+                )
+                label = rf.choice(rf.log_softmax(logits, axis=label_dim), axis=label_dim, beam_size=beam)
+                loop.state.label = label
+                loop.end(label == 0, include_eos=True)
+                labels = loop.stack(label)
+            dims = [self.batch, next(dim for dim in labels.dims if dim.kind == "beam"), loop.axis]
+            return rf.get_beam_scores(labels).copy_transpose(dims[:2]), labels.copy_transpose(dims)
+
+    def raw(self, beam):
+        decoder, encoded = self.model.decoder, self.encoded
+        get = lambda parameter: parameter.raw_tensor  # noqa: E731
+        lstm, size = decoder.lstm, encoded.start.h.dims[-1].size
+        weights = (get(lstm.ff_weight), get(lstm.rec_weight), get(lstm.bias), torch.zeros(4 * size))
+        letters = encoded.letters_dim
+        keys = encoded.att_keys.copy_transpose([self.batch, letters, decoder.att.query_dim]).raw_tensor[0].T
+        values = encoded.states.copy_transpose([self.batch, letters, encoded.states.feature_dim]).raw_tensor[0]
+        emb = get(decoder.embedding.weight)
+        readout, output = decoder.readout, decoder.output
+
+        def step(label, state):
+            h, c = torch.lstm_cell(emb[label], state, *weights)
+            context = torch.softmax((h @ keys) * size**-0.5, -1) @ values
+            both = torch.tanh(torch.addmm(get(readout.bias), torch.cat([h, context], -1), get(readout.weight)))
+            return torch.log_softmax(torch.addmm(get(output.bias), both, get(output.weight)), -1), (h, c)
+
+        with torch.inference_mode():
+            start = (encoded.start.h.raw_tensor.view(1, -1), encoded.start.c.raw_tensor.view(1, -1))
+            return raw_beam(step, start, 1, beam, label_dim.size, steps=self.steps, start=0)
+
+
+def breakdown(name, search, world, beam):
+    """Where the time goes: the raw model alone, and what choice and loop add, in percent."""
+    import cProfile
+    import pstats
+
+    profile = cProfile.Profile()
+    profile.enable()
+    search(beam)
+    profile.disable()
+    stats = pstats.Stats(profile).stats
+    named = lambda part, fn: sum(v[3] for k, v in stats.items() if k[0].endswith(part) and k[2] == fn)  # noqa: E731
+    total = max(v[3] for v in stats.values())
+    chosen = named("search/choice.py", "choice") or named("", "choice")
+    books = sum(named("rec/loop.py", fn) for fn in ("_commit", "_begin_step", "_finish", "end", "stack"))
+    print(
+        f"\n{name}: choice {100 * chosen / total:.0f} %, bookkeeping {100 * books / total:.0f} %, step of the model"
+        f" {100 * (total - chosen - books) / total:.0f} %"
+    )
+
+
+def test_g2p_one_word(overhead, capsys):
+    word = Word()
+    with capsys.disabled():
+        breakdown("G2P, one word, beam 4", word.rfnb, word, 4)
+    overhead("G2P, one word, beam 4", lambda: word.rfnb(4), lambda: word.raw(4), limit=1.5)
+
+
+@pytest.mark.parametrize("beam", [4, 12])
+def test_attention_lstm(overhead, beam, capsys):
+    world = World(16)
+    with capsys.disabled():
+        breakdown(f"attention LSTM, batch 16, beam {beam}", world.rfnb, world, beam)
+    overhead(f"attention LSTM, batch 16, beam {beam}", lambda: world.rfnb(beam), lambda: world.raw(beam), limit=1.2)
+
+
+def cost_of_history(search, beam, turns=9):
+    """Median of time with a recording / time without, in turns."""
+    ratios = []
+    for turn in range(turns + 1):
+        start = time.process_time()
+        search(beam)
+        middle = time.process_time()
+        with rf.record(kinds=["beams"]):
+            search(beam)
+        if turn:
+            ratios.append((time.process_time() - middle) / (middle - start))
+    return float(np.median(ratios))
+
+
+def test_history_of_a_small_search(capsys):
+    word = Word()
+    torch.set_num_threads(1)
+    ratio = cost_of_history(word.rfnb, 4, 41)
+    with capsys.disabled():
+        print(f"\nhistory, G2P: {100 * (ratio - 1):.0f} %")
+    assert ratio < 1.25
+
+
+def test_history_of_a_large_search(capsys):
+    torch.set_num_threads(1)
+    ratio = cost_of_history(World(16, steps=10).rfnb, 4, 5)
+    with capsys.disabled():
+        print(f"\nhistory, attention LSTM: {100 * (ratio - 1):.0f} %")
+    assert ratio < 1.1

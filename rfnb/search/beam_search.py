@@ -1,0 +1,296 @@
+"""beam_search: a whole search for people who have a step function, of rfnb or of plain torch.
+
+def step(labels, state):            # torch: labels (n,), state: tensors (n, ...), nested as you like
+    logits, state = decoder(labels, state)
+    return logits.log_softmax(-1), state
+
+result = rf.beam_search(step, batch=16, state=start, beam_size=5, max_seq_len=50)
+result.nbest(0)                     # a table: rank, score, parts, tokens, text
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.ops.const import zeros
+from rfnb.rec.loop import Loop
+from rfnb.search.choice import choice
+from rfnb.search.coverage import Coverage
+from rfnb.search.decide import Found, NBest, get_src_beams
+from rfnb.search.raw_step import RawStep
+from rfnb.trace.beams import BeamHistory, Hypothesis
+from rfnb.trace.probe import listen
+
+Step = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search is, after a step.
+
+    Attributes:
+        step, max_steps: Steps done, and their limit.
+        finished: For each sequence, how many hypotheses are complete.
+        decided: How many sequences have their result for sure.
+        best: The best text of each sequence so far.
+    """
+
+    step: int
+    max_steps: int
+    finished: tuple[int, ...]
+    decided: int
+    best: tuple[str, ...]
+
+    def __str__(self) -> str:
+        width = 20
+        done = round(width * self.step / max(self.max_steps, 1))
+        return (
+            f"[{'#' * done}{'.' * (width - done)}] step {self.step}/{self.max_steps}, decided {self.decided}/{len(self.best)}: "
+            f"{self.best[0] if self.best else ''}"
+        )
+
+
+@dataclass
+class SearchResult:
+    """What a search has found.
+
+    Attributes:
+        history: All steps, see `BeamHistory`: verdicts, smaller beams, other length exponents, search errors.
+        steps: How many were made.
+        stopped_early: Whether nothing that came later could have changed the result.
+    """
+
+    history: BeamHistory
+    steps: int
+    stopped_early: bool
+    length_exponent: float = 0.0
+    join: str = " "
+    end_label: int = 0
+    _coverage: Coverage | None = field(default=None, repr=False)
+
+    def nbest(self, seq: int = 0, *, length_exponent: float | None = None) -> NBest:
+        """The complete hypotheses of a sequence, best first, also those that fell out of the beam; unfinished ones if no other.
+
+        Args:
+            seq: Index in the batch.
+            length_exponent: Another one than that of the search; nothing is run again.
+        """
+        exponent = self.length_exponent if length_exponent is None else length_exponent
+        items = self.history.finished(seq) or self.history.nbest(seq)
+        return NBest(sorted((self._row(seq, item, exponent) for item in items), key=lambda row: -row.score))
+
+    def best(self, seq: int = 0) -> Found:
+        """The first of `nbest`."""
+        return self.nbest(seq)[0]
+
+    def _row(self, seq: int, item: Hypothesis, exponent: float) -> Found:
+        parts = dict(item.parts)
+        score = item.score / len(item.tokens) ** exponent
+        if exponent:
+            parts["length"] = float(len(item.tokens))
+        if self._coverage is not None:
+            parts["coverage"] = self._coverage.penalty(seq, item)
+            score += parts["coverage"]
+        shown = item.tokens[:-1] if item.ended and item.tokens[-1] == self.end_label else item.tokens
+        return Found(item.tokens, self.join.join(map(self.history.label, shown)), score, parts, item.ended)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(f"sequence {seq}\n{self.nbest(seq)!r}" for seq in range(self.history.num_seqs))
+
+
+def beam_search(
+    step: Step,
+    *,
+    batch: int | Dim | Sequence[Dim],
+    max_seq_len: int,
+    state: Any = None,
+    beam_size: int = 5,
+    start_label: int | Tensor = 0,
+    end_label: int = 0,
+    axis: Dim | None = None,
+    vocab: Sequence[str] | None = None,
+    input_type: str = "log_prob",
+    length_exponent: float = 0.0,
+    num_best: int = 1,
+    early_stopping: bool = True,
+    fusion: Mapping[str, tuple[Step, Any, float]] | None = None,
+    coverage: float = 0.0,
+    no_repeat_ngram: int = 0,
+    progress: bool | Callable[[Progress], None] = False,
+    join: str = " ",
+    name: str = "search",
+    **options: Any,
+) -> SearchResult:
+    """The best sequences of labels that a beam search finds with a step function.
+
+    A sequence has ended when `end_label` is chosen. Finished hypotheses are kept also when they fall out of the beam. Sequences
+    of a batch do not disturb each other; where their sources have different lengths, the step function masks (rf attention does).
+
+    Args:
+        step: (labels, state) -> (scores, state), or (scores, state, attention weights) for `coverage`. With `batch` as Dims all are
+            Tensors, labels {batch, beam}, and scores {batch, beam, axis}; with `batch` as int they are raw: labels (n,), scores
+            (n, labels), state anything nested with arrays (n, ...), where n is batch times hypotheses; arrays without n rows are
+            left as they are.
+        batch: The batch dims, or the number of sequences.
+        max_seq_len: Limit of steps. What has not ended then is in the result only if nothing else is, and says so.
+        state: Before the first step, nested; without beam.
+        start_label: Before the first label; {batch} or the same for all.
+        axis: The dim of the labels; default: the feature_dim of the scores.
+        vocab: Text of each label; default: the vocab of axis.
+        input_type: Of the scores, see `choice`.
+        length_exponent: Hypotheses are ranked by score / length ** exponent in the end (not while they are pruned).
+        num_best: How many results have to be sure before the search stops.
+        early_stopping: Stop as soon as no unfinished hypothesis can be among the best `num_best`: its score can only fall, and is
+            divided by at most max_seq_len ** exponent. This never changes the best results. It needs scores that are log
+            probabilities, and fusion with scales of 0 or more; otherwise the search goes on to the end.
+        fusion: name -> (step function, state, scale) of other models over the same labels.
+        coverage: Factor of the coverage penalty in the final ranking (Wu et al. 2016, equation 14).
+        no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
+        progress: True draws a bar; or a function that is called after each step.
+        join: Between labels in the text.
+        **options: Further ones of `choice`: prefix, banned, threshold, sampling, ...
+
+    Returns:
+        n-best lists and the history of the search.
+
+    Raises:
+        ValueError: If the step function gives scores of another shape, or coverage is asked for without attention weights; and see
+            `choice`.
+
+    Source: Sutskever et al. 2014, section 3.2; early stopping: Huang et al. 2017, "When to Finish?", section 3.
+    """
+    if max_seq_len < 1:
+        raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made.")
+    raw = isinstance(batch, (int, np.integer))
+    dims = (
+        (Dim(int(batch), name="batch", kind="batch"),) if raw else (batch,) if isinstance(batch, Dim) else tuple(batch)
+    )  # type: ignore[arg-type]
+    models = {"": (step, state, 1.0), **(fusion or {})}
+    steps = {key: RawStep(fn, dims[0], vocab) if raw else fn for key, (fn, _, _) in models.items()}
+    if raw:
+        first = steps[""]
+        for other in steps.values():
+            other.vocab_of = first
+    loop = Loop(max_seq_len=max_seq_len, name=name)
+    loop.state.label = _start(start_label, dims, axis)
+    for key, (_, initial, _) in models.items():
+        if not raw:
+            loop.state["model" + key] = initial if initial is not None else {}
+        else:
+            steps[key].state = initial
+    watch = _Watch(
+        length_exponent, num_best, max_seq_len, early_stopping and all(m[2] >= 0 for m in models.values()), vocab
+    )
+    cover = Coverage(coverage) if coverage else None
+    stopped = False
+    with listen(watch.hear):
+        for index in loop:
+            if index and (stopped := watch.after_step(index, progress, join)):
+                break
+            label = loop.state.label
+            scores = {}
+            for key, fn in steps.items():
+                out = fn(label, None if raw else loop.state["model" + key])
+                scores[key] = out[0]
+                if not raw:
+                    loop.state["model" + key] = out[1] if out[1] is not None else {}
+                if cover is not None and not key:
+                    cover.attend(out, label, raw, steps[""] if raw else None)
+            labels_dim = axis or scores[""].feature_dim
+            fused = {key: (scores[key], models[key][2]) for key in scores if key}
+            label = choice(
+                scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,
+                no_repeat_ngram=no_repeat_ngram, **options,
+            )  # fmt: skip
+            loop.state.label = label
+            parents = get_src_beams(label)
+            if raw:
+                for fn in steps.values():
+                    fn.follow(parents)
+            if cover is not None:
+                cover.follow(parents)
+            loop.end(label == end_label, include_eos=True)
+    if not stopped:
+        watch.after_step(loop.num_steps, progress, join)
+    if progress is True:
+        print(file=sys.stderr)
+    return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, cover)
+
+
+def _start(label: int | Tensor, dims: tuple[Dim, ...], axis: Dim | None) -> Tensor:
+    if isinstance(label, Tensor):
+        return label
+    out = zeros(dims, dtype="int64") + int(label)
+    if axis is not None:
+        out.sparse_dim = axis
+    return out
+
+
+class _Watch:
+    """Hears the steps of the search; says when nothing can change any more."""
+
+    def __init__(self, exponent: float, num_best: int, max_steps: int, safe: bool, vocab: Sequence[str] | None):
+        self.exponent, self.num_best, self.max_steps, self.safe, self.vocab = exponent, num_best, max_steps, safe, vocab
+        self.values: list[dict[str, Any]] = []
+        self._done: list[list[float]] = []  # for each sequence, the final scores of its finished hypotheses, best first
+
+    def hear(self, kind: str, place: Any, values: dict[str, Any]) -> None:
+        """A listener."""
+        if kind == "beams":
+            self.values.append(values)
+
+    def history(self) -> BeamHistory:
+        """What was heard so far."""
+        history = BeamHistory.of_values(self.values)
+        if self.vocab is not None:
+            history.labels = list(self.vocab)
+        return history
+
+    def after_step(self, step: int, progress: bool | Callable[[Progress], None], join: str) -> bool:
+        """Whether the search can stop after so many steps."""
+        if not self.values:
+            return False
+        decided = self._decided()
+        if progress:
+            history = self.history()
+            best = tuple(
+                join.join(history.best(seq, length_exponent=self.exponent).labels) for seq in range(history.num_seqs)
+            )
+            report = Progress(step, self.max_steps, tuple(map(len, self._done)), int(decided.sum()), best)
+            if callable(progress):
+                progress(report)
+            else:
+                print(f"\r{report}", end="", file=sys.stderr, flush=True)
+        return self.safe and bool(decided.all())
+
+    def _decided(self) -> np.ndarray:
+        """Which sequences have their best results."""
+        now = BeamHistory.of_values(self.values[-2:])
+        fields, length = now.steps[-1], len(self.values)
+        scores, ended = fields["scores"], fields["ended"]
+        if (fields["log_probs"][scores > -np.inf] > 1e-6).any() or any(
+            (value[scores > -np.inf] > 1e-6).any() for key, value in fields.items() if key.startswith("part:")
+        ):
+            self.safe = False  # these are no log probabilities: a score may grow
+        if not self._done:
+            self._done = [[] for _ in scores]
+        before = now.steps[-2]["ended"] if len(now.steps) > 1 else np.zeros((len(scores), 1), bool)
+        ended_before = np.take_along_axis(before, fields["parents"], 1)
+        out = np.zeros(len(scores), bool)
+        for seq, done in enumerate(self._done):
+            new = scores[seq][ended[seq] & ~ended_before[seq] & (scores[seq] > -np.inf)]
+            done += [float(score) / length**self.exponent for score in new]
+            done.sort(reverse=True)
+            going = scores[seq][~ended[seq] & (scores[seq] > -np.inf)]
+            # What is below 0 gets no better than by the largest length. Coverage only takes away.
+            bound = max((float(score) / self.max_steps ** max(self.exponent, 0.0) for score in going), default=-np.inf)
+            worst = done[self.num_best - 1] if len(done) >= self.num_best else -np.inf
+            out[seq] = not going.size or worst >= bound
+        return out

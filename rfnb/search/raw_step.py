@@ -1,0 +1,79 @@
+"""A step function on raw arrays, as one on Tensors: rows are batch times hypotheses, and the state follows the parents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim
+from rfnb.core.errors import ShapeError, message
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.rec.nested import map_nested
+
+
+class RawStep:
+    """Calls a step function with raw labels (n,) and its state.
+
+    Attributes:
+        state: Anything nested with arrays (n, ...).
+        vocab_of: The step whose labels these are too.
+    """
+
+    def __init__(self, fn: Callable[[Any, Any], Any], batch: Dim, vocab: Sequence[str] | None):
+        self.fn, self.batch, self.vocab = fn, batch, vocab
+        self.state: Any = None
+        self.vocab_of: RawStep = self
+        self.labels_dim: Dim | None = None
+        self.rows = batch.extent
+        self.last: tuple[Any, ...] = ()
+
+    def __call__(self, label: Tensor, state: Any) -> tuple[Any, ...]:
+        """(scores {batch, beam, labels}, None)."""
+        beams = [dim for dim in label.dims if dim is not self.batch]
+        raw = label.copy_transpose([self.batch, *beams])._raw
+        self.rows = int(np.prod([dim.extent for dim in label.dims]))
+        out = self.last = self.fn(label.backend.reshape_raw(raw, (self.rows,)), self.state)
+        scores, self.state = out[0], out[1]
+        shape = tuple(scores.shape)
+        known = self.vocab_of.labels_dim
+        if len(shape) != 2 or shape[0] != self.rows or (known is not None and shape[1] != known.extent):
+            raise ShapeError(
+                message("beam_search: the step function gives scores of another shape.",
+                        [("labels", f"({self.rows},)"), ("scores", shape), ("needs", f"({self.rows}, {known.extent if known else 'labels'})")],
+                        "One row for each label it was given: batch times hypotheses.")
+            )  # fmt: skip
+        if known is None:
+            vocab = None if self.vocab is None else list(self.vocab)
+            known = self.vocab_of.labels_dim = Dim(shape[1], name="labels", vocab=vocab)
+        self.labels_dim = known
+        tensor = self.tensor(scores, [known], beams)
+        tensor.feature_dim = known
+        return tensor, None
+
+    def tensor(self, raw: Any, rest: list[Dim], beams: list[Dim]) -> Tensor:
+        """A raw array (n, ...) as Tensor {batch, beam, ...}."""
+        backend = protocol.get_backend_by_raw_tensor_type(type(raw))
+        dims = (self.batch, *beams, *rest)
+        return new_tensor(backend.reshape_raw(raw, [dim.extent for dim in dims]), dims)
+
+    def follow(self, parents: Tensor) -> None:
+        """Reorder the state: each hypothesis continues its parent's."""
+        backend = parents.backend
+        order = (self.batch, *(dim for dim in parents.dims if dim is not self.batch))
+        index = parents.copy_transpose(order)._raw
+        width = self.rows // max(self.batch.extent, 1)
+        starts = (np.arange(self.batch.extent) * width)[:, None]
+        starts = backend.from_numpy(starts, dtype="int64", device=parents.device)
+        rows = backend.reshape_raw(backend.binary_tensors_fn("add")(index, starts), (-1,))
+        before = self.rows
+
+        def of_parents(leaf: Any) -> Any:
+            shape = getattr(leaf, "shape", None)
+            if shape is None or len(shape) == 0 or shape[0] != before or isinstance(leaf, Tensor):
+                return leaf
+            return backend.take_raw(leaf, rows, 0)
+
+        self.state = map_nested(of_parents, self.state)
