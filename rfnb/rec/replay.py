@@ -31,7 +31,8 @@ class Replay:
         self.recording, self.plan = recording, plan
         self.registers: list[Any] = [None] * len(recording.recorder.registers)
         self.dims: dict[Dim, Dim] = {}
-        self._runs = [_observed(node, _runner(node, recording.recorder)) for node in plan.inside]
+        masked = _Masked()
+        self._runs = [_observed(node, _runner(node, recording.recorder, masked)) for node in plan.inside]
         self._frames = self._split_frames()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
         self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
@@ -103,7 +104,7 @@ class Replay:
     def _run_each(self, node: Node, whole: dict[int, Tensor]) -> dict[int, Tensor]:
         """An op that cannot work on all steps at once after all, e.g. since they do not fit into memory."""
         axis = self.plan.axis
-        run = _runner(node, self.recording.recorder)
+        run = _runner(node, self.recording.recorder, _Masked())
         frames = {register: unstack(whole[register], axis=axis) for register in node.reads}
         values: dict[int, list[Tensor]] = {register: [] for register in node.writes}
         registers = list(self.registers)
@@ -155,9 +156,34 @@ def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
     return found if found is not None else substituted(dim, dims)
 
 
-def _runner(node: Node, recorder: Recorder) -> Run:
+class _Masked:
+    """What a layer reads in every step and no step changes, e.g. the encoder that is attended to, with its padding masked once
+    instead of in every step."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Tensor] = {}
+
+    def __call__(self, node: Node) -> tuple[Any, Any]:
+        """The arguments of a node."""
+        if not node.fn.__module__.startswith("rfnb.nn.") or "use_mask" in node.kwargs:
+            return node.args, node.kwargs
+        return map_nested(self._leaf, node.args), map_nested(self._leaf, node.kwargs)
+
+    def _leaf(self, x: Any) -> Any:
+        if type(x) is not Tensor or x._finite or not x.dtype.startswith(("float", "bfloat")):
+            return x
+        if not any(dim.has_padding() for dim in x.dims):
+            return x
+        if id(x) not in self._known:
+            masked = self._known[id(x)] = x.copy_masked(0)
+            masked._finite = True
+        return self._known[id(x)]
+
+
+def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
     """A function that computes the results of a node from the registers."""
     fn, result = node.fn, node.result
+    args, kwargs = masked(node)
     single = result.register if recorder.owns(result) else None
     flat = not node.kwargs and all(not isinstance(arg, (dict, list, tuple)) for arg in node.args)
 
@@ -184,7 +210,7 @@ def _runner(node: Node, recorder: Recorder) -> Run:
         for dim in node.sized:
             dims[dim] = Dim(None, name=dim.name, kind=dim.kind)
         with modes_again(node.modes):
-            out = fn(*map_nested(of_step, node.args), **map_nested(of_step, node.kwargs))
+            out = fn(*map_nested(of_step, args), **map_nested(of_step, kwargs))
         store(out, registers, dims)
 
     marked = any(tensor.was_marked for tensor in node.step_tensors)
@@ -199,7 +225,7 @@ def _runner(node: Node, recorder: Recorder) -> Run:
             registers[target] = fn(registers[only])
 
         return call_one
-    pairs = list(zip(slots, node.args, strict=True))
+    pairs = list(zip(slots, args, strict=True))
 
     def call_flat(registers: list[Any], dims: dict[Dim, Dim]) -> None:
         registers[single] = fn(*[arg if slot is None else registers[slot] for slot, arg in pairs])
