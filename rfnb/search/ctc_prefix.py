@@ -75,8 +75,8 @@ def ctc_prefix_beam_search(
 
     Probes:
         beams: one event per frame, of a loop `name`: tokens (the blank where a prefix stays), parents, scores, ended (the last frame),
-            candidates; `merged` {..., beam}: the alignments of two candidates were added; `cand_merged` {..., candidate}: was added
-            to another one; `blank`.
+            candidates; `merged` {..., beam}: the alignments of two candidates were added, one of which has the verdict
+            "merged"; `blank`.
 
     Source: Hannun et al. 2014, "First-Pass Large Vocabulary Continuous Speech Recognition using Bi-Directional Recurrent DNNs",
     algorithm 1; Graves 2012, "Supervised Sequence Labelling with Recurrent Neural Networks", section 7.5.

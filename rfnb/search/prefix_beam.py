@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 NEVER = -np.inf
+KEPT, CUT, MERGED = 0, 1, 4  # cand_verdict; see `VERDICTS` of rfnb/trace/beam_fields.py
 _FACTOR = np.int64(6364136223846793005)  # of Knuth's MMIX generator
 # Keys of slots without a prefix, and of what would be before the empty prefix: not of any prefix.
 _DEAD, _BEFORE = np.int64(-0x7EADBEEF7EADBEEF), np.int64(-0x1234567812345678)
@@ -26,8 +27,8 @@ class Step:
         parents: Slot in the beam before.
         scores: Of the prefixes, best first.
         merged: Whether the probability of a second candidate was added.
-        cand_tokens, cand_parents, cand_scores, cand_kept, cand_merged: [batch, candidate], only if asked for. The merged ones
-            are part of another hypothesis.
+        candidates: cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict [batch, candidate], only if asked for. What was
+            merged is part of another hypothesis.
     """
 
     tokens: np.ndarray
@@ -117,8 +118,9 @@ class PrefixBeam:
         first = np.argsort(~np.take_along_axis(is_kept, order, 1), axis=1, kind="stable")
         order = np.take_along_axis(order, first, 1)
         parents, tokens = np.divmod(order, labels)
-        picked = [np.take_along_axis(values, order, 1) for values in (flat, is_kept, is_merged)]
-        names = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_merged")
+        verdict = np.where(is_kept, KEPT, np.where(is_merged, MERGED, CUT))
+        picked = [np.take_along_axis(values, order, 1) for values in (flat, is_kept, verdict)]
+        names = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
         return dict(zip(names, (tokens, parents, *picked)))
 
 

@@ -18,6 +18,7 @@ FURTHER = (
     "base",
     "cand_verdict",
     "cand_log_probs",
+    "merged",
 )  # of searches of rfnb; and "part:NAME", "cand_part:NAME"
 VERDICTS = ("kept", "cut by rank", "below the threshold", "blocked", "merged")  # by `cand_verdict`
 

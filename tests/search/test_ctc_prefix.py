@@ -11,6 +11,7 @@ from ngram_models import random_arpa, score
 
 import rfnb as rf
 from rfnb import Dim, DimError
+from rfnb.trace.beam_fields import VERDICTS
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny.arpa"
 WORDS = ["<unk>", "<s>", "</s>", "a", "b", "c"]
@@ -204,7 +205,7 @@ def test_the_trace_says_which_prefixes_were_merged():
         [True, False, True]
     ]
     np.testing.assert_allclose(np.exp(second["scores"].numpy()[0]), [0.65, 0.16, 0.09], rtol=1e-5)
-    merged = second["cand_merged"].numpy()[0]
+    merged = second["cand_verdict"].numpy()[0] == VERDICTS.index("merged")
     assert second["cand_tokens"].numpy()[0][merged].tolist() == [0, 1]
     np.testing.assert_allclose(np.exp(second["cand_scores"].numpy()[0][merged]), [0.4 * 0.5, 0.4 * 0.1], rtol=1e-5)
     assert not (merged & second["cand_kept"].numpy()[0]).any()
