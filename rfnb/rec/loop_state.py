@@ -184,15 +184,14 @@ class LoopState:
 
     def _renamed_dims(self) -> dict[Dim, Dim]:
         """Dims inside the states may be replaced, e.g. one that grows by a frame in every step."""
-        pairs = ((self._before_step[name], new) for name, new in self._next.items())
+        carried = (lambda dim: dim) if self._selection is None else self._selection.to_carried
         renamed: dict[Dim, Dim] = {}
-        for old, new in pairs:
-            befores = dict(leaves(old))
-            renamed.update(
-                (befores[path], leaf)
-                for path, leaf in leaves(new)
-                if isinstance(befores[path], Dim) and isinstance(leaf, Dim)
-            )
+        for name, new in self._next.items():
+            befores = dict(leaves(self._before_step[name]))
+            for path, leaf in leaves(new):
+                before = befores[path]
+                if isinstance(before, Dim) and isinstance(leaf, Dim):
+                    renamed[before] = renamed[carried(before)] = carried(leaf)
         return renamed
 
     def _check_leaf(self, name: str, path: str, old: Tensor, new: Tensor, renamed: dict[Dim, Dim]) -> None:

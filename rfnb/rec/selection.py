@@ -16,10 +16,13 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 
 _plans = PlanCache()
 _renamed = PlanCache()
+_renamed_dims = PlanCache()
+_over = PlanCache()
 
 
 class Selection:
@@ -41,13 +44,14 @@ class Selection:
         self, in_dim: Dim | None, out_dim: Dim, carried: Dim, parents: Tensor, *, before: Selection | None = None
     ):
         self.out_dim, self.carried, self.parents = out_dim, carried, parents
-        self.start = in_dim if before is None else before.start
+        self.start: Dim | None = in_dim if before is None else before.start
         self.sources: dict[Dim, Tensor] = {} if in_dim is None else {in_dim: parents}
         if before is not None and in_dim is not None:
             for dim, earlier in before.sources.items():
                 self.sources[dim] = pick(earlier, parents, in_dim, out_dim, out_dim)
         self._gathered: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (value, gathered): a state is often read twice
         self._host: dict[Dim, np.ndarray] = {}
+        self._picked_dims: dict[Dim, Dim] = {}
 
     def source_of(self, value: Tensor) -> Dim | None:
         """The beam before the choice that a value is under."""
@@ -82,12 +86,18 @@ class Selection:
 
     def bring(self, value: Any) -> Any:
         """A value of this step under the beam after the choice."""
+        if isinstance(value, Dim):
+            picked = self._picked_dim(value)
+            return value if picked is value else _renamed_dim(picked, self.carried, self.out_dim)
         if isinstance(value, Tensor) and self.source_of(value) is not None:
             return _rename(self._gather(value), self.carried, self.out_dim)
         return value
 
     def to_carried(self, value: Any) -> Any:
         """A value of this step under the carried beam."""
+        if isinstance(value, Dim):
+            picked = self._picked_dim(value)
+            return _renamed_dim(value, self.out_dim, self.carried) if picked is value else picked
         if not isinstance(value, Tensor):
             return value
         if self.out_dim in value.dims:
@@ -104,9 +114,23 @@ class Selection:
             self.check(value)
             source = self.source_of(value)
             assert source is not None
-            known = value, pick(value, self.sources[source], source, self.out_dim, self.carried)
-            self._gathered[id(value)] = known
+            picked = pick(value, self.sources[source], source, self.out_dim, self.carried)
+            for dim in _dims_over(value.dims, source):
+                picked = _with_dim(picked, dim, self._picked_dim(dim))
+            known = self._gathered[id(value)] = value, picked
         return known[1]
+
+    def _picked_dim(self, dim: Dim) -> Dim:
+        """A dim with lengths per hypothesis (a history under a mask) with those of the parents, over the carried beam."""
+        source = next((beam for beam in self.sources if beam in dim.length_dims), None)
+        if source is None:
+            return dim
+        known = self._picked_dims.get(dim)
+        if known is None:
+            parents = copy_to_device(self.sources[source], "cpu")
+            lengths = pick(dim.get_size_tensor(), parents, source, self.out_dim, self.carried)
+            known = self._picked_dims[dim] = Dim(lengths, name=dim.name, kind=dim.kind)
+        return known
 
     def close(self) -> None:
         """Forget what was gathered: the step is over, and only the parents are still needed."""
@@ -148,8 +172,37 @@ def _rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
     try:
         dims = _renamed[key]
     except KeyError:
-        dims = _renamed.put(key, tuple(new if dim is old else dim for dim in value.dims))
+        dims = tuple(new if dim is old else _renamed_dim(dim, old, new) for dim in value.dims)
+        dims = _renamed.put(key, dims)
     return value._like(value._raw, dims)
+
+
+def _renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
+    """The dim with lengths over `new`, if it has some over `old`."""
+    if old not in dim.length_dims:
+        return dim
+    try:
+        return _renamed_dims[dim, old, new]
+    except KeyError:
+        lengths = dim.get_size_tensor()
+        over = tuple(new if other is old else other for other in lengths.dims)
+        renamed = Dim(lengths._like(lengths._raw, over), name=dim.name, kind=dim.kind)
+        return _renamed_dims.put((dim, old, new), renamed)
+
+
+def _dims_over(dims: tuple[Dim, ...], beam: Dim) -> tuple[Dim, ...]:
+    """Those of dims with lengths over the beam."""
+    try:
+        return _over[dims, beam]
+    except KeyError:
+        return _over.put((dims, beam), tuple(dim for dim in dims if beam in dim.length_dims))
+
+
+def _with_dim(value: Tensor, old: Dim, new: Dim) -> Tensor:
+    """`new` in place of `old`, without the frames that no sequence has any more."""
+    axis = value.dims.index(old)
+    raw = value.backend.slice_raw(value._raw, axis, 0, new.extent)
+    return value._like(raw, (*value.dims[:axis], new, *value.dims[axis + 1 :]))
 
 
 def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim | None = None) -> Tensor:
@@ -218,7 +271,8 @@ def backtrack(
     axis = dims.index(carried)
     shape = [dim.extent for dim in dims]
     same = np.broadcast_to(np.arange(carried.extent).reshape([-1 if dim is carried else 1 for dim in dims]), shape)
-    position, now = same, carried  # of the final hypotheses, in the beam after the step
+    now: Dim | None = carried
+    position = same  # of the final hypotheses, in the beam after the step
     renamed, positions = [], []
     for value, selection in zip(reversed(values), reversed(history)):
         beam: Dim | None = now
@@ -231,7 +285,9 @@ def backtrack(
                 own = selection.parents.dims
                 target = tuple(selection.out_dim if other is carried else other for other in dims)
                 host = align_host(selection.host_parents(dim), own, target)
-                return _take_host(np.broadcast_to(host, [*shape[:axis], host.shape[axis], *shape[axis + 1 :]]), position, axis)
+                return _take_host(
+                    np.broadcast_to(host, [*shape[:axis], host.shape[axis], *shape[axis + 1 :]]), position, axis
+                )
 
             source = selection.source_of(value)
             if source is not None:
