@@ -9,7 +9,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
-from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.dims import axis_of, marked, size_of, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.encoder_decoder_attention import ConcatAttention, DotAttention, GlobalAttentionContextBase
@@ -151,9 +151,9 @@ class GenericAttentionLayer(_Attention):
 def _of_base(weights: Tensor, base: Tensor) -> Tensor:
     """The weights with the dims of the base for their own of the same size, e.g. heads that are the features of the energies."""
     for dim in base.dims:
-        if dim in weights.dims or dim.size in (None, 1) or dim is base.feature_dim or dim.is_batch_dim():
+        if dim in weights.dims or size_of(dim) in (None, 1) or dim is base.feature_dim or dim.is_batch_dim():
             continue
-        own = next((own for own in weights.dims if own.size == dim.size and own not in base.dims), None)
+        own = next((own for own in weights.dims if size_of(own) == size_of(dim) and own not in base.dims), None)
         if own is not None:
             weights, _ = replace_dim(weights, in_dim=own, out_dim=dim)
     return weights

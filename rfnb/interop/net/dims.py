@@ -13,6 +13,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.expand import squeeze
+from rfnb.rec.step_tensor import StepDim
 
 _DECLARED = re.compile(r"<dim (?P<name>.*):(?P<size>None|\d+)>")
 
@@ -71,15 +72,20 @@ class CallDims:
         return out
 
 
+def size_of(dim: Dim) -> int | None:
+    """The static size; None of a dim that each step of a recorded loop has another of, e.g. a history."""
+    return None if isinstance(dim, StepDim) else dim.size
+
+
 def is_ragged_like(dim: Dim) -> bool:
     """Whether it may be a time dim: it has lengths per sequence, or a size that only the data tells."""
-    return dim.size is None and not dim.is_batch_dim()
+    return not dim.is_batch_dim() and (size_of(dim) is None or dim.need_masking())
 
 
 def time_dim(x: Tensor) -> Dim | None:
     """The time dim: the first one with lengths, else the first that is neither batch nor feature."""
     spatial = spatial_dims(x)
-    return next((dim for dim in spatial if dim.need_masking() or is_ragged_like(dim)), spatial[0] if spatial else None)
+    return next((dim for dim in spatial if is_ragged_like(dim)), spatial[0] if spatial else None)
 
 
 def spatial_dims(x: Tensor) -> list[Dim]:
@@ -139,12 +145,12 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims) -> list[Dim]:
         pool = (
             spatial
             if name in ("s", "spatial")
-            else [d for d in spatial if (d.size is not None) == name.startswith("st")]
+            else [d for d in spatial if (size_of(d) is not None) == name.startswith("st")]
         )
         index = int(rest)
         return [pool[index]] if -len(pool) <= index < len(pool) else []
     if name == "dim":
-        return [dim for dim in ordered if dim.size == int(rest)]
+        return [dim for dim in ordered if size_of(dim) == int(rest)]
     if name in ("stag", "stag-single"):
         rest = rest.partition(":")[2] if name == "stag-single" else rest
         exact = [dim for dim in ordered if dim.name == rest]
@@ -154,8 +160,8 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims) -> list[Dim]:
         "t": [time] if time is not None else [],
         "f": [x.feature_dim] if x.feature_dim is not None else [],
         "s": spatial,
-        "static": [dim for dim in ordered if dim.size is not None and not dim.is_batch_dim()],
-        "dyn": [dim for dim in spatial if dim.size is None],
+        "static": [dim for dim in ordered if size_of(dim) is not None and not dim.is_batch_dim()],
+        "dyn": [dim for dim in spatial if size_of(dim) is None],
         "except_batch": [dim for dim in ordered if not dim.is_batch_dim()],
         "except_time": [dim for dim in ordered if dim is not time and not dim.is_batch_dim()],
     }
@@ -172,9 +178,9 @@ def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
     old = x.feature_dim
     if old is None or old is dim:
         return x
-    if old.size == 1 and dim.size != 1:
+    if size_of(old) == 1 and size_of(dim) != 1:
         return squeeze(x, old)
-    if old.size != dim.size:
+    if size_of(old) != size_of(dim):
         raise DimError(
             message(f"{what}: feature dims of different sizes.",
                     [("source", shape_of(x)), ("has", old.short_repr()), ("needed", dim.short_repr())],
@@ -201,9 +207,9 @@ def same_static_dims(sources: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _twin_in(x: Tensor, dim: Dim, other: Tensor) -> Dim | None:
-    if dim in x.dims or dim.size in (None, 1) or dim is other.feature_dim or dim.kind in ("batch", "beam"):
+    if dim in x.dims or size_of(dim) in (None, 1) or dim is other.feature_dim or dim.kind in ("batch", "beam"):
         return None
-    return next((own for own in spatial_dims(x) if own.size == dim.size and own not in other.dims), None)
+    return next((own for own in spatial_dims(x) if size_of(own) == size_of(dim) and own not in other.dims), None)
 
 
 def same_times(sources: Sequence[Tensor]) -> list[Tensor]:
@@ -240,8 +246,8 @@ def common_feature(
     features = [x.feature_dim for x in sources if x.feature_dim is not None]
     if not features:
         return list(sources), None
-    target = next((dim for dim in features if dim.size != 1), features[0])
-    if preferred is not None and preferred.size == target.size:
+    target = next((dim for dim in features if size_of(dim) != 1), features[0])
+    if preferred is not None and size_of(preferred) == size_of(target):
         target = preferred
     return [with_feature(x, target, what) for x in sources], target
 

@@ -21,7 +21,7 @@ from rfnb.ops.const import constant, convert_to_tensor, zeros
 from rfnb.ops.dims import range_over_dim, replace_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.linear import linear
-from rfnb.ops.math import log_softmax, softmax
+from rfnb.ops.math import log_softmax
 
 
 def set_initial(parameter: Parameter, given: Any, default: Any) -> None:
@@ -140,19 +140,21 @@ class LinearLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         return marked(self.activation(self.logits(sources, env)), self.out_dim)
 
+    def log_probabilities(self, env: Scope) -> Tensor | None:
+        """If it is a softmax: log_softmax of the logits."""
+        if self.opts.get("activation") != "softmax" or self.out_dim is None:
+            return None
+        return marked(
+            log_softmax(self.logits([env.get(ref) for ref in self.sources], env), axis=self.out_dim), self.out_dim
+        )
+
 
 @layer_class("softmax")
 class SoftmaxLayer(LinearLayer):
     """Linear, then softmax over the features. A choice takes the log softmax of the logits."""
 
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        assert self.out_dim is not None
-        return marked(softmax(self.logits(sources, env), axis=self.out_dim), self.out_dim)
-
-    def log_probabilities(self, env: Scope) -> Tensor:
-        """log_softmax of the logits."""
-        assert self.out_dim is not None
-        return log_softmax(self.logits([env.get(ref) for ref in self.sources], env), axis=self.out_dim)
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, {"activation": "softmax", **opts})
 
 
 @layer_class("copy", "concat_features")

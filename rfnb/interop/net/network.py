@@ -19,6 +19,7 @@ from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor, shape_of
 from rfnb.interop.net import (  # noqa: F401  they register their classes
     attention_layers,
+    choice_layers,
     feature_layers,
     loop_layers,
     masked_layers,

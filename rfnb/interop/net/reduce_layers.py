@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
-from rfnb.interop.net.dims import axes_of, axis_of, marked, time_dim
+from rfnb.interop.net.dims import axes_of, axis_of, marked, size_of, time_dim
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
@@ -74,7 +74,9 @@ class DotLayer(Layer):
         second = axes_of(
             b, over if over is not None else self.opts.get("red2", -2), env.dims, f"{self.what}, second source"
         )
-        if len(first) != len(second) or any(p.extent != q.extent for p, q in zip(first, second, strict=True)):
+        if len(first) != len(second) or any(
+            p is not q and p.extent != q.extent for p, q in zip(first, second, strict=True)
+        ):
             raise DimError(
                 message(
                     f"{self.what}: different dims to reduce.",
@@ -97,12 +99,17 @@ class DotLayer(Layer):
         """With the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
         only = [*self._only("var1", a, env), *self._only("var2", b, env), *reduced]
         for dim in a.dims:
-            if dim in b.dims or dim in only or dim.size is None or dim.is_batch_dim():
+            if dim in b.dims or dim in only or size_of(dim) is None or dim.is_batch_dim():
                 continue
             if dim is a.feature_dim and "var1" not in self.opts:
                 continue
             own = next(
-                (d for d in b.dims if d.size == dim.size and d not in (*a.dims, *only) and d is not b.feature_dim), None
+                (
+                    d
+                    for d in b.dims
+                    if size_of(d) == size_of(dim) and d not in (*a.dims, *only) and d is not b.feature_dim
+                ),
+                None,
             )
             if own is not None:
                 b, feature = replace_dim(b, in_dim=own, out_dim=dim)[0], b.feature_dim
@@ -113,7 +120,7 @@ class DotLayer(Layer):
         given = self.opts.get(option)
         if given in (None, "auto", ""):
             return []
-        return [dim for dim in axes_of(x, given, env.dims, f"{self.what}, {option}") if dim.size is not None]
+        return [dim for dim in axes_of(x, given, env.dims, f"{self.what}, {option}") if size_of(dim) is not None]
 
 
 @layer_class("softmax_over_spatial")

@@ -132,7 +132,13 @@ class Scope:
             if self.makes:
                 layer.make_once(self, [self.get(ref) for ref in layer.reads(self)])
             return value
-        return layer(*[self.get(ref) for ref in layer.reads(self)], env=self)
+        return layer(*self._sources(layer), env=self)
+
+    def _sources(self, layer: Layer) -> list[Any]:
+        return [self.get(ref) for ref in layer.reads(self)]
+
+    def chosen(self) -> None:
+        """A choice has been made: in this step, other hypotheses go on from here."""
 
     def _base(self, ref: str) -> Any:
         if self.parent is None:
@@ -231,6 +237,10 @@ class UnitScope(Scope):
     def step_index(self) -> Any:
         assert self.parent is not None
         return self.parent.step_index()
+
+    def chosen(self) -> None:
+        assert self.parent is not None
+        self.parent.chosen()
 
     def state(self, layer: Layer) -> Any:
         assert self.parent is not None

@@ -7,7 +7,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
-from rfnb.interop.net.dims import axes_of, axis_of, in_order, marked
+from rfnb.interop.net.dims import axes_of, axis_of, in_order, marked, size_of
 from rfnb.interop.net.functions import combine, compare
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
@@ -108,7 +108,9 @@ class SqueezeLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
         feature, given = x.feature_dim, self.opts["axis"]
-        found = [dim for dim in x.dims if dim.size == 1] if given == "auto" else axes_of(x, given, env.dims, self.what)
+        found = (
+            [dim for dim in x.dims if size_of(dim) == 1] if given == "auto" else axes_of(x, given, env.dims, self.what)
+        )
         for dim in found:
             x = squeeze(x, dim)
         return marked(x, feature)

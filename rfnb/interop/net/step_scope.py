@@ -8,12 +8,15 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.dims import same_lengths, time_dim
+from rfnb.interop.net.functions import combine
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown
 from rfnb.interop.net.scope import Scope, frame_zeros, lengths_text, plain_index
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.gather import gather
+from rfnb.ops.math import where
 from rfnb.rec.loop import Loop
+from rfnb.rec.selected import bring
 
 _PASSES = 12
 
@@ -164,12 +167,50 @@ class StepScope(BodyScope):
         self._whole, self.dims, self.loop = like._whole, like.dims, loop
         self.before: dict[str, Any] = {}
         self._templates = like.values
+        self._choices = 0
+        self._stage: dict[str, int] = {}
 
     def get_feature(self, layer: Layer) -> Dim | None:
         return self._templates[layer.name].feature_dim
 
+    # -- search: what was computed before a choice follows the hypotheses that go on -----------------------------------------
+    def chosen(self) -> None:
+        self._choices += 1
+
+    def _value(self, name: str) -> Any:
+        value = super()._value(name)
+        stage = self._stage.setdefault(name, self._choices)
+        if stage < self._choices:
+            value = self.values[name] = self._followed(value)
+            self._stage[name] = self._choices
+        return value
+
+    def _followed(self, value: Any) -> Any:
+        return value if self.loop is None or not self._choices else bring(self.loop.state._selected, value)
+
+    def _sources(self, layer: Layer) -> list[Any]:
+        choices = self._choices
+        for option in layer.references if self.call.search else ():
+            if isinstance(layer.opts.get(option), str):
+                self.get(layer.opts[option])
+        sources = super()._sources(layer)
+        return sources if self._choices == choices else super()._sources(layer)
+
     def previous(self, name: str) -> Any:
-        return self.before[name]
+        return self._followed(self.before[name])
+
+    def target(self, key: str) -> Tensor:
+        """The frame of a target; label 0 past the end of a sequence, where the loop is longer."""
+        labels = super().target(key)
+        if self.axis is not None or ":" in key:
+            return labels
+        time = time_dim(self.whole_data(key))
+        if time is None:
+            return labels
+        real = combine(self.step_index(), "sub", time.get_size_tensor(device=labels.device)) < 0
+        out = where(real, labels, 0, allow_broadcast_all_sources=True)
+        out.sparse_dim = labels.sparse_dim
+        return out
 
     def step_index(self) -> Any:
         assert self.loop is not None

@@ -1,0 +1,275 @@
+"""Choices and what reads a search: choice, decide, scores, parents and beams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import marked
+from rfnb.interop.net.feature_layers import LinearLayer
+from rfnb.interop.net.layer import Layer, Unknown, layer_class
+from rfnb.interop.net.scope import Scope
+from rfnb.ops.cast import cast
+from rfnb.ops.const import zeros
+from rfnb.ops.math import log, log_softmax, maximum
+from rfnb.search.choice import choice
+from rfnb.search.decide import beam_dim_of, decide, decide_keep_beam, get_beam_scores, get_src_beams, split_batch_beam
+
+_PASSED_ON = ("prob_scale", "base_beam_score_scale", "random_sample_scale", "length_normalization", "length_normalization_exponent",
+              "keep_beams", "cheating", "source_beam_sizes", "custom_score_combine")  # fmt: skip
+_CHOICE = ("beam_size", "keep_beams", "search", "add_to_beam_scores", "input_type", "prob_scale", "base_beam_score_scale",
+           "random_sample_scale", "length_normalization", "length_normalization_exponent", "custom_score_combine", "source_beam_sizes",
+           "scheduled_sampling", "cheating", "explicit_search_sources", "explicit_search_source")  # fmt: skip
+_INPUT_TYPES = ("prob", "logits", "log_prob", "regression")
+
+
+@layer_class("choice")
+class ChoiceLayer(Layer):
+    """The labels of the target; in a search, those of the hypotheses that go on."""
+
+    options = _CHOICE
+    own_feature = False
+
+    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
+        super().__init__(name, path, opts)
+        target = opts.get("target")
+        self.targets: list[Any] = list(target) if isinstance(target, (list, tuple)) else [target]
+        kind = opts.get("input_type", "prob")
+        if kind not in _INPUT_TYPES:
+            raise ValueError(
+                message(
+                    f"{self.what}: unknown input_type.",
+                    [("input_type", repr(kind)), ("known", ", ".join(_INPUT_TYPES))],
+                    "It says what the scores are.",
+                )
+            )
+        if opts.get("cheating", False) not in (False, True, None, "exclusive"):
+            raise ValueError(
+                message(
+                    f"{self.what}: unknown cheating.",
+                    [("cheating", repr(opts["cheating"])), ("known", 'False, True, "exclusive"')],
+                    "It puts the target into the beam.",
+                )
+            )
+        if kind == "regression" and opts.get("beam_size", 1) != 1:
+            raise ValueError(
+                message(
+                    f"{self.what}: regression with a beam.",
+                    [("beam_size", opts["beam_size"])],
+                    "There are no labels to choose from.",
+                    '"beam_size": 1',
+                )
+            )
+        if len(self.sources) > 1 and len(self.targets) != len(self.sources):
+            raise ValueError(
+                message(
+                    f"{self.what}: {len(self.sources)} sources, {len(self.targets)} targets.",
+                    [("from", ", ".join(self.sources)), ("target", repr(target))],
+                    "Each source has a target.",
+                )
+            )
+
+    def searches(self, search: bool) -> bool:
+        """Whether it makes a choice in such a call."""
+        return search and self.opts.get("search", True) is not False
+
+    def refs(self, search: bool) -> list[str]:
+        if self._uses_scores(search):
+            return super().refs(search)
+        initial = self.opts.get("initial_output")
+        return [initial] if isinstance(initial, str) and ":" in initial else []
+
+    def reads(self, env: Scope) -> list[str]:
+        return self.sources if self._uses_scores(env.call.search) else []
+
+    def _uses_scores(self, search: bool) -> bool:
+        if self.opts.get("input_type") == "regression" or self.searches(search):
+            return True
+        return (
+            self.opts.get("add_to_beam_scores", True) is not False
+            if search
+            else bool(self.opts.get("scheduled_sampling"))
+        )
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        if self.opts.get("input_type") == "regression":
+            return sources[0]
+        if not self.searches(env.call.search):
+            return self._targets(env)
+        found = [self._labels_over(x) for x in sources]
+        self._keep_parts(env, found)
+        return found[0]
+
+    def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
+        raise Unknown(self.path)
+
+    def _labels_over(self, scores: Tensor) -> Tensor:
+        """A template of labels, from that of their scores."""
+        if self.opts.get("input_type") == "regression":
+            return scores
+        dims = [dim for dim in scores.dims if dim is not scores.feature_dim]
+        return zeros(dims, dtype="int32", sparse_dim=scores.feature_dim)
+
+    def _keep_parts(self, env: Scope, found: list[Tensor]) -> None:
+        for index, labels in enumerate(found):
+            env.parts[self.name, f"out_{index}"] = labels
+
+    def _targets(self, env: Scope) -> Tensor:
+        found = []
+        for target in self.targets:
+            if not target:
+                raise ValueError(
+                    message(f"{self.what}: no target.", [("target", repr(self.opts.get("target"))), ("search", False)],
+                            "Outside of a search a choice gives the reference labels.", f'"{self.name}": {{..., "target": "classes"}}')
+                )  # fmt: skip
+            found.append(env.target(target))
+        self._keep_parts(env, found)
+        return found[0]
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        if env.dry:
+            return self.infer(env, sources)
+        if self.opts.get("input_type") == "regression" and not env.call.search:
+            return sources[0]
+        if self.opts.get("scheduled_sampling") and not env.call.search:
+            return self._chosen(
+                env,
+                sources,
+                search=False,
+                scheduled_sampling=self.opts["scheduled_sampling"],
+                target=env.target(self.targets[0]),
+            )
+        if not self.searches(env.call.search):
+            return self._with_scores(env, sources) if env.call.search else self._targets(env)
+        options = {name: self.opts[name] for name in _PASSED_ON if self.opts.get(name) is not None}
+        options.setdefault("length_normalization", True)
+        if self.opts.get("cheating"):
+            options["target"] = env.target(self.targets[0])
+        return self._chosen(env, sources, search=True, beam_size=self.opts["beam_size"], **options)
+
+    def _with_scores(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        """The labels of the target in a search: every hypothesis goes on through them."""
+        labels = self._targets(env)
+        adds = self.opts.get("add_to_beam_scores", True)
+        if not adds:
+            return labels
+        scales = {
+            name: self.opts[name] for name in ("prob_scale", "base_beam_score_scale") if self.opts.get(name) is not None
+        }
+        return self._chosen(env, sources, search=False, target=labels, add_to_beam_scores=True, **scales)
+
+    def _chosen(self, env: Scope, sources: list[Tensor], **options: Any) -> Tensor:
+        """What rf.choice gives; scores are log probabilities."""
+        if self.opts.get("input_type") == "regression":
+            out: Any = choice(sources[0], input_type="regression", beam_size=1)
+        else:
+            scores: Any = [self._log_prob(env, ref, x) for ref, x in zip(self.sources, sources, strict=True)]
+            axes: Any = [x.feature_dim for x in scores]
+            if len(scores) == 1:
+                scores, axes = scores[0], axes[0]
+            out = choice(scores, axis=axes, name=self.path, **options)
+        env.chosen()
+        found = [x if x.sparse_dim is None else cast(x, "int32") for x in (out if isinstance(out, tuple) else (out,))]
+        self._keep_parts(env, found)
+        return found[0]
+
+    def _log_prob(self, env: Scope, ref: str, x: Tensor) -> Tensor:
+        kind, feature = self.opts.get("input_type", "prob"), x.feature_dim
+        if feature is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: the scores have no labels.",
+                    [("from", ref), ("scores", shape_of(x))],
+                    "Each label has a score.",
+                )
+            )
+        if kind == "log_prob":
+            return x
+        if kind == "logits":
+            return marked(log_softmax(x, axis=feature), feature)
+        layer = env.layers.by_name.get(ref)
+        found = layer.log_probabilities(env) if isinstance(layer, LinearLayer) else None
+        return marked(log(maximum(x, 1e-20)), feature) if found is None else found
+
+
+@layer_class("decide")
+class DecideLayer(Layer):
+    """The best hypothesis; without a beam its source."""
+
+    options = ("length_normalization", "search_choices")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        return decide(x, length_normalization=bool(self.opts.get("length_normalization")))
+
+
+class _BeamReader(Layer):
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        if env.dry and env.call.search:
+            return self.read_template(x)
+        if not env.call.search or beam_dim_of(x) is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: no search choices.",
+                    [("from", ", ".join(self.sources))],
+                    "Only what comes from the choices of a search has a beam.",
+                    "net(data, search=True)",
+                )
+            )
+        return self.read(x, env)
+
+    def read(self, x: Tensor, env: Scope) -> Tensor:
+        """The value, of what has a beam."""
+        raise NotImplementedError
+
+    def read_template(self, x: Tensor) -> Tensor:
+        """Its template."""
+        return x
+
+
+class _OfBatch(_BeamReader):
+    def read_template(self, x: Tensor) -> Tensor:
+        return zeros([dim for dim in x.dims if dim.is_batch_dim()], dtype=self.dtype)
+
+    dtype = "float32"
+
+
+@layer_class("choice_get_beam_scores")
+class ChoiceGetBeamScoresLayer(_OfBatch):
+    """The scores of the hypotheses of a search."""
+
+    def read(self, x: Tensor, env: Scope) -> Tensor:
+        return get_beam_scores(x)
+
+
+@layer_class("choice_get_src_beams")
+class ChoiceGetSrcBeamsLayer(_OfBatch):
+    """The parents of the hypotheses of a search."""
+
+    dtype = "int32"
+
+    def read(self, x: Tensor, env: Scope) -> Tensor:
+        return cast(get_src_beams(x), "int32")
+
+
+@layer_class("split_batch_beam")
+class SplitBatchBeamLayer(_BeamReader):
+    """The hypotheses of a search as a dim of their own."""
+
+    options = ("beam_dim",)
+
+    def read(self, x: Tensor, env: Scope) -> Tensor:
+        return split_batch_beam(x, beam_dim=self.opts.get("beam_dim"))
+
+
+@layer_class("decide_keep_beam")
+class DecideKeepBeamLayer(Layer):
+    """Its source, not traced back in a search."""
+
+    options = ("search_choices",)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        return decide_keep_beam(self.concatenated(sources, env))

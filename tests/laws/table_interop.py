@@ -1,0 +1,5 @@
+"""Public names that read networks of others."""
+
+from table import exempt
+
+exempt("a network from its description; what it computes are other ops (tests/interop/)", "net_from_dict")
