@@ -28,15 +28,16 @@ class GoldenNet:
         with np.load(FOLDER / f"{name}.npz") as file:
             self.arrays = {key: file[key] for key in file.files}
         self.meta: dict[str, Any] = json.loads(str(self.arrays.pop("meta")))
-        self.outputs = [key for key in self._part("out") if key != "base_weights"]
+        self.outputs = [key for key in self.part("out") if key != "base_weights"]
 
-    def _part(self, part: str) -> dict[str, np.ndarray]:
+    def part(self, part: str) -> dict[str, np.ndarray]:
+        """The arrays below "part/"."""
         return {key.removeprefix(f"{part}/"): value for key, value in self.arrays.items() if key.startswith(f"{part}/")}
 
     @property
     def params(self) -> dict[str, np.ndarray]:
         """By path."""
-        return self._part("param")
+        return self.part("param")
 
     def net(self, **options: Any) -> Any:
         """The network, with all parameters of the file."""
@@ -46,7 +47,7 @@ class GoldenNet:
 
     def run(self, net: Any) -> Any:
         """All outputs that the file has."""
-        return net(self._part("in"), lengths=self._part("in_len"), outputs=self.outputs)
+        return net(self.part("in"), lengths=self.part("in_len"), outputs=self.outputs)
 
     def check(self, outputs: Any) -> None:
         """Compare within 1e-4; integers are equal, and so are lengths."""
