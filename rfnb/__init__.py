@@ -230,6 +230,8 @@ from rfnb.ops.conv_dims import calc_conv_out_length as calc_conv_out_length
 from rfnb.ops.conv_dims import make_conv_out_spatial_dims as make_conv_out_spatial_dims
 from rfnb.ops.ctc import ctc_best_path as ctc_best_path
 from rfnb.ops.ctc import ctc_loss as ctc_loss
+from rfnb.ops.ctc_align import CtcAlignment as CtcAlignment
+from rfnb.ops.ctc_align import ctc_forced_align as ctc_forced_align
 from rfnb.ops.ctc_decode import ctc_durations_from_path as ctc_durations_from_path
 from rfnb.ops.ctc_decode import ctc_greedy_decode as ctc_greedy_decode
 from rfnb.ops.ctc_decode import (

@@ -163,4 +163,17 @@ def _transducer_greedy(w: World) -> Any:
     return call, [w.floats(w.batch, w.time, classes)]
 
 
+@case("ctc_forced_align")
+def _forced_align(w: World) -> Any:
+    label = Dim(int(w.rng.integers(0, 3)), name="label") if w.rng.random() < 0.5 else w.source
+    classes = Dim(4, name="classes")
+    options: dict[str, Any] = {"input_spatial_dim": w.time, "targets_spatial_dim": label, "blank_index": 3}
+
+    def call(logits: Tensor, targets: Tensor) -> Any:
+        return tuple(rf.ctc_forced_align(logits=logits, targets=rf.set_sparse_dim(targets, classes), **options))
+
+    return call, [w.floats(w.batch, w.time, classes), w.ints(w.batch, label, low=0, high=3)]
+
+
+exempt("what ctc_forced_align gives", "CtcAlignment")
 exempt("on the host, of Python sequences", "Alignment align character_errors word_errors")
