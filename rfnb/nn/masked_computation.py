@@ -89,12 +89,15 @@ class MaskedComputation(Module):
             {..., out_spatial_dim, out}; of a step {..., out}: the output of the last frame that was not skipped. And the state.
 
         Raises:
-            ValueError: If mask is not bool, a dim is missing, masked_from does not fit the mask, or a step has no state.
+            ValueError: If mask is not bool, a dim is missing, masked_from does not fit the mask or is for a step, or a step has no
+                state.
             DimError: If mask has no in_spatial_dim.
         """
         if mask is not None:
             _check_bool("MaskedComputation", mask)
         if in_spatial_dim is single_step_dim:
+            if masked_from is not None:
+                raise _packed_in_a_step(masked_from)
             return self._step(sources, mask, state)
         if mask is not None:
             sources = self._packed(sources, mask, in_spatial_dim, out_spatial_dim, masked_from)
@@ -229,6 +232,17 @@ def _check_bool(what: str, mask: Tensor) -> None:
                 "mask = labels != blank",
             )
         )
+
+
+def _packed_in_a_step(masked_from: Tensor) -> ValueError:
+    return ValueError(
+        message(
+            "MaskedComputation: masked_from in a single step.",
+            [("masked_from", shape_of(masked_from))],
+            "What is packed before the loop is computed before it, too; each step takes its frame of that:",
+            "out, loop.state.u = rf.unmask(packed_out, mask=mask, axis=rf.single_step_dim, in_spatial_dim=packed, state=loop.state.u)",
+        )
+    )
 
 
 def _check_lengths(mask: Tensor, in_spatial_dim: Dim, out_spatial_dim: Dim, masked_from: Tensor) -> None:

@@ -340,6 +340,22 @@ def test_errors_of_masked_computation(time):
         rf.masked_computation(lambda state: (x, state), mask=randn(batch, feat), state=rf.State())
 
 
+def test_packed_input_is_not_for_a_step(time):
+    masked = rf.MaskedComputation(rf.LSTM(feat, out_dim))
+    state = masked.default_initial_state(batch_dims=[batch])
+    with raises_message(
+        ValueError,
+        """
+        MaskedComputation: masked_from in a single step.
+          masked_from  [batch=3, time<=7, feat=4]
+        What is packed before the loop is computed before it, too; each step takes its frame of that:
+            out, loop.state.u = rf.unmask(packed_out, mask=mask, axis=rf.single_step_dim, in_spatial_dim=packed, state=loop.state.u)
+        """,
+    ):
+        mask = tensor([True] * 3, batch)
+        masked(masked_from=randn(batch, time, feat), mask=mask, in_spatial_dim=single_step_dim, state=state)
+
+
 def test_errors_of_unmask(time):
     packed = ragged([4, 1, 0], batch, "packed")
     source, mask = randn(batch, packed), tensor(MASK, batch, time)

@@ -125,6 +125,17 @@ def test_the_next_part_sees_the_first_and_its_state_may_be_cut_to_itself(time):
         np.testing.assert_allclose(in_order(third, batch, more, values)[1, :3], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_shifted_keys_after_a_state():
+    before, now, key = Dim(4, name="before"), Dim(2, name="now"), Dim(2, name="key")
+    module, x, y = make(), randn(batch, before, feat), randn(batch, now, feat, seed=1)
+    _, state = module(x, before)
+    shift = randn(now, module.keys_dim(now, state), key, seed=3)
+    out, _ = module(y, now, state=state, key_shift=shift)
+    for b in range(3):
+        expected = plain(module, y.numpy()[b], past=[x.numpy()[b]], shift=shift.numpy())
+        np.testing.assert_allclose(in_order(out, batch, now, values)[b], expected, rtol=1e-4, atol=1e-5)
+
+
 def test_with_lengths_only_the_last_frames_of_the_state_are_seen():
     before, now = Dim(4, name="before"), Dim(2, name="now")
     module, x, y = make(), randn(batch, before, feat), randn(batch, now, feat, seed=1)
