@@ -11,6 +11,7 @@ from typing import Any
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, masks_for, union, view
 from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor, shape_of
 from rfnb.core.tensor_text import no_dim
@@ -105,6 +106,9 @@ def _binary_slow(
         out = new_tensor(raw, tensor.dims)
         _mark(out, tensor, None)
         return out
+    together = aligned(kind, (a, b))
+    if together is not None:
+        return _binary_slow(kind, None, *together, outer, dim_order)
     need_values(kind, a, b)
     if kind.startswith("logical") and not a.dtype == b.dtype == "bool":
         raise _not_bool(kind, a, b)
@@ -488,6 +492,9 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     try:
         fn, dims = _where_plans[key]
     except KeyError:
+        together = aligned("where", (cond, true_, false_))
+        if together is not None:
+            return where(*together, allow_broadcast_all_sources=allow_broadcast_all_sources)
         fn, dims = _where_plans.put(key, _plan_where(cond, true_, false_, allow_broadcast_all_sources))
     out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
     for source in (false_, true_):  # of two different marks, that of true_

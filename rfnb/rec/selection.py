@@ -37,6 +37,7 @@ class Selection:
 
     Attributes:
         start: The beam at the begin of the step; None if there was none.
+        closed: Whether the step is over.
         sources: Each beam of this step before the choice -> which of its hypotheses each one after the choice continues.
     """
 
@@ -51,6 +52,7 @@ class Selection:
                 self.sources[dim] = pick(earlier, parents, in_dim, out_dim, out_dim)
         self._gathered: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (value, gathered): a state is often read twice
         self._host: dict[Dim, np.ndarray] = {}
+        self.closed = False
         self._picked_dims: dict[Dim, Dim] = {}
 
     def source_of(self, value: Tensor) -> Dim | None:
@@ -135,6 +137,7 @@ class Selection:
     def close(self) -> None:
         """Forget what was gathered: the step is over, and only the parents are still needed."""
         self._gathered.clear()
+        self.closed = True
 
     def follow_host(self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...]) -> np.ndarray:
         """A host array over `dims_in` (of the begin of the step) for the hypotheses after the choice, over `dims_out`."""

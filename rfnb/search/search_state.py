@@ -114,6 +114,16 @@ class Search:
             return before.follow_host(host, dims, out), out
         return host, dims
 
+    def align(self, values: list[Any]) -> list[Any]:
+        """Values of this step under the beam after its last choice; before its first one, under the one it starts with."""
+        last = self.selection
+        if last is None:
+            return values
+        if not last.closed:
+            return [last.bring(value) for value in values]
+        over = lambda x: isinstance(x, Tensor) and last.out_dim in x.dims  # noqa: E731
+        return [last.to_carried(value) if over(value) else value for value in values]
+
     def batch_dims(self) -> tuple[Dim, ...]:
         """The dims of the scores besides the beam."""
         assert self.scores is not None

@@ -428,30 +428,66 @@ def test_nan_after_the_end_of_a_hypothesis_is_not_looked_at():
     assert hypotheses(model.search(8, max_seq_len=3)[1], model.batch) == expected
 
 
-def test_mixing_values_from_before_and_after_the_choice():
-    model = Markov()
-    loop = rf.Loop(max_seq_len=3)
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_values_from_before_and_after_the_choice_are_brought_together(face):
+    """The label before, of the same hypothesis, in three ways: read after the choice, brought together by an op, or by where."""
+    model = Markov(num_seqs=2, seed=1)
+    loop = rf.Loop(max_seq_len=5)
     loop.state.label = model.start()
+    steps = Dim(model.table.shape[1], name="step")
+    table = tensor(model.table, model.batch, steps, model.before, model.vocab)
+
+    def body():
+        before = loop.state.label
+        frame = rf.gather(table, indices=loop.iter_idx, axis=steps)
+        scores = rf.gather(frame, indices=rf.set_sparse_dim(before, model.before), axis=model.before)
+        label = rf.choice(scores, beam_size=3, axis=model.vocab)
+        read = loop.state.label
+        loop.state.label = label
+        loop.end(label == 0, include_eos=True)
+        return loop.stack(label * 10 + before), loop.stack(label * 10 + read), loop.stack(rf.where(label == 0, before, 7))
+
+    if face == "for":
+        for _ in loop:
+            mixed, expected, picked = body()
+    else:
+        with loop:
+            mixed, expected, picked = body()
+    (beam,) = (dim for dim in mixed.dims if dim.kind == "beam")
+    order = [model.batch, beam, loop.axis]
+    mask = loop.axis.get_mask(order).numpy()
+    got, wanted = mixed.copy_transpose(order).numpy(), expected.copy_transpose(order).numpy()
+    assert (got == wanted)[mask].all() and len(set(wanted[mask].tolist())) > 4
+    ended = np.where(wanted // 10 == 0, wanted % 10, 7)
+    assert (picked.copy_transpose(order).numpy() == ended)[mask].all()
+
+
+def test_what_was_chosen_in_the_step_before_is_what_is_carried():
+    model = Markov()
+    loop, kept = rf.Loop(max_seq_len=3), None
+    loop.state.label = model.start()
+    for step in loop:
+        if kept is not None:
+            assert not (kept - loop.state.label).numpy().any()
+        label = rf.choice(model.log_prob(loop.state.label, step), beam_size=2, axis=model.vocab)
+        loop.state.label = kept = label
+        loop.end(label == 0, include_eos=True)
+
+
+def test_values_of_two_searches_do_not_mix():
+    a, b = Markov(), Markov(num_seqs=1, seed=1)
+    b.batch = a.batch
     with raises_message(
         DimError,
         """
-        A value from before a choice was combined with one from after it.
-          value   [batch=1, beam'=2, beam=2]
-          before  beam=2
-          after   beam'=2
-        Hypothesis 0 after the choice need not continue hypothesis 0 before it.
-        A state that is read after the choice follows it, so put the value into one before:
-            loop.state.x = x
-            label = rf.choice(...)
-            x = loop.state.x
+        add: the operands are from different searches.
+          a  [batch=1, beam=2]
+          b  [batch=1, beam=3]
+        Hypothesis 0 of one search has nothing to do with hypothesis 0 of another. Take the best of each first:
+            rf.decide(x)
         """,
     ):
-        for step in loop:
-            before = loop.state.label
-            label = rf.choice(model.log_prob(before, step), beam_size=2, axis=model.vocab)
-            loop.state.label = label
-            loop.end(label == 0, include_eos=True)
-            loop.stack(label + before)
+        rf.get_beam_scores(a.search(2)[1]) + rf.get_beam_scores(b.search(3)[1])
 
 
 def test_the_scores_of_no_search():
