@@ -171,13 +171,13 @@ class Recorder:
             self.busy = before
 
     def _answer(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if fn is probe:
+            return self._offer(args, kwargs)
         decides = fn.__qualname__ in _deciding
-        always, ops_only = _draws(fn) or fn is probe or decides, fn.__module__.startswith(("rfnb.ops.", "rfnb.core."))
+        always, ops_only = _draws(fn) or decides, fn.__module__.startswith(("rfnb.ops.", "rfnb.core."))
         depends = self._depends((args, kwargs))
         if ops_only and not depends and not always:
             return fn(*args, **kwargs)  # once is enough
-        if fn is probe and not listening():
-            return None
         self.check_generators()
         modes = modes_now()
         # Copies: the body may change the lists that it passed.
@@ -208,6 +208,20 @@ class Recorder:
                 self.growing.add(dim)
                 begin_growing(dim, self)
         return copied(node.result)
+
+    def _offer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A probe of the body offers in every step."""
+        if not listening():
+            return
+        values = [leaf for _, leaf in leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        now = self.unwrapped(args), self.unwrapped(kwargs)
+        # Of the call of a module nobody wants values: those of the first step say the dims, and nothing has to be computed for it.
+        same = args[:1] == ("module",) and not any(self.grows(dim) for value in values for dim in value.dims)
+        node = Node(probe, *(now if same else (copied(args), copied(kwargs))), modes=None)
+        node.reads = [] if same else list(dict.fromkeys(value.register for value in values if self.owns(value)))
+        with held_back() as node.offers:
+            probe(*now[0], **now[1])
+        self.nodes.append(node)
 
     def _new_dims(self, result: Any, serial: int, sized: list[Dim]) -> list[Dim]:
         """The dims in a result that were made since `serial`, and those that were `sized`."""
@@ -262,10 +276,6 @@ class Recorder:
     def grows(self, dim: Dim) -> bool:
         """Whether a dim is one that the steps replace, or derived from one."""
         return bool(self.growing) and any(dim is part or depends_on(dim, part) for part in self.growing)
-
-
-def _dims_of(leaf: Any) -> tuple[Dim, ...]:
-    return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
 def _dims_of(leaf: Any) -> tuple[Dim, ...]:

@@ -15,7 +15,7 @@ from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
 from rfnb.rec.step_tensor import StepTensor
-from rfnb.trace.probe import trace_context
+from rfnb.trace.probe import probe, trace_context
 
 if TYPE_CHECKING:
     from rfnb.rec.loop_state import LoopState
@@ -213,6 +213,11 @@ def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
             out = fn(*map_nested(of_step, args), **map_nested(of_step, kwargs))
         store(out, registers, dims)
 
+    def call_same(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+        fn(*args, **kwargs)
+
+    if fn is probe and not node.reads and not recorder.growing and node.modes is None:
+        return call_same
     marked = any(tensor.was_marked for tensor in node.step_tensors)
     if not flat or single is None or marked or recorder.growing or node.modes is not None:
         return call
