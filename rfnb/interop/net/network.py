@@ -21,6 +21,7 @@ from rfnb.interop.net import (  # noqa: F401  they register their classes
     attention_layers,
     choice_layers,
     feature_layers,
+    history_layers,
     loop_layers,
     masked_layers,
     math_layers,

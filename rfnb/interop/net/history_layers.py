@@ -1,0 +1,332 @@
+"""Self attention, positions and histories, and the 2D LSTM: by the modules of rfnb, with their states in loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.scope import Scope
+from rfnb.nn.parameter import Parameter
+from rfnb.nn.positional_layers import PositionalEncoding, RelativePositionalEncoding
+from rfnb.nn.qkv_self_attention import QKVSelfAttention
+from rfnb.nn.two_d_lstm import TwoDLSTM
+from rfnb.ops.expand import expand_dims
+from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state, history_and, history_dim
+from rfnb.rec.state import State
+
+
+class _ByModule(Layer):
+    """A module makes it; in a loop with the state of the step before."""
+
+    module: Any
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        return (
+            {f"{self.path}/{self.documented(name)}": value for name, value in self.module.named_parameters()}
+            if self.is_made
+            else {}
+        )
+
+    def documented(self, name: str) -> str:
+        """The documented name of a parameter of the module."""
+        return name
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        self.make_once(env, sources)
+        with protocol.selected().no_grad():
+            return self.compute(env, sources)
+
+    def axis(self, x: Tensor, env: Scope) -> Dim:
+        """The time of the source, or a single step."""
+        time = None if env.in_loop and env.axis_of_loop() is not None and time_dim(x) is None else time_dim(x)
+        return single_step_dim if time is None else time
+
+    def frame_dims(self, env: Scope) -> list[Dim]:
+        """The dims of a source without its features."""
+        x = self.concatenated([env.get(ref) for ref in self.sources], env)
+        return [dim for dim in x.dims if dim is not x.feature_dim]
+
+
+@layer_class("self_attention")
+class SelfAttentionLayer(_ByModule):
+    """Self attention from one matrix QKV; in a loop over the steps so far."""
+
+    options = ("num_heads", "total_key_dim", "attention_left_only", "attention_dropout", "forward_weights_init", "initial_state",
+               "restrict_state_to_last_seq", "state_var_lengths")  # fmt: skip
+    references = ("key_shift",)
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        x = self.concatenated(sources, env)
+        in_dim = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
+        heads, total = self.opts["num_heads"], self.opts["total_key_dim"]
+        if in_dim is None or self.out_dim is None or self.n_out is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: how many features?",
+                    [("source", shape_of(x)), ("n_out", self.n_out)],
+                    "n_out is that of all values together.",
+                    '"n_out": 512',
+                )
+            )
+        if total % heads or self.n_out % heads:
+            raise ValueError(
+                message(
+                    f"{self.what}: num_heads does not divide the features.",
+                    [("num_heads", heads), ("total_key_dim", total), ("n_out", self.n_out)],
+                    "Each head has the same number of features.",
+                )
+            )
+        self.in_dim = in_dim
+        out_dim = self.out_dim if self.out_dim is not in_dim else Dim(self.n_out, name=f"{self.name}:values")
+        self.module = QKVSelfAttention(
+            in_dim, key_dim_total=Dim(total, name=f"{self.name}:keys"), value_dim_total=out_dim, num_heads=heads,
+            attention_left_only=bool(self.opts.get("attention_left_only")), att_dropout=self.opts.get("attention_dropout") or 0.0,
+            restrict_state_to_last_seq=bool(self.opts.get("restrict_state_to_last_seq")),
+        )  # fmt: skip
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        return {f"{self.path}/QKV": self.module.QKV} if self.is_made else {}
+
+    def initial_state(self, env: Scope) -> State | None:
+        return self.module.default_initial_state(batch_dims=self.frame_dims(env))
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        if x.sparse_dim is None:
+            x = with_feature(x, self.in_dim, self.what)
+        axis = self.axis(x, env)
+        if axis is single_step_dim and not self.opts.get("attention_left_only"):
+            raise ValueError(
+                message(
+                    f"{self.what}: in a loop without attention_left_only.",
+                    [("source", shape_of(x))],
+                    "A step does not see later ones.",
+                    '"attention_left_only": True',
+                )
+            )
+        shift = self.opts.get("key_shift")
+        state = env.state(self) if axis is single_step_dim else None
+        if axis is single_step_dim and state is None:
+            state = self.module.default_initial_state(batch_dims=[dim for dim in x.dims if dim is not x.feature_dim])
+        out, new = self.module(x, axis, state=state, key_shift=None if shift is None else env.get(shift))
+        if axis is single_step_dim:
+            env.set_state(self, new)
+        out = marked(out, self.module.value_dim_total)
+        return with_feature(out, self.out_dim, self.what) if self.out_dim is not None else out
+
+
+@layer_class("positional_encoding")
+class PositionalEncodingLayer(_ByModule):
+    """Sines and cosines of the position; in a loop of the step."""
+
+    options = ("axis", "add_to_input", "constant")
+    references = ("offset",)
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        feature = self.concatenated(sources, env).feature_dim if sources else None
+        if self.opts.get("add_to_input") or (self.out_dim is None and feature is not None):
+            self.out_dim = feature
+        if self.out_dim is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 512'
+                )
+            )
+        constant = self.opts.get("constant", -1)
+        self.module = PositionalEncoding(
+            self.out_dim, constant=constant, add_to_input=bool(self.opts.get("add_to_input"))
+        )
+
+    def _source(self, env: Scope, sources: list[Tensor]) -> Tensor | None:
+        if not sources:
+            return None
+        x = self.concatenated(sources, env)
+        if x.feature_dim is None and x.sparse_dim is None:  # e.g. the index of the step: it only says where
+            return None
+        return (
+            with_feature(x, self.out_dim, self.what)
+            if self.opts.get("add_to_input") and self.out_dim is not None
+            else x
+        )
+
+    def initial_state(self, env: Scope) -> State | None:
+        return self.module.default_initial_state(batch_dims=self._over(env, [env.get(ref) for ref in self.sources]))
+
+    def _over(self, env: Scope, sources: list[Tensor]) -> list[Dim]:
+        x = self._source(env, sources)
+        return env.batch_dims() if x is None else [dim for dim in x.dims if dim is not x.feature_dim]
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self._source(env, sources)
+        given = self.opts.get("axis")
+        axis = (
+            single_step_dim
+            if x is None
+            else self.axis(x, env)
+            if given is None
+            else axis_of(x, given, env.dims, self.what)
+        )
+        offset = self.opts.get("offset")
+        offset = env.get(offset) if isinstance(offset, str) else offset
+        state = env.state(self) if axis is single_step_dim else None
+        if axis is single_step_dim and state is None:
+            state = self.module.default_initial_state(batch_dims=self._over(env, sources))
+        out, new = self.module(x, axis=axis, offset=offset, state=state)
+        if axis is single_step_dim:
+            env.set_state(self, new if new else state)
+        missing = [] if x is not None else [dim for dim in env.batch_dims() if dim not in out.dims]
+        return marked(expand_dims(out, missing) if missing else out, self.out_dim)
+
+
+@layer_class("relative_positional_encoding")
+class RelativePositionalEncodingLayer(_ByModule):
+    """A vector for each pair of a query and a key; in a loop for those of the step and the steps so far."""
+
+    options = (
+        "axis",
+        "clipping",
+        "fixed",
+        "forward_weights_init",
+        "query_spatial_dim",
+        "key_value_spatial_dim",
+        "query_offset",
+    )
+
+    def refs(self, search: bool) -> list[str]:
+        offset = self.opts.get("query_offset")
+        return [*super().refs(search), *([offset] if isinstance(offset, str) else [])]
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        if self.out_dim is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 64'
+                )
+            )
+        self.module = RelativePositionalEncoding(
+            self.out_dim, clipping=self.opts.get("clipping", 16), fixed=bool(self.opts.get("fixed"))
+        )
+
+    def initial_state(self, env: Scope) -> State | None:
+        return State(axis=history_dim(0))
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        queries, keys = (self._given(env, name) for name in ("query_spatial_dim", "key_value_spatial_dim"))
+        offset = self.opts.get("query_offset")
+        offset = env.get(offset) if isinstance(offset, str) else offset
+        if queries is None and "query_spatial_dim" not in self.opts and sources:
+            axis = self.axis(self.concatenated(sources, env), env)
+            queries = None if axis is single_step_dim else axis
+        if queries is None and keys is None:
+            state = env.state(self) or State(axis=history_dim(0))
+            keys = history_and(state.axis, single_step_dim)
+            env.set_state(self, State(axis=keys))
+        elif env.in_loop and env.state(self) is not None:
+            env.set_state(self, State(axis=history_and(env.state(self).axis, single_step_dim)))
+        out = self.module(query_spatial_dim=queries, key_value_spatial_dim=keys, query_offset=offset)
+        return marked(out, self.out_dim)
+
+    def _given(self, env: Scope, option: str) -> Dim | None:
+        dim = self.opts.get(option)
+        return env.dims(dim) if isinstance(dim, Dim) else None
+
+
+@layer_class("cum_concat")
+class CumConcatLayer(Layer):
+    """All frames up to each step, over out_spatial_dim."""
+
+    options = ("out_spatial_dim", "axis")
+
+    def initial_state(self, env: Scope) -> State | None:
+        x = self.concatenated([env.get(ref) for ref in self.sources], env)
+        state = cum_concat_initial_state(x.dims, dtype=x.dtype, sparse_dim=x.sparse_dim)
+        marked(state.accum, x.feature_dim)
+        return state
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        x = self.concatenated(sources, env)
+        declared = self.opts.get("out_spatial_dim")
+        state = env.state(self)
+        if state is None:
+            given = self.opts.get("axis")
+            if given is None:
+                raise RuntimeError(
+                    message(f"{self.what}: outside of a loop.", [("source", shape_of(x))], "It collects the frames of the steps of a loop.",
+                            f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}')
+                )  # fmt: skip
+            out, dim, _ = cum_concat(x, axis=axis_of(x, given, env.dims, self.what))
+        else:
+            out, dim, state = cum_concat(x, axis=single_step_dim, state=state)
+            env.set_state(self, state)
+        if isinstance(declared, Dim):
+            env.dims.bind(declared, dim)
+        return marked(out, x.feature_dim)
+
+
+@layer_class("twod_lstm")
+class TwoDLSTMLayer(_ByModule):
+    """LSTM over the grid of two sources, pooled over the first one's time."""
+
+    options = ("pooling", "unit_opts", "forward_weights_init", "recurrent_weights_init", "bias_init")
+
+    def _check(self, sources: list[Any]) -> None:
+        if len(sources) != 2:
+            raise ValueError(
+                message(
+                    f"{self.what}: {len(sources)} sources.",
+                    [("from", ", ".join(self.sources) or "nothing")],
+                    "A grid has two axes: it takes the source of x and that of y.",
+                    '"from": ["encoder", "data:target"]',
+                )
+            )
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        self._check(sources)
+        dims = [x.sparse_dim if x.sparse_dim is not None else x.feature_dim for x in sources]
+        if None in dims or self.out_dim is None:
+            raise ValueError(
+                message(
+                    f"{self.what}: how many features?",
+                    [("from", ", ".join(self.sources)), ("n_out", self.n_out)],
+                    "Both sources have features, n_out says those of the result.",
+                )
+            )
+        self.x_dim, self.y_dim = dims
+        self.module = TwoDLSTM(self.x_dim, self.y_dim, self.out_dim, pooling=self.opts.get("pooling", "last"))  # type: ignore[arg-type]
+
+    def documented(self, name: str) -> str:
+        return f"rec-twod/{name}"
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        found = super().own_parameters()
+        return {path: value for path, value in found.items() if value is not None}
+
+    def initial_state(self, env: Scope) -> State | None:
+        self._check(self.sources)
+        x, y = (env.get(ref) for ref in self.sources)
+        if time_dim(y) is not None:
+            return None
+        return self.module.default_initial_state(batch_dims=[dim for dim in x.dims if dim is not x.feature_dim])
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        self._check(sources)
+        x, y = sources
+        x_axis, y_axis = time_dim(x), time_dim(y) or single_step_dim
+        if x_axis is None:
+            raise DimError(
+                message(
+                    f"{self.what}: the first source has no time.",
+                    [("source", shape_of(x))],
+                    "It is the x axis of the grid.",
+                )
+            )
+        state = env.state(self) if y_axis is single_step_dim else None
+        out, new = self.module(x, y, x_axis=x_axis, y_axis=y_axis, state=state)
+        if y_axis is single_step_dim:
+            env.set_state(self, new)
+        return marked(out, self.out_dim)
