@@ -317,3 +317,90 @@ def test_has_entered_scope_from_the_first_step_on():
     for _ in loop:
         assert loop.has_entered_scope
     assert loop.has_entered_scope
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+@pytest.mark.parametrize("name", ["select", "commit", "finish", "values", "keys", "items", "deep_tensors", "begin_step"])
+def test_a_state_may_be_called_like_a_method(name, face, batch):
+    loop = rf.Loop(axis=Dim(3, name="time"))
+    loop.state[name] = rf.zeros([batch])
+
+    def body():
+        setattr(loop.state, name, getattr(loop.state, name) + 1)
+        return loop.stack(loop.state[name])
+
+    if face == "for":
+        for _ in loop:
+            out = body()
+    else:
+        with loop:
+            out = body()
+    assert_same(getattr(loop.state, name), rf.full(dims=[batch], fill_value=3.0))
+    assert out.dims[1:] == (batch,)
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_last_of_a_sequence_without_steps_is_the_initial_value_of_its_state(face, batch, time):
+    x = numbers(time, batch)
+    loop = rf.Loop(axis=time)
+    loop.state.total = tensor([10.0, 20, 30], batch)
+    loop.state.pair = {"double": tensor([1.0, 2, 3], batch)}
+
+    def body():
+        loop.state.total = loop.state.total + loop.unstack(x)
+        loop.state.pair = {"double": loop.state.pair["double"] * 2}
+        return loop.last(loop.state.total), loop.last(loop.state.pair["double"]), loop.last(loop.state.total * 2)
+
+    if face == "for":
+        for _ in loop:
+            outputs = body()
+    else:
+        with loop:
+            outputs = body()
+    total, double, other = outputs
+    assert_same(total, tensor([20.0, 21, 30], batch))
+    assert_same(double, tensor([16.0, 4, 3], batch))
+    assert_same(other, tensor([40.0, 42, 0], batch))  # what is no state begins at 0
+
+
+@pytest.mark.parametrize("ragged_start", [False, True])
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_stacked_frames_of_different_sizes_are_padded_with_zeros(face, ragged_start, batch):
+    time = Dim(3, name="time")
+    x = tensor([[1.0, 2, 3]] * 3, batch, time)
+    start = ragged([0, 2, 1], batch, "history") if ragged_start else Dim(0, name="history")
+    loop = rf.Loop(axis=time)
+    loop.state.history = rf.zeros([batch, start])
+    loop.state.dim = start
+
+    def body():
+        loop.state.history, loop.state.dim = rf.cum_concat_step(
+            loop.unstack(x), prev_accum=loop.state.history, axis=loop.state.dim
+        )
+        return loop.stack(loop.state.history)
+
+    if face == "for":
+        for _ in loop:
+            out = body()
+    else:
+        with loop:
+            out = body()
+    (history,) = set(out.dims) - {time, batch}
+    assert history.name == "history"
+    before = [0, 2, 1] if ragged_start else [0, 0, 0]
+    values = out.copy_masked(0).copy_transpose([batch, time, history]).numpy()
+    for sequence, count in enumerate(before):
+        for step in range(3):
+            expected = [0] * count + [1, 2, 3][: step + 1]
+            np.testing.assert_array_equal(values[sequence, step], expected + [0] * (history.extent - len(expected)))
+    assert_same(rf.reduce_sum(out, axis=history), tensor([[1.0, 3, 6]] * 3, batch, time))
+
+
+def test_max_seq_len_can_be_asked_and_set():
+    loop = rf.Loop(max_seq_len=3)
+    assert loop.max_seq_len == 3
+    loop.max_seq_len = 2
+    for _ in loop:
+        loop.end(tensor(False), include_eos=True)
+        out = loop.stack(loop.iter_idx)
+    assert out.numpy().tolist() == [0, 1]

@@ -252,3 +252,18 @@ def test_a_stacked_value_with_other_dims(batch):
     ):
         for step in loop:
             loop.stack(rf.zeros([]) if step else rf.zeros([batch]))
+
+
+def test_last_of_a_value_that_grows(batch):
+    loop = rf.Loop(axis=rf.ragged_dim([3, 1, 2], over=batch, name="time"), name="decoder")
+    with raises_message(
+        DimError,
+        """
+        Loop "decoder", step 1: a last value changed its dims or dtype.
+          before  [batch=3, frames=1] float32
+          now     [batch=3, frames=2] float32
+        Each sequence keeps that of its own last step, so it has the same dims and dtype in every step.
+        """,
+    ):
+        for step in loop:
+            loop.last(rf.zeros([batch, Dim(step + 1, name="frames")]))
