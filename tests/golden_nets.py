@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import rfnb as rf
 from rfnb import Tensor
 
 FOLDER = Path(__file__).parent / "golden"
-_OTHERS = ("search_", "choice_", "editdist", "kenlm", "derived_")
+_OTHERS = ("search_", "choice_", "editdist_functions", "derived_")
 
 
 def names() -> list[str]:
@@ -41,9 +42,19 @@ class GoldenNet:
 
     def net(self, **options: Any) -> Any:
         """The network, with all parameters of the file."""
-        net = rf.net_from_dict(self.meta["net"], self.meta["extern_data"], **options)
+        net = rf.net_from_dict(self._with_files(self.meta["net"]), self.meta["extern_data"], **options)
         net.set_parameters(self.params)
         return net
+
+    def _with_files(self, value: Any) -> Any:
+        """The dict, with the files of an n-gram model: its vocabulary is in the note."""
+        if not isinstance(value, dict):
+            return value
+        out = {key: self._with_files(item) for key, item in value.items()}
+        if value.get("class") == "kenlm":
+            vocab = re.findall(r"'([^']*)'", self.meta["note"])
+            out.update(lm_file=FOLDER / value["lm_file"], vocab_file=vocab)
+        return out
 
     def run(self, net: Any) -> Any:
         """All outputs that the file has."""

@@ -22,6 +22,7 @@ from rfnb.interop.net import (  # noqa: F401  they register their classes
     choice_layers,
     feature_layers,
     history_layers,
+    label_layers,
     loop_layers,
     masked_layers,
     math_layers,

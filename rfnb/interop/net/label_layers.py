@@ -1,0 +1,145 @@
+"""Layers on labels: edit distances, the rows of their table, and n-gram scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.backends import protocol
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, shape_of
+from rfnb.interop.net.dims import axis_of, marked, time_dim
+from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.scope import Scope
+from rfnb.nn.edit_distance_table import EditDistanceTable
+from rfnb.nn.kenlm_state import KenLmState
+from rfnb.ops.dims import set_sparse_dim
+from rfnb.ops.edit_distance import edit_distance
+from rfnb.ops.edit_distance_row import optimal_completions
+from rfnb.ops.gather import gather
+from rfnb.rec.state import State
+
+
+@layer_class("edit_distance")
+class EditDistanceLayer(Layer):
+    """The edit distance of two sequences of labels, int32 {batch}."""
+
+    options = ("a_spatial_dim", "b_spatial_dim")
+    references = ("a", "b")
+    needs_source = False
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        a, b = env.get(self.opts["a"]), env.get(self.opts["b"])
+        return edit_distance(a, self._time("a", a, env), b, self._time("b", b, env))
+
+    def _time(self, name: str, x: Tensor, env: Scope) -> Dim:
+        return axis_of(x, self.opts.get(f"{name}_spatial_dim") or "T", env.dims, f"{self.what}, {name}")
+
+
+class _OfTarget(Layer):
+    """Of whole target sequences, which it reads as they are outside of the loop."""
+
+    options = ("blank_idx",)
+    own_feature = False
+
+    def refs(self, search: bool) -> list[str]:
+        return [*super().refs(search), self._ref()]
+
+    def _ref(self) -> str:
+        target = str(self.opts["target"])
+        return target if ":" in target else f"base:data:{target}"
+
+    def target(self, env: Scope) -> tuple[Tensor, Dim]:
+        """The labels, and their time."""
+        labels = env.get(self._ref())
+        time = time_dim(labels)
+        if time is None:
+            raise DimError(
+                message(
+                    f"{self.what}: the target has no time.",
+                    [("target", shape_of(labels))],
+                    "It is a whole sequence of labels.",
+                )
+            )
+        return labels, time
+
+
+@layer_class("edit_distance_table")
+class EditDistanceTableLayer(_OfTarget):
+    """In each step of a loop the edit distance of all labels so far and each beginning of the target."""
+
+    def _table(self, env: Scope) -> EditDistanceTable:
+        labels, time = self.target(env)
+        return EditDistanceTable(labels, target_spatial_dim=time, blank_idx=self.opts.get("blank_idx"))
+
+    def initial_state(self, env: Scope) -> State | None:
+        x = env.get(self.sources[0])
+        return self._table(env).default_initial_state(batch_dims=x.dims)
+
+    def previous_output(self, env: Scope) -> Tensor | None:
+        table = self._table(env)
+        state = table.default_initial_state(batch_dims=env.get(self.sources[0]).dims)
+        return marked(state.row, table.row_dim)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        if not env.in_loop:
+            raise RuntimeError(
+                message(f"{self.what}: outside of a loop.", [("source", shape_of(sources[0]))], "It reads a label in each step of a loop.",
+                        f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}')
+            )  # fmt: skip
+        table = self._table(env)
+        row, state = table(sources[0], state=env.state(self), spatial_dim=single_step_dim)
+        env.set_state(self, state)
+        return marked(row, table.row_dim)
+
+
+@layer_class("optimal_completions")
+class OptimalCompletionsLayer(_OfTarget):
+    """From a row of the table: the best distance that can be reached with each label that may come next."""
+
+    options = ("blank_idx", "debug")
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        (row,), (labels, time) = sources, self.target(env)
+        # The first entry of a row is the number of symbols read so far.
+        read = set_sparse_dim(gather(row, indices=0, axis=time + 1), None)
+        out = optimal_completions(row, labels, b_spatial_dim=time, n=read, blank_idx=self.opts.get("blank_idx"))
+        return marked(out, next(dim for dim in out.dims if dim not in row.dims))
+
+
+@layer_class("kenlm")
+class KenLmStateLayer(Layer):
+    """In each step of a loop the n-gram score of a label, or of all that may come next."""
+
+    options = (
+        "lm_file",
+        "vocab_file",
+        "vocab_unknown_label",
+        "bpe_merge_symbol",
+        "input_step_offset",
+        "dense_output",
+        "debug",
+    )
+
+    def make(self, env: Scope, sources: list[Tensor]) -> None:
+        names = ("vocab_unknown_label", "bpe_merge_symbol", "input_step_offset", "dense_output")
+        given: dict[str, Any] = {name: self.opts[name] for name in names if name in self.opts}
+        self.module = KenLmState(self.opts["lm_file"], vocab_file=self.opts["vocab_file"], **given)
+
+    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        self.make_once(env, sources)
+        with protocol.selected().no_grad():
+            return self.compute(env, sources)
+
+    def initial_state(self, env: Scope) -> State | None:
+        return self.module.default_initial_state(batch_dims=env.get(self.sources[0]).dims)
+
+    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        if not env.in_loop:
+            raise RuntimeError(
+                message(f"{self.what}: outside of a loop.", [("source", shape_of(sources[0]))], "It scores a label in each step of a loop.",
+                        f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}')
+            )  # fmt: skip
+        out, state = self.module(sources[0], state=env.state(self), spatial_dim=single_step_dim)
+        env.set_state(self, state)
+        return marked(out, self.module.out_dim if self.opts.get("dense_output") else None)
