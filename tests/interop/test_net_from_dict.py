@@ -382,3 +382,40 @@ def test_a_sequence_alone_gives_the_same(form, network):
             np.testing.assert_allclose(
                 of_sequence(alone[name], 0), of_sequence(batch[name], index), rtol=1e-4, atol=1e-5
             )
+
+
+# -- what goes around a network ------------------------------------------------------------------------------------------
+def test_gradients_are_the_same_in_all_forms():
+    found = []
+    for form in FORMS:
+        net = built(DECODER, form=form)
+        out = run(net)["output"]
+        rf.reduce_sum(rf.square(out.copy_masked(0)), axis=list(out.dims), use_mask=False).raw_tensor.backward()
+        found.append({path: value.raw_tensor.grad.numpy() for path, value in net.parameters_by_path().items()})
+    for path, expected in found[0].items():
+        assert np.abs(expected).max() > 0
+        for other in found[1:]:
+            np.testing.assert_allclose(other[path], expected, atol=1e-5, err_msg=path)
+
+
+@in_all_forms
+def test_attention_of_a_loop_is_in_the_trace_once(form):
+    with rf.record() as trace:
+        net = built(DECODER, form=form)
+        run(net)
+    assert len(trace.select(kind="attention")) == 5  # one per step; none of finding out the dims
+    weights_of = trace.attention["layers.output.body.att0"]
+    assert {dim.name for dim in weights_of.dims} >= {"batch", "time"}
+
+
+def test_dropout_is_drawn_in_training_only():
+    network = {**_linear("output", 3, "data", dropout=0.5)}
+    net = built(network)
+    same = [run(net)["output"].numpy() for _ in range(2)]
+    assert (same[0] == same[1]).all()
+    rf.init_train_step_run_ctx(train_flag=True)
+    try:
+        other = run(net)["output"].numpy()
+    finally:
+        rf.init_forward_step_run_ctx()
+    assert (other != same[0]).any()

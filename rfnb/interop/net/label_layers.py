@@ -39,7 +39,7 @@ class EditDistanceLayer(Layer):
 class _OfTarget(Layer):
     """Of whole target sequences, which it reads as they are outside of the loop."""
 
-    options = ("blank_idx",)
+    options: tuple[str, ...] = ("blank_idx",)
     own_feature = False
 
     def refs(self, search: bool) -> list[str]:

@@ -19,6 +19,7 @@ from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.shift import reverse_sequence
 from rfnb.rec.loop import Loop
+from rfnb.trace.probe import held_back
 
 REC_OPTIONS = ("unit", "unit_opts", "direction", "axis", "initial_state", "max_seq_len", "max_seq_len_via", "include_eos",
                "optimize_move_layers_out", "cheating", "unroll", "back_prop", "debug", "use_global_rec_step_offset", "input_projection",
@@ -132,7 +133,8 @@ class _Run:
             env.get(ref)  # before the loop, not in its recorded step
         self.inner = TemplateScope(layer.body, env, source=self.source, axis=self.axis, name=layer.path, make=make)
         names = [name for name in layer.body.by_name if name in needs.layers]
-        self.found = self.inner.run(names, needs.previous)
+        with held_back():  # what happens with zeros is nothing to look at
+            self.found = self.inner.run(names, needs.previous)
 
     # -- without values ----------------------------------------------------------------------------------------------------
     def dry(self) -> Tensor:

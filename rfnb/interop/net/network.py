@@ -40,6 +40,7 @@ from rfnb.nn.encoder_decoder_attention import last_frame
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.rec.state import State
+from rfnb.trace.probe import held_back
 
 
 class NetOutputs(dict[str, Tensor]):
@@ -116,14 +117,15 @@ class DictNetwork(Module):
         call = Call(data, search=self.search, face="for", move_out=False, keys=list(self.extern_data))
         scope = Scope(self.layers, call, dims, dry=True)
         needed = self.default_outputs()
-        for name in needed:
-            scope.get(name)
-        for name in self.layers.by_name:
-            if name not in needed:
-                try:
-                    scope.get(name)
-                except (ValueError, TypeError, NotImplementedError, RuntimeError):
-                    continue  # nobody needs it; who asks for it is told
+        with held_back():
+            for name in needed:
+                scope.get(name)
+            for name in self.layers.by_name:
+                if name not in needed:
+                    try:
+                        scope.get(name)
+                    except (ValueError, TypeError, NotImplementedError, RuntimeError):
+                        continue  # nobody needs it; who asks for it is told
 
     def default_outputs(self) -> list[str]:
         """ "output" and what is marked `is_output_layer`."""
