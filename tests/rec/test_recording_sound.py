@@ -71,7 +71,7 @@ def frame(loop):
         lambda x: torch.tanh(x.raw_tensor),
         lambda x: rf.convert_to_tensor(x.raw_tensor + 1, dims=x.dims),
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_values_are_not_for_python(look):
     def body(loop):
@@ -607,3 +607,27 @@ def test_a_transformer_decoder_step_by_step_is_that_of_the_sequence(dropout):
     start = decoder.default_initial_state(batch_dims=[BATCH])
     out, _ = run(body, "with", {"decoder": start})
     assert_same(out, decoder(ids, spatial_dim=TIME, state=start, encoder=memory)[0], tolerance=1e-4)
+
+
+def test_dims_that_come_late_are_not_for_python():
+    def body(loop):
+        loop.state.count = loop.state.count + 1.0
+        return loop.stack(
+            rf.reduce_sum(loop.state.count, axis=loop.state.count.dims) if loop.state.count.dims else loop.state.count
+        )
+
+    assert refused(body, {"count": rf.zeros([])}) == (
+        'Loop "decoder", recorded step: the body looks at the dims of a tensor that gets another one later.\n'
+        "  tensor  StepTensor{'None', [] float32 of loop decoder}\n"
+        "  state   count\n"
+        "A state gets the dims of the lengths when the first sequence ends. Give its initial value these dims:\n"
+        "    loop.state.count = rf.expand_dims(initial, dims=[...])"
+    )
+
+
+def test_a_counter_that_gets_the_batch_dim_late():
+    def body(loop):
+        loop.state.count = loop.state.count + 1.0
+        return loop.stack(loop.state.count * frame(loop))
+
+    assert_faces_agree(body, {"count": rf.zeros([])})
