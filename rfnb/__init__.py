@@ -447,6 +447,7 @@ from rfnb.search.decide import nbest as nbest
 from rfnb.search.decide import split_batch_beam as split_batch_beam
 from rfnb.search.transducer import transducer_beam_search as transducer_beam_search
 from rfnb.search.transducer import transducer_greedy_decode as transducer_greedy_decode
+from rfnb.search.transducer_align import transducer_forced_align as transducer_forced_align
 from rfnb.trace.beams import BeamHistory as BeamHistory
 from rfnb.trace.file import load_trace as load_trace
 from rfnb.trace.probe import probe as probe

@@ -68,7 +68,7 @@ class _Reader:
             packed = raw.read(2) == b"\x1f\x8b"
         opened = gzip.open(self.path, "rb") if packed else open(self.path, "rb")
         with opened as file:
-            lines = self._lines(file)  # type: ignore[arg-type]
+            lines = self._lines(file)
             try:
                 return self._read(lines)
             except UnicodeDecodeError as error:

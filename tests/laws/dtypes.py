@@ -26,7 +26,8 @@ OWN_DTYPE: dict[str, str] = {
     "Loss": "summed in float32",
     **dict.fromkeys(["NGramLM", "KenLmState"], "the scores of the model are float32"),
     **dict.fromkeys(
-        ["ctc_prefix_beam_search", "transducer_beam_search", "transducer_greedy_decode"], "scores are summed in float32"
+        ["ctc_prefix_beam_search", "transducer_beam_search", "transducer_greedy_decode", "transducer_forced_align"],
+        "scores are summed in float32",
     ),
     **{f"{name} of integers": _OF_INTEGERS for name in "exp sqrt sigmoid true_divide".split()},
 }

@@ -30,7 +30,7 @@ WITHOUT_GRADIENT: dict[str, str] = {
     "linspace_over_dim": "one of the two is between numbers",
     "RunningMean": "it is a statistic",
     **dict.fromkeys(
-        "ctc_prefix_beam_search transducer_beam_search transducer_greedy_decode".split(),
+        "ctc_prefix_beam_search transducer_beam_search transducer_greedy_decode transducer_forced_align".split(),
         "what goes on is no function to learn from",
     ),
 }
@@ -39,7 +39,8 @@ NOT_SMOOTH: dict[str, str] = {
     "stop_gradient": "the derivative that it hides",
     "cast": "rounds to float16",
     **dict.fromkeys(
-        "ctc_prefix_beam_search transducer_beam_search transducer_greedy_decode".split(), "scores come without gradient"
+        "ctc_prefix_beam_search transducer_beam_search transducer_greedy_decode transducer_forced_align".split(),
+        "scores come without gradient",
     ),
     "BatchNorm in training": "the running statistics hide their derivative",
     **dict.fromkeys(

@@ -175,5 +175,16 @@ def _forced_align(w: World) -> Any:
     return call, [w.floats(w.batch, w.time, classes), w.ints(w.batch, label, low=0, high=3)]
 
 
+@case("transducer_forced_align")
+def _transducer_align(w: World) -> Any:
+    classes = Dim(3, name="classes")
+    options: dict[str, Any] = {"in_spatial_dim": w.time, "targets_spatial_dim": w.source, "blank_index": 2}
+
+    def call(logits: Tensor, targets: Tensor) -> Any:
+        return rf.transducer_forced_align(logits, targets, wb_target_dim=classes, **options)
+
+    return call, [w.floats(w.batch, w.time, w.source + 1, classes), w.ints(w.batch, w.source, low=0, high=2)]
+
+
 exempt("what ctc_forced_align gives", "CtcAlignment")
 exempt("on the host, of Python sequences", "Alignment align character_errors word_errors")

@@ -30,7 +30,7 @@ MAY_READ = {
     "ctc_no_label_loop_blank_durations_from_path": "the lengths of the result are computed from values",
     "Parameter assign_key": "writes where a mask is True",
     **dict.fromkeys(
-        ["ctc_prefix_beam_search", "transducer_beam_search", "transducer_greedy_decode"],
+        ["ctc_prefix_beam_search", "transducer_beam_search", "transducer_greedy_decode", "transducer_forced_align"],
         "what goes on depends on values",
     ),
     "KenLmState": "parts of words are joined to words on the host",
