@@ -56,12 +56,18 @@ ELSEWHERE = {
         " BlocksparseMultiplicativeMultistepLSTMCell"
     ),
     "tests/nn/recurrent/test_rec.py": "Rec RnnCell VanillaLSTMCell BasicLSTMCell",
+    "tests/nn/test_two_d_lstm.py": "TwoDLSTM",
+    "tests/nn/test_running_mean.py": "RunningMean",
 }
 NOTHING_TO_COMPARE = {
     "computes nothing itself": (
         "Module Functional ModuleList ParameterList Sequential SelfAttentionBase IEncoder ISeqFramewiseEncoder"
-        " ISeqDownsamplingEncoder RecUnit"
+        " ISeqDownsamplingEncoder RecUnit GlobalAttentionContextBase"
     ),
+    "reads labels, has no gradient: numbers of the reference in test_edit_distance_table.py and test_kenlm_state.py": (
+        "EditDistanceTable KenLmState"
+    ),
+    "a number of the step, has no input: by hand in test_piecewise_linear.py": "PiecewiseLinearStepwiseScheduler",
 }
 
 
@@ -188,6 +194,88 @@ for _name, _activation in (("FeedForward", torch.relu), ("ConformerPositionwiseF
 
         module = getattr(rf, name)(feat, ff_dim=wide)
         return Pair(module, [randn(batch, time, feat)], lambda m, x: m(x), expected, [batch, time, feat])
+
+
+for _name in ("DotAttention", "ConcatAttention"):
+
+    @pair(_name)
+    def _encoder_attention(name: str = _name) -> Pair:
+        def call(module: Any, query: Tensor, ctx: Tensor, base: Tensor) -> Tensor:
+            return module(query, base=base, base_ctx=ctx, axis=time)
+
+        def expected(params: Any, query: Any, ctx: Any, base: Any) -> Any:
+            if name == "DotAttention":
+                return torch.nn.functional.scaled_dot_product_attention(query[:, None], ctx, base, scale=1.0)[:, 0]
+            energy = torch.tanh(query[:, None] + ctx) @ params["v"]
+            return torch.einsum("bt,btf->bf", energy.softmax(1), base)
+
+        inputs = [randn(batch, wide), randn(batch, time, wide, seed=1), randn(batch, time, feat, seed=2)]
+        return Pair(getattr(rf, name)(wide), inputs, call, expected, [batch, feat])
+
+
+@pair("QKVSelfAttention")
+def _qkv_self_attention() -> Pair:
+    keys, values = Dim(4, name="keys"), Dim(6, name="values")
+    module = rf.QKVSelfAttention(
+        feat, key_dim_total=keys, value_dim_total=values, num_heads=2, attention_left_only=True
+    )  # fmt: skip
+
+    def expected(params: Any, x: Any) -> Any:
+        heads = (x @ params["QKV"]).view(2, 7, 2, 7).transpose(1, 2)
+        out = torch.nn.functional.scaled_dot_product_attention(*heads.split([2, 2, 3], -1), is_causal=True)
+        return out.transpose(1, 2).reshape(2, 7, 6)
+
+    return Pair(module, [randn(batch, time, feat)], lambda m, x: m(x, time)[0], expected, [batch, time, values])
+
+
+@pair("MaskedComputation")
+def _masked_computation() -> Pair:
+    picked = torch.tensor([[1, 0, 0, 1, 0, 0, 1], [0, 1, 1, 1, 0, 0, 0]], dtype=torch.bool)
+    mask, packed = tensor(picked.numpy(), batch, time), Dim(None, name="packed")
+
+    def call(module: Any, x: Tensor) -> Tensor:
+        return module(x, mask=mask, in_spatial_dim=time, out_spatial_dim=packed)[0]
+
+    lstm = PAIRS["LSTM"]()
+
+    def expected(params: Any, x: Any) -> Any:
+        of_unit = {key.removeprefix("unit."): raw for key, raw in params.items()}
+        return lstm.expected(of_unit, x[picked].view(2, 3, 4))
+
+    module = rf.MaskedComputation(lstm.module)
+    return Pair(module, [randn(batch, time, feat)], call, expected, [batch, packed, out])
+
+
+@pair("PositionalEncoding")
+def _positional_encoding() -> Pair:
+    def expected(params: Any, x: Any) -> Any:
+        angles = torch.arange(7, dtype=torch.float64)[:, None] * torch.tensor([1.0, 1e-4])
+        return x + torch.cat([angles.sin(), angles.cos()], 1)
+
+    module = rf.PositionalEncoding(feat, add_to_input=True)
+    return Pair(module, [randn(batch, time, feat)], lambda m, x: m(x, axis=time)[0], expected, [batch, time, feat])
+
+
+@pair("RelativePositionalEncoding")
+def _relative_positional_encoding() -> Pair:
+    def expected(params: Any) -> Any:
+        distance = torch.arange(6) - torch.arange(7)[:, None]
+        return torch.nn.functional.embedding(distance.clamp(-2, 2) + 2, params["encoding_matrix"])
+
+    module = rf.RelativePositionalEncoding(feat, clipping=2)
+    return Pair(
+        module, [], lambda m: m(query_spatial_dim=time, key_value_spatial_dim=rows), expected, [time, rows, feat]
+    )  # fmt: skip
+
+
+@pair("PiecewiseLinear")
+def _piecewise_linear() -> Pair:
+    def expected(params: Any, x: Any) -> Any:
+        hat = torch.nn.functional.relu  # up by 3 in [-1, 0], down by 4 in [0, 2]
+        return 1 + 3 * (hat(x + 1) - hat(x)) - 2 * (hat(x) - hat(x - 2))
+
+    module = rf.PiecewiseLinear({-1: 1.0, 0: 4.0, 2: 0.0})
+    return Pair(module, [randn(batch, time)], lambda m, x: m(x), expected, [batch, time])
 
 
 _SPATIAL = (time, rows, wide)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
 
 import rfnb as rf
@@ -22,6 +23,14 @@ def test_moves_towards_the_mean_of_the_real_frames():
     frames = np.concatenate([x.numpy()[0], x.numpy()[1, :1]]).mean(0)
     assert_same(mean(with_nan_padding(x)), tensor(0.25 * frames, feat))
     assert_same(mean(x), tensor((0.25 + 0.75 * 0.25) * frames, feat))
+
+
+def test_moves_as_the_mean_that_torch_keeps_for_batch_norm():
+    mean, norm = rf.RunningMean(feat, alpha=0.25), torch.nn.BatchNorm1d(3, momentum=0.25)
+    for seed in range(3):
+        x = randn(Dim(5, name="frames"), feat, seed=seed)
+        norm(x.raw_tensor)
+        assert_same(mean(x), norm.running_mean.numpy())
 
 
 def test_alpha_one_is_the_last_batch():
