@@ -286,6 +286,7 @@ class Loop:
                     replay.step(self._index, self._state, self._index_tensor())
                     self._end, self._calls = replay.end(), len(self._outputs)
                     self._commit()
+            recording.check_late_dims(self._state._names_with_late_dims())
             self._finish(replay.finish)
         finally:
             recording.close()

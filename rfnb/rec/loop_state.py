@@ -108,6 +108,10 @@ class LoopState:
         """From here on the body is recorded: it gets StepTensors. None: no longer."""
         self.__dict__["_recording"] = recording
 
+    def _names_with_late_dims(self) -> list[str]:
+        """States that got dims of the lengths when the first sequence ended."""
+        return [name for name, dims in self._frozen.items() if dims]
+
     def _initial_of(self, source: Any) -> Tensor | None:
         """Of a value that was assigned to a state in this step: what the state has without any step."""
         assigned = self._next if self._recording is None else self._recording.next_states
@@ -141,7 +145,7 @@ class LoopState:
                 continue
             new = self._next[name]
             if selection is not None:
-                new = map_nested(selection.to_carried, new)
+                new = map_nested(selection.to_carried_state, new)
                 if active is not None:
                     old = map_nested(selection.to_carried, old)
             self._check_same(name, old, new)

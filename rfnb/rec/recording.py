@@ -160,6 +160,24 @@ class Recording:
                     )
         return LoopPlan(self, move_out=move_out)
 
+    def check_late_dims(self, names: list[str]) -> None:
+        """Raise a RecordingError if the body has looked at dims that are others in later steps: those of values from the states
+        `names`, which got the dims of the lengths when the first sequence ended."""
+        late = {register for name in names for register in self.recorder.reads(self.states[name])}
+        for node in self.recorder.nodes:
+            if late & set(node.reads):
+                late.update(node.writes)
+        seen = next((x for x in self.recorder.registers if x.register in late and x.dims_seen), None)
+        if seen is not None:
+            raise RecordingError(
+                message(
+                    f'Loop "{self.loop.name}", recorded step: the body looks at the dims of a tensor that gets another one later.',
+                    [("tensor", repr(seen)), ("state", ", ".join(names))],
+                    "A state gets the dims of the lengths when the first sequence ends. Give its initial value these dims:",
+                    f"loop.state.{names[0]} = rf.expand_dims(initial, dims=[...])",
+                )
+            )
+
     def roots(self) -> set[int]:
         """The registers that the recurrence needs: new states, the end, values of the last step."""
         values: list[Any] = [self.next_states, [value for value, last in self.outputs if last]]

@@ -33,21 +33,23 @@ def compare_faces(name: str, case: Case, world: World, *, over_batch: bool = Fal
     lengths = [STEPS - index % 3 for index in range(world.batch.extent)]
     axis = ragged(lengths, world.batch, "steps") if over_batch else Dim(STEPS, name="steps")
     outcomes = set()
+
+    def outputs(face: str, place: str) -> list[Tensor]:
+        world.rng.bit_generator.state, world.values.bit_generator.state = choices, values
+        rf.set_random_seed(7)
+        call, inputs = case(world)
+        if over_batch and place != "before" and any(world.batch not in x.dims for x in inputs):
+            return []  # a state that gets the batch dim when the first sequence ends: what takes all dims takes others then
+        return _run(call, [_frames(x, axis) for x in inputs], axis, place, face)
+
     for place in PLACES:
-
-        def outputs(face: str) -> list[Tensor]:
-            world.rng.bit_generator.state, world.values.bit_generator.state = choices, values
-            rf.set_random_seed(7)
-            call, inputs = case(world)
-            return _run(call, [_frames(x, axis) for x in inputs], axis, place, face)
-
         try:
-            expected = outputs("for")
-        except Exception:  # noqa: BLE001  whatever the op says about it
+            expected = outputs("for", place)
+        except Exception:  # whatever the op says about it
             outcomes.add("no loop")
             continue
         try:
-            got = outputs("with")
+            got = outputs("with", place)
         except RecordingError:
             outcomes.add("refused")
             continue
