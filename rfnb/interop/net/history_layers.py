@@ -10,6 +10,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.needs import makers_of_dims
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.parameter import Parameter
 from rfnb.nn.positional_layers import PositionalEncoding, RelativePositionalEncoding
@@ -216,6 +217,8 @@ class RelativePositionalEncodingLayer(_ByModule):
         return State(axis=history_dim(0))
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        for name in makers_of_dims(env.layers, self.name):
+            env.get(name)  # the dim of this step
         queries, keys = (self._given(env, name) for name in ("query_spatial_dim", "key_value_spatial_dim"))
         offset = self.opts.get("query_offset")
         offset = env.get(offset) if isinstance(offset, str) else offset

@@ -16,7 +16,10 @@ from rfnb.interop.net.scope import Scope
 from rfnb.interop.net.step_scope import StepScope, TemplateScope
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import zeros
+from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.math import minimum, where
 from rfnb.ops.shift import reverse_sequence
 from rfnb.rec.loop import Loop
 from rfnb.trace.probe import held_back
@@ -170,6 +173,10 @@ class _Run:
         limit = step_limit(layer, env) if self.with_end else None
         loop = Loop(axis=self.axis, max_seq_len=limit, optimize_move_layers_out=move_out, name=layer.path)
         self._begin(loop)
+        self.histories: dict[Dim, Dim] = {}
+        self.most_steps = (
+            self.axis.extent if self.axis is not None else int(limit.numpy()) if isinstance(limit, Tensor) else limit
+        )
         self.handles: dict[str, Tensor] = {}
         if env.call.face == "for":
             for _ in loop:
@@ -210,11 +217,28 @@ class _Run:
         for name in self.carried:
             loop.state[name] = self._fitting(step.get(name), step.before[name])
         for name in ["output", *layer.stacked, *layer.asked]:
-            self.handles[name] = loop.stack(step.get(name), name=name)
+            self.handles[name] = loop.stack(self._of_one_size(step.get(name), step), name=name)
         for name in layer.lasts:
             if name not in self.carried:
                 self.handles[f"last:{name}"] = loop.last(step.get(name), name=f"last {name}")
         self.finals = [name for name in step.finals if name in layer.body]
+
+    def _of_one_size(self, value: Tensor, step: StepScope) -> Tensor:
+        """With zeros up to the largest size, where a dim grows from step to step."""
+        for layer in self.layer.body.by_name.values():
+            declared = layer.opts.get("out_spatial_dim")
+            if layer.kind != "cum_concat" or not isinstance(declared, Dim) or step.dims(declared) not in value.dims:
+                continue
+            if declared not in self.histories:
+                self.histories[declared] = Dim(self.most_steps, name=declared.name)
+            index, history = step.step_index(), step.dims(declared)
+            positions = range_over_dim(self.histories[declared], dtype="int32")
+            positions.sparse_dim = None
+            feature = value.feature_dim
+            value = gather(value, indices=minimum(positions, index), axis=history)
+            value = where(positions <= index, value, 0, allow_broadcast_all_sources=True)
+            value.feature_dim = feature if feature in value.dims else None
+        return value
 
     def _end(self, end: Tensor) -> Tensor:
         inner = [dim for dim in end.dims if dim.kind not in ("batch", "beam")]

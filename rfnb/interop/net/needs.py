@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rfnb.core.dim import Dim
 from rfnb.interop.net.layer import LayerDict
 
 
@@ -40,5 +41,13 @@ class Needs:
                 name = name.rpartition("/")[0]
             if name in self._layers and name not in self.layers:
                 self.layers.append(name)
-                for inner in self._layers[name].refs(self._search):
+                for inner in [*self._layers[name].refs(self._search), *makers_of_dims(self._layers, name)]:
                     self._need(inner)
+
+
+def makers_of_dims(layers: LayerDict, name: str) -> list[str]:
+    """The layers that make the dims which an entry names as those of its keys."""
+    wanted = layers[name].opts.get("key_value_spatial_dim")
+    if not isinstance(wanted, Dim):
+        return []
+    return [other for other, layer in layers.by_name.items() if layer.opts.get("out_spatial_dim") is wanted]
