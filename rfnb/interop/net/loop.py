@@ -150,7 +150,7 @@ class _Run:
             axis = Dim(lengths, name=f"{layer.name}:time")
             self._bind_declared(axis)
         for name in self.needs.previous:
-            initial_output(layer.body[name], self.found[name], self._inner())  # makes its parameter
+            self._initial(name)  # makes its parameter
         for name in [*layer.stacked, *layer.asked]:
             env.parts[layer.name, name] = self._over(self.found[name], axis)
         for name in layer.lasts:
@@ -195,16 +195,22 @@ class _Run:
         inner = self._inner()
         self.carried = list(self.needs.previous)
         for name in self.carried:
-            loop.state[name] = initial_output(self.layer.body[name], self.found[name], inner)
-        self.initial = {name: loop.state[name] for name in self.carried}
+            loop.state[name] = self._initial(name)
         for name in self.layer.lasts:
             if name not in self.carried and self.found[name].sparse_dim is None:
-                loop.state[name] = self.initial[name] = initial_output(self.layer.body[name], self.found[name], inner)
+                loop.state[name] = self._initial(name)
                 self.carried.append(name)
         for name in self.needs.layers:
             state = self.layer.body[name].initial_state(inner)
             if state is not None:
                 loop.state[f"{self.layer.body[name].path}:state"] = state
+
+    def _initial(self, name: str) -> Tensor:
+        """The value of "prev:name" before the first step; name may be that of a part, as "output/out_1"."""
+        owner = name
+        while owner not in self.layer.body and "/" in owner:
+            owner = owner.rpartition("/")[0]
+        return initial_output(self.layer.body[owner], self._inner().get(name), self._inner())
 
     def _step(self, loop: Loop) -> None:
         """The body, in one step."""
