@@ -183,7 +183,8 @@ class Recorder:
         # Copies: the body may change the lists that it passed.
         node = Node(fn, copied(args), copied(kwargs), modes=None if modes == self._modes else modes)
         serial, unknown = Dim(0, name="").serial, _unknown_dims((args, kwargs))
-        with held_back() if listening() else contextlib.nullcontext([]) as node.offers:
+        context: Any = held_back() if listening() else contextlib.nullcontext([])
+        with context as node.offers:
             result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
         drawn = generators()
         node.random, self._generators = _draws(fn) or decides or drawn != self._generators, drawn

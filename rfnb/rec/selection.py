@@ -109,6 +109,20 @@ class Selection:
             return self._gather(value)
         return value
 
+    def to_carried_state(self, value: Any) -> Any:
+        """The same for a state that this step has assigned: before the first choice it had no beam, now each hypothesis has its own.
+
+        So every step but the first sees the same dims. What has none of the batch dims (a counter) stays as it is.
+        """
+        out = self.to_carried(value)
+        if self.start is not None or not isinstance(out, Tensor) or not out.dims or self.carried in out.dims:
+            return out
+        batch = tuple(dim for dim in self.parents.dims if dim is not self.out_dim)
+        if not set(batch) <= set(out.dims) or any(dim.kind == "beam" for dim in out.dims):
+            return out
+        rest = tuple(dim for dim in out.dims if dim not in batch)
+        return out.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)
+
     def _gather(self, value: Tensor) -> Tensor:
         """The values of the parents, under the carried beam."""
         known = self._gathered.get(id(value))

@@ -79,8 +79,8 @@ class StepTensor(Tensor):
     def __repr__(self) -> str:
         return f"StepTensor{{'{self.name}', {shape_of(self)} {self.dtype} of loop {self.owner.loop_name}}}"
 
-    @property
-    def dtype(self) -> str:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def dtype(self) -> str:
         return self.value.dtype
 
     @property
@@ -96,7 +96,7 @@ class StepDim(Dim):
     """What a dim is during the recording, if each step has another one in its place (a history that grows, a dim that an op of the
     step makes): its size differs from step to step, so only ops may look at it."""
 
-    @property  # type: ignore[misc]
+    @property
     def size(self) -> int | None:
         self._only_ops()
         return self.__dict__["size"]
