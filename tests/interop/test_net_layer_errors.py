@@ -266,6 +266,24 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         "The first value is that of the unit. Give it there:\n"
         '    "unit": {..., "initial_output": 0}',
     ),
+    "history": (
+        {
+            "output": {
+                "class": "self_attention",
+                "num_heads": 1,
+                "total_key_dim": 2,
+                "n_out": 2,
+                "from": "data",
+                "attention_left_only": True,
+                "state_var_lengths": "data",
+            }
+        },
+        NotImplementedError,
+        'Layer "output" of class "self_attention": state_var_lengths is not offered in the dict notation.\n'
+        "  state_var_lengths  data\n"
+        "In Python a state is an argument of the call:\n"
+        "    rf.QKVSelfAttention(...)(source, axis=time, state=state)",
+    ),
     "twod": (
         {"output": {"class": "twod_lstm", "n_out": 3, "from": "data"}},
         ValueError,

@@ -65,6 +65,16 @@ class SelfAttentionLayer(_ByModule):
         x = self.concatenated(sources, env)
         in_dim = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
         heads, total = self.opts["num_heads"], self.opts["total_key_dim"]
+        for option in ("initial_state", "state_var_lengths"):
+            if self.opts.get(option) is not None:
+                raise NotImplementedError(
+                    message(
+                        f"{self.what}: {option} is not offered in the dict notation.",
+                        [(option, self.opts[option])],
+                        "In Python a state is an argument of the call:",
+                        "rf.QKVSelfAttention(...)(source, axis=time, state=state)",
+                    )
+                )
         if in_dim is None or self.out_dim is None or self.n_out is None:
             raise ValueError(
                 message(
