@@ -14,7 +14,7 @@ def attention(query: Any, keys: Any, values: Any, bias: Any | None, causal: bool
         if bias is not None:
             energy = energy + bias
         if causal:
-            energy = np.where(np.tri(*energy.shape[-2:], dtype=bool), energy, -np.inf)
+            energy = np.where(np.tri(*energy.shape[-2:], dtype=np.bool_), energy, -np.inf)
         weights = np.exp(energy - energy.max(-1, keepdims=True))
         weights = weights / weights.sum(-1, keepdims=True)
         return (weights @ values).astype(values.dtype)

@@ -274,9 +274,9 @@ def _make_current(ctx: RunCtx) -> RunCtx:
 @contextmanager
 def _flags_again(flags: tuple[RunCtx, bool, dict[Any, bool]]) -> Iterator[None]:
     """The train flags of a context as they were."""
-    ctx, *values = flags
+    ctx, flag, flag_of = flags
     before = ctx._train_flag, ctx._train_flag_of
-    ctx._train_flag, ctx._train_flag_of = values
+    ctx._train_flag, ctx._train_flag_of = flag, flag_of
     try:
         yield
     finally:

@@ -100,7 +100,7 @@ def _binary_slow(
         tensor, number = (a, b) if tensor_a else (b, a)
         number = _as_number(number, tensor, kind)
         if isinstance(number, Tensor):
-            return _binary_slow(kind, plans, *((a, number) if tensor_a else (number, b)))
+            return _binary_slow(kind, plans, a, number) if tensor_a else _binary_slow(kind, plans, number, b)
         fn = tensor.backend.binary_fn(kind)
         raw = fn(tensor._raw, number) if tensor_a else fn(number, tensor._raw)
         out = new_tensor(raw, tensor.dims)
@@ -108,7 +108,8 @@ def _binary_slow(
         return out
     together = aligned(kind, (a, b))
     if together is not None:
-        return _binary_slow(kind, None, *together, outer, dim_order)
+        a, b = together
+        return _binary_slow(kind, None, a, b, outer, dim_order)
     need_values(kind, a, b)
     if kind.startswith("logical") and not a.dtype == b.dtype == "bool":
         raise _not_bool(kind, a, b)

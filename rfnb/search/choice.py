@@ -189,7 +189,8 @@ def choice(
         )
     if beam_size is None or beam_size < 1:
         raise ValueError(
-            f"choice: {'no beam_size' if beam_size is None else f'beam_size {beam_size}'}.\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
+            f"choice: {'no beam_size' if beam_size is None else f'beam_size {beam_size}'}.\n"
+            "At least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
         )
     if prob_scale != 1 or base_beam_score_scale != 1 or random_sample_scale:
         check_finite_options(
@@ -207,7 +208,8 @@ def choice(
         )  # fmt: skip
     if cheating and (target is None or sources is not None):
         raise ValueError(
-            "choice: cheating without target.\nThe reference label is put into the beam, of a single source.\n    rf.choice(scores, beam_size=5, cheating=True, target=labels)"
+            "choice: cheating without target.\nThe reference label is put into the beam, of a single source.\n"
+            "    rf.choice(scores, beam_size=5, cheating=True, target=labels)"
         )
     options = Options(
         beam_size, input_type, prob_scale, base_beam_score_scale, random_sample_scale,
@@ -219,7 +221,8 @@ def choice(
         return choose_several(loop, sources, axes, source_beam_sizes, options)
     if source_beam_sizes is not None:
         raise ValueError(
-            "choice: source_beam_sizes of a single source.\nThey are for a list of scores.\n    rf.choice([a, b], source_beam_sizes=[4, 2], ...)"
+            "choice: source_beam_sizes of a single source.\nThey are for a list of scores.\n"
+            "    rf.choice([a, b], source_beam_sizes=[4, 2], ...)"
         )
     return choose(loop, scores, axes[0], options)
 

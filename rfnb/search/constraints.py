@@ -52,7 +52,8 @@ def _forced(prefix: Tensor, axis: Dim, step: int, like: Tensor) -> Tensor:
     times = [dim for dim in prefix.dims if dim not in like.dims]
     if len(times) > 1 or prefix.dtype[:3] != "int":
         raise ValueError(
-            message("choice: the prefix does not fit the scores.", [("prefix", f"{shape_of(prefix)} {prefix.dtype}"), ("scores", shape_of(like))],
+            message("choice: the prefix does not fit the scores.",
+                    [("prefix", f"{shape_of(prefix)} {prefix.dtype}"), ("scores", shape_of(like))],
                     "A prefix is labels {batch, time}: dims of the scores, and one of its own over its labels.",
                     "rf.choice(scores, prefix=rf.convert_to_tensor(labels, dims=[batch, time]), ...)")
         )  # fmt: skip

@@ -175,9 +175,12 @@ class NBest(list[Found]):
         ]  # fmt: skip
         widths = [max(map(len, column)) for column in zip(heads, *rows)]
         lines = [
-            "  ".join(cell.rjust(width) if place <= len(names) + 1 else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths)))
+            "  ".join(
+                cell.rjust(width) if place <= len(names) + 1 else cell.ljust(width)
+                for place, (cell, width) in enumerate(zip(row, widths))
+            )
             for row in (heads, *rows)
-        ]  # fmt: skip
+        ]
         return "\n".join(line.rstrip() for line in lines)
 
 

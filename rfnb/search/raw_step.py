@@ -42,7 +42,8 @@ class RawStep:
         if len(shape) != 2 or shape[0] != self.rows or (known is not None and shape[1] != known.extent):
             raise ShapeError(
                 message("beam_search: the step function gives scores of another shape.",
-                        [("labels", f"({self.rows},)"), ("scores", shape), ("needs", f"({self.rows}, {known.extent if known else 'labels'})")],
+                        [("labels", f"({self.rows},)"), ("scores", shape),
+                         ("needs", f"({self.rows}, {known.extent if known else 'labels'})")],
                         "One row for each label it was given: batch times hypotheses.")
             )  # fmt: skip
         if known is None:

@@ -110,9 +110,8 @@ def verdicts(history: BeamHistory, seq: int, step: int) -> list[Verdict]:
         if score == -np.inf:
             continue
         token, parent = int(fields["cand_tokens"][seq, index]), int(fields["cand_parents"][seq, index])
-        out.append(
-            Verdict(token, history.label(token), parent, float(score), int(ranks[index]), float(score) - worst, _verdict(history, fields, seq, index, step))
-        )  # fmt: skip
+        verdict, margin = _verdict(history, fields, seq, index, step), float(score) - worst
+        out.append(Verdict(token, history.label(token), parent, float(score), int(ranks[index]), margin, verdict))
     return out
 
 
@@ -229,9 +228,9 @@ def diagnose(
         kind = "search error" if value > best_score else "model error"
     else:  # scores only fall, so what is worse already stays worse
         kind = "model error" if value is not None and value <= best_score and length_exponent == 0 else "unknown"
-    step, margin, verdict = fell or (None, None, None)
+    where, margin, verdict = (None, None, None) if fell is None else fell
     text = _text(history, reference, kind, fell, value, best_score)
-    return Diagnosis(kind, step, margin, verdict, value, best_score, text)
+    return Diagnosis(kind, where, margin, verdict, value, best_score, text)
 
 
 def _margin_of(history: BeamHistory, seq: int, step: int, token: int | None, parent: int | None) -> float | None:
