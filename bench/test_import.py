@@ -17,7 +17,8 @@ def test_import_adds_little_to_that_of_torch():
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", CODE]
     seconds = statistics.median(
-        float(subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout) for _ in range(ROUNDS)
+        float(subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout)
+        for _ in range(ROUNDS)
     )
     print(f"import rfnb after torch: {seconds * 1e3:.0f} ms")
     assert seconds < LIMIT, f"import rfnb takes {seconds:.3f} s more than import torch, the limit is {LIMIT} s"

@@ -82,7 +82,8 @@ class LoopPlan:
         try:
             with modes_again(node.modes), self._place_of(node):
                 result = node.fn(*map_nested(of_all, node.args), **map_nested(of_all, node.kwargs))
-        except Exception:  # e.g. an outer product with the dim of the loop; what is wrong in a step is an error there too
+        except Exception:
+            # E.g. an outer product with the dim of the loop; what is wrong in a step is an error there too.
             return None
         return self._registers(node, result, axis)
 

@@ -320,7 +320,9 @@ def test_has_entered_scope_from_the_first_step_on():
 
 
 @pytest.mark.parametrize("face", ["for", "with"])
-@pytest.mark.parametrize("name", ["select", "commit", "finish", "values", "keys", "items", "deep_tensors", "begin_step"])
+@pytest.mark.parametrize(
+    "name", ["select", "commit", "finish", "values", "keys", "items", "deep_tensors", "begin_step"]
+)
 def test_a_state_may_be_called_like_a_method(name, face, batch):
     loop = rf.Loop(axis=Dim(3, name="time"))
     loop.state[name] = rf.zeros([batch])
