@@ -65,7 +65,7 @@ def dot_attention(
     out = None
     if not att_dropout or not run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout):
         out = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
-        if out is not None and not listening():
+        if out is not None and not listening("attention"):
             return out
     _check("dot_attention", query, keys, values, axis, key_dim)
     if causal_dim is not None and causal_dim not in query.dims:
@@ -175,7 +175,7 @@ def _attend(
     causal_dim: Dim | None = None,
 ) -> Tensor:
     weights = _weights(energy, axis, causal_dim)
-    if listening():
+    if listening("attention"):
         probe("attention", weights=weights, axis=axis)
     if att_dropout:
         shared = axis if att_dropout_broadcast else None

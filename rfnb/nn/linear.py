@@ -94,7 +94,7 @@ class Embedding(Module):
                     f"source = rf.set_sparse_dim(source, {self.in_dim.name})",
                 )
             )
-        if listening():
+        if listening("tokens"):
             probe("tokens", ids=source)
         out = gather(self.weight, indices=source, axis=self.in_dim)
         out._feature_dim = self.out_dim

@@ -207,7 +207,7 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             result = call(self, *args, **kwargs)
             for hook in list(hooks.values()) if hooks else ():
                 result = hook(self, args, kwargs, result)
-            if listening():
+            if listening("module"):
                 inputs = _named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
                 probe("module", inputs=inputs, outputs=_named_tensors([("", result)]), module=type(self).__name__)
         return result

@@ -374,7 +374,7 @@ class Loop:
             fn()
         if self.selection is not None:
             self.selection.close()
-        if listening():
+        if listening("states"):
             values = {path: leaf for path, leaf in leaves(self._state._values_now()) if isinstance(leaf, Tensor)}
             if values:
                 probe("states", **values)

@@ -110,12 +110,12 @@ class Selection:
         return value
 
     def to_carried_state(self, value: Any) -> Any:
-        """The same for a state that this step has assigned: before the first choice it had no beam, now each hypothesis has its own.
+        """The same for a state that this step has assigned; what was computed without beam is the same for all hypotheses.
 
         So every step but the first sees the same dims. What has none of the batch dims (a counter) stays as it is.
         """
         out = self.to_carried(value)
-        if self.start is not None or not isinstance(out, Tensor) or not out.dims or self.carried in out.dims:
+        if not isinstance(out, Tensor) or not out.dims or self.carried in out.dims:
             return out
         batch = tuple(dim for dim in self.parents.dims if dim is not self.out_dim)
         if not set(batch) <= set(out.dims) or any(dim.kind == "beam" for dim in out.dims):

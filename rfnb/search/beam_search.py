@@ -168,29 +168,29 @@ def beam_search(
     """
     if max_seq_len < 1:
         raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made.")
-    raw = isinstance(batch, (int, np.integer))
-    dims = (
-        (Dim(int(batch), name="batch", kind="batch"),) if raw else (batch,) if isinstance(batch, Dim) else tuple(batch)
-    )  # type: ignore[arg-type]
+    raw = isinstance(batch, int)
+    if isinstance(batch, int):
+        dims: tuple[Dim, ...] = (Dim(batch, name="batch", kind="batch"),)
+    else:
+        dims = (batch,) if isinstance(batch, Dim) else tuple(batch)
     models = {"": (step, state, 1.0), **(fusion or {})}
-    steps = {key: RawStep(fn, dims[0], vocab) if raw else fn for key, (fn, _, _) in models.items()}
-    if raw:
-        first = steps[""]
-        for other in steps.values():
-            other.vocab_of = first
+    raw_steps = {key: RawStep(fn, dims[0], vocab) for key, (fn, _, _) in models.items()} if raw else {}
+    for other in raw_steps.values():
+        other.vocab_of = raw_steps[""]
+    steps: dict[str, Any] = {key: raw_steps.get(key, fn) for key, (fn, _, _) in models.items()}
     loop = Loop(max_seq_len=max_seq_len, name=name)
     loop.state.label = _start(start_label, dims, axis)
     for key, (_, initial, _) in models.items():
         if not raw:
             loop.state["model" + key] = initial if initial is not None else {}
         else:
-            steps[key].state = initial
+            raw_steps[key].state = initial
     watch = _Watch(
         length_exponent, num_best, max_seq_len, early_stopping and all(m[2] >= 0 for m in models.values()), vocab
     )
     cover = Coverage(coverage) if coverage else None
     stopped = False
-    with listen(watch.hear):
+    with listen(watch.hear, wants=lambda kind: kind == "beams"):
         for index in loop:
             if index and (stopped := watch.after_step(index, progress, join)):
                 break
@@ -202,7 +202,7 @@ def beam_search(
                 if not raw:
                     loop.state["model" + key] = out[1] if out[1] is not None else {}
                 if cover is not None and not key:
-                    cover.attend(out, label, raw, steps[""] if raw else None)
+                    cover.attend(out, label, raw, raw_steps.get(""))
             labels_dim = axis or scores[""].feature_dim
             fused = {key: (scores[key], models[key][2]) for key in scores if key}
             label = choice(
@@ -211,9 +211,8 @@ def beam_search(
             )  # fmt: skip
             loop.state.label = label
             parents = get_src_beams(label)
-            if raw:
-                for fn in steps.values():
-                    fn.follow(parents)
+            for fn in raw_steps.values():
+                fn.follow(parents)
             if cover is not None:
                 cover.follow(parents)
             loop.end(label == end_label, include_eos=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +47,14 @@ class Ranked:
         scores, index: Raw arrays.
         host: The scores on the host.
         in_order: Whether they are the best of all, best first.
+        more: Scores and index of these and further ones, if they were asked for.
     """
 
     scores: Any
     index: Any
     host: np.ndarray
     in_order: bool = True
+    more: tuple[Any, Any] | None = None
 
 
 def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None = None) -> Flat:
@@ -79,22 +82,35 @@ def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] 
     return Flat(backend.reshape_raw(raw, shape), found, axis.extent, in_dim, axis, backend)
 
 
-def best_of(flat: Flat, count: int) -> Ranked:
-    """The `count` best continuations, best first; of equal ones the first. Where there are fewer, index 0 with score -inf."""
-    backend, raw = flat.backend, flat.raw
+def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
+    """The `count` best continuations, best first; of equal ones the first. Where there are fewer, index 0 with score -inf.
+
+    Args:
+        num_more: How many to note in `more`.
+    """
+    backend, raw, axis = flat.backend, flat.raw, len(flat.rest)
     size = backend.get_shape_tuple_raw(raw)[-1]
     found = min(count, size)
-    more = min(found + 1, size)  # one more tells whether the last one is as good as one that is cut
+    more = min(max(found + 1, num_more), size)  # one more tells whether the last one is as good as one that is cut
     best, index = backend.top_k_raw(raw, more, True)
     host = backend.raw_to_numpy(best)
-    if more > 1 and ((host[..., 1:] == host[..., :-1]) & (host[..., 1:] > -np.inf)).any():
-        best, index = backend.sort_raw(raw, len(flat.rest), True, True)
-        best, index = (backend.slice_raw(x, len(flat.rest), 0, more) for x in (best, index))
-        host = backend.raw_to_numpy(best)
+    if more > 1:
+        left, right = host[..., :found], host[..., 1 : found + 1]
+        same = left[..., : right.shape[-1]] == right
+        if same.any() and (same & (right > -np.inf)).any():
+            best, index = backend.sort_raw(raw, axis, True, True)
+            best, index = backend.slice_raw(best, axis, 0, more), backend.slice_raw(index, axis, 0, more)
+            host = backend.raw_to_numpy(best)
+    further = None
+    if num_more:
+        last = min(max(num_more, found), more)
+        further = backend.slice_raw(best, axis, 0, last), backend.slice_raw(index, axis, 0, last)
     if more > found:
-        best, index = (backend.slice_raw(x, len(flat.rest), 0, found) for x in (best, index))
+        best, index = backend.slice_raw(best, axis, 0, found), backend.slice_raw(index, axis, 0, found)
         host = host[..., :found]
-    return _filled(flat, best, index, host, count)
+    ranked = _filled(flat, best, index, host, count)
+    ranked.more = further
+    return ranked
 
 
 def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:
@@ -147,12 +163,18 @@ def take(flat: Flat, index: Any, raw: Any = None) -> Any:
     num_batch = int(np.prod(shape[:-1], dtype=np.int64))
     if num_batch == 0:
         return backend.full_raw(out, 0.0, dtype=backend.get_dtype_name_raw(raw), device=backend.get_device_raw(raw))
-    starts = np.arange(num_batch)[:, None] * shape[-1]
-    starts = backend.from_numpy(starts, dtype="int64", device=backend.get_device_raw(raw))
-    rows = backend.binary_tensors_fn("add")(backend.reshape_raw(index, (num_batch, out[-1])), starts)
-    return backend.reshape_raw(
-        backend.take_raw(backend.reshape_raw(raw, (-1,)), backend.reshape_raw(rows, (-1,)), 0), out
-    )
+    rows = backend.reshape_raw(index, (num_batch, out[-1]))
+    if num_batch > 1:
+        rows = backend.binary_tensors_fn("add")(
+            rows, _starts(backend, backend.get_device_raw(raw), num_batch, shape[-1])
+        )
+    picked = backend.take_raw(backend.reshape_raw(raw, (-1,)), backend.reshape_raw(rows, (-1,)), 0)
+    return backend.reshape_raw(picked, out)
+
+
+@functools.lru_cache(maxsize=64)
+def _starts(backend: Any, device: str, num_batch: int, size: int) -> Any:
+    return backend.from_numpy(np.arange(num_batch)[:, None] * size, dtype="int64", device=device)
 
 
 def split_index(flat: Flat, index: Any) -> tuple[Any, Any]:

@@ -50,7 +50,8 @@ def reference(
     labels = labels.reshape([*(dim.extent for dim in flat.rest), size])
     if labels.size and not 0 <= labels.min() <= labels.max() < axis.extent:
         raise ValueError(
-            message(f"{place_of(loop)}: a reference label is none.", [("labels", axis.short_repr()), ("found", f"{labels.min()} to {labels.max()}")],
+            message(f"{place_of(loop)}: a reference label is none.",
+                    [("labels", axis.short_repr()), ("found", f"{labels.min()} to {labels.max()}")],
                     "Reference labels are counted from 0, also past the end of a sequence.")
         )  # fmt: skip
     host = labels + np.arange(size) * axis.extent
@@ -60,7 +61,7 @@ def reference(
     if np.isnan(ranked.host).any():
         raise rank._nan_error(total, axis, place_of(loop))
     out = follow(loop, search, link, flat, ranked)
-    if listening():
+    if listening("beams"):
         options = Options(size, keep_candidates=keep_candidates, name=name, fusion=fusion)
         tell(
             loop,
@@ -70,7 +71,7 @@ def reference(
             ranked,
             in_dim,
             out,
-            _parts(flat, total, total, None, own, base, options, stay),
+            _parts(flat, total, total, None, own, base, options, has_ended),
             options,
         )
     return out
@@ -79,7 +80,8 @@ def reference(
 def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
     if not set(target.dims) <= set(dims):
         raise ValueError(
-            message(f"{place}: the target does not fit the scores.", [("target", shape_of(target)), ("hypotheses", ", ".join(d.short_repr() for d in dims))],
+            message(f"{place}: the target does not fit the scores.",
+                    [("target", shape_of(target)), ("hypotheses", ", ".join(d.short_repr() for d in dims))],
                     "The target of a step is one label for each sequence.", "target=loop.unstack(labels)")
         )  # fmt: skip
     return target
@@ -98,7 +100,8 @@ def sampled(
     """A label drawn from the scores, without gradient; with probability `gold_mixin_prob` the reference of a sequence."""
     if gold_mixin_prob is not None and (target is None or not 0 <= gold_mixin_prob <= 1):
         raise ValueError(
-            message("choice: gold_mixin_prob does not fit.", [("gold_mixin_prob", gold_mixin_prob), ("target", None if target is None else shape_of(target))],
+            message("choice: gold_mixin_prob does not fit.",
+                    [("gold_mixin_prob", gold_mixin_prob), ("target", None if target is None else shape_of(target))],
                     "It is the probability, 0 to 1, to take the reference label in place of the sample.")
         )  # fmt: skip
     log_prob = log_prob_of(scores, axis, input_type)

@@ -6,6 +6,7 @@ candidates are kept.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ class Parts:
         log_prob: Of the labels in this step, unscaled, before anything is filtered, like `flat.raw`.
         base: The scores before this step, with length normalization, {batch, in_dim}; None: 0.
         fused: By name, like log_prob.
+        ended: Which hypotheses have ended before.
         unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
         verdict: Like `unblocked`: for what is not possible the reason.
         tokens, token_dim: The label to show for each continuation, like log_prob, and what it is of; default: the label.
@@ -40,6 +42,7 @@ class Parts:
     log_prob: Any
     base: Tensor | None
     fused: dict[str, Any]
+    ended: Tensor | None = None
     unblocked: Any = None
     verdict: Any = None
     tokens: Any = None
@@ -57,24 +60,51 @@ def candidates(flat: Flat, ranked: Ranked, count: int, parts: Parts) -> dict[str
     axis = len(flat.rest)
     totals = flat.raw if parts.unblocked is None else parts.unblocked
     size = min(count, backend.get_shape_tuple_raw(totals)[-1])
-    scores, index = backend.top_k_raw(totals, size, True)
-    kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
-    if not ranked.in_order or parts.unblocked is not None:
-        scores, index, kept = _kept_first(flat, scores, index, kept, ranked)
+    if is_prefix(ranked, parts, size) and ranked.more is not None:
+        scores, index = ranked.more
+    else:
+        scores, index = backend.top_k_raw(totals, size, True)
+    if is_prefix(ranked, parts, size):
+        shape = (*backend.get_shape_tuple_raw(scores)[:-1], size)
+        kept, verdict = _first_are_kept(backend, backend.get_device_raw(scores), shape, ranked.host.shape[-1])
+        if ranked.more is None:
+            index = backend.concat_raw(
+                [ranked.index, backend.slice_raw(index, axis, ranked.host.shape[-1], size)], axis
+            )
+    else:
+        kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
+        if not ranked.in_order or parts.unblocked is not None:
+            scores, index, kept = _kept_first(flat, scores, index, kept, ranked)
+        verdict = backend.where_raw(kept, KEPT, CUT)
     dim = Dim(backend.get_shape_tuple_raw(index)[-1], name="candidate")
     parent, label = split_index(flat, index)
     label = label if parts.tokens is None else take(flat, index, parts.tokens)
     fields = {"cand_tokens": label, "cand_parents": parent, "cand_scores": scores, "cand_kept": kept}
-    verdict = backend.where_raw(kept, KEPT, CUT)
     if parts.verdict is not None:
         verdict = backend.where_raw(kept, KEPT, take(flat, index, parts.verdict))
     fields["cand_verdict"] = verdict
-    fields["cand_log_probs"] = take(flat, index, parts.log_prob)
+    fields["cand_log_probs"] = _own(flat, parts, parts.log_prob, index, parent)
     for name, raw in parts.fused.items():
-        fields[f"cand_part:{name}"] = take(flat, index, raw)
+        fields[f"cand_part:{name}"] = _own(flat, parts, raw, index, parent)
     out = {name: new_tensor(raw, (*flat.rest, dim)) for name, raw in fields.items()}
     out["cand_tokens"].sparse_dim = parts.token_dim or flat.axis
     return out
+
+
+def is_prefix(ranked: Ranked, parts: Parts, size: int) -> bool:
+    """Whether what is kept are simply the first candidates."""
+    kept = ranked.host.shape[-1]
+    return ranked.in_order and parts.unblocked is None and kept <= size and ranked.host.min(initial=0) > -np.inf
+
+
+@functools.lru_cache(maxsize=64)
+def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: int) -> tuple[Any, Any]:
+    host = np.broadcast_to(np.arange(shape[-1]) < count, shape)
+    verdict = np.where(host, KEPT, CUT)
+    return tuple(
+        backend.from_numpy(np.ascontiguousarray(x), dtype=dtype, device=device)
+        for x, dtype in ((host, "bool"), (verdict, "int64"))
+    )
 
 
 def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:
@@ -103,15 +133,22 @@ def report(
 ) -> None:  # fmt: skip
     """The `beams` event of this step, at its end, when it is known what has ended."""
     carried = link.dims(out_dim.extent)[1]
-    parent, label = split_index(flat, ranked.index)
-    label = label if parts.tokens is None else take(flat, ranked.index, parts.tokens)
+    backend, count, axis = flat.backend, out_dim.extent, len(flat.rest)
     make = lambda raw, sparse=None: out_tensor(raw, flat, carried, sparse)  # noqa: E731
+    kept: dict[str, Any] = {}
+    if is_prefix(ranked, parts, candidates["cand_tokens"].dims[-1].extent):
+        kept = {name: backend.slice_raw(value._raw, axis, 0, count) for name, value in candidates.items()}
+        label, parent = kept["cand_tokens"], kept["cand_parents"]
+    else:
+        parent, label = split_index(flat, ranked.index)
+        label = label if parts.tokens is None else take(flat, ranked.index, parts.tokens)
     tokens = make(label, parts.token_dim or flat.axis)
+    log_probs = kept["cand_log_probs"] if kept else _own(flat, parts, parts.log_prob, ranked.index, parent)
     base = None
     if parts.base is not None and in_dim is not None:
-        own = flat_of_base(parts.base, flat)
+        own = over_hypotheses(parts.base, flat)
         base = take(Flat(own, flat.rest, 1, None, in_dim, flat.backend), parent)
-    fused = {f"part:{key}": make(take(flat, ranked.index, raw)) for key, raw in parts.fused.items()}
+    fused = {f"part:{key}": make(_own(flat, parts, raw, ranked.index, parent)) for key, raw in parts.fused.items()}
     probe(
         "beams",
         name=name,
@@ -119,19 +156,27 @@ def report(
         parents=make(parent, in_dim if in_dim is not None else carried),
         scores=make(ranked.scores),
         ended=_ended(loop, link, tokens, carried, before),
-        log_probs=make(take(flat, ranked.index, parts.log_prob)),
+        log_probs=make(log_probs),
         base=make(base) if base is not None else zeros(tokens.dims, dtype=link_dtype(flat), device=tokens.device),
         **fused,
         **candidates,
     )
 
 
-def flat_of_base(base: Tensor, flat: Flat) -> Any:
-    """The scores before, {batch dims, in_dim}."""
-    assert flat.in_dim is not None
-    dims = (*flat.rest, flat.in_dim)
-    raw = base.copy_compatible_to_dims(dims)._raw
-    return flat.backend.broadcast_raw(raw, [dim.extent for dim in dims])
+def over_hypotheses(value: Tensor, flat: Flat) -> Any:
+    """A value of the hypotheses before the choice as raw array {batch dims, in_dim}."""
+    dims = flat.rest if flat.in_dim is None else (*flat.rest, flat.in_dim)
+    raw = flat.backend.broadcast_raw(value.copy_compatible_to_dims(dims)._raw, [dim.extent for dim in dims])
+    return raw if flat.in_dim is not None else flat.backend.expand_dims_raw(raw, len(flat.rest))
+
+
+def _own(flat: Flat, parts: Parts, raw: Any, index: Any, parent: Any) -> Any:
+    """A part of the scores at an index; what has ended goes on for nothing."""
+    out = take(flat, index, raw)
+    if parts.ended is None:
+        return out
+    ended = take(flat, parent, over_hypotheses(parts.ended, flat))
+    return flat.backend.where_raw(ended, 0.0, out)
 
 
 def link_dtype(flat: Flat) -> str:

@@ -47,7 +47,7 @@ def choose_several(
     assert total is not None
     merged, combination = merge_dims(total, dims=parts)
     tokens = None
-    if listening():
+    if listening("beams"):
         same = expand_dims(labels[0], [dim for dim in total.dims if dim not in labels[0].dims])
         tokens, _ = merge_dims(same.copy_transpose(total.dims), dims=parts, out_dim=combination)
         tokens.sparse_dim = axes[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -119,8 +119,8 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         out_dim = labels.dims[-1]
         assert link.parents is not None
         remember(search, labels, link.parents, out_dim, link.dims(out_dim.extent)[1])
-    if listening():
-        parts = _parts(flat, total, free, allowed, own, base_used, options, stay)
+    if listening("beams"):
+        parts = _parts(flat, total, free, allowed, own, base_used, options, has_ended)
         tell(loop, search, link, flat, ranked, in_dim, labels, parts, options)
     return labels
 
@@ -206,12 +206,13 @@ def _ranked(
         hypotheses = 1 if in_dim is None else in_dim.extent
         if size % hypotheses:
             raise ValueError(
-                message(f"{place_of(loop)}: keep_beams with a beam that does not divide.", [("beam_size", size), ("hypotheses", hypotheses)],
+                message(f"{place_of(loop)}: keep_beams with a beam that does not divide.",
+                        [("beam_size", size), ("hypotheses", hypotheses)],
                         "Each hypothesis gets beam_size / hypotheses of its own labels.")
             )  # fmt: skip
         return rank.best_of_each(flat, size // hypotheses)
     if options.target is None:
-        return rank.best_of(flat, size)
+        return rank.best_of(flat, size, num_candidates(options.keep_candidates, size) if listening("beams") else 0)
     index = reference_index(flat, options.target, loop, search)
     ranked = rank.best_of(without_reference(flat, index) if options.cheating == "exclusive" else flat, size)
     return rank.with_last(flat, ranked, index)
@@ -249,23 +250,21 @@ def gumbel_over(like: Tensor, draws: Dim) -> Tensor:
 
 def _parts(
     flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: Options,
-    stay: Callable[[Tensor], Tensor],
+    has_ended: Tensor | None,
 ) -> Parts:  # fmt: skip
     """What a listener is told of the scores."""
     backend = flat.backend
-    same = lambda x: (
-        flat_of(
-            math.combine_bc(x, "add", _zeros_like(total, x.dtype)) if set(x.dims) != set(total.dims) else x,
-            flat.in_dim,
-            flat.axis,
-            flat.rest,
-        ).raw
-    )  # noqa: E731, E501
-    parts = Parts(same(stay(own)), base, {})
+
+    def same(x: Tensor) -> Any:
+        if set(x.dims) != set(total.dims):
+            x = math.combine_bc(x, "add", _zeros_like(total, x.dtype))
+        return flat_of(x, flat.in_dim, flat.axis, flat.rest).raw
+
+    parts = Parts(same(own), base, {}, has_ended)
     if options.tokens is not None:
         parts.tokens, parts.token_dim = same(options.tokens), options.tokens.sparse_dim
     for name, (value, _) in (options.fusion or {}).items():
-        parts.fused[name] = same(stay(value))
+        parts.fused[name] = same(value)
     if allowed is None and options.threshold is None:
         return parts
     parts.unblocked = same(free)

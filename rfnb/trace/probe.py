@@ -44,14 +44,20 @@ Names = Mapping[int, tuple[Any, str]]  # id of a module: the module (kept alive,
 
 _NOWHERE = Place()
 _place: ContextVar[Place] = ContextVar("rfnb_place", default=_NOWHERE)
-_listeners: ContextVar[tuple[tuple[Listener, Names], ...]] = ContextVar("rfnb_listeners", default=())
+Wants = Callable[[str], bool]
+_listeners: ContextVar[tuple[tuple[Listener, Names, Wants | None], ...]] = ContextVar("rfnb_listeners", default=())
 _open = [0]  # how many recordings are open in any thread: 0 makes `listening` a single test
 _number = itertools.count(1)
 
 
-def listening() -> bool:
-    """Whether somebody records in this context; for callers that would have to prepare values."""
-    return _open[0] > 0 and bool(_listeners.get())
+def listening(kind: str | None = None) -> bool:
+    """Whether somebody records (events of a kind) in this context; for callers that would have to prepare values."""
+    if not _open[0]:
+        return False
+    listeners = _listeners.get()
+    if kind is None:
+        return bool(listeners)
+    return any(wants is None or wants(kind) for _, _, wants in listeners)
 
 
 def probe(kind: str, **values: Any) -> None:
@@ -63,19 +69,20 @@ def probe(kind: str, **values: Any) -> None:
     """
     if _open[0]:
         place = _place.get()
-        for listener, _ in _listeners.get():
+        for listener, _, _ in _listeners.get():
             listener(kind, place, values)
 
 
 @contextmanager
-def listen(listener: Listener, names: Names | None = None) -> Iterator[None]:
+def listen(listener: Listener, names: Names | None = None, wants: Wants | None = None) -> Iterator[None]:
     """Let `listener(kind, place, values)` hear the probes of this context for a with-block.
 
     Args:
         listener: Called in the thread of the model.
         names: Paths of modules for `trace_context.module_name`.
+        wants: Says of a kind whether the listener does anything with it; others may not be prepared then. Default: all.
     """
-    item, before = (listener, names or {}), _place.get()
+    item, before = (listener, names or {}, wants), _place.get()
     _listeners.set((*_listeners.get(), item))
     _open[0] += 1
     try:
@@ -96,7 +103,8 @@ def held_back() -> Iterator[list[Offer]]:
     """Nobody hears the probes of this context in a with-block; what was offered is in the list, for `offer_again`."""
     offers: list[Offer] = []
     before = _listeners.get()
-    _listeners.set(((lambda *offer: offers.append(offer), {}),) if before else ())
+    hold = lambda *offer: offers.append(offer)  # noqa: E731
+    _listeners.set(((hold, {}, lambda kind: any(w is None or w(kind) for _, _, w in before)),) if before else ())
     try:
         yield offers
     finally:
@@ -106,7 +114,7 @@ def held_back() -> Iterator[list[Offer]]:
 def offer_again(offers: list[Offer]) -> None:
     """Offer what was held back, at the place where it was offered first."""
     for offer in offers:
-        for listener, _ in _listeners.get():
+        for listener, _, _ in _listeners.get():
             listener(*offer)
 
 
@@ -140,7 +148,7 @@ class TraceContext:
     def module_name(self, module: Any) -> str | None:
         """Dotted path of a module in the `model` of a recording; None if no recording was given one that has it."""
         if _open[0]:
-            for _, names in reversed(_listeners.get()):
+            for _, names, _ in reversed(_listeners.get()):
                 found = names.get(id(module))
                 if found is not None:
                     return found[1]

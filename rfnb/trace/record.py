@@ -69,7 +69,7 @@ def record(
 
     names = {id(module): (module, name) for name, module in model.named_modules()} if model is not None else {}
     try:
-        with listen(listener, names):
+        with listen(listener, names, wants_kind):
             yield trace
     finally:
         trace.close()

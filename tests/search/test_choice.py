@@ -249,7 +249,7 @@ def test_over_an_axis_each_sequence_is_searched_for_its_own_frames():
     assert_same(best, rf.cast(rf.reduce_argmax(scores, axis=vocab), "int64"))
     expected = rf.reduce_sum(rf.reduce_max(scores, axis=vocab), axis=time).numpy()
     np.testing.assert_allclose(rf.get_beam_scores(labels).numpy()[:, 0], expected, atol=1e-5)
-    assert loop.state.steps.numpy().tolist() == [4, 2, 0]
+    assert loop.state.steps.copy_transpose([batch, beam_of(labels)]).numpy().tolist() == [[4, 4], [2, 2], [0, 0]]
 
 
 def test_searching_inside_no_grad_gives_the_same_without_a_graph():
@@ -329,6 +329,26 @@ def test_a_search_is_forgotten_with_its_values():
     gc.collect()
     assert watched() is None
     assert len(hypotheses(labels, model.batch)[0]) == 2  # the scores are still there
+
+
+def beam_of(labels):
+    return next(dim for dim in labels.dims if dim.kind == "beam")
+
+
+def test_a_state_that_was_written_before_the_first_choice_has_the_beam_from_then_on():
+    """So that every step but the first sees the same dims, e.g. to concatenate it with what was embedded of a label."""
+    model, ctx = Markov(num_seqs=2), Dim(3, name="ctx")
+    loop = rf.Loop(max_seq_len=3)
+    loop.state.label, loop.state.ctx = model.start(), rf.zeros([model.batch, ctx])
+    loop.state.constant, loop.state.count = rf.ones([model.batch, ctx]), rf.zeros([])
+    for step in loop:
+        dims = [set(loop.state[name].dims) for name in ("label", "ctx")]
+        assert dims[0] | {ctx} == dims[1]
+        loop.state.ctx, loop.state.count = loop.state.constant * 2, loop.state.count + 1
+        label = rf.choice(model.log_prob(loop.state.label, step), beam_size=2, axis=model.vocab)
+        loop.state.label = label
+        loop.end(label == -1, include_eos=True)
+    assert set(loop.state.constant.dims) == {model.batch, ctx} and loop.state.count.dims == ()
 
 
 def one_step(fn):
@@ -445,7 +465,11 @@ def test_values_from_before_and_after_the_choice_are_brought_together(face):
         read = loop.state.label
         loop.state.label = label
         loop.end(label == 0, include_eos=True)
-        return loop.stack(label * 10 + before), loop.stack(label * 10 + read), loop.stack(rf.where(label == 0, before, 7))
+        return (
+            loop.stack(label * 10 + before),
+            loop.stack(label * 10 + read),
+            loop.stack(rf.where(label == 0, before, 7)),
+        )
 
     if face == "for":
         for _ in loop:
