@@ -166,7 +166,9 @@ class Selection:
         """Which hypotheses of the beam `dim` are continued, as a host array over the dims of `parents`."""
         found = self._host.get(dim)
         if found is None:
-            found = self._host[dim] = self.sources[dim].copy_transpose(self.parents.dims).numpy()
+            source = self.sources[dim]
+            source = source if source.dims == self.parents.dims else source.copy_transpose(self.parents.dims)
+            found = self._host[dim] = source.numpy()
         return found
 
 
@@ -288,6 +290,7 @@ def backtrack(
     axis = dims.index(carried)
     shape = [dim.extent for dim in dims]
     same = np.broadcast_to(np.arange(carried.extent).reshape([-1 if dim is carried else 1 for dim in dims]), shape)
+    rows = np.arange(shape[0])[:, None]
     now: Dim | None = carried
     position = same  # of the final hypotheses, in the beam after the step
     renamed, positions = [], []
@@ -300,6 +303,8 @@ def backtrack(
 
             def at_parents(dim: Dim, selection: Selection = selection, position: np.ndarray = position) -> np.ndarray:
                 own = selection.parents.dims
+                if len(own) == 2 and own[0] is dims[0] and axis == 1:  # the usual {batch, beam}
+                    return selection.host_parents(dim)[rows, position]
                 target = tuple(selection.out_dim if other is carried else other for other in dims)
                 host = align_host(selection.host_parents(dim), own, target)
                 return _take_host(
