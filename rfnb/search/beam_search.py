@@ -168,9 +168,9 @@ def beam_search(
     """
     if max_seq_len < 1:
         raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made.")
-    raw = isinstance(batch, int)
-    if isinstance(batch, int):
-        dims: tuple[Dim, ...] = (Dim(batch, name="batch", kind="batch"),)
+    raw = isinstance(batch, (int, np.integer))
+    if isinstance(batch, (int, np.integer)):
+        dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)
     else:
         dims = (batch,) if isinstance(batch, Dim) else tuple(batch)
     models = {"": (step, state, 1.0), **(fusion or {})}

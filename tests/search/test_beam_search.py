@@ -43,7 +43,7 @@ def run(kind, model, **options):
     step, state = {"raw": raw_step, "rf": rf_step}[kind](model)
     batch = model.batch.size if kind == "raw" else model.batch
     more = {"axis": model.vocab} if kind == "rf" else {"vocab": model.vocab.vocab}
-    return rf.beam_search(step, state=state, batch=batch, **{"max_seq_len": STEPS, **more, **options})
+    return rf.beam_search(step, state=state, **{"batch": batch, "max_seq_len": STEPS, **more, **options})
 
 
 @pytest.mark.parametrize("kind", ["raw", "rf"])
@@ -107,6 +107,12 @@ def test_no_ngram_twice(kind):
         for row in run(kind, model, beam_size=3, no_repeat_ngram=2).nbest(seq):
             pairs = list(zip(row.tokens, row.tokens[1:]))
             assert len(set(pairs)) == len(pairs)
+
+
+def test_the_number_of_sequences_may_be_an_integer_of_numpy():
+    model = Markov(num_seqs=2)
+    tokens = [row.tokens for row in run("raw", model, beam_size=3).nbest()]
+    assert [row.tokens for row in run("raw", model, batch=np.int64(2), beam_size=3).nbest()] == tokens
 
 
 def test_coverage_ranks_what_attends_to_everything_first():
