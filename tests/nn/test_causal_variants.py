@@ -12,6 +12,7 @@ batch, model, key, value, out = (
 )
 SHAW = {"with_linear_pos": False, "with_pos_bias": False, "learnable_pos_emb": True, "learnable_pos_emb_clipping": 2}
 KINDS = {
+    "without positions": (rf.CausalSelfAttention, {}),
     "rotary": (rf.RotaryPosCausalSelfAttention, {}),
     "transformer-xl": (rf.RelPosCausalSelfAttention, {}),
     "shaw": (rf.RelPosCausalSelfAttention, SHAW),
@@ -40,10 +41,12 @@ def test_step_by_step_is_the_whole_sequence(module):
     x = randn(batch, time, model)
     whole, end = module(x, time)
     state, steps = module.default_initial_state(batch_dims=[batch]), []
+    assert state.accum_axis.size == 0 and set(state.k_accum.dims) >= {batch, state.accum_axis}
     for frame in rf.unstack(x, axis=time):
         step, state = module(frame, single_step_dim, state=state)
         steps.append(step)
     assert_same(rf.stack(steps, out_dim=time)[0], whole)
+    assert state.accum_axis.size == 5
     same, _ = rf.replace_dim(state.k_accum, in_dim=state.accum_axis, out_dim=end.accum_axis)
     assert_same(same, end.k_accum)
 

@@ -5,7 +5,7 @@ import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
 
 import rfnb as rf
-from rfnb import Dim, DimError, single_step_dim
+from rfnb import Dim, DimError
 from rfnb.trace.probe import listen
 
 batch, model, enc = Dim(3, name="batch"), Dim(6, name="model"), Dim(5, name="enc")
@@ -81,50 +81,6 @@ def test_causal_self_attention_is_torchs_with_a_triangular_mask(time):
     for got, seq in zip(frames(out, time), frames(x, time)):
         expected = torch_attention(module)(seq, seq, seq, attn_mask=causal(len(seq)))[0]
         torch.testing.assert_close(got, expected)
-
-
-def test_causal_self_attention_step_by_step_is_that_of_the_whole_sequence():
-    module, time = random_parameters(rf.CausalSelfAttention(model, model, **OPTIONS)), Dim(5, name="time")
-    x = randn(batch, time, model)
-    whole, end = module(x, time)
-    state, steps = module.default_initial_state(batch_dims=[batch]), []
-    assert state.accum_axis.size == 0 and set(state.k_accum.dims) >= {batch, state.accum_axis}
-    for frame in rf.unstack(x, axis=time):
-        out, state = module(frame, single_step_dim, state=state)
-        steps.append(out)
-    assert_same(rf.stack(steps, out_dim=time)[0], whole)
-    assert state.accum_axis.size == 5
-    same, _ = rf.replace_dim(state.k_accum, in_dim=state.accum_axis, out_dim=end.accum_axis)
-    assert_same(same, end.k_accum)
-
-
-def test_causal_self_attention_in_a_loop_is_that_of_the_whole_sequence(time):
-    """The lengths differ: sequences that have ended stay as they are."""
-    module, x = random_parameters(rf.CausalSelfAttention(model, model, **OPTIONS)), randn(batch, time, model)
-    loop = rf.Loop(axis=time)
-    loop.state.att = module.default_initial_state(batch_dims=[batch])
-    for _ in loop:
-        out, loop.state.att = module(loop.unstack(x), single_step_dim, state=loop.state.att)
-        stacked = loop.stack(out)
-    assert_same(stacked, module(x, time)[0])
-
-
-@pytest.mark.parametrize("first", ["static", "ragged"])
-def test_a_sequence_in_two_parts_and_a_step_is_the_whole_one(first):
-    module = random_parameters(rf.CausalSelfAttention(model, model, **OPTIONS))
-    lengths = [2, 2, 2] if first == "static" else [2, 0, 1]
-    a = Dim(2, name="a") if first == "static" else ragged(lengths, batch, "a")
-    b, one = ragged([3, 1, 4], batch, "b"), Dim(1, name="one")
-    parts = [randn(batch, dim, model, seed=seed) for seed, dim in enumerate((a, b, one))]
-    whole_dim = (a + b) + one
-    joined, _ = rf.concat(*zip(parts, (a, b, one)), out_dim=whole_dim)
-    expected = frames(module(joined, whole_dim)[0], whole_dim, [n + m + 1 for n, m in zip(lengths, [3, 1, 4])])
-    out_a, state = module(with_nan_padding(parts[0]), a)
-    out_b, state = module(with_nan_padding(parts[1]), b, state=state)
-    last, _ = module(rf.squeeze(parts[2], axis=one), single_step_dim, state=state)
-    last = last.copy_transpose([batch, model]).raw_tensor
-    for seq, (got_a, got_b) in enumerate(zip(frames(out_a, a, lengths), frames(out_b, b, [3, 1, 4]))):
-        torch.testing.assert_close(torch.cat([got_a, got_b, last[seq, None]]), expected[seq])
 
 
 def test_cross_attention_is_torchs_of_each_sequence_alone(time):
