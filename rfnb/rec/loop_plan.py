@@ -50,7 +50,7 @@ class LoopPlan:
             rest = [node for node in nodes if node not in self.before]
             self._place_rest(rest)
         else:
-            self._keep_needed(nodes)
+            self.inside = nodes
         self.stacked = self._frontier()
 
     # -- before ------------------------------------------------------------------------------------------------------------
@@ -141,9 +141,6 @@ class LoopPlan:
             if wanted & set(node.writes) or node.offers:
                 wanted.update(node.reads)
                 self.after.insert(0, node)
-
-    def _keep_needed(self, nodes: list[Node]) -> None:
-        self.inside = nodes
 
     def _wanted(self) -> set[int]:
         return self._recorder.reads([value for value, last in self._recording.outputs if not last])

@@ -31,7 +31,6 @@ class LoopState:
             _now={},
             _next={},
             _step=None,
-            _selection=None,
             _frozen={},
             _recording=None,
             _selected=Selected(),
@@ -100,6 +99,11 @@ class LoopState:
 
     # -- for the Loop ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _selection(self) -> Selection | None:
+        """The choice that was made in this step."""
+        return self._selected.selection
+
     def _values_now(self) -> dict[str, Any]:
         """The states as they are now, by name."""
         return self._now
@@ -128,11 +132,11 @@ class LoopState:
     def _begin_step(self, index: int) -> None:
         """From here on, what is assigned is the next value."""
         self.__dict__["_step"] = index
-        self.__dict__["_selection"] = self._selected.selection = None
+        self._selected.selection = None
 
     def _select(self, selection: Selection) -> None:
         """From here on in this step, values are those of the hypotheses that were selected."""
-        self.__dict__["_selection"] = self._selected.selection = selection
+        self._selected.selection = selection
 
     def _commit(self, active: Tensor | None) -> None:
         """The new values become the previous ones; where not `active`, a sequence has ended and keeps what it had."""
@@ -157,7 +161,7 @@ class LoopState:
     def _finish(self) -> None:
         """After the last step, or when the loop is left early: what remains is the state after the last whole step."""
         self._next.clear()
-        self.__dict__.update(_step=None, _selection=None)
+        self.__dict__["_step"] = None
         self._selected.selection = None
 
     def _check_structure(self, name: str, value: Any) -> None:
