@@ -9,20 +9,20 @@ documentation of the RETURNN frontend; what is not listed here is not promised.
 from rfnb import tensor as tensor
 from rfnb import viz as viz
 from rfnb.backends.protocol import Backend as Backend
-from rfnb.backends.protocol import get_backend_by_raw_tensor_type as get_backend_by_raw_tensor_type
-from rfnb.backends.protocol import get_backend_by_tensor as get_backend_by_tensor
-from rfnb.backends.protocol import get_selected_backend as get_selected_backend
-from rfnb.backends.protocol import (
+from rfnb.backends.registry import get_backend_by_raw_tensor_type as get_backend_by_raw_tensor_type
+from rfnb.backends.registry import get_backend_by_tensor as get_backend_by_tensor
+from rfnb.backends.registry import get_selected_backend as get_selected_backend
+from rfnb.backends.registry import (
     is_backend_raw_tensor_dim_tag_independent as is_backend_raw_tensor_dim_tag_independent,
 )
-from rfnb.backends.protocol import is_executing_eagerly as is_executing_eagerly
-from rfnb.backends.protocol import register_backend_by_tensor_type as register_backend_by_tensor_type
-from rfnb.backends.protocol import select_backend as select_backend
-from rfnb.backends.protocol import select_backend_jax as select_backend_jax
-from rfnb.backends.protocol import select_backend_numpy as select_backend_numpy
-from rfnb.backends.protocol import select_backend_returnn_layers_tf as select_backend_returnn_layers_tf
-from rfnb.backends.protocol import select_backend_tf as select_backend_tf
-from rfnb.backends.protocol import select_backend_torch as select_backend_torch
+from rfnb.backends.registry import is_executing_eagerly as is_executing_eagerly
+from rfnb.backends.registry import register_backend_by_tensor_type as register_backend_by_tensor_type
+from rfnb.backends.registry import select_backend as select_backend
+from rfnb.backends.registry import select_backend_jax as select_backend_jax
+from rfnb.backends.registry import select_backend_numpy as select_backend_numpy
+from rfnb.backends.registry import select_backend_returnn_layers_tf as select_backend_returnn_layers_tf
+from rfnb.backends.registry import select_backend_tf as select_backend_tf
+from rfnb.backends.registry import select_backend_torch as select_backend_torch
 from rfnb.core.control_flow_ctx import control_flow_ctx as control_flow_ctx
 from rfnb.core.control_flow_ctx import get_current_control_flow_ctx as get_current_control_flow_ctx
 from rfnb.core.dim import Dim as Dim

@@ -27,7 +27,8 @@ from rfnb.backends.numpy_random import (
 )
 from rfnb.backends.numpy_rnn import gru, rnn_tanh
 from rfnb.backends.numpy_two_d_lstm import two_d_lstm
-from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
+from rfnb.backends.protocol import Backend
+from rfnb.backends.registry import register_backend_by_tensor_type
 
 
 # -- dtypes ------------------------------------------------------------------------------------------------------------

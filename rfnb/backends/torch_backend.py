@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from rfnb.backends import torch_conv, torch_stft
-from rfnb.backends.protocol import Backend, register_backend_by_tensor_type
+from rfnb.backends.protocol import Backend
+from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_autocast import autocast
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim_lengths import check_lengths, valid_lengths
 from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
@@ -179,7 +179,7 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
     from rfnb.core.tensor import Tensor
 
     check_lengths(name, array)
-    raw = protocol.selected().from_numpy(array, dtype="int32", device="cpu")
+    raw = registry.selected().from_numpy(array, dtype="int32", device="cpu")
     return Dim(Tensor("lengths", dims=(over,), raw_tensor=raw), name=name)
 
 

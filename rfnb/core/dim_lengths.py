@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.errors import DimError, message
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class DimLengths:
     @property
     def dyn_size_ext(self) -> Tensor | None:
         """The lengths as an int32 Tensor on the CPU, over `length_dims`; None if static or not known yet. Assignable."""
-        backend = protocol.selected()
+        backend = registry.selected()
         if self.lengths is None:
             return None
         if self._size_tensor is None or self._size_tensor.backend is not backend:

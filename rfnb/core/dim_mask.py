@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim_lengths import DimLengths, valid_lengths
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class DimMask(DimLengths):
         from rfnb.core.tensor import Tensor
 
         dims = tuple(dim_order) if dim_order is not None else self._own()
-        return Tensor(f"{self.name}:mask", dims=dims, raw_tensor=self.raw_mask(dims, protocol.selected(), device))
+        return Tensor(f"{self.name}:mask", dims=dims, raw_tensor=self.raw_mask(dims, registry.selected(), device))
 
     def raw_mask(self, dims: tuple[Dim, ...], backend: Any, device: Any) -> Any:
         """The mask as raw array, axes in the order of `dims` (which holds this dim and its length dims), made once."""

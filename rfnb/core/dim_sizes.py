@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim_mask import DimMask
 from rfnb.core.errors import DimError, message
 
@@ -89,7 +89,7 @@ class DimSizes(DimMask):
     def _scalar(self, value: int, device: str) -> Tensor:
         from rfnb.core.tensor import Tensor
 
-        raw = protocol.selected().from_numpy(np.asarray(value, np.int32), dtype="int32", device=device)
+        raw = registry.selected().from_numpy(np.asarray(value, np.int32), dtype="int32", device=device)
         return Tensor(f"{self.name}:size", dims=(), raw_tensor=raw)
 
     def _on_device(self, tensor: Tensor, device: str) -> Tensor:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.place import line_of
@@ -113,7 +113,7 @@ def _poisoned(tensor: Tensor, raw: Any, value: float) -> Any:
     """The raw array with other values in its padding: floats `value`, indices the last one, other integers the largest real
     one, bools their opposite. So they stay values that an op may get."""
     ragged = _ragged(tensor.dims)
-    backend = protocol.get_backend_by_raw_tensor_type(type(raw))
+    backend = registry.get_backend_by_raw_tensor_type(type(raw))
     if not ragged or tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
         return raw
     dtype = backend.get_dtype_name_raw(raw)
@@ -139,7 +139,7 @@ def _ragged(dims: tuple[Dim, ...]) -> list[Dim]:
 
 
 def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType | None) -> None:
-    backend = protocol.get_backend_by_raw_tensor_type(type(raw))
+    backend = registry.get_backend_by_raw_tensor_type(type(raw))
     if not backend.get_dtype_name_raw(raw).startswith(_FLOATS):
         return
     if tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
@@ -70,7 +70,7 @@ def tensor_fill_random_numpy_(
         values = np.floor(rnd.uniform(min_val, max_val + 1, size=shape))
     else:
         values = rnd.normal(size=shape)
-    x.raw_tensor = protocol.selected().from_numpy(np.asarray(values), dtype=x.dtype)
+    x.raw_tensor = registry.selected().from_numpy(np.asarray(values), dtype=x.dtype)
     return True
 
 

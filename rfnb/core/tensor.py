@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.tensor_checks import check_shape
@@ -92,7 +92,7 @@ class Tensor(TensorMask):
     @raw_tensor.setter
     def raw_tensor(self, raw: Any) -> None:
         if raw is not None:
-            backend = protocol.get_backend_by_raw_tensor_type(type(raw))
+            backend = registry.get_backend_by_raw_tensor_type(type(raw))
             check_shape(self, backend.get_shape_tuple_raw(raw))
             got = backend.get_dtype_name_raw(raw)
             if self._dtype is not None and got != self._dtype:
@@ -130,7 +130,7 @@ class Tensor(TensorMask):
         raw = self._raw
         if raw is None:
             return self._dtype or "float32"
-        return protocol.get_backend_by_raw_tensor_type(type(raw)).get_dtype_name_raw(raw)
+        return registry.get_backend_by_raw_tensor_type(type(raw)).get_dtype_name_raw(raw)
 
     @dtype.setter
     def dtype(self, dtype: str) -> None:
@@ -140,12 +140,12 @@ class Tensor(TensorMask):
     def device(self) -> str | None:
         """ "cpu", "cuda:0", ... or None for a template."""
         raw = self._raw
-        return None if raw is None else protocol.get_backend_by_raw_tensor_type(type(raw)).get_device_raw(raw)
+        return None if raw is None else registry.get_backend_by_raw_tensor_type(type(raw)).get_device_raw(raw)
 
     @property
     def backend(self) -> Any:
         """The backend of the raw array; of a template the selected one."""
-        return protocol.selected() if self._raw is None else protocol.get_backend_by_raw_tensor_type(type(self._raw))
+        return registry.selected() if self._raw is None else registry.get_backend_by_raw_tensor_type(type(self._raw))
 
     def numpy(self) -> np.ndarray:
         """The values on the host, axes in the order of `dims` (waits for a GPU).

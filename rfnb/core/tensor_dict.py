@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor, dims_text
@@ -208,13 +208,13 @@ def _wrong_size(name: str, dim: Dim, got: str) -> ShapeError:
 def _host(raw: Any) -> np.ndarray:
     if isinstance(raw, (np.ndarray, np.generic, int)):
         return np.asarray(raw)
-    return protocol.get_backend_by_raw_tensor_type(type(raw)).raw_to_numpy(raw)
+    return registry.get_backend_by_raw_tensor_type(type(raw)).raw_to_numpy(raw)
 
 
 def _shape(raw: Any) -> tuple[int, ...]:
-    return protocol.get_backend_by_raw_tensor_type(type(raw)).get_shape_tuple_raw(raw)
+    return registry.get_backend_by_raw_tensor_type(type(raw)).get_shape_tuple_raw(raw)
 
 
 def _on_backend(raw: Any) -> Any:
-    backend = protocol.selected()
+    backend = registry.selected()
     return backend.from_numpy(raw) if isinstance(raw, np.ndarray) and backend.RawTensorType is not np.ndarray else raw

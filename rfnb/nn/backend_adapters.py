@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import protocol, registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.layout import full_shape
@@ -114,7 +114,7 @@ def lstm(
 # -- parameters ----------------------------------------------------------------------------------------------------------
 def create_parameter_raw(tensor: Tensor, *, device: str | None = None) -> Any:
     """The raw parameter of the selected backend for a template, zeros."""
-    backend = protocol.selected()
+    backend = registry.selected()
     raw = backend.full_raw(full_shape(tensor.dims), 0, dtype=tensor.dtype, device=device)
     return backend.parameter_raw(raw, getattr(tensor, "trainable", tensor.dtype.startswith(("float", "bfloat"))))
 
@@ -209,7 +209,7 @@ def tensor_array_get_item(tensor_array: list[Tensor], index: int | Tensor) -> Te
 def fill_raw(shape: Sequence[int], value: float | int | bool) -> Any:
     """A raw array of one value, of the selected backend."""
     dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
-    return protocol.selected().full_raw(shape, value, dtype=dtype)
+    return registry.selected().full_raw(shape, value, dtype=dtype)
 
 
 def get_new_dim_raw(raw_tensor: Any, axis: int, *, name: str) -> Dim:
@@ -315,10 +315,10 @@ def format_graph_output(raw_tensor: Any, *, max_depth: int | None = None) -> str
 
 
 def _backend_of(raw: Any) -> Any:
-    return protocol.get_backend_by_raw_tensor_type(type(raw))
+    return registry.get_backend_by_raw_tensor_type(type(raw))
 
 
 def _not_offered(what: str, rule: str, fix: str) -> NotImplementedError:
     return NotImplementedError(
-        message(f"{what}: documented, but not offered.", [("backend", protocol.selected().name)], rule, fix)
+        message(f"{what}: documented, but not offered.", [("backend", registry.selected().name)], rule, fix)
     )

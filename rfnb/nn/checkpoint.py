@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
@@ -189,4 +189,4 @@ def _as_array(value: Any) -> np.ndarray:
         return value.numpy()
     if isinstance(value, (np.ndarray, np.generic, int, float, list, tuple)):
         return np.asarray(value)
-    return protocol.get_backend_by_raw_tensor_type(type(value)).raw_to_numpy(value)
+    return registry.get_backend_by_raw_tensor_type(type(value)).raw_to_numpy(value)

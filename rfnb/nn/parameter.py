@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
@@ -85,7 +85,7 @@ class Parameter(Tensor):
             "parameter", dims, dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, raw_tensor=raw_tensor
         )
         if raw_tensor is None:
-            backend, device = protocol.selected(), device or get_default_device()
+            backend, device = registry.selected(), device or get_default_device()
             raw_tensor = backend.full_raw(full_shape(dims), 0, dtype=self.dtype, device=device)
         elif device is not None:
             raw_tensor = self.backend.to_device_raw(raw_tensor, device)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
@@ -151,7 +151,7 @@ def _rates(size: int, base: float) -> np.ndarray:
 
 
 def _backend() -> Any:
-    return protocol.selected()
+    return registry.selected()
 
 
 def _plain(indices: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
@@ -89,5 +89,5 @@ def _numbers_of_runs(
     bounds = np.minimum(least, lengths), np.minimum(most, lengths)
     if not spatial_dim.length_dims:
         return int(bounds[0]), int(bounds[1])
-    made = [protocol.selected().from_numpy(bound, dtype="int32", device="cpu") for bound in bounds]
+    made = [registry.selected().from_numpy(bound, dtype="int32", device="cpu") for bound in bounds]
     return new_tensor(made[0], spatial_dim.length_dims), new_tensor(made[1], spatial_dim.length_dims)

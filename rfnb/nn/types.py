@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -38,4 +38,4 @@ class StepFunc(Protocol):
 
 def get_raw_tensor_type() -> type:
     """The type of the raw arrays of the selected backend, e.g. torch.Tensor."""
-    return protocol.selected().RawTensorType
+    return registry.selected().RawTensorType

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 
@@ -64,7 +64,7 @@ def set_amp_policy(policy: AmpPolicy | None) -> None:
     Raises:
         NotImplementedError: If the backend has no mixed precision.
     """
-    scope = None if policy is None else protocol.selected().autocast_raw(policy.compute_dtype)
+    scope = None if policy is None else registry.selected().autocast_raw(policy.compute_dtype)
     if _state.scope is not None:
         _state.scope.__exit__(None, None, None)
         _state.policy = _state.scope = None

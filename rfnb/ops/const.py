@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.layout import full_shape
@@ -41,7 +41,7 @@ def full(
     if dtype is None:
         dtype = _dtype_of(fill_value)
     dims = check_unique(dims_of("full", dims), "full")
-    raw = protocol.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device or get_default_device())
+    raw = registry.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device or get_default_device())
     return _with(new_tensor(raw, dims), sparse_dim, feature_dim)
 
 
@@ -140,7 +140,7 @@ def convert_to_tensor(
         if dtype is not None and out.dtype != dtype:
             out = out._like(out.backend.cast_raw(out._raw, dtype), out.dims)
         return copy_to_device(out, device) if device else out
-    backend = protocol.selected()
+    backend = registry.selected()
     if not isinstance(value, backend.RawTensorType):
         array = _as_array(value)
         if array.ndim == 0 and dims:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
@@ -21,7 +21,7 @@ def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = N
     if not isinstance(dim, Dim):
         raise no_dim("range_over_dim", dim)
     out = new_tensor(
-        protocol.selected().arange_raw(dim.extent, dtype=dtype, device=device or get_default_device()), (dim,)
+        registry.selected().arange_raw(dim.extent, dtype=dtype, device=device or get_default_device()), (dim,)
     )
     if dtype.startswith(("int", "uint")):
         out.sparse_dim = dim
@@ -40,7 +40,7 @@ def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Te
             mask = one if mask is None else math.combine_bc(mask, "logical_and", one)
     if mask is None:
         return new_tensor(
-            protocol.selected().full_raw((), True, dtype="bool", device=device or get_default_device()), ()
+            registry.selected().full_raw((), True, dtype="bool", device=device or get_default_device()), ()
         )
     return mask
 
@@ -101,7 +101,7 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_sca
         allow_scalar_on_cpu: Accepted; a scalar is on `device` too.
     """
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
-    raw = protocol.selected().from_numpy(
+    raw = registry.selected().from_numpy(
         np.clip(lengths - 1, 0, max(dim.extent - 1, 0)), dtype="int32", device=device or get_default_device()
     )
     out = new_tensor(raw, dim.length_dims)
@@ -130,7 +130,7 @@ def num_elements_of_shape(dims: Sequence[Dim], *, use_mask: bool = True, device:
     for dim in ragged:
         real &= dim.host_mask((*over, *dims))
     counts = real.sum(axis=tuple(range(len(over), real.ndim)))
-    return new_tensor(protocol.selected().from_numpy(counts, dtype="int32", device=device or "cpu"), over)
+    return new_tensor(registry.selected().from_numpy(counts, dtype="int32", device=device or "cpu"), over)
 
 
 def replace_dim_v2(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import masks_for
@@ -36,7 +36,7 @@ def finite_for_gradient(x: Tensor, factor: Tensor) -> Tensor:
 
 def stop_gradient_scope() -> Any:
     """Context manager in which no gradients are tracked."""
-    return protocol.selected().no_grad()
+    return registry.selected().no_grad()
 
 
 def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
@@ -120,4 +120,4 @@ def gradient_checkpoint_scope() -> Any:
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
-    return protocol.selected().checkpoint_scope()
+    return registry.selected().checkpoint_scope()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import protocol, registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.generations import aligned
@@ -150,7 +150,7 @@ def _as_number(value: Any, tensor: Tensor, kind: str) -> Any:
 def _as_tensor(value: Any, kind: str) -> Tensor:
     if isinstance(value, (bool, int, float)):
         dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
-        return new_tensor(protocol.selected().full_raw((), value, dtype=dtype), ())
+        return new_tensor(registry.selected().full_raw((), value, dtype=dtype), ())
     raise _not_a_tensor(kind, value)
 
 

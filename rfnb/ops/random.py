@@ -6,7 +6,7 @@ import math as numbers
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
@@ -189,7 +189,7 @@ class _Draw:
             out,
             (sparse_dim, feature_dim),
         )
-        self.backend = protocol.selected() if out is None else out.backend
+        self.backend = registry.selected() if out is None else out.backend
         self.dtype = dtype or (get_default_float_dtype() if out is None else out.dtype)
         self.device = device or get_default_device() if out is None else out.device
         self.size = numbers.prod(full_shape(self.dims))

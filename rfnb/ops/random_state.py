@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, shape_of
 
@@ -38,14 +38,14 @@ _step_seeds = _StepSeeds(_DEFAULT_SEED)
 
 def set_random_seed(seed: int) -> None:
     """Seed the generator of the selected backend, and the seeds of `get_static_step_based_seed`."""
-    protocol.selected().set_random_seed(seed)
+    registry.selected().set_random_seed(seed)
     _step_seeds.seed = abs(int(seed))
     _step_seeds.restart()
 
 
 def get_random_state() -> dict[str, bytes]:
     """The state of the generators, by device, and of the step-based seeds ("static")."""
-    return {**protocol.selected().get_random_state(), _STATIC: _step_seeds.state()}
+    return {**registry.selected().get_random_state(), _STATIC: _step_seeds.state()}
 
 
 def set_random_state(state: dict[str, bytes]) -> None:
@@ -53,7 +53,7 @@ def set_random_state(state: dict[str, bytes]) -> None:
     state = dict(state)
     if _STATIC in state:
         _step_seeds.set_state(state.pop(_STATIC))
-    protocol.selected().set_random_state(state)
+    registry.selected().set_random_state(state)
 
 
 def reset_step_random_state() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
@@ -437,7 +437,7 @@ class Loop:
         return self.selection.follow_host(value, self._end_dims, dims)
 
     def _on_backend(self, host: np.ndarray, dims: tuple[Dim, ...], like: Tensor | None) -> Tensor:
-        backend, device = (like.backend, like.device) if like is not None else (protocol.selected(), None)
+        backend, device = (like.backend, like.device) if like is not None else (registry.selected(), None)
         return new_tensor(backend.from_numpy(host, dtype="bool", device=device), dims)
 
     def _update_last(self, output: Output, active: Tensor | None) -> None:
@@ -487,7 +487,7 @@ class Loop:
 
     def _set_axis_lengths(self) -> None:
         lengths = self._lengths if self._lengths is not None else np.zeros((), np.int32)
-        raw = protocol.selected().from_numpy(lengths, dtype="int32", device="cpu")
+        raw = registry.selected().from_numpy(lengths, dtype="int32", device="cpu")
         self.axis.dyn_size_ext = new_tensor(raw, self._end_dims)
 
     def _stacked(self, output: Output) -> Tensor | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.dims import range_over_dim
@@ -150,7 +150,7 @@ class LoopPlan:
         axis = self._one_step()
         whole: dict[int, Tensor] = {}
         good: set[int] = set()
-        with protocol.selected().no_grad(), held_back():
+        with registry.selected().no_grad(), held_back():
             for node in candidates:
                 for register in node.reads:
                     if register not in whole:
@@ -171,7 +171,7 @@ class LoopPlan:
             return Dim(1, name=loop.axis.name)
         lengths = loop.axis.lengths if loop.has_given_axis else None
         host = np.ones([dim.extent for dim in over], np.int32) if lengths is None else np.minimum(lengths, 1)
-        raw = protocol.selected().from_numpy(host, dtype="int32", device="cpu")
+        raw = registry.selected().from_numpy(host, dtype="int32", device="cpu")
         return Dim(new_tensor(raw, over), name=loop.axis.name)
 
     def _frontier(self) -> list[int]:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.ops.amp import get_amp_policy, set_amp_policy_ctx
 from rfnb.ops.default import (
     get_default_device,
@@ -50,10 +50,10 @@ def modes_again(values: Values | None) -> Any:
 
 
 def _gradients(on: bool) -> Any:
-    return contextlib.nullcontext() if on else protocol.selected().no_grad()
+    return contextlib.nullcontext() if on else registry.selected().no_grad()
 
 
-keep_mode(lambda: protocol.selected().grad_enabled(), _gradients)
+keep_mode(lambda: registry.selected().grad_enabled(), _gradients)
 keep_mode(get_amp_policy, set_amp_policy_ctx)
 keep_mode(get_default_device, set_default_device_ctx)
 keep_mode(get_default_float_dtype, set_default_float_dtype_ctx)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
@@ -152,7 +152,7 @@ class _Steps:
         if self._active is None or self._active.all():
             return None
         like = next((leaf for _, leaf in leaves(values) if isinstance(leaf, Tensor)), None)
-        backend = protocol.selected() if like is None else like.backend
+        backend = registry.selected() if like is None else like.backend
         active = new_tensor(backend.from_numpy(self._active, dtype="bool", device="cpu"), self._dims)
         return active if like is None else copy_to_device(active, like.device)
 
@@ -160,5 +160,5 @@ class _Steps:
         """The dim of the outputs."""
         if self._dim is not None:
             return self._dim
-        raw = protocol.selected().from_numpy(self._lengths, dtype="int32", device="cpu")
+        raw = registry.selected().from_numpy(self._lengths, dtype="int32", device="cpu")
         return Dim(new_tensor(raw, self._dims), name="scan")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
@@ -77,7 +77,7 @@ def _joined(dims: Sequence[Dim], axis: Dim, name: str) -> Dim:
     over = tuple(dict.fromkeys(other for dim in dims for other in dim.length_dims))
     shape = [dim.extent for dim in over]
     lengths = [np.broadcast_to(align_host(_host(dim), dim.length_dims, over), shape) for dim in dims]
-    raw = protocol.selected().from_numpy(np.stack(lengths).astype(np.int32), dtype="int32", device="cpu")
+    raw = registry.selected().from_numpy(np.stack(lengths).astype(np.int32), dtype="int32", device="cpu")
     return Dim(new_tensor(raw, (axis, *over)), name=name, kind=dims[0].kind)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor, new_tensor
@@ -56,7 +56,7 @@ class RawStep:
 
     def tensor(self, raw: Any, rest: list[Dim], beams: list[Dim]) -> Tensor:
         """A raw array (n, ...) as Tensor {batch, beam, ...}."""
-        backend = protocol.get_backend_by_raw_tensor_type(type(raw))
+        backend = registry.get_backend_by_raw_tensor_type(type(raw))
         dims = (self.batch, *beams, *rest)
         return new_tensor(backend.reshape_raw(raw, [dim.extent for dim in dims]), dims)
 

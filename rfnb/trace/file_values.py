@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
@@ -151,7 +151,7 @@ class Reader:
         dim = Dim(entry.get("size"), name=entry["name"], kind=entry["kind"], vocab=entry.get("vocab"))
         dim.created = entry["created"]
         if "lengths" in entry:
-            raw = protocol.selected().from_numpy(self._arrays[entry["lengths"]], dtype="int32", device="cpu")
+            raw = registry.selected().from_numpy(self._arrays[entry["lengths"]], dtype="int32", device="cpu")
             dim.dyn_size_ext = new_tensor(raw, tuple(self._dims[number] for number in entry["lengths_over"]))
         return dim
 
@@ -161,7 +161,7 @@ class Reader:
         if entry["feature"] is not None:
             out.feature_dim = dims[entry["feature"]]
         if "array" in entry:
-            out.raw_tensor = protocol.selected().from_numpy(
+            out.raw_tensor = registry.selected().from_numpy(
                 self._arrays[entry["array"]], dtype=entry["dtype"], device="cpu"
             )
         return out

@@ -10,7 +10,7 @@ from backends.list_backend import ListArray, ListBackend
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.backends import protocol
+from rfnb.backends import registry
 
 batch, feat, out = Dim(2, name="batch"), Dim(3, name="feat"), Dim(4, name="out")
 time, other = ragged([5, 2], batch), ragged([1, 3], batch, "other")
@@ -19,8 +19,8 @@ time, other = ragged([5, 2], batch), ragged([1, 3], batch, "other")
 @pytest.fixture(autouse=True)
 def lists(monkeypatch):
     """ListBackend is registered and selected in the test, and unknown afterwards."""
-    monkeypatch.setattr(protocol, "_by_type", dict(protocol._by_type))
-    monkeypatch.setattr(protocol, "_selected", protocol.selected())
+    monkeypatch.setattr(registry, "_by_type", dict(registry._by_type))
+    monkeypatch.setattr(registry, "_selected", registry.selected())
     rf.register_backend_by_tensor_type(ListArray, ListBackend)
     rf.select_backend("lists")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
@@ -268,5 +268,5 @@ def _host_lengths(lengths: np.ndarray, dims: CallDims) -> Tensor:
             message("Lengths: one per sequence is needed.", [("lengths", lengths.shape), ("batch", dims.batch.short_repr())],
                     "Each sequence has one length.")
         )  # fmt: skip
-    raw = protocol.selected().from_numpy(lengths.astype(np.int32), dtype="int32", device="cpu")
+    raw = registry.selected().from_numpy(lengths.astype(np.int32), dtype="int32", device="cpu")
     return new_tensor(raw, (dims.batch,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
@@ -39,7 +39,7 @@ class _ByModule(Layer):
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         self.make_once(env, sources)
-        with protocol.selected().no_grad():
+        with registry.selected().no_grad():
             return self.compute(env, sources)
 
     def axis(self, x: Tensor, env: Scope) -> Dim:

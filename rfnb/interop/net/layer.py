@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rfnb.backends import protocol
+from rfnb.backends.registry import selected
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
@@ -150,7 +150,7 @@ class Layer(Module):
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         """The template from those of all sources. Default: compute with zeros."""
-        with protocol.selected().no_grad():
+        with selected().no_grad():
             return self.compute(env, sources)
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rfnb.backends import protocol
+from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
@@ -80,7 +80,7 @@ class _UnitBase(Layer):
     # -- running -----------------------------------------------------------------------------------------------------------
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         self.make_once(env, sources)
-        with protocol.selected().no_grad():
+        with registry.selected().no_grad():
             return self.compute(env, sources)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:

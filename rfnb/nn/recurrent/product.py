@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rfnb.backends.protocol import selected
+from rfnb.backends.registry import selected
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot

@@ -1,0 +1,139 @@
+"""Which backend computes: the one that a raw array belongs to, and for new tensors the selected one.
+
+A backend is loaded when it is first needed, so that `import rfnb` loads no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends.protocol import Backend
+
+_by_type: dict[type, type[Backend]] = {}
+_selected: type[Backend] | None = None
+
+
+def register_backend_by_tensor_type(tensor_type: type, backend: type[Backend]) -> None:
+    """From now on raw arrays of `tensor_type` (and of its subclasses) belong to `backend`."""
+    _by_type[tensor_type] = backend
+
+
+def get_backend_by_raw_tensor_type(tensor_type: type) -> type[Backend]:
+    """The backend of a raw array type.
+
+    Raises:
+        TypeError: If no backend is registered for it.
+    """
+    backend = _by_type.get(tensor_type)
+    if backend is not None:
+        return backend
+    for base in tensor_type.__mro__:
+        if base in _by_type:
+            _by_type[tensor_type] = _by_type[base]
+            return _by_type[base]
+    if tensor_type.__module__.partition(".")[0] == "torch" and "torch" not in _loaded:
+        _load("torch")
+        return get_backend_by_raw_tensor_type(tensor_type)
+    if issubclass(tensor_type, (np.ndarray, np.generic)) and "numpy" not in _loaded:
+        _load("numpy")
+        return get_backend_by_raw_tensor_type(tensor_type)
+    known = ", ".join(sorted(f"{type_.__module__}.{type_.__name__}" for type_ in _by_type)) or "none"
+    raise TypeError(
+        f"No backend for raw arrays of type {tensor_type.__module__}.{tensor_type.__name__}.\n  known  {known}\n"
+        "A raw array is a torch or NumPy array, or of a registered type. Convert it first:\n"
+        "    rf.convert_to_tensor(value, dims=[...])"
+    )
+
+
+def get_backend_by_tensor(tensor: Any, *, fallback: Any = None) -> Any:
+    """The backend of a Tensor, or `fallback` if it has no raw array."""
+    raw = tensor.raw_tensor
+    return fallback if raw is None and fallback is not None else get_backend_by_raw_tensor_type(type(raw))
+
+
+def select_backend(name: str) -> None:
+    """Choose what new tensors are made of: "torch" (the default), "numpy", or the name of a backend that was registered.
+
+    Raises:
+        ValueError: Another name.
+    """
+    global _selected
+    registered = {backend.name: backend for backend in _by_type.values()}
+    if name not in _MODULES and name not in registered:
+        known = ", ".join(dict.fromkeys((*_MODULES, *registered)))
+        if name in _NOT_OFFERED:
+            raise ValueError(
+                f'select_backend: "{name}" is documented, but not offered.\n  offered  {known}\n'
+                f'{_NOT_OFFERED[name]}\n    rf.select_backend("torch")'
+            )
+        raise ValueError(
+            f'select_backend: unknown backend "{name}".\n  known  {known}\n'
+            'rfnb runs on torch, with NumPy as the readable reference.\n    rf.select_backend("torch")'
+        )
+    _selected = _load(name) if name in _MODULES else registered[name]
+
+
+def select_backend_torch() -> None:
+    """Make new tensors of torch."""
+    select_backend("torch")
+
+
+def select_backend_numpy() -> None:
+    """Make new tensors of NumPy."""
+    select_backend("numpy")
+
+
+def select_backend_tf() -> None:
+    """Documented, but not offered: raises the ValueError of `select_backend`."""
+    select_backend("tf")
+
+
+def select_backend_returnn_layers_tf() -> None:
+    """Documented, but not offered: raises the ValueError of `select_backend`."""
+    select_backend("returnn_layers_tf")
+
+
+def select_backend_jax() -> None:
+    """Documented, but not offered: raises the ValueError of `select_backend`."""
+    select_backend("jax")
+
+
+def get_selected_backend() -> str:
+    """Name of the backend that new tensors are made of."""
+    return selected().name
+
+
+def selected() -> type[Backend]:
+    """The backend that new tensors are made of."""
+    global _selected
+    if _selected is None:
+        _selected = _load("torch")
+    return _selected
+
+
+def is_executing_eagerly() -> bool:
+    """Whether values are there as soon as an op is called: always."""
+    return selected().executing_eagerly()
+
+
+def is_backend_raw_tensor_dim_tag_independent() -> bool:
+    """Whether raw arrays know nothing of dims, so that one may belong to Tensors with different dims. Always so here."""
+    return selected().is_backend_raw_tensor_dim_tag_independent
+
+
+_MODULES = {"torch": "rfnb.backends.torch_backend", "numpy": "rfnb.backends.numpy_backend"}
+_NOT_OFFERED = {
+    "tf": "rfnb computes at once and has no graph mode.",
+    "returnn_layers_tf": "rfnb computes at once and has no graph mode.",
+    "jax": "There is no backend for it yet; docs/backend.md tells what one needs.",
+}
+_loaded: dict[str, type[Backend]] = {}
+
+
+def _load(name: str) -> type[Backend]:
+    if name not in _loaded:
+        _loaded[name] = importlib.import_module(_MODULES[name]).BACKEND
+    return _loaded[name]
