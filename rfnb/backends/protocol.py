@@ -6,13 +6,14 @@ methods. torch is the default; NumPy (`backends/numpy_backend.py`) is the refere
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rfnb.backends.missing import teach_missing
+from rfnb.backends.protocol_gradients import Gradients
+from rfnb.backends.protocol_kernels import Kernels
 
 BINARY_KINDS = (
     "add sub mul truediv floordiv mod pow maximum minimum squared_difference logical_and logical_or log_add_exp"
@@ -25,14 +26,14 @@ UNARY_KINDS = (
 REDUCE_KINDS = "sum max min mean logsumexp any all argmax argmin".split()
 
 
-class Backend:
+class Backend(Kernels, Gradients):
     """The documented backend class: raw-array methods that an array library implements; docs/backend.md tells how.
 
     `raw` is an array of the library, `axis` a non-negative int, `dtype` a name like "float32", `device` a name like "cpu".
 
     The documented methods that take Tensors are the functions of rfnb (`Backend.matmul` is `rf.matmul`), the same for every
-    backend; `nn/backend_methods.py` binds them. A backend speeds one up through the raw method below that computes it
-    (`lstm_raw`, `attention_raw`, ...): a plan holds that very method, so this costs nothing per op.
+    backend; `nn/backend_methods.py` binds them. A backend speeds one up through the raw method that computes it (`lstm_raw`,
+    `attention_raw`, ...; see `protocol_kernels.py`): a plan holds that very method, so this costs nothing per op.
     """
 
     name = "abstract"
@@ -85,6 +86,12 @@ class Backend:
     def get_device_raw(cls, raw: Any) -> str:
         """Name of the device, e.g. "cuda:0"."""
         raise NotImplementedError
+
+    @classmethod
+    def assert_raw(cls, condition: Any, text: str) -> None:
+        """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
+        if not bool(condition):
+            raise AssertionError(text)
 
     # -- in and out ----------------------------------------------------------------------------------------------------
     @classmethod
@@ -325,6 +332,11 @@ class Backend:
         return cls.matmul_raw(a, b)
 
     @classmethod
+    def add_matmul_raw(cls, bias: Any, a: Any, b: Any) -> Any:
+        """[m, k] x [k, n] + [n]."""
+        return cls.combine_raw(cls.matmul_raw(a, b), "add", bias)  # not +: an array need not have operators
+
+    @classmethod
     def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
         """Replace `axis` by the axes of `indices` (an embedding, if axis is 0)."""
         raise NotImplementedError
@@ -373,254 +385,6 @@ class Backend:
     @classmethod
     def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float, mask: Any | None) -> Any:
         """logits [n, classes], targets int [n] -> [n]; 0 where `mask` [n] is False, whatever logits and targets are there."""
-        raise NotImplementedError
-
-    # -- convolution ---------------------------------------------------------------------------------------------------
-    @classmethod
-    def conv_raw(
-        cls,
-        x: Any,
-        filter: Any,
-        bias: Any | None,
-        pads: Sequence[tuple[int, int]],
-        strides: Sequence[int],
-        dilation: Sequence[int],
-        groups: int,
-    ) -> Any:
-        """x [batch, in, *spatial], filter [out, in / groups, *size], bias [out] -> [batch, out, *out spatial].
-
-        `pads` are the zeros before and after, per spatial axis; an axis that is shorter than the filter gets length 0.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def ctc_loss_raw(
-        cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
-        normalized: bool, max_approx: bool, label_loop: bool,
-    ) -> Any:  # fmt: skip
-        """logits [batch, time, classes], targets int [batch, label], lengths int64 [batch] on the host -> [batch].
-
-        -log of the sum (or maximum) over all alignments; 0 where there is none. See `ops/ctc.py`.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def ctc_best_path_raw(
-        cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
-        normalized: bool, label_loop: bool,
-    ) -> Any:  # fmt: skip
-        """As `ctc_loss_raw` -> [batch, time], the dtype of targets; blank in the padding and where there is no alignment."""
-        raise NotImplementedError
-
-    @classmethod
-    def edit_distance_raw(cls, a: Any, b: Any, a_lengths: np.ndarray, b_lengths: np.ndarray) -> Any:
-        """a int [batch, time], b int [batch, other time], lengths int64 [batch] on the host -> int64 [batch]."""
-        raise NotImplementedError
-
-    @classmethod
-    def next_edit_distance_row_raw(cls, row: Any, a: Any, n: Any, keep: Any, b: Any, b_lengths: np.ndarray) -> Any:
-        """row int [batch, time + 1], a (the symbol) and n (symbols before it) int [batch], keep bool [batch] (no symbol is read),
-        b int [batch, time], lengths int64 [batch] on the host -> the next row of the table, flat after the length."""
-        raise NotImplementedError
-
-    @classmethod
-    def transposed_conv_raw(
-        cls, x: Any, filter: Any, bias: Any | None, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
-    ) -> Any:
-        """x [batch, in, *spatial], filter [in, out, *size], bias [out] -> [batch, out, *shape].
-
-        What each input frame puts at every `stride`-th place, added up; the result begins at `starts` of that, and where it is
-        longer, there is only the bias.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def pool_raw(
-        cls,
-        x: Any,
-        kind: str,
-        size: Sequence[int],
-        pads: Sequence[tuple[int, int]],
-        strides: Sequence[int],
-        dilation: Sequence[int],
-        neutral: Any,
-    ) -> Any:
-        """x [batch, *spatial] -> [batch, *out spatial]: the "max" or "sum" of each window; `pads` are `neutral`. See `conv_raw`."""
-        raise NotImplementedError
-
-    @classmethod
-    def add_matmul_raw(cls, bias: Any, a: Any, b: Any) -> Any:
-        """[m, k] x [k, n] + [n]."""
-        return cls.combine_raw(cls.matmul_raw(a, b), "add", bias)  # not +: an array need not have operators
-
-    @classmethod
-    def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
-        """softmax(query keysᵀ * scale + bias) values; query [batch, heads, m, key], keys [batch, heads, n, key], values [batch,
-        heads, n, value] -> [batch, heads, m, value].
-
-        Args:
-            bias: Float, broadcasting against [batch, heads, m, n]; -inf for what is not seen. Every query sees something.
-            causal: Query i sees keys 0 .. i; then there is no bias.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def stft_raw(cls, x: Any, window: Any, step: int, left: int, fft_length: int) -> Any:
-        """x [batch, time], window [size] -> complex [batch, frames, fft_length // 2 + 1].
-
-        Every `step` samples a frame as long as the window, times the window, after `left` zeros; zeros up to `fft_length`. Only
-        frames inside of x.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def make_complex_raw(cls, real: Any, imag: Any) -> Any:
-        """Broadcasting; both of one float dtype."""
-        raise NotImplementedError
-
-    @classmethod
-    def real_as_complex_raw(cls, raw: Any) -> Any:
-        """The last axis, of length 2, becomes one complex number."""
-        raise NotImplementedError
-
-    @classmethod
-    def complex_as_real_raw(cls, raw: Any) -> Any:
-        """A new last axis of real and imaginary part."""
-        raise NotImplementedError
-
-    # -- recurrence ----------------------------------------------------------------------------------------------------
-    @classmethod
-    def lstm_raw(
-        cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None, mask: Any | None
-    ) -> tuple[Any, Any, Any]:
-        """x [time, batch, in], h and c [batch, out], gates i, f, cell, o -> (y [time, batch, out], last h, last c).
-
-        `mask` [time, batch] (or None), True first, then False: a masked step keeps the state and gives output 0.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def lstm_step_raw(
-        cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None
-    ) -> tuple[Any, Any]:
-        """One step: x [batch, in] -> (h, c)."""
-        raise NotImplementedError
-
-    @classmethod
-    def gru_raw(
-        cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, ff_bias: Any, rec_bias: Any, mask: Any | None
-    ) -> tuple[Any, Any]:
-        """As `lstm_raw`, gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
-        raise NotImplementedError
-
-    @classmethod
-    def rnn_tanh_raw(
-        cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, bias: Any, mask: Any | None
-    ) -> tuple[Any, Any]:
-        """As `lstm_raw`: h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
-        raise NotImplementedError
-
-    @classmethod
-    def two_d_lstm_raw(
-        cls, gates_x: Any, gates_y: Any, weight_h: Any, weight_v: Any, h: Any, c: Any, mask: Any | None
-    ) -> tuple[Any, Any]:
-        """An LSTM over a grid; each cell has a left and an upper neighbour -> (h, c), both [y, x, batch, out].
-
-        gates_x [x, batch, 5 * out] and gates_y [y, batch, 5 * out] are the products with the inputs, gates i, f, lambda, o, cell.
-        weight_h, weight_v [out, 5 * out] are for the left and the upper neighbour; h and c [x, batch, out] are the row above the
-        grid. `mask` [x, batch] (or None): where False, a cell has h and c 0.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def assert_raw(cls, condition: Any, text: str) -> None:
-        """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
-        if not bool(condition):
-            raise AssertionError(text)
-
-    # -- gradients and parameters --------------------------------------------------------------------------------------
-    @classmethod
-    def detach_raw(cls, raw: Any) -> Any:
-        """The same values without gradient."""
-        return raw
-
-    @classmethod
-    def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
-        """What a Parameter holds, made from an initial array."""
-        return raw
-
-    @classmethod
-    def assign_raw(cls, param: Any, value: Any) -> None:
-        """Copy `value` into the array of a parameter, in place, without gradient."""
-        raise NotImplementedError
-
-    @classmethod
-    def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
-        """param[indices] = value, in place, without gradient; one index per axis, broadcasting against each other and against
-        `value`. Where `mask` (of their full shape) is False, nothing is written."""
-        raise NotImplementedError
-
-    @classmethod
-    def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:
-        """The array of a parameter in another dtype or on another device; the same object where the library can do that."""
-        raise NotImplementedError
-
-    @classmethod
-    def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
-        """Track gradients of this array from now on, or no longer; in place."""
-        raise NotImplementedError
-
-    @classmethod
-    def tracks_gradient_raw(cls, raw: Any) -> bool:
-        """Whether backward will ask for a gradient of `raw`."""
-        return False
-
-    @classmethod
-    def gradient_raw(cls, y: Any, x: Any) -> Any:
-        """dy/dx of a scalar y, which can be differentiated again."""
-        raise NotImplementedError
-
-    @classmethod
-    def grad_enabled(cls) -> bool:
-        """Whether gradients are followed here."""
-        return False
-
-    @classmethod
-    def graph_place_raw(cls, raw: Any) -> Any | None:
-        """What stands for an array in the graph of gradients: hashable, the same for the same array. None: it is not tracked."""
-        return None
-
-    @classmethod
-    def graph_inputs_raw(cls, place: Any) -> list[Any]:
-        """The places that a place was computed from."""
-        return []
-
-    @classmethod
-    def graph_order_raw(cls, place: Any) -> int:
-        """A number that grows with the time at which the place was computed; -1 for a leaf."""
-        return -1
-
-    @classmethod
-    def scaled_gradient_raw(cls, raw: Any, scale: Any, shift: Any | None, axis: int | None, mask: Any | None) -> Any:
-        """`raw`; its gradient is times `scale`, plus `shift` (times the sum of the gradient over `axis`).
-
-        `scale` and `shift` are numbers or broadcast. Where `mask` (broadcasting, None: everywhere) is False the gradient is 0.
-        """
-        return raw
-
-    @classmethod
-    def checkpoint_scope(cls) -> Any:
-        """Context manager: what is computed inside is not kept for backward but computed again, random numbers too."""
-        return contextlib.nullcontext()
-
-    @classmethod
-    def autocast_raw(cls, dtype: str) -> Any:
-        """Context manager: products are computed in `dtype`; softmax, norms, sums and losses give float32."""
-        raise NotImplementedError
-
-    @classmethod
-    def no_grad(cls) -> Any:
-        """Context manager without gradient bookkeeping."""
         raise NotImplementedError
 
 

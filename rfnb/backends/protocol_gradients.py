@@ -1,0 +1,104 @@
+"""The part of the backend protocol that is about gradients, and about parameters, which change in place.
+
+The defaults are those of a library without gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends.missing import teach_missing
+
+
+class Gradients:
+    """The methods of `Backend` for gradients and parameters."""
+
+    @classmethod
+    def detach_raw(cls, raw: Any) -> Any:
+        """The same values without gradient."""
+        return raw
+
+    @classmethod
+    def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
+        """What a Parameter holds, made from an initial array."""
+        return raw
+
+    @classmethod
+    def assign_raw(cls, param: Any, value: Any) -> None:
+        """Copy `value` into the array of a parameter, in place, without gradient."""
+        raise NotImplementedError
+
+    @classmethod
+    def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
+        """param[indices] = value, in place, without gradient; one index per axis, broadcasting against each other and against
+        `value`. Where `mask` (of their full shape) is False, nothing is written."""
+        raise NotImplementedError
+
+    @classmethod
+    def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:
+        """The array of a parameter in another dtype or on another device; the same object where the library can do that."""
+        raise NotImplementedError
+
+    @classmethod
+    def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
+        """Track gradients of this array from now on, or no longer; in place."""
+        raise NotImplementedError
+
+    @classmethod
+    def tracks_gradient_raw(cls, raw: Any) -> bool:
+        """Whether backward will ask for a gradient of `raw`."""
+        return False
+
+    @classmethod
+    def gradient_raw(cls, y: Any, x: Any) -> Any:
+        """dy/dx of a scalar y, which can be differentiated again."""
+        raise NotImplementedError
+
+    @classmethod
+    def grad_enabled(cls) -> bool:
+        """Whether gradients are followed here."""
+        return False
+
+    @classmethod
+    def graph_place_raw(cls, raw: Any) -> Any | None:
+        """What stands for an array in the graph of gradients: hashable, the same for the same array. None: it is not tracked."""
+        return None
+
+    @classmethod
+    def graph_inputs_raw(cls, place: Any) -> list[Any]:
+        """The places that a place was computed from."""
+        return []
+
+    @classmethod
+    def graph_order_raw(cls, place: Any) -> int:
+        """A number that grows with the time at which the place was computed; -1 for a leaf."""
+        return -1
+
+    @classmethod
+    def scaled_gradient_raw(cls, raw: Any, scale: Any, shift: Any | None, axis: int | None, mask: Any | None) -> Any:
+        """`raw`; its gradient is times `scale`, plus `shift` (times the sum of the gradient over `axis`).
+
+        `scale` and `shift` are numbers or broadcast. Where `mask` (broadcasting, None: everywhere) is False the gradient is 0.
+        """
+        return raw
+
+    @classmethod
+    def checkpoint_scope(cls) -> Any:
+        """Context manager: what is computed inside is not kept for backward but computed again, random numbers too."""
+        return contextlib.nullcontext()
+
+    @classmethod
+    def autocast_raw(cls, dtype: str) -> Any:
+        """Context manager: products are computed in `dtype`; softmax, norms, sums and losses give float32."""
+        raise NotImplementedError
+
+    @classmethod
+    def no_grad(cls) -> Any:
+        """Context manager without gradient bookkeeping."""
+        raise NotImplementedError
+
+
+teach_missing(Gradients)

@@ -1,0 +1,171 @@
+"""The part of the backend protocol that is whole algorithms: a library may have a kernel for each, with its own gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends.missing import teach_missing
+
+
+class Kernels:
+    """The methods of `Backend` from convolution to recurrence."""
+
+    # -- windows -------------------------------------------------------------------------------------------------------
+    @classmethod
+    def conv_raw(
+        cls,
+        x: Any,
+        filter: Any,
+        bias: Any | None,
+        pads: Sequence[tuple[int, int]],
+        strides: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+    ) -> Any:
+        """x [batch, in, *spatial], filter [out, in / groups, *size], bias [out] -> [batch, out, *out spatial].
+
+        `pads` are the zeros before and after, per spatial axis; an axis that is shorter than the filter gets length 0.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def transposed_conv_raw(
+        cls, x: Any, filter: Any, bias: Any | None, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
+    ) -> Any:
+        """x [batch, in, *spatial], filter [in, out, *size], bias [out] -> [batch, out, *shape].
+
+        What each input frame puts at every `stride`-th place, added up; the result begins at `starts` of that, and where it is
+        longer, there is only the bias.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def pool_raw(
+        cls,
+        x: Any,
+        kind: str,
+        size: Sequence[int],
+        pads: Sequence[tuple[int, int]],
+        strides: Sequence[int],
+        dilation: Sequence[int],
+        neutral: Any,
+    ) -> Any:
+        """x [batch, *spatial] -> [batch, *out spatial]: the "max" or "sum" of each window; `pads` are `neutral`. See `conv_raw`."""
+        raise NotImplementedError
+
+    # -- spectra -------------------------------------------------------------------------------------------------------
+    @classmethod
+    def stft_raw(cls, x: Any, window: Any, step: int, left: int, fft_length: int) -> Any:
+        """x [batch, time], window [size] -> complex [batch, frames, fft_length // 2 + 1].
+
+        Every `step` samples a frame as long as the window, times the window, after `left` zeros; zeros up to `fft_length`. Only
+        frames inside of x.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def make_complex_raw(cls, real: Any, imag: Any) -> Any:
+        """Broadcasting; both of one float dtype."""
+        raise NotImplementedError
+
+    @classmethod
+    def real_as_complex_raw(cls, raw: Any) -> Any:
+        """The last axis, of length 2, becomes one complex number."""
+        raise NotImplementedError
+
+    @classmethod
+    def complex_as_real_raw(cls, raw: Any) -> Any:
+        """A new last axis of real and imaginary part."""
+        raise NotImplementedError
+
+    # -- two sequences -------------------------------------------------------------------------------------------------
+    @classmethod
+    def ctc_loss_raw(
+        cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
+        normalized: bool, max_approx: bool, label_loop: bool,
+    ) -> Any:  # fmt: skip
+        """logits [batch, time, classes], targets int [batch, label], lengths int64 [batch] on the host -> [batch].
+
+        -log of the sum (or maximum) over all alignments; 0 where there is none. See `ops/ctc.py`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def ctc_best_path_raw(
+        cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
+        normalized: bool, label_loop: bool,
+    ) -> Any:  # fmt: skip
+        """As `ctc_loss_raw` -> [batch, time], the dtype of targets; blank in the padding and where there is no alignment."""
+        raise NotImplementedError
+
+    @classmethod
+    def edit_distance_raw(cls, a: Any, b: Any, a_lengths: np.ndarray, b_lengths: np.ndarray) -> Any:
+        """a int [batch, time], b int [batch, other time], lengths int64 [batch] on the host -> int64 [batch]."""
+        raise NotImplementedError
+
+    @classmethod
+    def next_edit_distance_row_raw(cls, row: Any, a: Any, n: Any, keep: Any, b: Any, b_lengths: np.ndarray) -> Any:
+        """row int [batch, time + 1], a (the symbol) and n (symbols before it) int [batch], keep bool [batch] (no symbol is read),
+        b int [batch, time], lengths int64 [batch] on the host -> the next row of the table, flat after the length."""
+        raise NotImplementedError
+
+    @classmethod
+    def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
+        """softmax(query keysᵀ * scale + bias) values; query [batch, heads, m, key], keys [batch, heads, n, key], values [batch,
+        heads, n, value] -> [batch, heads, m, value].
+
+        Args:
+            bias: Float, broadcasting against [batch, heads, m, n]; -inf for what is not seen. Every query sees something.
+            causal: Query i sees keys 0 .. i; then there is no bias.
+        """
+        raise NotImplementedError
+
+    # -- recurrence ----------------------------------------------------------------------------------------------------
+    @classmethod
+    def lstm_raw(
+        cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None, mask: Any | None
+    ) -> tuple[Any, Any, Any]:
+        """x [time, batch, in], h and c [batch, out], gates i, f, cell, o -> (y [time, batch, out], last h, last c).
+
+        `mask` [time, batch] (or None), True first, then False: a masked step keeps the state and gives output 0.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def lstm_step_raw(
+        cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None
+    ) -> tuple[Any, Any]:
+        """One step: x [batch, in] -> (h, c)."""
+        raise NotImplementedError
+
+    @classmethod
+    def gru_raw(
+        cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, ff_bias: Any, rec_bias: Any, mask: Any | None
+    ) -> tuple[Any, Any]:
+        """As `lstm_raw`, gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
+        raise NotImplementedError
+
+    @classmethod
+    def rnn_tanh_raw(
+        cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, bias: Any, mask: Any | None
+    ) -> tuple[Any, Any]:
+        """As `lstm_raw`: h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
+        raise NotImplementedError
+
+    @classmethod
+    def two_d_lstm_raw(
+        cls, gates_x: Any, gates_y: Any, weight_h: Any, weight_v: Any, h: Any, c: Any, mask: Any | None
+    ) -> tuple[Any, Any]:
+        """An LSTM over a grid; each cell has a left and an upper neighbour -> (h, c), both [y, x, batch, out].
+
+        gates_x [x, batch, 5 * out] and gates_y [y, batch, 5 * out] are the products with the inputs, gates i, f, lambda, o, cell.
+        weight_h, weight_v [out, 5 * out] are for the left and the upper neighbour; h and c [x, batch, out] are the row above the
+        grid. `mask` [x, batch] (or None): where False, a cell has h and c 0.
+        """
+        raise NotImplementedError
+
+
+teach_missing(Kernels)
