@@ -237,6 +237,7 @@ from rfnb.ops.ctc_decode import ctc_greedy_decode as ctc_greedy_decode
 from rfnb.ops.ctc_decode import (
     ctc_no_label_loop_blank_durations_from_path as ctc_no_label_loop_blank_durations_from_path,
 )
+from rfnb.ops.cumsum import cumsum as cumsum
 from rfnb.ops.debug import Debug as Debug
 from rfnb.ops.debug import debug as debug
 from rfnb.ops.default import copy_to_device as copy_to_device
@@ -301,7 +302,6 @@ from rfnb.ops.math import combine_bc as combine_bc
 from rfnb.ops.math import compare as compare
 from rfnb.ops.math import compare_bc as compare_bc
 from rfnb.ops.math import cos as cos
-from rfnb.ops.math import cumsum as cumsum
 from rfnb.ops.math import elu as elu
 from rfnb.ops.math import equal as equal
 from rfnb.ops.math import exp as exp
@@ -322,7 +322,6 @@ from rfnb.ops.math import log as log
 from rfnb.ops.math import log1p as log1p
 from rfnb.ops.math import log_add_exp as log_add_exp
 from rfnb.ops.math import log_sigmoid as log_sigmoid
-from rfnb.ops.math import log_softmax as log_softmax
 from rfnb.ops.math import logical_and as logical_and
 from rfnb.ops.math import logical_not as logical_not
 from rfnb.ops.math import logical_or as logical_or
@@ -343,7 +342,6 @@ from rfnb.ops.math import selu as selu
 from rfnb.ops.math import sigmoid as sigmoid
 from rfnb.ops.math import silu as silu
 from rfnb.ops.math import sin as sin
-from rfnb.ops.math import softmax as softmax
 from rfnb.ops.math import sqrt as sqrt
 from rfnb.ops.math import square as square
 from rfnb.ops.math import squared_difference as squared_difference
@@ -351,7 +349,6 @@ from rfnb.ops.math import sub as sub
 from rfnb.ops.math import swish as swish
 from rfnb.ops.math import tanh as tanh
 from rfnb.ops.math import true_divide as true_divide
-from rfnb.ops.math import where as where
 from rfnb.ops.matmul import dot as dot
 from rfnb.ops.matmul import matmul as matmul
 from rfnb.ops.mel import log_mel_filterbank_from_raw as log_mel_filterbank_from_raw
@@ -411,6 +408,8 @@ from rfnb.ops.shift import reverse_sequence as reverse_sequence
 from rfnb.ops.shift import shift_left as shift_left
 from rfnb.ops.shift import shift_right as shift_right
 from rfnb.ops.slice import slice as slice
+from rfnb.ops.softmax import log_softmax as log_softmax
+from rfnb.ops.softmax import softmax as softmax
 from rfnb.ops.sort import search_sorted as search_sorted
 from rfnb.ops.sort import sort as sort
 from rfnb.ops.stack import stack as stack
@@ -421,6 +420,7 @@ from rfnb.ops.top_mask import top_p_mask as top_p_mask
 from rfnb.ops.transposed_conv import transposed_conv as transposed_conv
 from rfnb.ops.transposed_conv_dims import calc_transposed_conv_out_length as calc_transposed_conv_out_length
 from rfnb.ops.transposed_conv_dims import make_transposed_conv_out_spatial_dims as make_transposed_conv_out_spatial_dims
+from rfnb.ops.where import where as where
 from rfnb.ops.window import window as window
 from rfnb.rec.cond import cond as cond
 from rfnb.rec.cum_concat import cum_concat as cum_concat

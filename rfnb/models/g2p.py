@@ -28,9 +28,10 @@ from rfnb.nn.lstm import LSTM, LstmState
 from rfnb.nn.module import Module
 from rfnb.ops.concat import concat_features
 from rfnb.ops.const import zeros_like
-from rfnb.ops.math import log_softmax, tanh
+from rfnb.ops.math import tanh
 from rfnb.ops.reduce import reduce_mean
 from rfnb.ops.shift import reverse_sequence
+from rfnb.ops.softmax import log_softmax
 from rfnb.rec.state import State
 
 letter_dim = Dim(len(g2p.LETTERS), name="letter", vocab=list(g2p.LETTERS))

@@ -21,8 +21,8 @@ from rfnb.models.g2p import G2P, Encoded, label_dim, letter_dim
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient_scope
-from rfnb.ops.math import log_softmax
 from rfnb.ops.reduce import reduce_sum
+from rfnb.ops.softmax import log_softmax
 from rfnb.rec.loop import Loop
 from rfnb.search.choice import choice
 from rfnb.search.decide import get_beam_scores

@@ -9,8 +9,10 @@ from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
 from rfnb.nn.fused_attention import fused_attention
 from rfnb.ops.finite import finite_for_gradient
-from rfnb.ops.math import combine_bc, softmax, tanh, where
+from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
+from rfnb.ops.softmax import softmax
+from rfnb.ops.where import where
 from rfnb.rec.recorder import recordable
 from rfnb.trace.probe import listening, probe
 

@@ -8,10 +8,12 @@ from rfnb.nn.attention import _apart, _attend, dot_attention
 from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
 from rfnb.nn.relative_shift import relative_shift
-from rfnb.ops.math import combine_bc, softmax, where
+from rfnb.ops.math import combine_bc
 from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.softmax import softmax
 from rfnb.ops.stack import stack, unstack
+from rfnb.ops.where import where
 from rfnb.trace.probe import listening, probe
 
 

@@ -14,7 +14,8 @@ from rfnb.core.tensor import Tensor, missing_dim, new_tensor
 from rfnb.nn.module import Module
 from rfnb.ops.const import zeros
 from rfnb.ops.default import copy_to_device
-from rfnb.ops.math import compare, where
+from rfnb.ops.math import compare
+from rfnb.ops.where import where
 from rfnb.rec.nested import map_nested
 from rfnb.rec.ngram import NGramLM, labels_dim, needs_state, open_table
 from rfnb.rec.ngram_table import LN10

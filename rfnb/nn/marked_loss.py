@@ -8,8 +8,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
-from rfnb.ops.math import where
 from rfnb.ops.reduce import reduce_mean, reduce_sum
+from rfnb.ops.where import where
 
 
 class Loss:

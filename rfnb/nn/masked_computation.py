@@ -19,8 +19,8 @@ from rfnb.nn.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
 from rfnb.ops.masked import masked_select
-from rfnb.ops.math import where
 from rfnb.ops.reduce import reduce_sum
+from rfnb.ops.where import where
 from rfnb.rec.nested import where_nested
 from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State

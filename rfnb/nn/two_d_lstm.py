@@ -20,8 +20,9 @@ from rfnb.ops.const import zeros
 from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import softmax, where
 from rfnb.ops.matmul import matmul
+from rfnb.ops.softmax import softmax
+from rfnb.ops.where import where
 from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 from rfnb.trace.probe import listening, probe

@@ -9,9 +9,11 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full
+from rfnb.ops.cumsum import cumsum
 from rfnb.ops.gather import gather
-from rfnb.ops.math import clip_by_value, combine_bc, cumsum, where
+from rfnb.ops.math import clip_by_value, combine_bc
 from rfnb.ops.pad import pad
+from rfnb.ops.where import where
 from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 

@@ -9,7 +9,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
 from rfnb.ops.const import full
-from rfnb.ops.math import _common_backend
+from rfnb.ops.operands import common_backend
 from rfnb.ops.out_dim import check_size, define_size
 
 _plans = PlanCache()
@@ -37,7 +37,7 @@ def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
     try:
         fn, dims = _plans[key]
     except KeyError:
-        backend = _common_backend("make_complex", real, imag)
+        backend = common_backend("make_complex", real, imag)
         dims = union("make_complex", [("real", real.dims), ("imag", imag.dims)])
         fn, dims = _plans.put(
             key, (_made(view(real.dims, dims, backend), view(imag.dims, dims, backend), backend), dims)

@@ -15,8 +15,9 @@ from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import _common_backend
+from rfnb.ops.operands import common_backend
 from rfnb.ops.out_dim import check_size
+from rfnb.ops.where import where
 
 
 def concat(
@@ -74,7 +75,7 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
     if not sources:
         fix = "rf.concat((a, a_dim), (b, b_dim))"
         raise ValueError(message("concat: of nothing.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix))
-    backend = _common_backend("concat", *(tensor for tensor, _ in sources))
+    backend = common_backend("concat", *(tensor for tensor, _ in sources))
     total = sources[0][1]
     for _, dim in sources[1:]:
         total = total + dim
@@ -129,7 +130,7 @@ def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> 
         start = length if start is None else math.combine_bc(start, "add", length)
         offset += dim.extent
         shifted = math.combine_bc(frames, "sub", start) + offset
-        position = math.where(
+        position = where(
             math.compare_bc(frames, "greater_equal", start), shifted, position, allow_broadcast_all_sources=True
         )
     position = math.clip_by_value(position, 0, padded.extent - 1)

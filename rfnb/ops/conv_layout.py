@@ -10,7 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, dims_text, missing_dim, shape_of
-from rfnb.ops.math import need_values
+from rfnb.ops.operands import need_values
 from rfnb.ops.out_dim import check_movable
 
 

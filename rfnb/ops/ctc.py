@@ -12,7 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, operand_rows, shape_of
-from rfnb.ops.math import _common_backend
+from rfnb.ops.operands import common_backend
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
 
@@ -99,7 +99,7 @@ def _compute(
     what: str, logits: Tensor, targets: Tensor, time: Dim, label: Dim, blank_index: int, **options: Any
 ) -> tuple[Dims, Any]:
     """Batch dims of the result, and raw [batch, ...]."""
-    backend = _common_backend(what, logits, targets)
+    backend = common_backend(what, logits, targets)
     for name, tensor, dim in (("logits", logits, time), ("targets", targets, label)):
         if dim not in tensor.dims:
             raise missing_dim(what, tensor, dim, name)

@@ -9,10 +9,13 @@ from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import ctc_best_path
 from rfnb.ops.ctc_decode import _blank_in, _starts, _sum_at
+from rfnb.ops.cumsum import cumsum
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import compare, cumsum, log_softmax, where
+from rfnb.ops.math import compare
+from rfnb.ops.softmax import log_softmax
+from rfnb.ops.where import where
 
 
 class CtcAlignment(NamedTuple):

@@ -9,13 +9,15 @@ from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.ops.assertion import assert_
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
+from rfnb.ops.cumsum import cumsum
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.masked import masked_select
-from rfnb.ops.math import clip_by_value, compare, cumsum, logical_and, where
+from rfnb.ops.math import clip_by_value, compare, logical_and
 from rfnb.ops.reduce import reduce_all, reduce_argmax, reduce_sum
 from rfnb.ops.scatter import scatter
 from rfnb.ops.shift import shift_right
+from rfnb.ops.where import where
 
 
 def ctc_greedy_decode(

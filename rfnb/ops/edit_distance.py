@@ -5,7 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor
-from rfnb.ops.math import _common_backend
+from rfnb.ops.operands import common_backend
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
 
@@ -25,7 +25,7 @@ def edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, 
 
     Source: Levenshtein 1966; Wagner and Fischer 1974.
     """
-    backend = _common_backend("edit_distance", a, b)
+    backend = common_backend("edit_distance", a, b)
     for name, tensor, dim in (("a", a, a_spatial_dim), ("b", b, b_spatial_dim)):
         if dim not in tensor.dims:
             raise missing_dim("edit_distance", tensor, dim, name)

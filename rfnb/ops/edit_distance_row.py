@@ -21,7 +21,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
-from rfnb.ops.math import _as_tensor, _common_backend
+from rfnb.ops.operands import as_tensor, common_backend
 from rfnb.ops.reduce import reduce_min
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths, volume
 
@@ -204,10 +204,10 @@ def _next_row(
     row_dim = time + 1
     if row_dim not in row.dims:
         raise missing_dim(what, row, row_dim, "row")
-    count = cast(_as_tensor(n, what), "int32") if not isinstance(n, Tensor) else n
+    count = cast(as_tensor(n, what), "int32") if not isinstance(n, Tensor) else n
     others = [copy_to_device(x, row.device) for x in (count, ended) if x is not None]
     batch = tuple(dict.fromkeys(dim for x in (row, a, b, *others) for dim in x.dims if dim not in (row_dim, time)))
-    backend = _common_backend(what, row, a, b, *others)
+    backend = common_backend(what, row, a, b, *others)
     symbol = flat_batch(a, batch, ())
     keep = None if ended is None else flat_batch(others[1], batch, ())
     if blank is not None:
@@ -233,7 +233,7 @@ def _last_row(what: str, a: Tensor, a_dim: Dim, b: Tensor, b_dim: Dim) -> Tensor
         if dim not in tensor.dims:
             raise missing_dim(what, tensor, dim, name)
     batch: Dims = common_batch(what, ("a", a, (a_dim,)), ("b", b, (b_dim,)))
-    backend = _common_backend(what, a, b)
+    backend = common_backend(what, a, b)
     row_dim, count = b_dim + 1, volume(batch)
     symbols, target = flat_batch(a, batch, (a_dim,)), flat_batch(b, batch, (b_dim,))
     a_lengths, b_lengths = flat_lengths(what, a_dim, batch), flat_lengths(what, b_dim, batch)

@@ -13,7 +13,7 @@ from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.math import _common_backend, need_values
+from rfnb.ops.operands import common_backend, need_values
 
 _make = Tensor.__new__
 
@@ -95,7 +95,7 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
         )
     if axis not in source.dims:
         raise missing_dim("gather", source, axis, "source")
-    backend = _common_backend("gather", source, indices)
+    backend = common_backend("gather", source, indices)
     common = tuple(dim for dim in source.dims if dim in indices.dims and dim is not axis)
     own = tuple(dim for dim in indices.dims if dim not in common)
     index = source.dims.index(axis)

@@ -12,7 +12,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.gradient import scaled_gradient_ext
-from rfnb.ops.math import where
+from rfnb.ops.where import where
 
 
 def label_smoothed_log_prob_gradient(

@@ -8,8 +8,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor
-from rfnb.ops.math import add, need_values
+from rfnb.ops.math import add
 from rfnb.ops.matmul import matmul
+from rfnb.ops.operands import need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__

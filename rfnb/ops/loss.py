@@ -12,6 +12,7 @@ from rfnb.ops import math, reduce
 from rfnb.ops import matmul as matmul_ops
 from rfnb.ops.gather import gather
 from rfnb.ops.one_hot import sparse_to_dense
+from rfnb.ops.softmax import log_softmax
 
 _plans = PlanCache()
 
@@ -112,7 +113,7 @@ def _same_axis_code(estimated: Tensor, target: Tensor, rest: Dims) -> str:
 
 def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float) -> Tensor:
     if estimated_type == "logits":
-        log_prob = math.log_softmax(estimated, axis=axis)
+        log_prob = log_softmax(estimated, axis=axis)
     else:
         log_prob = math.safe_log(estimated) if estimated_type == "probs" else estimated
     if axis in target.dims:

@@ -13,12 +13,14 @@ from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, dims_text, new_tensor, shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
+from rfnb.ops.cumsum import cumsum
 from rfnb.ops.dims import sequence_mask
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.out_dim import check_size
 from rfnb.ops.pad import pad
+from rfnb.ops.where import where
 
 
 def masked_select(
@@ -88,9 +90,9 @@ def masked_scatter(
     ordered = mask.copy_transpose((*rest, *dims))
     flat = Dim(int(np.prod(full_shape(dims))), name="flat")
     merged, _ = merge_dims(ordered, dims=dims, out_dim=flat)
-    index = math.clip_by_value(math.cumsum(cast(merged, "int64"), spatial_dim=flat) - 1, 0, in_dim.extent - 1)
+    index = math.clip_by_value(cumsum(cast(merged, "int64"), spatial_dim=flat) - 1, 0, in_dim.extent - 1)
     out = gather(source, indices=split_dims(index, axis=flat, dims=dims), axis=in_dim)
-    return math.where(ordered, out, 0 if backup is None else backup, allow_broadcast_all_sources=True)
+    return where(ordered, out, 0 if backup is None else backup, allow_broadcast_all_sources=True)
 
 
 def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:

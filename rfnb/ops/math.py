@@ -1,4 +1,4 @@
-"""Elementwise maths: unary and binary ops, comparisons, where, clip.
+"""Elementwise maths: unary and binary ops, comparisons, clip.
 
 Binary results have the union of the dims; see `core.layout.union` for the one broadcasting rule.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rfnb.backends import protocol, registry
+from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.generations import aligned
-from rfnb.core.layout import PlanCache, masks_for, union, view
-from rfnb.core.tensor import Tensor, dims_text, missing_dim, new_tensor, shape_of
-from rfnb.core.tensor_text import no_dim
+from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.tensor import Tensor, dims_text, new_tensor
+from rfnb.ops.operands import as_tensor, common_backend, need_values
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "&": "logical_and",
@@ -95,7 +95,7 @@ def _binary_slow(
 ) -> Any:
     tensor_a, tensor_b = isinstance(a, Tensor), isinstance(b, Tensor)
     if not tensor_a and not tensor_b:
-        a, tensor_a = _as_tensor(a, kind), True
+        a, tensor_a = as_tensor(a, kind), True
     if not (tensor_a and tensor_b):
         tensor, number = (a, b) if tensor_a else (b, a)
         number = _as_number(number, tensor, kind)
@@ -113,7 +113,7 @@ def _binary_slow(
     need_values(kind, a, b)
     if kind.startswith("logical") and not a.dtype == b.dtype == "bool":
         raise _not_bool(kind, a, b)
-    backend = _common_backend(kind, a, b)
+    backend = common_backend(kind, a, b)
     dims = union(
         kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=None if dim_order is None else tuple(dim_order)
     )
@@ -144,40 +144,7 @@ def _as_number(value: Any, tensor: Tensor, kind: str) -> Any:
         return value
     if getattr(value, "shape", None) == () or getattr(value, "ndim", None) == 0:
         return value.item()
-    return _as_tensor(value, kind)
-
-
-def _as_tensor(value: Any, kind: str) -> Tensor:
-    if isinstance(value, (bool, int, float)):
-        dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
-        return new_tensor(registry.selected().full_raw((), value, dtype=dtype), ())
-    raise _not_a_tensor(kind, value)
-
-
-def _not_a_tensor(kind: str, value: Any) -> TypeError:
-    return TypeError(
-        message(
-            f"{kind}: this operand is not a Tensor.",
-            [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
-            "Raw arrays and lists do not say which axis is which.",
-            "rf.convert_to_tensor(value, dims=[...])",
-        )
-    )
-
-
-def _full_name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"  # there are Tensors of torch too
-
-
-def need_values(kind: str, *tensors: Tensor) -> None:
-    """Raise a TypeError for what is no Tensor, a ValueError for a template."""
-    for tensor in tensors:
-        if not isinstance(tensor, Tensor):
-            raise _not_a_tensor(kind, tensor)
-        if tensor._raw is None:
-            raise ValueError(
-                message(f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first.")
-            )
+    return as_tensor(value, kind)
 
 
 def _not_bool(kind: str, *tensors: Tensor) -> TypeError:
@@ -185,20 +152,6 @@ def _not_bool(kind: str, *tensors: Tensor) -> TypeError:
     return TypeError(
         message(f"{kind}: not bool.", rows, "Logic is about bools. Say when a value counts as True:", "a != 0")
     )
-
-
-def _common_backend(kind: str, *tensors: Tensor) -> Any:
-    backends = {tensor.backend for tensor in tensors}
-    if len(backends) > 1:
-        raise TypeError(
-            message(
-                f"{kind}: operands of different backends.",
-                [(tensor.name or "operand", f"{tensor.backend.name} {dims_text(tensor.dims)}") for tensor in tensors],
-                "An op works on one backend.",
-                "rf.convert_to_tensor(x.numpy(), dims=x.dims)",
-            )
-        )
-    return backends.pop()
 
 
 add = _binary("add", "a + b, elementwise over the union of the dims.")
@@ -317,7 +270,7 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
         try:
             raw = a._raw
         except AttributeError:
-            return op(_as_tensor(a, kind))
+            return op(as_tensor(a, kind))
         fn = fns.get(raw.__class__)
         if fn is None:
             need_values(kind, a)
@@ -389,166 +342,12 @@ def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
     return log(maximum(a, tiny))
 
 
-_softmax_plans = PlanCache()
-
-
-def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
-    try:
-        fn, index = _softmax_plans[kind, a._raw.dtype, a.dims, axis, use_mask]
-    except KeyError:
-        key = (kind, a._raw.dtype, a.dims, axis, use_mask)
-        fn, index = _softmax_plans.put(key, _plan_softmax(kind, a, axis, use_mask))
-    except (AttributeError, TypeError):  # no Tensor, a template, or no Dim
-        need_values(kind, a)
-        raise no_dim(kind, axis, a) from None
-    out = _make(Tensor)
-    out._raw = fn(a._raw, index)
-    out.dims = a.dims
-    if a._feature_dim is not None:
-        out._feature_dim = a._feature_dim
-    return out
-
-
-def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
-    need_values(kind, a)
-    if axis not in a.dims:
-        raise missing_dim(kind, a, axis)
-    if not a.dtype.startswith(("float", "bfloat")):
-        raise TypeError(
-            message(
-                f"{kind}: of {a.dtype}.",
-                [("a", f"{shape_of(a)} {a.dtype}"), ("axis", axis.short_repr())],
-                "Probabilities are floats.",
-                f'rf.{kind}(rf.cast(a, "float32"), axis=...)',
-            )
-        )
-    backend, index = a.backend, a.dims.index(axis)
-    raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw
-    mask = masks_for(a.dims, [axis], backend, kind) if use_mask else None
-    if mask is None:
-        return raw_fn, index
-    where = backend.where_raw
-    outside = 0 if kind == "softmax" else float("-inf")
-    lengths = axis.lengths
-    if lengths is not None and (lengths == 0).any():
-        # A row without any real frame would be NaN, forward and backward: compute it from zeros, then set it.
-        from_right = len(a.dims) - index  # the mask may lack the leading axes
-
-        def with_empty_rows(raw: Any, index: int) -> Any:
-            real = mask(raw)
-            inside = where(_or_empty(real, from_right, backend), where(real, raw, 0), float("-inf"))
-            return where(real, raw_fn(inside, index), outside)
-
-        return with_empty_rows, index
-    lowest = float("-inf")
-    return (lambda raw, index: raw_fn(where(mask(raw), raw, lowest), index)), index
-
-
-def _or_empty(mask: Any, from_right: int, backend: Any) -> Any:
-    """The mask, but True everywhere in rows (along the axis counted from the right) that have no real frame."""
-    index = backend.get_ndim_raw(mask) - from_right
-    some = backend.expand_dims_raw(backend.reduce_raw(mask, "any", (index,)), index)
-    return backend.binary_fn("logical_or")(mask, backend.unary_fn("logical_not")(some))
-
-
-def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
-    """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
-
-    Args:
-        a: {..., axis}
-
-    Raises:
-        DimError: If axis is not a dim of a.
-    """
-    return _softmax("softmax", a, axis, use_mask)
-
-
-def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
-    """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
-    return _softmax("log_softmax", a, axis, use_mask)
-
-
-_where_plans = PlanCache()
-_NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
-
-
-def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
-    """true_ where cond, else false_; union of the dims.
-
-    Args:
-        cond: bool {any dims}, or a Python bool.
-        true_, false_: Tensors or numbers.
-
-    Raises:
-        DimError: For an outer product, unless `allow_broadcast_all_sources`.
-    """
-    if not isinstance(cond, Tensor):
-        cond = _as_tensor(cond, "where")
-    true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)
-    raw_true, raw_false = true_._raw if true_is else true_, false_._raw if false_is else false_
-    key = (
-        getattr(cond._raw, "dtype", None), cond.dims, true_.dims if true_is else _NO_DIMS, false_.dims if false_is else _NO_DIMS,
-        raw_true.__class__, raw_false.__class__, allow_broadcast_all_sources,
-    )  # fmt: skip
-    try:
-        fn, dims = _where_plans[key]
-    except KeyError:
-        together = aligned("where", (cond, true_, false_))
-        if together is not None:
-            return where(*together, allow_broadcast_all_sources=allow_broadcast_all_sources)
-        fn, dims = _where_plans.put(key, _plan_where(cond, true_, false_, allow_broadcast_all_sources))
-    out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
-    for source in (false_, true_):  # of two different marks, that of true_
-        if isinstance(source, Tensor):
-            if source.sparse_dim is not None:
-                out.sparse_dim = source.sparse_dim
-            if source._feature_dim is not None and source._feature_dim in dims:
-                out._feature_dim = source._feature_dim
-    return out
-
-
-def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
-    sources = [
-        ("cond", cond),
-        *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor)),
-    ]
-    need_values("where", *(x for _, x in sources))
-    if cond.dtype != "bool":
-        raise TypeError(
-            message(
-                f"where: the condition is {cond.dtype}.",
-                [(label, f"{shape_of(x)} {x.dtype}") for label, x in sources],
-                "A condition is bool. Say when a value counts as True:",
-                "rf.where(cond != 0, ...)",
-            )
-        )
-    backend = _common_backend("where", *(x for _, x in sources))
-    dims = union("where", [(label, x.dims) for label, x in sources], outer=outer)
-    views = [view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_)]
-    raw_fn = backend.where_raw
-    if len(sources) == 1:  # two numbers: their own default dtype, not that of the backend
-        dtype = _as_tensor(max((true_, false_), key=_rank), "where").dtype
-        return lambda cond, true, false: backend.cast_raw(raw_fn(cond, true, false), dtype), dims
-    if views == [None, None, None]:
-        return raw_fn, dims
-
-    def fn(*raws: Any) -> Any:
-        return raw_fn(*(raw if shape is None else shape(raw) for raw, shape in zip(raws, views)))
-
-    return fn, dims
-
-
-def _rank(number: Any) -> int:
-    """bool, int, float: the higher one is the type of both together."""
-    return 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2
-
-
 def clip_by_value(
     x: Tensor, clip_value_min: Any = None, clip_value_max: Any = None, *, allow_broadcast_all_sources: bool = False
 ) -> Tensor:
     """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
     if not isinstance(x, Tensor):
-        x = _as_tensor(x, "clip_by_value")
+        x = as_tensor(x, "clip_by_value")
     if clip_value_min is clip_value_max is None:
         return x
     if clip_value_min.__class__ in _BOUNDS and clip_value_max.__class__ in _BOUNDS:
@@ -572,18 +371,3 @@ def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources
         combine(delta, "mul", weight, allow_broadcast_all_sources=outer),
         allow_broadcast_all_sources=outer,
     )
-
-
-def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:
-    """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
-    key = (source._raw.__class__, source.dims, spatial_dim)
-    try:
-        cumsum_raw, axis = _cumsum_plans[key]
-    except KeyError:
-        cumsum_raw, axis = _cumsum_plans.put(key, (source.backend.cumsum_raw, source.axis_of(spatial_dim, "cumsum")))
-    out = new_tensor(cumsum_raw(source._raw, axis), source.dims)
-    out.sparse_dim, out._feature_dim = source.sparse_dim, source._feature_dim
-    return out
-
-
-_cumsum_plans = PlanCache()

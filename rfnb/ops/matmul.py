@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, dims_of, missing_dim, shape_of
-from rfnb.ops.math import _common_backend, need_values
+from rfnb.ops.operands import common_backend, need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -70,7 +70,7 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
         for label, operand in (("a", a), ("b", b)):
             if dim not in operand.dims:
                 raise _missing(label, a, b, dim)
-    backend = _common_backend("matmul", a, b)
+    backend = common_backend("matmul", a, b)
     common = tuple(dim for dim in a.dims if dim in b.dims and dim not in reduce)
     only_a = tuple(dim for dim in a.dims if dim not in b.dims)
     only_b = tuple(dim for dim in b.dims if dim not in a.dims)

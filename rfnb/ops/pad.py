@@ -16,6 +16,7 @@ from rfnb.ops import math
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import check_size, define_size
+from rfnb.ops.where import where
 
 # The names of torch, and what NumPy calls the same.
 _MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -93,7 +94,7 @@ def _pad_one(
         out.feature_dim = out_dim
     if real is not None:
         fill = copy_to_device(value, out.device) if per_entry else number
-        filled = math.where(real, out, fill, allow_broadcast_all_sources=True)
+        filled = where(real, out, fill, allow_broadcast_all_sources=True)
         further = [dim for dim in filled.dims if dim not in dims]
         out = out._like(filled.copy_transpose([*further, *dims])._raw, (*further, *dims))
     return out, out_dim

@@ -14,6 +14,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.random import random_uniform
 from rfnb.ops.reduce import reduce_any, top_k
+from rfnb.ops.where import where
 
 
 def mask(x: Tensor, *, mask_axis: Dim, pos: Tensor, max_amount: int | Tensor, mask_value: float | int = 0.0) -> Tensor:
@@ -98,7 +99,7 @@ def _in_run(axis: Dim, pos: Tensor, amount: Tensor, device: str | None) -> Tenso
 
 
 def _replaced(x: Tensor, masked: Tensor, value: float | int) -> Tensor:
-    out = math.where(masked, value, x, allow_broadcast_all_sources=True)
+    out = where(masked, value, x, allow_broadcast_all_sources=True)
     if set(out.dims) == set(x.dims):
         out = out.copy_transpose(x.dims)
     out._feature_dim = x._feature_dim

@@ -13,8 +13,9 @@ from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, missing_dim, new_tensor, shape_of
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
-from rfnb.ops.math import combine, log, maximum, need_values
+from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
+from rfnb.ops.operands import need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__

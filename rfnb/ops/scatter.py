@@ -17,7 +17,8 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient
-from rfnb.ops.math import _common_backend
+from rfnb.ops.operands import common_backend
+from rfnb.ops.where import where
 
 _KINDS = ("sum", "max", "min")
 _MODES = (*_KINDS, "mean", "logsumexp", "logmeanexp", "argmax")
@@ -62,7 +63,7 @@ def scatter(
         if mode == "sum" and fill_value is None:
             return out
         hit = _count(indices, indices_dim, out_dim, masked, source) > 0
-        return math.where(hit, out, 0 if fill_value is None else fill_value)
+        return where(hit, out, 0 if fill_value is None else fill_value)
     if mode == "mean":
         return _mean(source, indices, indices_dim, out_dim, fill_value, masked)
     if mode == "argmax":
@@ -79,7 +80,7 @@ def scatter_count(
 ) -> Tensor:
     """How often each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
     count = _count(indices, indices_dim, _out_dim("scatter_count", indices, out_dim), True, indices)
-    return count if fill_value is None else math.where(count > 0, count, fill_value)
+    return count if fill_value is None else where(count > 0, count, fill_value)
 
 
 def scatter_mean(
@@ -164,7 +165,7 @@ def _mean(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, fill:
     count = _count(indices, indices_dim, out_dim, masked, source)
     total = _scatter("sum", source, indices, indices_dim, out_dim, masked)
     mean = math.combine(total, "truediv", cast(math.maximum(count, 1), source.dtype))
-    return mean if fill is None else math.where(count > 0, mean, fill)
+    return mean if fill is None else where(count > 0, mean, fill)
 
 
 def _log_exp(
@@ -174,14 +175,14 @@ def _log_exp(
         source = source.copy_masked(float("-inf"), dims=[dim for dim in _several(indices_dim) if dim in source.dims])
         indices = indices.copy_masked(0)
     peak = _scatter("max", stop_gradient(source), indices, indices_dim, out_dim, masked)
-    peak = math.where(math.is_finite(peak), peak, 0)  # -inf - -inf would be NaN; with 0 the sum is 0 and its log -inf
+    peak = where(math.is_finite(peak), peak, 0)  # -inf - -inf would be NaN; with 0 the sum is 0 and its log -inf
     shifted = math.exp(math.combine(source, "sub", gather(peak, indices=indices, axis=out_dim)))
     total = _scatter("sum", shifted, indices, indices_dim, out_dim, masked)
     count = _count(indices, indices_dim, out_dim, masked, source)
     out = math.log(total) + peak
     if mean:
         out = math.combine(out, "sub", math.log(cast(math.maximum(count, 1), source.dtype)))
-    return math.where(count > 0, out, float("-inf") if fill is None else fill)
+    return where(count > 0, out, float("-inf") if fill is None else fill)
 
 
 def _argmax(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, invalid: int, masked: bool) -> Tensor:
@@ -195,9 +196,9 @@ def _argmax(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, inv
     peak = _scatter("max", source, indices, axis, out_dim, masked)
     best = math.compare(source, "equal", gather(peak, indices=indices, axis=out_dim))
     frames = copy_to_device(range_over_dim(axis, dtype="int64"), source.device)
-    place = math.where(best, frames, axis.extent)
+    place = where(best, frames, axis.extent)
     place = _scatter("min", place, indices, axis, out_dim, masked)
-    out = math.where(math.compare(place, "less", axis.extent), place, invalid)
+    out = where(math.compare(place, "less", axis.extent), place, invalid)
     out.sparse_dim = axis
     return out
 
@@ -229,7 +230,7 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
                         [("source", shape_of(source)), ("indices", shape_of(indices))],
                         "The dim that goes away is in source, in indices, or in both.")
             )  # fmt: skip
-    backend = _common_backend("scatter", source, indices)
+    backend = common_backend("scatter", source, indices)
     batch = tuple(dim for dim in source.dims if dim in indices.dims and dim not in dims)
     batch += tuple(dim for dim in indices.dims if dim not in source.dims and dim not in dims)
     rest = tuple(dim for dim in source.dims if dim not in batch and dim not in dims)

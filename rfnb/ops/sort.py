@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor, new_tensor, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.expand import expand_dims
-from rfnb.ops.math import _common_backend
+from rfnb.ops.operands import common_backend
 from rfnb.ops.out_dim import check_movable
 
 
@@ -65,7 +65,7 @@ def search_sorted(
                     "Each value is compared with all of axis. Replace its dim first:",
                     f"values, _ = rf.replace_dim(values, in_dim={axis.name})")
         )  # fmt: skip
-    backend = _common_backend("search_sorted", sorted_seq, values)
+    backend = common_backend("search_sorted", sorted_seq, values)
     if is_float_dtype(values.dtype) and not is_float_dtype(sorted_seq.dtype):
         sorted_seq = cast(sorted_seq, values.dtype)
     values = cast(values, sorted_seq.dtype)

@@ -7,6 +7,7 @@ import functools
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
+from rfnb.ops.cumsum import cumsum
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
@@ -49,7 +50,7 @@ def top_p_mask(
     dims = (*probs.dims[:index], rank_dim, *probs.dims[index + 1 :])
     raw, raw_order = probs.backend.sort_raw(probs._raw, index, True, True)
     ranked, order = new_tensor(raw, dims), new_tensor(raw_order, dims)
-    covered = math.cumsum(ranked, spatial_dim=rank_dim)
+    covered = cumsum(ranked, spatial_dim=rank_dim)
     keep = math.compare(covered - ranked, "less", p) if one_more else math.compare(covered, "less_equal", p)
     ranks = copy_to_device(range_over_dim(rank_dim), probs.device)
     keep = math.logical_or(keep, math.compare(ranks, "less", min_tokens_to_keep))

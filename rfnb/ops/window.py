@@ -11,6 +11,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import check_movable
+from rfnb.ops.where import where
 
 
 def window(
@@ -61,7 +62,7 @@ def window(
     if use_mask is not False and spatial_dim.has_padding():
         lengths = copy_to_device(cast(spatial_dim.get_size_tensor(), "int64"), source.device)
         inside = math.combine_bc(inside, "logical_and", math.compare_bc(positions, "less", lengths))
-    return math.where(inside, out, 0 if pad_value is None else pad_value).copy_transpose(out.dims), out_dim
+    return where(inside, out, 0 if pad_value is None else pad_value).copy_transpose(out.dims), out_dim
 
 
 def _left(width: int, left: int | None, right: int | None, padding: str) -> int:

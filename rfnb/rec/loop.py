@@ -24,10 +24,11 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
-from rfnb.ops import math
 from rfnb.ops.const import zeros_like
 from rfnb.ops.frames import frames, marked_like, no_frame
+from rfnb.ops.operands import as_tensor
 from rfnb.ops.random_state import get_random_state
+from rfnb.ops.where import where
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.nested import leaves
@@ -121,7 +122,7 @@ class Loop:
         return index if self._recording is None else self._recording.step_index(index)
 
     def _index_tensor(self) -> Tensor:
-        out = math._as_tensor(self._index, "iter_idx")
+        out = as_tensor(self._index, "iter_idx")
         out.sparse_dim = self.axis
         return out
 
@@ -448,7 +449,7 @@ class Loop:
         if active is not None:  # a sequence without any step has no last value: that of before the loop, else 0
             before = (zeros_like(value) if output.initial is None else output.initial) if before is None else before
             self._check_last(output, before, value, active)
-            out = math.where(active, value, before, allow_broadcast_all_sources=True)
+            out = where(active, value, before, allow_broadcast_all_sources=True)
             value = marked_like(out, value)
         output.last_value = value
 

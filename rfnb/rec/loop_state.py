@@ -8,8 +8,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, dims_text
-from rfnb.ops import math
 from rfnb.ops.frames import marked_like
+from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested, same_structure
 from rfnb.rec.selected import Selected, bring
 from rfnb.rec.selection import Selection
@@ -255,7 +255,7 @@ class _Freeze:
             return new
         if set(old.dims) - set(new.dims) - self._added:  # it has grown by a frame: that has no place in the old value
             return new
-        out = math.where(self._active, new, old, allow_broadcast_all_sources=True)
+        out = where(self._active, new, old, allow_broadcast_all_sources=True)
         self._added.update(dim for dim in self._active.dims if dim not in new.dims)
         return marked_like(out, new)
 

@@ -8,12 +8,12 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
-from rfnb.ops import math
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import marked_like
 from rfnb.ops.gather import gather
+from rfnb.ops.where import where
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -156,7 +156,7 @@ def mask_nested(
                         "rf.mask_nested(..., allow_dim_extension=True)")
             )  # fmt: skip
         a, b = _with_dims(a, dims), _with_dims(b, dims) if isinstance(b, Tensor) else b
-        out = math.where(mask, a, b, allow_broadcast_all_sources=True)
+        out = where(mask, a, b, allow_broadcast_all_sources=True)
         return marked_like(out, a)
 
     others = map_nested(lambda _: mask_value, s) if number else mask_value
@@ -167,7 +167,7 @@ def mask_nested(
 def _merged_dim(a: Dim, b: Dim, mask: Tensor) -> Dim:
     """A dim with the lengths of `a` where mask, else those of `b`."""
     sizes = a.get_size_tensor(), b.get_size_tensor()
-    lengths = math.where(copy_to_device(mask, "cpu"), *sizes, allow_broadcast_all_sources=True)
+    lengths = where(copy_to_device(mask, "cpu"), *sizes, allow_broadcast_all_sources=True)
     return Dim(lengths, name=a.name)
 
 

@@ -29,7 +29,7 @@ from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
-_NOT_OPS = {"rfnb.ops.default", "rfnb.ops.out_dim", "rfnb.ops.operators"}
+_NOT_OPS = {"rfnb.ops.default", "rfnb.ops.operands", "rfnb.ops.operators", "rfnb.ops.out_dim"}
 _DIM_SIZES = (
     "get_size_tensor",
     "get_size_tensor_or_int",

@@ -11,6 +11,7 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, shape_of
 from rfnb.ops import math
 from rfnb.ops.gather import gather
+from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search.search_state import Search, host_of, on_backend
 
@@ -66,7 +67,7 @@ def _forced(prefix: Tensor, axis: Dim, step: int, like: Tensor) -> Tensor:
         size = time.get_size_tensor()
         if size.dims:
             past = on_backend(step >= size.numpy(), size.dims, like, "bool")
-            labels = math.where(past, -1, labels, allow_broadcast_all_sources=True)
+            labels = where(past, -1, labels, allow_broadcast_all_sources=True)
         labels.sparse_dim = None
     labels = math.combine_bc(labels, "add", 0) if labels is prefix else labels
     labels.sparse_dim = None

@@ -16,8 +16,8 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
-from rfnb.ops.math import log_softmax
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
+from rfnb.ops.softmax import log_softmax
 from rfnb.rec.ngram import NGramLM
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best

@@ -9,8 +9,9 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, shape_of
-from rfnb.ops import math, reduce
+from rfnb.ops import reduce
 from rfnb.ops.random import random_uniform
+from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.rank import Ranked, flat_of
@@ -110,6 +111,6 @@ def sampled(
     if gold_mixin_prob:
         assert target is not None
         gold = random_uniform(target.dims, device=scores.device) < gold_mixin_prob
-        label = math.where(gold, target, label, allow_broadcast_all_sources=True)
+        label = where(gold, target, label, allow_broadcast_all_sources=True)
     label.sparse_dim = axis
     return label

@@ -16,6 +16,8 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor, shape_of
 from rfnb.ops import math, reduce
 from rfnb.ops.random import random_uniform
+from rfnb.ops.softmax import log_softmax
+from rfnb.ops.where import where
 from rfnb.search.search_state import Link, on_backend
 
 INPUT_TYPES = ("log_prob", "prob", "logits", "regression")
@@ -25,7 +27,7 @@ Fusion = Mapping[str, tuple[Tensor, float]]
 def log_prob_of(scores: Tensor, axis: Dim, input_type: str) -> Tensor:
     """Natural-log probabilities of scores of an input type."""
     if input_type == "logits":
-        return math.log_softmax(scores, axis=axis)
+        return log_softmax(scores, axis=axis)
     return math.log(math.maximum(scores, 1e-20)) if input_type == "prob" else scores
 
 
@@ -37,14 +39,14 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
     """
     total = reduce.reduce_sum(math.exp(log_prob), axis=axis)
     if ended is not None:
-        total = math.where(ended, 1.0, total, allow_broadcast_all_sources=True)
+        total = where(ended, 1.0, total, allow_broadcast_all_sources=True)
     host = total.numpy()
     bad = np.argwhere(~(np.abs(host - 1) < 1e-3))
     if bad.size:
-        where = ", ".join(f"{dim.name} {index}" for dim, index in zip(total.dims, bad[0]))
+        first = ", ".join(f"{dim.name} {index}" for dim, index in zip(total.dims, bad[0]))
         raise ValueError(
             message(f"{place}: the probabilities do not sum to 1.",
-                    [("scores", shape_of(log_prob)), ("first", where), ("sum", f"{host[tuple(bad[0])]:.4g}")],
+                    [("scores", shape_of(log_prob)), ("first", first), ("sum", f"{host[tuple(bad[0])]:.4g}")],
                     "What a choice adds up are log probabilities over the labels.",
                     'rf.choice(scores, input_type="logits", ...)   # normalizes')
         )  # fmt: skip
@@ -65,7 +67,7 @@ def only_end_label(log_prob: Tensor, has_ended: Tensor, axis: Dim, link: Link, l
         row = np.full(axis.extent, -np.inf, np.float32)
         row[label] = 0
         stay = link.stay[key] = on_backend(row, (axis,), log_prob, log_prob.dtype)
-    return math.where(has_ended, stay, log_prob, allow_broadcast_all_sources=True)
+    return where(has_ended, stay, log_prob, allow_broadcast_all_sources=True)
 
 
 def normalized_base(base: Tensor, has_ended: Tensor | None, step: int, exponent: float) -> Tensor:
@@ -73,7 +75,7 @@ def normalized_base(base: Tensor, has_ended: Tensor | None, step: int, exponent:
     if has_ended is None:
         return base
     factor = ((step + 1) / step) ** exponent
-    return math.where(has_ended, base * factor, base, allow_broadcast_all_sources=True)
+    return where(has_ended, base * factor, base, allow_broadcast_all_sources=True)
 
 
 def combined(
@@ -92,7 +94,7 @@ def combined(
         total = stay(total)
     if base is not None:
         if base_scale != 1:
-            base = math.where(base == float("-inf"), base, base * base_scale)
+            base = where(base == float("-inf"), base, base * base_scale)
         total = total + base if set(base.dims) <= set(total.dims) else math.combine_bc(total, "add", base)
     return total + gumbel(total) * noise_scale if noise_scale else total
 

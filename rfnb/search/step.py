@@ -11,6 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
+from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
@@ -108,7 +109,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         if allowed is not None:
             if has_ended is not None:
                 allowed = math.combine_bc(allowed, "logical_or", has_ended)
-            total = math.where(allowed, total, float("-inf"), allow_broadcast_all_sources=True)
+            total = where(allowed, total, float("-inf"), allow_broadcast_all_sources=True)
     flat = flat_of(total, in_dim, axis)
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
@@ -222,7 +223,7 @@ def _sampled(flat: Flat, total: Tensor, log_prob: Tensor, options: Options, axis
     """Each hypothesis takes a label drawn from its distribution (Gumbel-max); its score is the model's."""
     backend, place = flat.backend, len(flat.rest)
     blocked = total == float("-inf")
-    drawn_from = math.where(blocked, float("-inf"), log_prob, allow_broadcast_all_sources=True)
+    drawn_from = where(blocked, float("-inf"), log_prob, allow_broadcast_all_sources=True)
     drawn_from = filtered(drawn_from, axis, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
     if in_dim is None:
         draws = Dim(options.beam_size, name="draws")

@@ -27,8 +27,9 @@ from rfnb.ops.ctc import blank_of
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient_scope
-from rfnb.ops.math import log_softmax, where
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths, volume
+from rfnb.ops.softmax import log_softmax
+from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.ngram import NGramLM
 from rfnb.rec.selection import pick

@@ -9,8 +9,8 @@ from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
-from rfnb.ops.math import log_softmax
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
+from rfnb.ops.softmax import log_softmax
 
 
 def transducer_forced_align(

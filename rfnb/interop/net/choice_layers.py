@@ -13,7 +13,8 @@ from rfnb.interop.net.layer import Layer, Unknown, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
-from rfnb.ops.math import log, log_softmax, maximum
+from rfnb.ops.math import log, maximum
+from rfnb.ops.softmax import log_softmax
 from rfnb.search.choice import choice
 from rfnb.search.decide import beam_dim_of, decide, decide_keep_beam, get_beam_scores, get_src_beams, split_batch_beam
 

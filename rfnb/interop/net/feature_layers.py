@@ -21,7 +21,7 @@ from rfnb.ops.const import constant, convert_to_tensor, zeros
 from rfnb.ops.dims import range_over_dim, replace_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.linear import linear
-from rfnb.ops.math import log_softmax
+from rfnb.ops.softmax import log_softmax
 
 
 def set_initial(parameter: Parameter, given: Any, default: Any) -> None:

@@ -13,6 +13,8 @@ from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like, zeros_like
 from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.softmax import log_softmax, softmax
+from rfnb.ops.where import where
 
 Function = Callable[[Tensor], Tensor]
 
@@ -56,7 +58,7 @@ ACTIVATIONS: dict[str, Function] = {
     "log": math.log,
     "log1p": math.log1p,
     "log_sigmoid": math.log_sigmoid,
-    "log_softmax": _over_features(math.log_softmax),
+    "log_softmax": _over_features(log_softmax),
     "logical_not": math.logical_not,
     "neg": math.neg,
     "negative": math.neg,
@@ -72,7 +74,7 @@ ACTIVATIONS: dict[str, Function] = {
     "sign": _sign,
     "silu": math.silu,
     "sin": math.sin,
-    "softmax": _over_features(math.softmax),
+    "softmax": _over_features(softmax),
     "softplus": softplus,
     "softsign": lambda x: x / (math.abs(x) + 1.0),
     "sqrt": math.sqrt,
@@ -117,7 +119,7 @@ def _comparing(kind: str) -> Callable[[Any, Any], Any]:
 
 
 def _where(cond: Tensor, a: Any, b: Any) -> Tensor:
-    return math.where(cond, a, b, allow_broadcast_all_sources=True)
+    return where(cond, a, b, allow_broadcast_all_sources=True)
 
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int32", "int64", "uint8", "bool")

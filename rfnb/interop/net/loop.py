@@ -19,8 +19,9 @@ from rfnb.ops.const import zeros
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import minimum, where
+from rfnb.ops.math import minimum
 from rfnb.ops.shift import reverse_sequence
+from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.trace.probe import held_back
 

@@ -18,7 +18,7 @@ from rfnb.interop.net.scope import Scope
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
-from rfnb.ops.math import where
+from rfnb.ops.where import where
 
 _KINDS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "div": "truediv", "floordiv": "floordiv", "mod": "mod",
           "pow": "pow", "maximum": "maximum", "max": "maximum", "minimum": "minimum", "min": "minimum", "logical_and": "logical_and",

@@ -13,9 +13,11 @@ from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
 from rfnb.ops.dims import range_over_dim, replace_dim
-from rfnb.ops.math import greater_equal, less, log_softmax, logical_and, softmax, where
+from rfnb.ops.math import greater_equal, less, logical_and
 from rfnb.ops.matmul import matmul
 from rfnb.ops.reduce import reduce
+from rfnb.ops.softmax import log_softmax, softmax
+from rfnb.ops.where import where
 
 _MODES = {"avg": "mean", "mean": "mean", "max": "max", "min": "min", "sum": "sum", "argmin": "argmin", "argmax": "argmax",
           "logsumexp": "logsumexp", "any": "any", "all": "all"}  # fmt: skip

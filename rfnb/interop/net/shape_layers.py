@@ -15,10 +15,10 @@ from rfnb.ops.concat import concat
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim, squeeze
 from rfnb.ops.gather import gather
-from rfnb.ops.math import where
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.shift import shift_left, shift_right
 from rfnb.ops.slice import slice
+from rfnb.ops.where import where
 
 
 class _OwnDims(Layer):

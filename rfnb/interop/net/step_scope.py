@@ -14,7 +14,7 @@ from rfnb.interop.net.scope import Scope, frame_zeros, lengths_text, plain_index
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import where
+from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selected import bring
 

@@ -13,8 +13,8 @@ from rfnb.nn.recurrent.block_pattern import block_pattern
 from rfnb.nn.recurrent.norm import layer_norm
 from rfnb.nn.recurrent.product import matrix, product
 from rfnb.ops.const import convert_to_tensor
-from rfnb.ops.math import where
 from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.where import where
 
 
 class BlocksparseLinear(Module):

@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import frames, from_frames
-from rfnb.ops.math import where
+from rfnb.ops.where import where
 from rfnb.rec.state import State
 
 if TYPE_CHECKING:

@@ -1,0 +1,62 @@
+"""What an op may get as operand: a Tensor with values, a number where that is allowed; all on one backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.backends import registry
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor, dims_text, new_tensor
+
+
+def need_values(kind: str, *tensors: Tensor) -> None:
+    """Raise a TypeError for what is no Tensor, a ValueError for a template."""
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise _not_a_tensor(kind, tensor)
+        if tensor._raw is None:
+            raise ValueError(
+                message(f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first.")
+            )
+
+
+def common_backend(kind: str, *tensors: Tensor) -> Any:
+    """The one backend of all operands; a TypeError if there are several."""
+    backends = {tensor.backend for tensor in tensors}
+    if len(backends) > 1:
+        raise TypeError(
+            message(
+                f"{kind}: operands of different backends.",
+                [(tensor.name or "operand", f"{tensor.backend.name} {dims_text(tensor.dims)}") for tensor in tensors],
+                "An op works on one backend.",
+                "rf.convert_to_tensor(x.numpy(), dims=x.dims)",
+            )
+        )
+    return backends.pop()
+
+
+def as_tensor(value: Any, kind: str) -> Tensor:
+    """A Python number as Tensor without dims.
+
+    Raises:
+        TypeError: If it is no number.
+    """
+    if isinstance(value, (bool, int, float)):
+        dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
+        return new_tensor(registry.selected().full_raw((), value, dtype=dtype), ())
+    raise _not_a_tensor(kind, value)
+
+
+def _not_a_tensor(kind: str, value: Any) -> TypeError:
+    return TypeError(
+        message(
+            f"{kind}: this operand is not a Tensor.",
+            [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
+            "Raw arrays and lists do not say which axis is which.",
+            "rf.convert_to_tensor(value, dims=[...])",
+        )
+    )
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"  # there are Tensors of torch too

@@ -1,0 +1,91 @@
+"""Softmax and its logarithm, over the real frames of a dim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.layout import PlanCache, masks_for
+from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor_text import no_dim
+from rfnb.ops.operands import need_values
+
+_make = Tensor.__new__
+_softmax_plans = PlanCache()
+
+
+def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
+    try:
+        fn, index = _softmax_plans[kind, a._raw.dtype, a.dims, axis, use_mask]
+    except KeyError:
+        key = (kind, a._raw.dtype, a.dims, axis, use_mask)
+        fn, index = _softmax_plans.put(key, _plan_softmax(kind, a, axis, use_mask))
+    except (AttributeError, TypeError):  # no Tensor, a template, or no Dim
+        need_values(kind, a)
+        raise no_dim(kind, axis, a) from None
+    out = _make(Tensor)
+    out._raw = fn(a._raw, index)
+    out.dims = a.dims
+    if a._feature_dim is not None:
+        out._feature_dim = a._feature_dim
+    return out
+
+
+def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
+    need_values(kind, a)
+    if axis not in a.dims:
+        raise missing_dim(kind, a, axis)
+    if not a.dtype.startswith(("float", "bfloat")):
+        raise TypeError(
+            message(
+                f"{kind}: of {a.dtype}.",
+                [("a", f"{shape_of(a)} {a.dtype}"), ("axis", axis.short_repr())],
+                "Probabilities are floats.",
+                f'rf.{kind}(rf.cast(a, "float32"), axis=...)',
+            )
+        )
+    backend, index = a.backend, a.dims.index(axis)
+    raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw
+    mask = masks_for(a.dims, [axis], backend, kind) if use_mask else None
+    if mask is None:
+        return raw_fn, index
+    where = backend.where_raw
+    outside = 0 if kind == "softmax" else float("-inf")
+    lengths = axis.lengths
+    if lengths is not None and (lengths == 0).any():
+        # A row without any real frame would be NaN, forward and backward: compute it from zeros, then set it.
+        from_right = len(a.dims) - index  # the mask may lack the leading axes
+
+        def with_empty_rows(raw: Any, index: int) -> Any:
+            real = mask(raw)
+            inside = where(_or_empty(real, from_right, backend), where(real, raw, 0), float("-inf"))
+            return where(real, raw_fn(inside, index), outside)
+
+        return with_empty_rows, index
+    lowest = float("-inf")
+    return (lambda raw, index: raw_fn(where(mask(raw), raw, lowest), index)), index
+
+
+def _or_empty(mask: Any, from_right: int, backend: Any) -> Any:
+    """The mask, but True everywhere in rows (along the axis counted from the right) that have no real frame."""
+    index = backend.get_ndim_raw(mask) - from_right
+    some = backend.expand_dims_raw(backend.reduce_raw(mask, "any", (index,)), index)
+    return backend.binary_fn("logical_or")(mask, backend.unary_fn("logical_not")(some))
+
+
+def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
+
+    Args:
+        a: {..., axis}
+
+    Raises:
+        DimError: If axis is not a dim of a.
+    """
+    return _softmax("softmax", a, axis, use_mask)
+
+
+def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
+    return _softmax("log_softmax", a, axis, use_mask)

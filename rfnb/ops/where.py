@@ -1,0 +1,85 @@
+"""One of two values, by a condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.generations import aligned
+from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.ops.operands import as_tensor, common_backend, need_values
+
+_where_plans = PlanCache()
+_NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
+
+
+def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
+    """true_ where cond, else false_; union of the dims.
+
+    Args:
+        cond: bool {any dims}, or a Python bool.
+        true_, false_: Tensors or numbers.
+
+    Raises:
+        DimError: For an outer product, unless `allow_broadcast_all_sources`.
+    """
+    if not isinstance(cond, Tensor):
+        cond = as_tensor(cond, "where")
+    true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)
+    raw_true, raw_false = true_._raw if true_is else true_, false_._raw if false_is else false_
+    key = (
+        getattr(cond._raw, "dtype", None), cond.dims, true_.dims if true_is else _NO_DIMS, false_.dims if false_is else _NO_DIMS,
+        raw_true.__class__, raw_false.__class__, allow_broadcast_all_sources,
+    )  # fmt: skip
+    try:
+        fn, dims = _where_plans[key]
+    except KeyError:
+        together = aligned("where", (cond, true_, false_))
+        if together is not None:
+            return where(*together, allow_broadcast_all_sources=allow_broadcast_all_sources)
+        fn, dims = _where_plans.put(key, _plan_where(cond, true_, false_, allow_broadcast_all_sources))
+    out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
+    for source in (false_, true_):  # of two different marks, that of true_
+        if isinstance(source, Tensor):
+            if source.sparse_dim is not None:
+                out.sparse_dim = source.sparse_dim
+            if source._feature_dim is not None and source._feature_dim in dims:
+                out._feature_dim = source._feature_dim
+    return out
+
+
+def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
+    sources = [
+        ("cond", cond),
+        *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor)),
+    ]
+    need_values("where", *(x for _, x in sources))
+    if cond.dtype != "bool":
+        raise TypeError(
+            message(
+                f"where: the condition is {cond.dtype}.",
+                [(label, f"{shape_of(x)} {x.dtype}") for label, x in sources],
+                "A condition is bool. Say when a value counts as True:",
+                "rf.where(cond != 0, ...)",
+            )
+        )
+    backend = common_backend("where", *(x for _, x in sources))
+    dims = union("where", [(label, x.dims) for label, x in sources], outer=outer)
+    views = [view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_)]
+    raw_fn = backend.where_raw
+    if len(sources) == 1:  # two numbers: their own default dtype, not that of the backend
+        dtype = as_tensor(max((true_, false_), key=_rank), "where").dtype
+        return lambda cond, true, false: backend.cast_raw(raw_fn(cond, true, false), dtype), dims
+    if views == [None, None, None]:
+        return raw_fn, dims
+
+    def fn(*raws: Any) -> Any:
+        return raw_fn(*(raw if shape is None else shape(raw) for raw, shape in zip(raws, views)))
+
+    return fn, dims
+
+
+def _rank(number: Any) -> int:
+    """bool, int, float: the higher one is the type of both together."""
+    return 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2
