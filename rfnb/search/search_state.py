@@ -56,6 +56,8 @@ class Search:
         self.scores: Tensor | None = None  # of the last choice so far, {batch, its beam}, natural log
         self.selection: Selection | None = None  # the last one
         self.finished = False
+        self.leave = False  # what ends leaves the beam, see leaving.py
+        self.left: np.ndarray | None = None  # {batch dims}: whether something has
         self.tokens: np.ndarray | None = None  # {batch dims, beam, step}: labels so far, if somebody blocks n-grams
         self.token_dims: tuple[Dim, ...] = ()  # of `tokens`, but the last axis
 

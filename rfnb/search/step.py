@@ -16,6 +16,7 @@ from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, remember
+from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
 from rfnb.search.report import BELOW_THRESHOLD, BLOCKED, CUT, Parts, candidates, num_candidates, report
 from rfnb.search.score import (
@@ -113,8 +114,11 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     flat = flat_of(total, in_dim, axis)
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
-    ranked = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
-    rank.check_ranked(flat, ranked, total, place or place_of(loop))
+    if search.leave:
+        ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place or place_of(loop))
+    else:
+        ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
+        rank.check_ranked(flat, ranked, total, place or place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
         out_dim = labels.dims[-1]
@@ -122,7 +126,10 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         remember(search, labels, link.parents, out_dim, link.dims(out_dim.extent)[1])
     if listening("beams"):
         parts = _parts(flat, total, free, allowed, own, base_used, options, has_ended)
-        tell(loop, search, link, flat, ranked, in_dim, labels, parts, options)
+        if told is ranked:
+            tell(loop, search, link, flat, ranked, in_dim, labels, parts, options)
+        else:
+            tell_with_left(loop, link, options.name, flat, told, in_dim, labels, parts, options.keep_candidates)
     return labels
 
 

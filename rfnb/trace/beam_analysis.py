@@ -44,7 +44,8 @@ class Fate:
     """What became of a hypothesis after a step.
 
     Attributes:
-        kind: "continued", "cut" (none of its continuations was kept), "ended and cut" (complete, and then fell out), or "last step".
+        kind: "continued", "cut" (none of its continuations was kept), "ended and cut" (complete, and then fell out), "ended and left"
+            (complete, and so it left the beam), or "last step".
         children: Slots of the next step that continue it.
         margin: If cut: of its best stored continuation, see Verdict; None if none is stored.
     """
@@ -142,6 +143,8 @@ def _slot(fields: dict[str, Any], seq: int, token: int, parent: int | None) -> i
 def fate(history: BeamHistory, seq: int, k: int, step: int) -> Fate:
     """See `BeamHistory.fate`."""
     history.path(seq, k, step)  # checks
+    if k in history.left(seq, step):
+        return Fate("ended and left", ())
     if step + 1 >= history.num_steps:
         return Fate("last step", ())
     fields = history.steps[step + 1]
@@ -161,20 +164,24 @@ def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
     slots: list[tuple[int, ...]] = []
     inside: set[int] | None = None  # of the step before; None: there was one hypothesis
     exact_until = None
+    ends: list[tuple[int, int]] = []  # what has left before its end
     for step, fields in enumerate(history.steps):
         found = [item for item in verdicts(history, seq, step) if item.verdict in ("kept", "ended", "cut by rank")]
         found = sorted((item for item in found if inside is None or item.parent in inside), key=lambda item: item.rank)
-        chosen = found[:beam_size]
-        kept = [_slot(fields, seq, item.token, item.parent) for item in chosen]
+        kept = [_slot(fields, seq, item.token, item.parent) for item in found]
+        left = history.left(seq, step)
+        places = [place for place, slot in enumerate(kept) if slot not in left][:beam_size]  # what left takes no place
+        going, gone = len(places), [place for place, slot in enumerate(kept[:beam_size]) if slot in left]
+        kept = [kept[place] for place in sorted(places + gone)]
+        ends += [(step, slot) for slot in kept if slot is not None and slot in left]
         stored = fields.get("cand_scores")
         all_stored = stored is None or bool((stored[seq] == -np.inf).any())
-        if exact_until is None and (None in kept or (len(chosen) < beam_size and not all_stored)):
+        if exact_until is None and (None in kept or (going < beam_size and not all_stored)):
             exact_until = step
         slots.append(tuple(slot for slot in kept if slot is not None))
         inside = set(slots[-1])
-    best = None
-    if slots and slots[-1]:
-        best = history.from_slot(seq, slots[-1][0])
+    ends += [(len(slots) - 1, slot) for slot in slots[-1]] if slots else []
+    best = max((history.from_slot(seq, k, step) for step, k in ends), key=lambda item: item.score, default=None)
     return SmallerBeam(tuple(slots), exact_until, best)
 
 
@@ -198,8 +205,8 @@ def diagnose(
     for step, fields in enumerate(history.steps):
         if step >= len(reference):  # complete: it goes on as what it is
             here = np.flatnonzero((fields["parents"][seq] == slot) & (fields["scores"][seq] > -np.inf))
-            if not history.steps[step - 1]["ended"][seq, slot]:
-                break  # a reference without its end: what follows is not it
+            if not history.steps[step - 1]["ended"][seq, slot] or slot in history.left(seq, step - 1):
+                break  # a reference without its end: what follows is not it; or it left the beam complete
             if not here.size:
                 fell = step, _margin_of(history, seq, step, None, slot), "cut by rank"
                 break

@@ -19,6 +19,7 @@ FURTHER = (
     "cand_verdict",
     "cand_log_probs",
     "merged",
+    "left",
 )  # of searches of rfnb; and "part:NAME", "cand_part:NAME"
 VERDICTS = ("kept", "cut by rank", "below the threshold", "blocked", "merged")  # by `cand_verdict`
 

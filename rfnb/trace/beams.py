@@ -31,7 +31,7 @@ class Hypothesis:
         labels: The same as text.
         score: natural-log probability, summed over steps.
         ended: Whether it is complete.
-        kept: Whether it is still in the beam of the last step.
+        kept: Whether it is still in the beam of the last step, or has left the beam because it was complete.
         path: (step, slot) of each of its tokens.
         parts: What the score is made of, summed over steps: "log_prob" of the model, and other models by name, unscaled.
     """
@@ -133,7 +133,7 @@ class BeamHistory:
 
     def finished(self, seq: int) -> list[Hypothesis]:
         """All hypotheses that have ended, also those that fell out of the beam later, best score first."""
-        final = {self._until_end(seq, k, None)[-1] for k in self._real(seq, self.num_steps - 1)}
+        final = {self._until_end(seq, k, step)[-1] for step, k in self._final(seq)}
         found = []
         for index, fields in enumerate(self.steps):
             for k in self._real(seq, index):
@@ -143,14 +143,14 @@ class BeamHistory:
         return sorted(found, key=lambda item: -item.score)
 
     def nbest(self, seq: int, *, length_exponent: float = 0.0) -> list[Hypothesis]:
-        """The hypotheses in the beam after the last step, best first.
+        """The hypotheses in the beam after the last step, and those that have left it complete, best first.
 
         Args:
             length_exponent: Ranked by score / length ** exponent; 0: by score, 1: by score per token.
         """
         if not self.steps:
             return []
-        found = [self._make(seq, k, self.num_steps - 1, kept=True) for k in self._real(seq, self.num_steps - 1)]
+        found = [self._make(seq, k, step, kept=True) for step, k in self._final(seq)]
         return sorted(found, key=lambda item: -item.score / len(item.tokens) ** length_exponent)
 
     def best(self, seq: int, *, length_exponent: float = 0.0) -> Hypothesis:
@@ -285,6 +285,19 @@ class BeamHistory:
             if self.steps[index]["ended"][seq, slot]:
                 return path[: position + 1]
         return path
+
+    def _final(self, seq: int) -> list[tuple[int, int]]:
+        """(step, slot) of what a search gives: the slots of the last step, and those that left the beam in the steps before."""
+        if not self.steps:
+            return []
+        last = self.num_steps - 1
+        left = [(step, k) for step in range(last) for k in self.left(seq, step)]
+        return left + [(last, k) for k in self._real(seq, last)]
+
+    def left(self, seq: int, step: int) -> list[int]:
+        """Slots of hypotheses that ended in a step and left the beam with it (`rf.beam_search(..., ended="leave")`)."""
+        left = self.steps[step].get("left")
+        return [] if left is None else np.flatnonzero(left[seq]).tolist()
 
     def _real(self, seq: int, step: int) -> list[int]:
         """Slots with a hypothesis."""

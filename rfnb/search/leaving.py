@@ -1,0 +1,112 @@
+"""Hypotheses that leave the beam when they end, so that `beam_size` unfinished ones always go on.
+
+The documented choice keeps what has ended in the beam until better hypotheses push it out: the beam gets narrower, and the search
+ends by itself. Here the best `beam_size` continuations without an end go on. What ends among the best `beam_size` of all is told in
+the `beams` event of its step, in slots behind those that go on, marked as `left`; `rf.beam_search(..., ended="leave")` collects it.
+
+Source: Sutskever et al. 2014, section 3.2, where complete hypotheses are removed from the beam; that others take their places is as
+documented of `generate` of `transformers`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.rec.loop import Loop
+from rfnb.search import rank
+from rfnb.search.rank import Flat, Ranked
+from rfnb.search.report import Parts, candidates, num_candidates, report
+from rfnb.search.search_state import Link, Search, on_backend
+
+
+def leaves(ended: str, options: Mapping[str, Any]) -> bool:
+    """Whether what ends leaves the beam, from the options of `rf.beam_search`.
+
+    Raises:
+        ValueError: If `ended` is neither "stay" nor "leave", or another option says itself which hypotheses go on.
+    """
+    if ended not in ("stay", "leave"):
+        raise ValueError(
+            message(f'beam_search: ended="{ended}".', [("known", "stay, leave")], "What has ended does one of these.")
+        )
+    other = [name for name in ("sampling", "keep_beams", "cheating", "source_beam_sizes") if options.get(name)]
+    if ended == "leave" and other:
+        raise ValueError(
+            f'beam_search: ended="leave" with {other[0]}.\nThat says by itself which hypotheses go on, and what has ended stays.\n'
+            f'    rf.beam_search(..., ended="stay", {other[0]}=...)'
+        )
+    return ended == "leave"
+
+
+def rank_unfinished(
+    flat: Flat, count: int, end_label: int, search: Search, total: Tensor, place: str
+) -> tuple[Ranked, Ranked]:
+    """The `count` best continuations without an end, and the same followed by what has ended, for `tell_with_left`.
+
+    Raises:
+        ValueError: For NaN, and if nothing goes on in a sequence in which nothing has ended.
+    """
+    backend, device = flat.backend, flat.backend.get_device_raw(flat.raw)
+    num_hypotheses = backend.get_shape_tuple_raw(flat.raw)[-1] // flat.num_labels
+    ends, index = _ends(backend, device, num_hypotheses, flat.num_labels, end_label)
+    raw = backend.where_raw(ends, float("-inf"), flat.raw)
+    going = rank.best_of(Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend), count)
+    shape = (*backend.get_shape_tuple_raw(flat.raw)[:-1], num_hypotheses)
+    score = backend.raw_to_numpy(rank.take(flat, backend.broadcast_raw(index, shape)))
+    # The rank among all continuations, of which only the best `count` without an end are known: no more are needed.
+    better = (going.host[..., None, :] > score[..., None]).sum(-1) + (score[..., None, :] > score[..., None]).sum(-1)
+    ended = (better < count) & (score != -np.inf)
+    left = search.left = ended.any(-1) if search.left is None else search.left | ended.any(-1)
+    rank.check_ranked(
+        flat, Ranked(None, None, np.where(left[..., None] & ~np.isnan(going.host), 0, going.host)), total, place
+    )
+    most = int(ended.sum(-1).max(initial=0))
+    if np.isnan(score).any():
+        rank.check_ranked(flat, Ranked(None, None, score), total, place)
+    if not most:
+        return going, going
+    score = np.where(ended, score, -np.inf)
+    slots = np.argsort(-score, axis=-1, kind="stable")[..., :most]
+    score = np.take_along_axis(score, slots, -1)
+    join = lambda a, b, dtype: backend.concat_raw(
+        [a, backend.from_numpy(b, dtype=dtype, device=device)], len(flat.rest)
+    )  # noqa: E731
+    told = Ranked(
+        join(going.scores, score, backend.get_dtype_name_raw(flat.raw)),
+        join(going.index, slots * flat.num_labels + end_label, backend.get_dtype_name_raw(going.index)),
+        np.concatenate([going.host, score], -1),
+        in_order=False,
+    )
+    return going, told
+
+
+@functools.lru_cache(maxsize=64)
+def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_label: int) -> tuple[Any, Any]:
+    """Which continuations are an end {hypothesis * label}, and the index of that of each hypothesis."""
+    index = np.arange(num_hypotheses) * num_labels + end_label
+    mask = np.zeros(num_hypotheses * num_labels, bool)
+    mask[index] = True
+    return (
+        backend.from_numpy(mask, dtype="bool", device=device),
+        backend.from_numpy(index, dtype="int64", device=device),
+    )
+
+
+def tell_with_left(
+    loop: Loop, link: Link, name: str, flat: Flat, told: Ranked, in_dim: Dim | None, labels: Tensor, parts: Parts,
+    keep_candidates: int | None,
+) -> None:  # fmt: skip
+    """Offer the `beams` event at the end of a step in which something has left."""
+    count, size = labels.dims[-1].extent, told.host.shape[-1]
+    found = candidates(flat, told, num_candidates(keep_candidates, size), parts)
+    out_dim, carried = link.dims(size)
+    left = np.broadcast_to(np.arange(size) >= count, told.host.shape) & (told.host > -np.inf)
+    found["left"] = on_backend(left, (*flat.rest, carried), labels, "bool")
+    loop.call_on_commit(lambda: report(loop, link, name, flat, told, in_dim, out_dim, parts, found, lambda: left))
