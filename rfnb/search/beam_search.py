@@ -10,7 +10,6 @@ result.nbest(0)                     # a table: rank, score, parts, tokens, text
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,42 +18,21 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.ops.const import zeros
+from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.rec.loop import Loop
 from rfnb.search.choice import choice
 from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams
+from rfnb.search.early_stop import EarlyStop, scores_only_fall
+from rfnb.search.leaving import leaves
+from rfnb.search.progress import Bar, Progress
 from rfnb.search.raw_step import RawStep
+from rfnb.search.search_state import Search
 from rfnb.trace.beams import BeamHistory, Hypothesis
 from rfnb.trace.probe import listen
 
 Step = Callable[[Any, Any], Any]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a search is, after a step.
-
-    Attributes:
-        step, max_steps: Steps done, and their limit.
-        finished: For each sequence, how many hypotheses are complete.
-        decided: How many sequences have their result for sure.
-        best: The best text of each sequence so far.
-    """
-
-    step: int
-    max_steps: int
-    finished: tuple[int, ...]
-    decided: int
-    best: tuple[str, ...]
-
-    def __str__(self) -> str:
-        width = 20
-        done = round(width * self.step / max(self.max_steps, 1))
-        return (
-            f"[{'#' * done}{'.' * (width - done)}] step {self.step}/{self.max_steps}, decided {self.decided}/{len(self.best)}: "
-            f"{self.best[0] if self.best else ''}"
-        )
+_SHOWN = 4  # sequences in the note of an error
 
 
 @dataclass
@@ -65,6 +43,7 @@ class SearchResult:
         history: All steps, see `BeamHistory`: verdicts, smaller beams, other length exponents, search errors.
         steps: How many were made.
         stopped_early: Whether nothing that came later could have changed the result.
+        decided: For each sequence, after how many steps its best results were sure; None: they never were, or nobody looked.
     """
 
     history: BeamHistory
@@ -73,17 +52,24 @@ class SearchResult:
     length_exponent: float = 0.0
     join: str = " "
     end_label: int = 0
+    decided: tuple[int | None, ...] = ()
     _coverage: Coverage | None = field(default=None, repr=False)
 
-    def nbest(self, seq: int = 0, *, length_exponent: float | None = None) -> NBest:
+    def nbest(self, seq: int = 0, *, length_exponent: float | None = None, unfinished: bool = False) -> NBest:
         """The complete hypotheses of a sequence, best first, also those that fell out of the beam; unfinished ones if no other.
+
+        Those that were complete when the best results of the sequence were sure: others of the batch do not add to them.
 
         Args:
             seq: Index in the batch.
-            length_exponent: Another one than that of the search; nothing is run again.
+            length_exponent: Another one than that of the search; nothing is run again. What an early stop has left out is not
+                there: with `early_stopping=False` it is.
         """
         exponent = self.length_exponent if length_exponent is None else length_exponent
-        items = self.history.finished(seq) or self.history.nbest(seq)
+        limit = self.decided[seq] if self.decided else None
+        items = [item for item in self.history.finished(seq) if limit is None or len(item.tokens) <= limit]
+        if unfinished or not items:
+            items += [item for item in self.history.nbest(seq) if not item.ended]
         return NBest(sorted((self._row(seq, item, exponent) for item in items), key=lambda row: -row.score))
 
     def best(self, seq: int = 0) -> Found:
@@ -120,6 +106,7 @@ def beam_search(
     length_exponent: float = 0.0,
     num_best: int = 1,
     early_stopping: bool = True,
+    ended: str = "stay",
     fusion: Mapping[str, tuple[Step, Any, float]] | None = None,
     coverage: float = 0.0,
     no_repeat_ngram: int = 0,
@@ -149,11 +136,12 @@ def beam_search(
         num_best: How many results have to be sure before the search stops.
         early_stopping: Stop as soon as no unfinished hypothesis can be among the best `num_best`: its score can only fall, and is
             divided by at most max_seq_len ** exponent. This never changes the best results. It needs scores that are log
-            probabilities, and fusion with scales of 0 or more; otherwise the search goes on to the end.
+            probabilities. With options by which scores may grow (scales below 0, `base_beam_score_scale` below 1, noise, an own
+            combination), or as soon as a score does grow, the search goes on to the end.
         fusion: name -> (step function, state, scale) of other models over the same labels.
         coverage: Factor of the coverage penalty in the final ranking (Wu et al. 2016, equation 14).
         no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
-        progress: True draws a bar; or a function that is called after each step.
+        progress: True draws a bar on stderr; or a function that is called with a `Progress` after each step.
         join: Between labels in the text.
         **options: Further ones of `choice`: prefix, banned, threshold, sampling, ...
 
@@ -162,10 +150,18 @@ def beam_search(
 
     Raises:
         ValueError: If the step function gives scores of another shape, or coverage is asked for without attention weights; and see
-            `choice`.
+            `choice`. An error in a step tells, as a note, what the steps before have found, and has it as `error.history`.
 
     Source: Sutskever et al. 2014, section 3.2; early stopping: Huang et al. 2017, "When to Finish?", section 3.
     """
+    if not np.isfinite(length_exponent):
+        raise ValueError(
+            f"beam_search: length_exponent {length_exponent}.\nA score is divided by length ** exponent, a finite number."
+        )
+    if num_best < 1:
+        raise ValueError(
+            f"beam_search: num_best {num_best}.\nAt least the best result has to be sure before the search stops."
+        )
     if max_seq_len < 1:
         raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made.")
     raw = isinstance(batch, (int, np.integer))
@@ -179,53 +175,64 @@ def beam_search(
         other.vocab_of = raw_steps[""]
     steps: dict[str, Any] = {key: raw_steps.get(key, fn) for key, (fn, _, _) in models.items()}
     loop = Loop(max_seq_len=max_seq_len, name=name)
+    Search.of(loop).leave = leaves(ended, options)
     loop.state.label = _start(start_label, dims, axis)
     for key, (_, initial, _) in models.items():
         if not raw:
             loop.state["model" + key] = initial if initial is not None else {}
         else:
             raw_steps[key].state = initial
-    watch = _Watch(
-        length_exponent, num_best, max_seq_len, early_stopping and all(m[2] >= 0 for m in models.values()), vocab
-    )
     cover = Coverage(coverage) if coverage else None
+    scales = {key: model[2] for key, model in models.items() if key}
+    stop = EarlyStop(
+        length_exponent, num_best, max_seq_len, early_stopping and scores_only_fall(scales=scales, coverage=coverage, **options), scales,
+        None if cover is None else cover.after_last_step,
+    )  # fmt: skip
+    watch = _Watch(stop, vocab, join, Bar() if progress is True else progress or None)
     stopped = False
-    with listen(watch.hear, wants=lambda kind: kind == "beams"):
-        for index in loop:
-            if index and (stopped := watch.after_step(index, progress, join)):
-                break
-            label = loop.state.label
-            scores = {}
-            for key, fn in steps.items():
-                out = fn(label, None if raw else loop.state["model" + key])
-                scores[key] = out[0]
-                if not raw:
-                    loop.state["model" + key] = out[1] if out[1] is not None else {}
-                if cover is not None and not key:
-                    cover.attend(out, label, raw, raw_steps.get(""))
-            labels_dim = axis or scores[""].feature_dim
-            fused = {key: (scores[key], models[key][2]) for key in scores if key}
-            label = choice(
-                scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,
-                no_repeat_ngram=no_repeat_ngram, **options,
-            )  # fmt: skip
-            loop.state.label = label
-            parents = get_src_beams(label)
-            for fn in raw_steps.values():
-                fn.follow(parents)
-            if cover is not None:
-                cover.follow(parents)
-            loop.end(label == end_label, include_eos=True)
-    if not stopped:
-        watch.after_step(loop.num_steps, progress, join)
-    if progress is True:
-        print(file=sys.stderr)
-    return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, cover)
+    try:
+        with listen(watch.hear, wants=lambda kind: kind == "beams"):
+            for index in loop:
+                if index and (stopped := watch.after_step(index)):
+                    break
+                label = loop.state.label
+                scores = {}
+                for key, fn in steps.items():
+                    out = fn(label, None if raw else loop.state["model" + key])
+                    scores[key] = out[0]
+                    if not raw:
+                        loop.state["model" + key] = out[1] if out[1] is not None else {}
+                    if cover is not None and not key:
+                        cover.attend(out, label, raw, raw_steps.get(""))
+                labels_dim = axis or scores[""].feature_dim
+                fused = {key: (scores[key], scales[key]) for key in scores if key}
+                label = choice(
+                    scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,
+                    no_repeat_ngram=no_repeat_ngram, **options,
+                )  # fmt: skip
+                loop.state.label = label
+                parents = get_src_beams(label)
+                for fn in raw_steps.values():
+                    fn.follow(parents)
+                if cover is not None:
+                    cover.follow(parents)
+                loop.end(label == end_label, include_eos=True)
+        if not stopped:
+            watch.after_step(loop.num_steps)
+    except Exception as error:
+        watch.tell(error)
+        raise
+    finally:
+        watch.close()
+    decided = tuple(stop.decided) if stop.safe else ()
+    return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, decided, cover)
 
 
 def _start(label: int | Tensor, dims: tuple[Dim, ...], axis: Dim | None) -> Tensor:
     if isinstance(label, Tensor):
         return label
+    if len(getattr(label, "shape", ())) == 1:
+        return convert_to_tensor(label, dims=dims)
     out = zeros(dims, dtype="int64") + int(label)
     if axis is not None:
         out.sparse_dim = axis
@@ -233,12 +240,13 @@ def _start(label: int | Tensor, dims: tuple[Dim, ...], axis: Dim | None) -> Tens
 
 
 class _Watch:
-    """Hears the steps of the search; says when nothing can change any more."""
+    """Hears the steps of the search, and tells how far it is."""
 
-    def __init__(self, exponent: float, num_best: int, max_steps: int, safe: bool, vocab: Sequence[str] | None):
-        self.exponent, self.num_best, self.max_steps, self.safe, self.vocab = exponent, num_best, max_steps, safe, vocab
+    def __init__(
+        self, stop: EarlyStop, vocab: Sequence[str] | None, join: str, progress: Callable[[Progress], None] | None
+    ):
+        self.stop, self.vocab, self.join, self.progress = stop, vocab, join, progress
         self.values: list[dict[str, Any]] = []
-        self._done: list[list[float]] = []  # for each sequence, the final scores of its finished hypotheses, best first
 
     def hear(self, kind: str, place: Any, values: dict[str, Any]) -> None:
         """A listener."""
@@ -252,44 +260,35 @@ class _Watch:
             history.labels = list(self.vocab)
         return history
 
-    def after_step(self, step: int, progress: bool | Callable[[Progress], None], join: str) -> bool:
+    def after_step(self, step: int) -> bool:
         """Whether the search can stop after so many steps."""
+        stop = self.stop
         if not self.values:
             return False
-        decided = self._decided()
-        if progress:
+        stop.after_step(step, BeamHistory.of_values(self.values[-2:]))
+        if self.progress is not None:
             history = self.history()
             best = tuple(
-                join.join(history.best(seq, length_exponent=self.exponent).labels) for seq in range(history.num_seqs)
+                self.join.join(history.best(seq, length_exponent=stop.exponent).labels)
+                for seq in range(history.num_seqs)
             )
-            report = Progress(step, self.max_steps, tuple(map(len, self._done)), int(decided.sum()), best)
-            if callable(progress):
-                progress(report)
-            else:
-                print(f"\r{report}", end="", file=sys.stderr, flush=True)
-        return self.safe and bool(decided.all())
+            decided = sum(found is not None for found in stop.decided)
+            self.progress(Progress(step, stop.max_steps, tuple(map(len, stop.finished)), decided, best))
+        return stop.safe and None not in stop.decided
 
-    def _decided(self) -> np.ndarray:
-        """Which sequences have their best results."""
-        now = BeamHistory.of_values(self.values[-2:])
-        fields, length = now.steps[-1], len(self.values)
-        scores, ended = fields["scores"], fields["ended"]
-        if (fields["log_probs"][scores > -np.inf] > 1e-6).any() or any(
-            (value[scores > -np.inf] > 1e-6).any() for key, value in fields.items() if key.startswith("part:")
-        ):
-            self.safe = False  # these are no log probabilities: a score may grow
-        if not self._done:
-            self._done = [[] for _ in scores]
-        before = now.steps[-2]["ended"] if len(now.steps) > 1 else np.zeros((len(scores), 1), bool)
-        ended_before = np.take_along_axis(before, fields["parents"], 1)
-        out = np.zeros(len(scores), bool)
-        for seq, done in enumerate(self._done):
-            new = scores[seq][ended[seq] & ~ended_before[seq] & (scores[seq] > -np.inf)]
-            done += [float(score) / length**self.exponent for score in new]
-            done.sort(reverse=True)
-            going = scores[seq][~ended[seq] & (scores[seq] > -np.inf)]
-            # What is below 0 gets no better than by the largest length. Coverage only takes away.
-            bound = max((float(score) / self.max_steps ** max(self.exponent, 0.0) for score in going), default=-np.inf)
-            worst = done[self.num_best - 1] if len(done) >= self.num_best else -np.inf
-            out[seq] = not going.size or worst >= bound
-        return out
+    def tell(self, error: Exception) -> None:
+        """What was found before an error is not lost."""
+        if not self.values:
+            return
+        history = self.history()
+        error.__dict__["history"] = history
+        shown = min(history.num_seqs, _SHOWN)
+        tables = "\n\n".join(map(history.text, range(shown)))
+        more = f"\n\n... and {history.num_seqs - shown} more sequences" if history.num_seqs > shown else ""
+        steps = f"{history.num_steps} step{'s' * (history.num_steps > 1)}"
+        error.add_note(f"\nWhat the search had found in {steps}; all of it is error.history:\n\n{tables}{more}")
+
+    def close(self) -> None:
+        """The search is over."""
+        if isinstance(self.progress, Bar):
+            self.progress.close()

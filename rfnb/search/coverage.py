@@ -20,7 +20,7 @@ class Coverage:
     def __init__(self, beta: float):
         self.beta = beta
         self.total: np.ndarray | None = None  # {batch, hypotheses before the choice, source}
-        self.steps: list[np.ndarray] = []  # after each choice, {batch, beam}: the penalty
+        self.steps: list[np.ndarray] = []  # in each step, {batch, hypotheses before the choice}: the penalty
         self._mask: np.ndarray | None = None
 
     def attend(self, out: Any, label: Tensor, raw: bool, step: Any) -> None:
@@ -44,18 +44,23 @@ class Coverage:
                 self._mask = self._mask.reshape(label.dims[0].extent, -1, host.shape[-1])
             host = host.reshape(label.dims[0].extent if label.dims else 1, -1, host.shape[-1])
         self.total = host if self.total is None else self.total + host
+        covered = np.log(np.clip(self.total, 1e-10, 1.0))
+        if self._mask is not None:
+            covered = np.where(self._mask[:, :1], covered, 0)
+        self.steps.append(self.beta * covered.sum(-1))
 
     def follow(self, parents: Tensor) -> None:
         """The hypotheses after the choice continue their parents."""
         assert self.total is not None
         index = parents.numpy().reshape(self.total.shape[0], -1)
         self.total = np.take_along_axis(self.total, index[..., None], 1)
-        covered = np.log(np.clip(self.total, 1e-10, 1.0))
-        if self._mask is not None:
-            covered = np.where(self._mask[:, :1], covered, 0)
-        self.steps.append(self.beta * covered.sum(-1))
+
+    def after_last_step(self, seq: int, parent: int) -> float:
+        """The penalty of a hypothesis that the last step has made from the one in slot `parent`."""
+        return float(self.steps[-1][seq, parent])
 
     def penalty(self, seq: int, item: Hypothesis) -> float:
         """Of a hypothesis, when it was complete."""
-        step, slot = item.path[-1]
-        return float(self.steps[step][seq, slot])
+        step, _ = item.path[-1]
+        parent = item.path[-2][1] if step else 0
+        return float(self.steps[step][seq, parent])

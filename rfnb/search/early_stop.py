@@ -1,0 +1,115 @@
+"""When the best results of a search are sure, so that nothing which comes later can be better.
+
+The score of a hypothesis only falls as it grows, if it is made of log probabilities. So an unfinished one ends with at most the score that
+it has, divided by at most the largest length to the power of the exponent, and a coverage penalty only takes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rfnb.trace.beams import BeamHistory
+
+_ROUNDING = 1e-6  # how far above 0 the logarithm of a rounded probability may be
+
+
+def scores_only_fall(
+    *, scales: Mapping[str, float], coverage: float, prob_scale: float = 1.0, base_beam_score_scale: float = 1.0,
+    random_sample_scale: float = 0.0, custom_score_combine: Any = None, **_: Any,
+) -> bool:  # fmt: skip
+    """Whether the options of a search leave scores of log probabilities falling.
+
+    Args:
+        scales: Of the models that are fused in, by name.
+        coverage: Factor of the coverage penalty.
+        prob_scale, base_beam_score_scale, random_sample_scale, custom_score_combine, _: Options of `choice`.
+    """
+    return (
+        all(scale >= 0 for scale in scales.values())
+        and coverage >= 0
+        and prob_scale >= 0
+        and base_beam_score_scale >= 1
+        and not random_sample_scale
+        and custom_score_combine is None
+    )
+
+
+class EarlyStop:
+    """Notes for each sequence after how many steps its best results are sure.
+
+    Args:
+        exponent: Of the length, in the final ranking.
+        num_best: How many results have to be sure.
+        max_steps: No hypothesis gets longer.
+        safe: Whether scores only fall as far as the options say.
+        scales: Of the models that are fused in; those of scale 0 have no say.
+        penalty: Of what the last step has made from the hypothesis of a sequence in a slot: added to the final score, 0 or below.
+
+    Attributes:
+        finished: For each sequence the final scores of its finished hypotheses, best first.
+        decided: For each sequence the number of steps after which its results are sure; None: not yet.
+    """
+
+    def __init__(
+        self,
+        exponent: float,
+        num_best: int,
+        max_steps: int,
+        safe: bool,
+        scales: Mapping[str, float],
+        penalty: Callable[[int, int], float] | None,
+    ):
+        self.exponent, self.num_best, self.max_steps, self.safe = exponent, num_best, max_steps, safe
+        self._parts = ("log_probs", *(f"part:{name}" for name, scale in scales.items() if scale))
+        self._penalty = penalty
+        self.finished: list[list[float]] = []
+        self.decided: list[int | None] = []
+        self._falls: list[bool] = []
+        self._largest = np.zeros(0)  # by how much a score of each sequence has grown in a step, by rounding
+
+    def after_step(self, length: int, last_two: BeamHistory) -> None:
+        """Look at a step.
+
+        Args:
+            length: How many steps were made.
+            last_two: The last step, and if there is one the one before.
+        """
+        fields = last_two.steps[-1]
+        scores, ended, real = fields["scores"], fields["ended"], fields["scores"] > -np.inf
+        if not self.finished:
+            self.finished, self.decided = [[] for _ in scores], [None] * len(scores)
+            self._falls, self._largest = [True] * len(scores), np.zeros(len(scores))
+        before = last_two.steps[-2]["ended"] if len(last_two.steps) > 1 else np.zeros((len(scores), 1), bool)
+        ran = real & ~np.take_along_axis(before, fields["parents"], 1)
+        for seq, found in enumerate(self.finished):
+            self._watch_growth(fields, seq, ran[seq])
+            if self.decided[seq] is not None:
+                continue
+            for slot in np.flatnonzero(ended[seq] & ran[seq]):
+                penalty = self._penalty(seq, fields["parents"][seq, slot]) if self._penalty is not None else 0.0
+                found.append(float(scores[seq, slot]) / length**self.exponent + penalty)
+            found.sort(reverse=True)
+            going = scores[seq][~ended[seq] & real[seq]]
+            if not going.size or (self._falls[seq] and self._is_sure(found, float(going.max()), length, seq)):
+                self.decided[seq] = length
+
+    def _watch_growth(self, fields: dict[str, np.ndarray], seq: int, ran: np.ndarray) -> None:
+        """What grows is made of something else than log probabilities."""
+        if not ran.any():
+            return
+        grown = (fields["scores"][seq][ran] - fields["base"][seq][ran]).max()
+        self._largest[seq] = max(self._largest[seq], grown)
+        if grown > _ROUNDING or any((fields[name][seq][ran] > _ROUNDING).any() for name in self._parts):
+            self._falls[seq] = False
+
+    def _is_sure(self, found: list[float], going: float, length: int, seq: int) -> bool:
+        if len(found) < self.num_best:
+            return False
+        most = going + self._largest[seq] * (self.max_steps - length)
+        bound = most / self.max_steps ** max(
+            self.exponent, 0.0
+        )  # of what is below 0; of exponents below 0 the length only hurts
+        return self.safe and found[self.num_best - 1] >= max(bound, most if most > 0 else bound)
