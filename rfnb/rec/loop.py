@@ -49,6 +49,8 @@ class Loop:
     Args:
         max_seq_len: Upper bound of the number of steps; needed with `end`. int or scalar Tensor.
         axis: The dim to run over; ragged: each sequence stops at its length. None: made by the loop, its lengths from `end`.
+        include_eos: Whether the lengths of `axis` count the step that ends a sequence. If not, a search scores one label more after
+            a sequence's length, that of its end, where the loop still runs for longer sequences. Without an axis, `end` says it.
         optimize_move_layers_out, unroll, debug: Accepted; they never change a result.
         name: In traces and messages.
     """
@@ -60,12 +62,14 @@ class Loop:
         optimize_move_layers_out: bool | None = None,
         unroll: bool = False,
         axis: Dim | None = None,
+        include_eos: bool = True,
         debug: bool | None = None,
         name: str = "loop",
     ):
         self.name = name
         self.max_seq_len = max_seq_len
         self._given_axis = axis
+        self._steps_past_length = 0 if include_eos else 1
         self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
         self._state = LoopState(name)
         self._index = -1
@@ -222,7 +226,7 @@ class Loop:
     def longest_with_end(self) -> int:
         """The longest sequence or hypothesis, with the step that ended it."""
         if self._given_axis is not None:
-            return self.axis.extent
+            return self.axis.extent + self._steps_past_length
         longest = int(self._lengths.max(initial=0)) if self._lengths is not None else 0
         return longest if self._end is not None and self._end[1] else longest + 1
 
@@ -340,7 +344,7 @@ class Loop:
         self._state._begin_step(self._index)
         if self._given_axis is not None and self.axis.lengths is not None and self.axis.length_dims:
             self._end_dims = self.axis.length_dims
-            self._ended = self._index >= self.axis.lengths
+            self._ended = self._index >= self.axis.lengths + self._steps_past_length
             self._some_ended = bool(self._ended.any())
 
     def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:
@@ -421,7 +425,7 @@ class Loop:
         lengths = self.axis.lengths
         if lengths is None or not self.axis.length_dims:
             return None
-        self._ended = self._index + 1 >= lengths
+        self._ended = self._index + 1 >= lengths + self._steps_past_length
         if self._index < lengths.min(initial=self._index + 1):
             return None
         values = [leaf for _, leaf in leaves(self._state._values_now())] + [

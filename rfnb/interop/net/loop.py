@@ -118,6 +118,7 @@ class _Run:
         has_end = "end" in layer.body
         self.axis = loop_axis(layer, self.source, env, has_end)
         self.with_end = has_end and self.axis is None
+        self.include_eos = bool(layer.opts.get("include_eos", False))
         self.needs = Needs(layer.body, layer.roots(self.with_end), search=env.call.search)
         if (
             layer.direction == -1
@@ -172,7 +173,13 @@ class _Run:
         layer, env = self.layer, self.env
         move_out = env.call.move_out if env.call.move_out is not None else layer.opts.get("optimize_move_layers_out")
         limit = step_limit(layer, env) if self.with_end else None
-        loop = Loop(axis=self.axis, max_seq_len=limit, optimize_move_layers_out=move_out, name=layer.path)
+        loop = Loop(
+            axis=self.axis,
+            max_seq_len=limit,
+            include_eos=self.include_eos,
+            optimize_move_layers_out=move_out,
+            name=layer.path,
+        )
         self._begin(loop)
         self.histories: dict[Dim, Dim] = {}
         self.most_steps = (
@@ -220,7 +227,7 @@ class _Run:
         for root in layer.roots(self.with_end):
             step.get(root)
         if self.with_end:
-            loop.end(self._end(step.get("end")), include_eos=bool(layer.opts.get("include_eos", False)))
+            loop.end(self._end(step.get("end")), include_eos=self.include_eos)
         for name in self.carried:
             loop.state[name] = self._fitting(step.get(name), step.before[name])
         for name in ["output", *layer.stacked, *layer.asked]:
