@@ -19,6 +19,7 @@ from rfnb.ops.ctc import blank_of
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
 from rfnb.rec.ngram import NGramLM
+from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
 from rfnb.search.prefix_events import Report
@@ -101,9 +102,13 @@ def ctc_prefix_beam_search(
     frames = logits.backend.raw_to_numpy(flat_batch(log_probs, batch, (in_spatial_dim, classes)))
     beam = Dim(beam_size, name="beam", kind="beam")
     report = Report(logits, batch, classes, beam, blank)
-    search = _Search(_prepared(frames, lengths, blank, logits), beam_size, blank)
+    frames = _prepared(frames, lengths, blank, logits)
+    fuses = lm is not None or label_bonus != 0
+    if not (fuses or listening()) and pays(len(frames), beam_size, classes.extent):
+        return *report.of_labels(*search_each(frames, lengths, blank, beam_size), out_spatial_dim, labels), beam
+    search = _Search(frames, beam_size, blank)
     search.lm = FusedLM(_WHAT, lm, lm_scale, label_bonus, classes, blank, (len(frames), beam_size))
-    search.fuses = lm is not None or label_bonus != 0
+    search.fuses = fuses
     for index in range(frames.shape[1]):
         if not listening():
             search.step(index, 0)

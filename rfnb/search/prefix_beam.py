@@ -7,7 +7,6 @@ stays and the other one, its beginning, grows by its last label: then their prob
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,15 +25,15 @@ class Step:
         tokens: The label that was added, or the blank.
         parents: Slot in the beam before.
         scores: Of the prefixes, best first.
-        merged: Whether the probability of a second candidate was added.
-        candidates: cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict [batch, candidate], only if asked for. What was
-            merged is part of another hypothesis.
+        merged: Whether the probability of a second candidate was added. Only if asked for, as the candidates.
+        candidates: cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict [batch, candidate]. What was merged is part of
+            another hypothesis.
     """
 
     tokens: np.ndarray
     parents: np.ndarray
     scores: np.ndarray
-    merged: np.ndarray
+    merged: np.ndarray | None = None
     candidates: dict[str, np.ndarray] | None = None
 
 
@@ -86,7 +85,7 @@ class PrefixBeam:
         labels = scores.shape[2]
         flat = scores.reshape(batch, size * labels)  # a view, or a copy: it is only read
         index = best(flat, size)
-        self.scores = np.take_along_axis(flat, index, 1) if batch != 1 else flat[:, index[0]]
+        self.scores = flat.take(index + self.first_row * labels)
         parents, tokens = np.divmod(index, labels)
         grown = tokens != blank
         rows = parents + self.first_row
@@ -94,13 +93,16 @@ class PrefixBeam:
         self.key_before = np.where(grown, key, self.key_before.take(rows))
         self.key = np.where(grown, key * _FACTOR + (tokens + 1), key)
         self.last = np.where(grown, tokens, self.last.take(rows))
-        dead = self.scores == NEVER
-        if dead.any():  # they must not be the beginning of another one, nor twice the same prefix
+        if (
+            self.scores.min(initial=0) == NEVER
+        ):  # they must not be the beginning of another one, nor twice the same prefix
+            dead = self.scores == NEVER
             self.key[dead], self.key_before[dead] = _DEAD, _BEFORE
-        into = np.zeros(batch * size, bool)
-        into[merged[0][merged[3] > NEVER]] = True
-        step = Step(tokens, parents, self.scores, into.take(rows) & ~grown)
+        step = Step(tokens, parents, self.scores)
         if num_candidates:
+            into = np.zeros(batch * size, bool)
+            into[merged[0][merged[3] > NEVER]] = True
+            step.merged = into.take(rows) & ~grown
             step.candidates = self._candidates(flat, index, labels, merged, num_candidates)
         return step, rows, grown
 
@@ -126,32 +128,32 @@ class PrefixBeam:
 
 def best(flat: np.ndarray, count: int) -> np.ndarray:
     """Indices of the largest values of each row, the largest first, of equal ones the first."""
-    if count < flat.shape[1]:
-        index = np.argpartition(flat, flat.shape[1] - count, axis=1)[:, flat.shape[1] - count :]
-        index.sort(axis=1)
-    else:
-        index = np.broadcast_to(np.arange(flat.shape[1]), (len(flat), min(count, flat.shape[1])))
-    if len(flat) == 1:
-        return index[:, np.argsort(-flat[0, index[0]], kind="stable")]
-    order = np.argsort(-np.take_along_axis(flat, index, 1), axis=1, kind="stable")
-    return np.take_along_axis(index, order, 1)
-
-
-def log_add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """log(exp(a) + exp(b)); -inf where both are."""
-    return np.logaddexp(a, b)
+    rows, width = flat.shape
+    if not 0 < count < width:
+        return np.argsort(-flat, axis=1, kind="stable")[:, :count]
+    # One more than wanted: if it equals the last one that is wanted, there may be others that come before it.
+    index = np.argpartition(flat, width - count - 1, axis=1)[:, width - count - 1 :]
+    index.sort(axis=1)
+    offset = np.arange(0, rows * width, width)[:, None]
+    values = flat.take(index + offset)
+    order = np.argsort(-values, axis=1, kind="stable")
+    at = order + np.arange(0, rows * (count + 1), count + 1)[:, None]
+    index, values = index.take(at), values.take(at)
+    tied = (values[:, -1] == values[:, -2]) & (values[:, -1] > NEVER)
+    if tied.any():
+        index[tied] = np.argsort(-flat[tied], axis=1, kind="stable")[:, : count + 1]
+    return index[:, :count]
 
 
 def trace_back(steps: list[Step], order: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:
     """Labels of the prefixes in the slots `order` [batch, beam] after the last step: [batch, beam, labels] and their numbers."""
-    slot, path = order, []
-    for step in reversed(steps):
-        path.append(np.take_along_axis(step.tokens, slot, 1))
-        slot = np.take_along_axis(step.parents, slot, 1)
-    shape = (*order.shape, len(steps))
-    tokens: Any = np.stack(path[::-1], 2) if path else np.zeros(shape, np.int64)
+    rows = np.arange(len(order))[:, None]
+    slot, tokens = order, np.zeros((len(steps), *order.shape), np.int64)
+    for index in range(len(steps) - 1, -1, -1):
+        tokens[index], slot = steps[index].tokens[rows, slot], steps[index].parents[rows, slot]
     real = tokens != blank
-    lengths = real.sum(2)
-    front = np.argsort(~real, axis=2, kind="stable")
-    longest = int(lengths.max(initial=0))
-    return np.take_along_axis(tokens, front, 2)[:, :, :longest], lengths.astype(np.int32)
+    place, lengths = real.cumsum(0) - 1, real.sum(0)
+    out = np.zeros((*order.shape, int(lengths.max(initial=0))), np.int64)
+    frame, seq, hypothesis = real.nonzero()
+    out[seq, hypothesis, place[frame, seq, hypothesis]] = tokens[frame, seq, hypothesis]
+    return out, lengths.astype(np.int32)

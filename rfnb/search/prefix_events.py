@@ -38,6 +38,7 @@ class Report:
     def step(self, name: str, step: Step, ended: np.ndarray) -> None:
         """Offer the `beams` event of a step; `ended` [batch, beam]."""
         fields = {}
+        assert step.merged is not None  # it was asked for
         if step.candidates is not None:
             count = step.candidates["cand_tokens"].shape[1]
             dim = self._candidates.setdefault(count, Dim(count, name="candidate"))
@@ -71,6 +72,19 @@ class Report:
         """Labels {*batch dims, beam, out_dim}, scores {*batch dims, beam} and out_dim of the prefixes in these slots; a beam of one
         may be left out."""
         tokens, lengths = trace_back(steps, order, self._blank)
+        return self.of_labels(tokens, lengths, scores, out_dim, labels, beam=beam)
+
+    def of_labels(
+        self,
+        tokens: np.ndarray,
+        lengths: np.ndarray,
+        scores: np.ndarray,
+        out_dim: Dim | None,
+        labels: Dim,
+        *,
+        beam: bool = True,
+    ) -> tuple[Tensor, Tensor, Dim]:
+        """As `result`, of classes [batch, beam, label] and their numbers."""
         lengths = np.where(scores > -np.inf, lengths, 0)
         tokens = tokens[:, :, : int(lengths.max(initial=0))]
         if labels.extent < self._classes.extent:

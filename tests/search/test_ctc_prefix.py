@@ -11,10 +11,17 @@ from ngram_models import random_arpa, score
 
 import rfnb as rf
 from rfnb import Dim, DimError
+from rfnb.search import ctc_prefix
 from rfnb.trace.beam_fields import VERDICTS
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny.arpa"
 WORDS = ["<unk>", "<s>", "</s>", "a", "b", "c"]
+
+
+@pytest.fixture(autouse=True, params=["tree", "arrays"])
+def way(request, monkeypatch):
+    """Few sequences are searched one by one, many on arrays; all that is said here holds for both."""
+    monkeypatch.setattr(ctc_prefix, "pays", lambda *sizes: request.param == "tree")
 
 
 def log_probs(batch, frames, classes, seed=0, sharp=1.5):
