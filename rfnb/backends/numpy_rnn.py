@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.numpy_functions import sigmoid
+
 
 def gru(
     x: Any, h: Any, ff_weight: Any, rec_weight: Any, ff_bias: Any, rec_bias: Any, mask: Any | None
@@ -16,8 +18,8 @@ def gru(
     def step(x: Any, h: Any) -> Any:
         r, z, n = np.split(x @ ff_weight.T + ff_bias, 3, axis=-1)
         rec_r, rec_z, rec_n = np.split(h @ rec_weight.T + rec_bias, 3, axis=-1)
-        z = _sigmoid(z + rec_z)
-        return z * h + (1 - z) * np.tanh(n + _sigmoid(r + rec_r) * rec_n)
+        z = sigmoid(z + rec_z)
+        return z * h + (1 - z) * np.tanh(n + sigmoid(r + rec_r) * rec_n)
 
     return _run(step, x, h, mask)
 
@@ -34,7 +36,3 @@ def _run(step: Callable[[Any, Any], Any], x: Any, h: Any, mask: Any | None) -> t
         new = step(x[time], h)
         y[time], h = np.where(real, new, 0), np.where(real, new, h)
     return y, h
-
-
-def _sigmoid(x: Any) -> Any:
-    return 0.5 * (1 + np.tanh(0.5 * x))

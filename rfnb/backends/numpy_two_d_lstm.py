@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.numpy_functions import sigmoid
+
 
 def two_d_lstm(
     gates_x: Any, gates_y: Any, weight_h: Any, weight_v: Any, h: Any, c: Any, mask: Any | None
@@ -20,13 +22,9 @@ def two_d_lstm(
             left_h, left_c = (nothing, nothing) if x == 0 else (all_h[y, x - 1], all_c[y, x - 1])
             gates = gates_x[x] + gates_y[y] + left_h @ weight_h + above_h[x] @ weight_v
             i, f, mix, o, j = np.split(gates, 5, axis=-1)
-            cell = _sigmoid(i) * np.tanh(j)
-            cell = cell + _sigmoid(f) * (_sigmoid(mix) * above_c[x] + (1 - _sigmoid(mix)) * left_c)
+            cell = sigmoid(i) * np.tanh(j)
+            cell = cell + sigmoid(f) * (sigmoid(mix) * above_c[x] + (1 - sigmoid(mix)) * left_c)
             real = 1 if mask is None else mask[x][:, None]
             all_c[y, x] = cell * real
-            all_h[y, x] = _sigmoid(o) * np.tanh(cell) * real
+            all_h[y, x] = sigmoid(o) * np.tanh(cell) * real
     return all_h, all_c
-
-
-def _sigmoid(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))

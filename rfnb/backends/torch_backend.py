@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,12 +9,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from rfnb.backends import torch_conv, torch_stft
+from rfnb.backends import torch_conv, torch_functions, torch_index, torch_parameter, torch_stft
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_autocast import autocast
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
+from rfnb.backends.torch_dtypes import DTYPES, NAMES
 from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_graph import graph_inputs, graph_order, graph_place
@@ -33,166 +32,6 @@ from rfnb.backends.torch_rnn import gru, rnn_tanh
 from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
 
-class _Dtypes(dict[str, torch.dtype]):
-    """dtypes of torch by name."""
-
-    def __missing__(self, name: str) -> torch.dtype:
-        known = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 complex64 complex128"
-        raise TypeError(f"No dtype {name!r}.\n  known  {known}\nA dtype is the name that NumPy and torch have for it.")
-
-
-_DTYPES = _Dtypes(
-    {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
-)
-_NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
-
-
-def _with_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Let a tensor function take a Python number on either side."""
-
-    def call(a: Any, b: Any) -> Any:
-        if not isinstance(b, torch.Tensor):
-            b = _array(b, a)
-        elif not isinstance(a, torch.Tensor):
-            a = _array(a, b)
-        return fn(a, b)
-
-    return call
-
-
-# The operators // and % of torch have no derivative for some kinds of operands; these have.
-def _floor_divide(a: Any, b: Any) -> Any:
-    return torch.div(a if isinstance(a, torch.Tensor) else _array(a, b), b, rounding_mode="floor")
-
-
-def _mod(a: Any, b: Any) -> Any:
-    return torch.remainder(a if isinstance(a, torch.Tensor) else _array(a, b), b)
-
-
-def _array(number: Any, like: Any) -> Any:
-    return torch.as_tensor(number, device=like.device).to(torch.result_type(like, number))
-
-
-def _apart(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
-    """The value, copied if it is a view of the parameter that it is written to (a shift, a transposition)."""
-    return value.clone() if value.untyped_storage().data_ptr() == param.untyped_storage().data_ptr() else value
-
-
-def _squared_difference(a: Any, b: Any) -> Any:
-    return (a - b).square()
-
-
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
-    "floordiv": _floor_divide,
-    "mod": _mod,
-    "pow": operator.pow,
-    "maximum": _with_numbers(torch.maximum),
-    "minimum": _with_numbers(torch.minimum),
-    "squared_difference": _squared_difference,
-    "logical_and": _with_numbers(torch.logical_and),
-    "logical_or": _with_numbers(torch.logical_or),
-    "log_add_exp": _with_numbers(torch.logaddexp),
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-}
-# Tensor x tensor: the plain torch functions, which skip Python's operator dispatch.
-_BINARY_TENSORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "truediv": torch.div,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
-    "log_add_exp": torch.logaddexp,
-    "logical_and": torch.logical_and,
-    "logical_or": torch.logical_or,
-    "equal": torch.eq,
-    "not_equal": torch.ne,
-    "less": torch.lt,
-    "less_equal": torch.le,
-    "greater": torch.gt,
-    "greater_equal": torch.ge,
-}
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    **{
-        kind: getattr(torch, kind)
-        for kind in "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid sin cos".split()
-    },
-    **{kind: getattr(torch, kind) for kind in "ceil floor round relu selu reciprocal logical_not".split()},
-    "elu": F.elu,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "log_sigmoid": F.logsigmoid,
-    "is_finite": torch.isfinite,
-    "is_infinite": torch.isinf,
-    "is_neg_infinite": torch.isneginf,
-}
-
-
-def _reduce_any(raw: Any, axes: tuple[int, ...]) -> Any:
-    for axis in sorted(axes, reverse=True):
-        raw = raw.any(axis)
-    return raw
-
-
-def _reduce_all(raw: Any, axes: tuple[int, ...]) -> Any:
-    for axis in sorted(axes, reverse=True):
-        raw = raw.all(axis)
-    return raw
-
-
-_constants: dict[Any, Any] = {}
-
-
-def _where(mask: Any, true: Any, false: Any) -> Any:
-    """torch.where; for the values that fill padding, 0 and the infinities, with an array that is made once: torch would make
-    one in each call, which costs as much as the op."""
-    kind = false.__class__
-    if (kind is int and false == 0) or (kind is float and (false == -_INF or false == _INF)):
-        if not isinstance(true, torch.Tensor):
-            return torch.where(mask, true, false)
-        key = (false, true.dtype, true.device)
-        try:
-            false = _constants[key]
-        except KeyError:
-            with torch.inference_mode(False):  # else a later training could not use it
-                dtype = torch.result_type(true, false)
-                false = _constants[key] = torch.full((), false, dtype=dtype, device=true.device)
-    return torch.where(mask, true, false)
-
-
-_INF = float("inf")
-_REDUCE: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
-    "sum": torch.sum,
-    "mean": torch.mean,
-    "max": torch.amax,
-    "min": torch.amin,
-    "logsumexp": torch.logsumexp,
-    "any": _reduce_any,
-    "all": _reduce_all,
-    "argmax": lambda raw, axes: torch.argmax(raw, axes[0]),
-    "argmin": lambda raw, axes: torch.argmin(raw, axes[0]),
-}
-
-
-@functools.lru_cache(maxsize=256)
-def _grids(sizes: tuple[int, ...], ndim: int, device: torch.device) -> tuple[Any, ...]:
-    """An index along each batch axis that broadcasts against `ndim` axes."""
-    with torch.inference_mode(False):  # else a later training could not use them
-        return tuple(
-            torch.arange(size, device=device).view([-1 if other == axis else 1 for other in range(ndim)])
-            for axis, size in enumerate(sizes)
-        )
-
-
 class TorchBackend(Backend):
     """torch tensors as raw arrays."""
 
@@ -201,11 +40,11 @@ class TorchBackend(Backend):
 
     @classmethod
     def get_dtype_name_raw(cls, raw: Any) -> str:
-        return _NAMES[raw.dtype]
+        return NAMES[raw.dtype]
 
     @classmethod
     def as_dtype_raw(cls, dtype_name: str) -> Any:
-        return _DTYPES[dtype_name]
+        return DTYPES[dtype_name]
 
     @classmethod
     def get_device_raw(cls, raw: Any) -> str:
@@ -216,7 +55,7 @@ class TorchBackend(Backend):
         # torch.tensor copies: the caller may go on changing its array
         with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
             return torch.tensor(
-                np.ascontiguousarray(array), dtype=_DTYPES[dtype] if dtype else None, device=device
+                np.ascontiguousarray(array), dtype=DTYPES[dtype] if dtype else None, device=device
             ).reshape(array.shape)
 
     @classmethod
@@ -226,11 +65,11 @@ class TorchBackend(Backend):
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
-        return torch.full(tuple(shape), value, dtype=_DTYPES[dtype], device=device)
+        return torch.full(tuple(shape), value, dtype=DTYPES[dtype], device=device)
 
     @classmethod
     def arange_raw(cls, size: int, *, dtype: str, device: str | None = None) -> Any:
-        return torch.arange(size, dtype=_DTYPES[dtype], device=device)
+        return torch.arange(size, dtype=DTYPES[dtype], device=device)
 
     random_raw = staticmethod(random)
     generator_raw = staticmethod(generator)
@@ -245,7 +84,7 @@ class TorchBackend(Backend):
 
     @classmethod
     def cast_raw(cls, raw: Any, dtype: str) -> Any:
-        return raw.to(_DTYPES[dtype])
+        return raw.to(DTYPES[dtype])
 
     @classmethod
     def to_device_raw(cls, raw: Any, device: str) -> Any:
@@ -295,26 +134,26 @@ class TorchBackend(Backend):
 
     @classmethod
     def binary_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
-        return _BINARY[kind]
+        return torch_functions.BINARY[kind]
 
     @classmethod
     def binary_tensors_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
-        return _BINARY_TENSORS.get(kind) or _BINARY[kind]
+        return torch_functions.BINARY_TENSORS.get(kind) or torch_functions.BINARY[kind]
 
     @classmethod
     def unary_fn(cls, kind: str) -> Callable[[Any], Any]:
-        return _UNARY[kind]
+        return torch_functions.UNARY[kind]
 
-    where_raw: Any = staticmethod(_where)
+    where_raw: Any = staticmethod(torch_functions.where)
     clip_raw: Any = staticmethod(torch.clamp)
 
     @classmethod
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
-        return _REDUCE[kind](raw, axes)
+        return torch_functions.REDUCE[kind](raw, axes)
 
     @classmethod
     def reduce_fn(cls, kind: str) -> Callable[[Any, tuple[int, ...]], Any]:
-        return _REDUCE[kind]
+        return torch_functions.REDUCE[kind]
 
     softmax_raw: Any = staticmethod(torch.softmax)
     log_softmax_raw: Any = staticmethod(torch.log_softmax)
@@ -327,26 +166,10 @@ class TorchBackend(Backend):
 
     batched_matmul_raw: Any = staticmethod(torch.bmm)
 
-    @classmethod
-    def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
-        if axis == 0:
-            return torch.embedding(raw, indices) if raw.dim() == 2 else raw[indices]
-        if indices.dim() <= 1:
-            return raw.index_select(axis, indices) if indices.dim() else raw.select(axis, int(indices))
-        shape = raw.shape[:axis] + indices.shape + raw.shape[axis + 1 :]
-        return raw.index_select(axis, indices.reshape(-1)).reshape(shape)
-
-    @classmethod
-    def batched_take_raw(cls, raw: Any, indices: Any, num_batch: int) -> Any:
-        return raw[(*_grids(raw.shape[:num_batch], indices.dim(), raw.device), indices)]
-
-    @classmethod
-    def scatter_raw(cls, raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
-        out = raw.new_full((raw.shape[0], size, raw.shape[2]), neutral)
-        indices = indices.long().unsqueeze(-1).expand(raw.shape)
-        if kind == "sum":
-            return out.scatter_add(1, indices, raw)
-        return out.scatter_reduce(1, indices, raw, {"max": "amax", "min": "amin"}[kind])
+    take_raw = staticmethod(torch_index.take)
+    batched_take_raw = staticmethod(torch_index.batched_take)
+    scatter_raw = staticmethod(torch_index.scatter)
+    one_hot_raw = staticmethod(torch_index.one_hot)
 
     @classmethod
     def sort_raw(cls, raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
@@ -363,11 +186,6 @@ class TorchBackend(Backend):
     cumsum_raw: Any = staticmethod(torch.cumsum)
 
     @classmethod
-    def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
-        out = torch.full((*raw.shape, size), off, dtype=_DTYPES[dtype], device=raw.device)
-        return out.scatter_(-1, raw.long().unsqueeze(-1), on)
-
-    @classmethod
     def dropout_raw(cls, raw: Any, drop_prob: float, noise_shape: Sequence[int] | None) -> Any:
         if noise_shape is None:
             return F.dropout(raw, drop_prob, training=True)
@@ -379,7 +197,7 @@ class TorchBackend(Backend):
         if mask is not None:
             targets = torch.where(mask, targets, -100)  # what torch ignores: loss and gradient are 0
             if logits.requires_grad:  # the gradient of a row of NaN is NaN, even times 0
-                logits = _where(mask.unsqueeze(-1), logits, 0)
+                logits = torch_functions.where(mask.unsqueeze(-1), logits, 0)
         return F.cross_entropy(logits, targets.long(), reduction="none", label_smoothing=label_smoothing)
 
     conv_raw = staticmethod(torch_conv.conv)
@@ -425,37 +243,10 @@ class TorchBackend(Backend):
     def detach_raw(cls, raw: Any) -> Any:
         return raw.detach()
 
-    @classmethod
-    def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
-        if isinstance(raw, torch.nn.Parameter):  # an optimizer may hold this very object
-            return raw.requires_grad_(trainable)
-        return torch.nn.Parameter(raw, requires_grad=trainable)
-
-    @classmethod
-    def assign_raw(cls, param: Any, value: Any) -> None:
-        with torch.no_grad():
-            param.copy_(_apart(value, param))
-
-    @classmethod
-    def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
-        if mask is not None:
-            places = torch.from_numpy(mask).to(param.device)
-            parts = (
-                part.to(param.device).expand(places.shape) if isinstance(part, torch.Tensor) else part
-                for part in indices
-            )
-            indices = tuple(part[places] if isinstance(part, torch.Tensor) else part for part in parts)
-            value = value.expand(places.shape)[places]
-        with torch.no_grad():
-            param[indices] = _apart(value, param).to(param.device, param.dtype)
-
-    @classmethod
-    def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:
-        # As torch.nn.Module.to: the object stays, so that optimizers and other holders of it go on.
-        for tensor in (param, param.grad):
-            if tensor is not None:
-                tensor.data = tensor.data.to(device=device, dtype=None if dtype is None else _DTYPES[dtype])
-        return param
+    parameter_raw = staticmethod(torch_parameter.parameter)
+    assign_raw = staticmethod(torch_parameter.assign)
+    assign_at_raw = staticmethod(torch_parameter.assign_at)
+    convert_parameter_raw = staticmethod(torch_parameter.convert_parameter)
 
     @classmethod
     def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
@@ -486,7 +277,7 @@ class TorchBackend(Backend):
 
     @classmethod
     def autocast_raw(cls, dtype: str) -> Any:
-        return autocast(_DTYPES[dtype])
+        return autocast(DTYPES[dtype])
 
     @classmethod
     def no_grad(cls) -> Any:

@@ -1,0 +1,41 @@
+"""The dtypes of results: those of torch.
+
+bool < int < float, a Python number never widens an array, and a function with fractional values gives float32 for integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def same_dtype(*values: Any) -> list[np.ndarray]:
+    """The values as arrays of the dtype in which they meet."""
+    dtype = _common_dtype(*values)
+    return [np.asarray(value).astype(dtype) for value in values]
+
+
+def as_float(value: Any) -> np.ndarray:
+    """An array of floats (or complex numbers); float32, if it has none."""
+    array = np.asarray(value)
+    return array if array.dtype.kind in "fc" else array.astype(np.float32)
+
+
+def _common_dtype(*values: Any) -> np.dtype:
+    """The dtype in which arrays and Python numbers meet.
+
+    The highest category decides; within it arrays with axes count before scalar arrays, and those before Python numbers.
+    """
+    top = max(map(_category, values))
+    values = tuple(value for value in values if _category(value) == top)
+    arrays = [value for value in values if isinstance(value, (np.ndarray, np.generic))]
+    with_axes = [array for array in arrays if array.ndim]
+    if arrays:
+        return np.result_type(*(array.dtype for array in with_axes or arrays))
+    return np.dtype((np.bool_, np.int64, np.float32, np.complex64)[top])
+
+
+def _category(value: Any) -> int:
+    """0 bool, 1 integer, 2 float, 3 complex."""
+    return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[np.asarray(value).dtype.kind]

@@ -1,0 +1,122 @@
+"""The functions of NumPy for the kinds that the protocol names (`BINARY_KINDS`, ...)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends.numpy_dtypes import as_float, same_dtype
+
+
+def binary_fn(kind: str) -> Callable[[Any, Any], Any]:
+    """See `Backend.binary_fn`."""
+    fn = _BINARY[kind]
+
+    def binary(a: Any, b: Any) -> Any:
+        with np.errstate(all="ignore"):  # a log of 0 in the padding is no news
+            return fn(*same_dtype(a, b))
+
+    return binary
+
+
+def unary_fn(kind: str) -> Callable[[Any], Any]:
+    """See `Backend.unary_fn`."""
+    fn, of_floats = (_UNARY_OF_FLOATS[kind], True) if kind in _UNARY_OF_FLOATS else (_UNARY[kind], False)
+
+    def unary(raw: Any) -> Any:
+        raw = as_float(raw) if of_floats else raw
+        with np.errstate(all="ignore"):
+            out = fn(raw)
+        return out if kind in _TO_BOOL or raw.dtype.kind == "c" else out.astype(raw.dtype)
+
+    return unary
+
+
+def reduce(raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
+    """See `Backend.reduce_raw`."""
+    with np.errstate(all="ignore"):
+        return _REDUCE[kind](raw, tuple(axes))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)), without overflow."""
+    return np.exp(-np.logaddexp(0, -x))
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": lambda a, b: np.divide(as_float(a), as_float(b)),
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "pow": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "squared_difference": lambda a, b: np.square(a - b),
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "log_add_exp": np.logaddexp,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+}
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_UNARY_OF_FLOATS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "tanh": np.tanh,
+    "sigmoid": sigmoid,
+    "log_sigmoid": lambda x: -np.logaddexp(0, -x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "selu": lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(x)),
+    "silu": lambda x: x * sigmoid(x),
+    "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
+    "reciprocal": lambda x: 1 / x,
+}
+_UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "neg": np.negative,
+    "square": np.square,
+    "abs": np.abs,
+    "ceil": np.ceil,
+    "floor": np.floor,
+    "round": np.rint,
+    "relu": lambda x: np.maximum(x, 0),
+    "logical_not": np.logical_not,
+    "is_finite": np.isfinite,
+    "is_infinite": np.isinf,
+    "is_neg_infinite": np.isneginf,
+}
+_TO_BOOL = ("logical_not", "is_finite", "is_infinite", "is_neg_infinite")
+
+
+def _log_sum_exp(raw: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    peak = raw.max(axis=axes, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0)  # -inf - -inf would be NaN; with 0 the sum is 0 and its log -inf
+    return np.log(np.exp(raw - peak).sum(axis=axes)) + peak.squeeze(axes)
+
+
+_REDUCE: dict[str, Callable[[np.ndarray, tuple[int, ...]], Any]] = {
+    "sum": lambda raw, axes: raw.sum(axis=axes),
+    "mean": lambda raw, axes: raw.mean(axis=axes),
+    "max": lambda raw, axes: raw.max(axis=axes),
+    "min": lambda raw, axes: raw.min(axis=axes),
+    "logsumexp": _log_sum_exp,
+    "any": lambda raw, axes: raw.any(axis=axes),
+    "all": lambda raw, axes: raw.all(axis=axes),
+    "argmax": lambda raw, axes: raw.argmax(axis=axes[0]),
+    "argmin": lambda raw, axes: raw.argmin(axis=axes[0]),
+}

@@ -1,0 +1,50 @@
+"""Entries of an array picked by indices, and the indices of sorted entries, in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
+    """See `Backend.batched_take_raw`."""
+    # Every batch entry has its own array and its own indices into it.
+    out = np.empty(indices.shape + raw.shape[num_batch + 1 :], raw.dtype)
+    for entry in np.ndindex(*raw.shape[:num_batch]):
+        out[entry] = raw[entry][indices[entry]]
+    return out
+
+
+def scatter(raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
+    """See `Backend.scatter_raw`."""
+    out = np.full((raw.shape[0], size, raw.shape[2]), neutral, raw.dtype)
+    combine = {"sum": np.add, "max": np.maximum, "min": np.minimum}[kind]
+    for batch in range(raw.shape[0]):
+        for entry in range(raw.shape[1]):
+            place = indices[batch, entry]
+            out[batch, place] = combine(out[batch, place], raw[batch, entry])
+    return out
+
+
+def sort(raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
+    """See `Backend.sort_raw`."""
+    if descending:  # as in top_k_raw: of equal ones the first stays first
+        order = raw.shape[axis] - 1 - np.flip(np.argsort(np.flip(raw, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(raw, axis, kind="stable")
+    return np.take_along_axis(raw, order, axis), order.astype(np.int64)
+
+
+def search_sorted(sorted_raw: Any, values: Any, right: bool) -> Any:
+    """See `Backend.search_sorted_raw`."""
+    rows = [np.searchsorted(row, value, "right" if right else "left") for row, value in zip(sorted_raw, values)]
+    return np.asarray(rows, np.int64).reshape(values.shape)
+
+
+def top_k(raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
+    """See `Backend.top_k_raw`."""
+    # Sorting the mirrored array upwards and mirroring the order back: on ties the lower index comes first.
+    order = raw.shape[-1] - 1 - np.argsort(raw[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    indices = order[..., :k].astype(np.int64)
+    return np.take_along_axis(raw, indices, -1), indices

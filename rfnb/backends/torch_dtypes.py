@@ -1,0 +1,19 @@
+"""The dtypes of torch and their names."""
+
+from __future__ import annotations
+
+import torch
+
+
+class _ByName(dict[str, torch.dtype]):
+    """dtypes of torch by name."""
+
+    def __missing__(self, name: str) -> torch.dtype:
+        known = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 complex64 complex128"
+        raise TypeError(f"No dtype {name!r}.\n  known  {known}\nA dtype is the name that NumPy and torch have for it.")
+
+
+DTYPES = _ByName(
+    {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+)
+NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES.values()}

@@ -1,0 +1,139 @@
+"""The functions of torch for the kinds that the protocol names (`BINARY_KINDS`, ...), and `where`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+
+def _with_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a tensor function take a Python number on either side."""
+
+    def call(a: Any, b: Any) -> Any:
+        if not isinstance(b, torch.Tensor):
+            b = _array(b, a)
+        elif not isinstance(a, torch.Tensor):
+            a = _array(a, b)
+        return fn(a, b)
+
+    return call
+
+
+# The operators // and % of torch have no derivative for some kinds of operands; these have.
+def _floor_divide(a: Any, b: Any) -> Any:
+    return torch.div(a if isinstance(a, torch.Tensor) else _array(a, b), b, rounding_mode="floor")
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return torch.remainder(a if isinstance(a, torch.Tensor) else _array(a, b), b)
+
+
+def _array(number: Any, like: Any) -> Any:
+    return torch.as_tensor(number, device=like.device).to(torch.result_type(like, number))
+
+
+def _squared_difference(a: Any, b: Any) -> Any:
+    return (a - b).square()
+
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": _floor_divide,
+    "mod": _mod,
+    "pow": operator.pow,
+    "maximum": _with_numbers(torch.maximum),
+    "minimum": _with_numbers(torch.minimum),
+    "squared_difference": _squared_difference,
+    "logical_and": _with_numbers(torch.logical_and),
+    "logical_or": _with_numbers(torch.logical_or),
+    "log_add_exp": _with_numbers(torch.logaddexp),
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+# Tensor x tensor: the plain torch functions, which skip Python's operator dispatch.
+BINARY_TENSORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "truediv": torch.div,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "log_add_exp": torch.logaddexp,
+    "logical_and": torch.logical_and,
+    "logical_or": torch.logical_or,
+    "equal": torch.eq,
+    "not_equal": torch.ne,
+    "less": torch.lt,
+    "less_equal": torch.le,
+    "greater": torch.gt,
+    "greater_equal": torch.ge,
+}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    **{
+        kind: getattr(torch, kind)
+        for kind in "neg exp expm1 log log1p sqrt rsqrt square abs tanh sigmoid sin cos".split()
+    },
+    **{kind: getattr(torch, kind) for kind in "ceil floor round relu selu reciprocal logical_not".split()},
+    "elu": F.elu,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "log_sigmoid": F.logsigmoid,
+    "is_finite": torch.isfinite,
+    "is_infinite": torch.isinf,
+    "is_neg_infinite": torch.isneginf,
+}
+
+
+def _reduce_any(raw: Any, axes: tuple[int, ...]) -> Any:
+    for axis in sorted(axes, reverse=True):
+        raw = raw.any(axis)
+    return raw
+
+
+def _reduce_all(raw: Any, axes: tuple[int, ...]) -> Any:
+    for axis in sorted(axes, reverse=True):
+        raw = raw.all(axis)
+    return raw
+
+
+REDUCE: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
+    "sum": torch.sum,
+    "mean": torch.mean,
+    "max": torch.amax,
+    "min": torch.amin,
+    "logsumexp": torch.logsumexp,
+    "any": _reduce_any,
+    "all": _reduce_all,
+    "argmax": lambda raw, axes: torch.argmax(raw, axes[0]),
+    "argmin": lambda raw, axes: torch.argmin(raw, axes[0]),
+}
+_INF = float("inf")
+_constants: dict[Any, Any] = {}
+
+
+def where(mask: Any, true: Any, false: Any) -> Any:
+    """torch.where; for the values that fill padding, 0 and the infinities, with an array that is made once: torch would make
+    one in each call, which costs as much as the op."""
+    kind = false.__class__
+    if (kind is int and false == 0) or (kind is float and (false == -_INF or false == _INF)):
+        if not isinstance(true, torch.Tensor):
+            return torch.where(mask, true, false)
+        key = (false, true.dtype, true.device)
+        try:
+            false = _constants[key]
+        except KeyError:
+            with torch.inference_mode(False):  # else a later training could not use it
+                dtype = torch.result_type(true, false)
+                false = _constants[key] = torch.full((), false, dtype=dtype, device=true.device)
+    return torch.where(mask, true, false)

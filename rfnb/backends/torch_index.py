@@ -1,0 +1,50 @@
+"""Entries of an array picked and written by indices, for torch."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from rfnb.backends.torch_dtypes import DTYPES
+
+
+def take(raw: Any, indices: Any, axis: int) -> Any:
+    """See `Backend.take_raw`."""
+    if axis == 0:
+        return torch.embedding(raw, indices) if raw.dim() == 2 else raw[indices]
+    if indices.dim() <= 1:
+        return raw.index_select(axis, indices) if indices.dim() else raw.select(axis, int(indices))
+    shape = raw.shape[:axis] + indices.shape + raw.shape[axis + 1 :]
+    return raw.index_select(axis, indices.reshape(-1)).reshape(shape)
+
+
+def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
+    """See `Backend.batched_take_raw`."""
+    return raw[(*_grids(raw.shape[:num_batch], indices.dim(), raw.device), indices)]
+
+
+@functools.lru_cache(maxsize=256)
+def _grids(sizes: tuple[int, ...], ndim: int, device: torch.device) -> tuple[Any, ...]:
+    """An index along each batch axis that broadcasts against `ndim` axes."""
+    with torch.inference_mode(False):  # else a later training could not use them
+        return tuple(
+            torch.arange(size, device=device).view([-1 if other == axis else 1 for other in range(ndim)])
+            for axis, size in enumerate(sizes)
+        )
+
+
+def scatter(raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
+    """See `Backend.scatter_raw`."""
+    out = raw.new_full((raw.shape[0], size, raw.shape[2]), neutral)
+    indices = indices.long().unsqueeze(-1).expand(raw.shape)
+    if kind == "sum":
+        return out.scatter_add(1, indices, raw)
+    return out.scatter_reduce(1, indices, raw, {"max": "amax", "min": "amin"}[kind])
+
+
+def one_hot(raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
+    """See `Backend.one_hot_raw`."""
+    out = torch.full((*raw.shape, size), off, dtype=DTYPES[dtype], device=raw.device)
+    return out.scatter_(-1, raw.long().unsqueeze(-1), on)

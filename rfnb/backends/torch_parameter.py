@@ -1,0 +1,50 @@
+"""Parameters of torch, which change in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfnb.backends.torch_dtypes import DTYPES
+
+
+def parameter(raw: Any, trainable: bool) -> Any:
+    """See `Backend.parameter_raw`."""
+    if isinstance(raw, torch.nn.Parameter):  # an optimizer may hold this very object
+        return raw.requires_grad_(trainable)
+    return torch.nn.Parameter(raw, requires_grad=trainable)
+
+
+def assign(param: Any, value: Any) -> None:
+    """See `Backend.assign_raw`."""
+    with torch.no_grad():
+        param.copy_(_apart(value, param))
+
+
+def assign_at(param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
+    """See `Backend.assign_at_raw`."""
+    if mask is not None:
+        places = torch.from_numpy(mask).to(param.device)
+        parts = (
+            part.to(param.device).expand(places.shape) if isinstance(part, torch.Tensor) else part for part in indices
+        )
+        indices = tuple(part[places] if isinstance(part, torch.Tensor) else part for part in parts)
+        value = value.expand(places.shape)[places]
+    with torch.no_grad():
+        param[indices] = _apart(value, param).to(param.device, param.dtype)
+
+
+def convert_parameter(param: Any, dtype: str | None, device: str | None) -> Any:
+    """See `Backend.convert_parameter_raw`."""
+    # As torch.nn.Module.to: the object stays, so that optimizers and other holders of it go on.
+    for tensor in (param, param.grad):
+        if tensor is not None:
+            tensor.data = tensor.data.to(device=device, dtype=None if dtype is None else DTYPES[dtype])
+    return param
+
+
+def _apart(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
+    """The value, copied if it is a view of the parameter that it is written to (a shift, a transposition)."""
+    return value.clone() if value.untyped_storage().data_ptr() == param.untyped_storage().data_ptr() else value
