@@ -60,7 +60,8 @@ class TorchBackend(Backend):
 
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
-        raw = raw.detach().cpu()
+        if raw.requires_grad or not raw.is_cpu:
+            raw = raw.detach().cpu()
         return (raw.float() if raw.dtype == torch.bfloat16 else raw).numpy()
 
     @classmethod

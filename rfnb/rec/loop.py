@@ -29,13 +29,14 @@ from rfnb.ops.frames import frames, marked_like, no_frame
 from rfnb.ops.operands import as_tensor
 from rfnb.ops.random_state import get_random_state
 from rfnb.ops.where import where
+from rfnb.rec.ends import Ends
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.nested import leaves
 from rfnb.rec.output import Output
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
-from rfnb.rec.selection import Selection, align_host, backtrack, pick
+from rfnb.rec.selection import Selection, backtrack, pick
 from rfnb.rec.stacked import expanded, fill, stacked
 from rfnb.rec.step_tensor import RecordingError
 from rfnb.trace.probe import listening, offer_again, probe, trace_context
@@ -69,16 +70,12 @@ class Loop:
         self.name = name
         self.max_seq_len = max_seq_len
         self._given_axis = axis
-        self._steps_past_length = 0 if include_eos else 1
         self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
         self._state = LoopState(name)
         self._index = -1
         self._phase = "before"  # "before", "in", "after"
-        self._ended: np.ndarray | None = None
-        self._some_ended = False
+        self._ends = Ends(0 if include_eos else 1)
         self._end: tuple[Tensor, bool] | None = None
-        self._end_dims: tuple[Dim, ...] = ()
-        self._lengths: np.ndarray | None = None
         self._outputs: list[Output] = []
         self._calls = 0
         self.search: Any = None  # what a choice keeps from step to step
@@ -204,30 +201,31 @@ class Loop:
     def ended_before(self) -> np.ndarray | None:
         """Which hypotheses had ended before this step, over `end_dims`; None if none."""
         self._not_recorded("ended_before()")
-        return self._ended if self._some_ended else None
+        return self._ends.host if self._ends.some else None
 
     @property
     def end_dims(self) -> tuple[Dim, ...]:
         """The dims of the end condition, with the carried beam dim."""
-        return self._end_dims
+        return self._ends.dims
 
     @property
     def ended(self) -> np.ndarray | None:
         """Which hypotheses have ended after the last finished step, over `end_dims`."""
         self._not_recorded("ended")
-        return self._ended
+        return self._ends.host
 
     @property
     def step_lengths(self) -> np.ndarray | None:
         """How many steps each hypothesis has so far, over `end_dims`."""
         self._not_recorded("step_lengths")
-        return self._lengths
+        return self._ends.lengths
 
     def longest_with_end(self) -> int:
         """The longest sequence or hypothesis, with the step that ended it."""
         if self._given_axis is not None:
-            return self.axis.extent + self._steps_past_length
-        longest = int(self._lengths.max(initial=0)) if self._lengths is not None else 0
+            return self.axis.extent + self._ends.past_length
+        lengths = self._ends.lengths
+        longest = int(lengths.max(initial=0)) if lengths is not None else 0
         return longest if self._end is not None and self._end[1] else longest + 1
 
     def call_on_commit(self, fn: Callable[[], None]) -> None:
@@ -244,9 +242,18 @@ class Loop:
             while self._index + 1 < self._max_steps() and not self._all_ended():
                 self._index += 1
                 self._begin_step()
-                with self._in_step():
-                    yield self._index
-                    self._commit()
+                loops = _running.__dict__.setdefault("loops", [])
+                loops.append(self)
+                try:  # as `_in_step`, which costs more
+                    if listening():
+                        with trace_context.loop(self.name, self._index, self.axis):
+                            yield self._index
+                            self._commit()
+                    else:
+                        yield self._index
+                        self._commit()
+                finally:
+                    loops.remove(self)
                 self._check_length()
             self._finish()
         finally:
@@ -316,7 +323,7 @@ class Loop:
             loops.remove(self)
 
     def _check_length(self) -> None:
-        if self._given_axis is None and self._ended is None and self._index == 0:
+        if self._given_axis is None and self._ends.host is None and self._index == 0:
             raise ValueError(
                 f'Loop "{self.name}": how long does it run?\nA loop without axis needs an end in its body.\n'
                 "    loop.end(condition, include_eos=True)"
@@ -328,7 +335,7 @@ class Loop:
         return self._given_axis is not None
 
     def _all_ended(self) -> bool:
-        return self._given_axis is None and self._ended is not None and bool(self._ended.all())
+        return self._given_axis is None and self._ends.all()
 
     def _max_steps(self) -> int:
         if self._given_axis is not None:
@@ -343,9 +350,7 @@ class Loop:
         self._on_commit.clear()
         self._state._begin_step(self._index)
         if self._given_axis is not None and self.axis.lengths is not None and self.axis.length_dims:
-            self._end_dims = self.axis.length_dims
-            self._ended = self._index >= self.axis.lengths + self._steps_past_length
-            self._some_ended = bool(self._ended.any())
+            self._ends.begin_step_of(self.axis, self._index)
 
     def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:
         self._need_inside("last" if last else "stack")
@@ -394,52 +399,19 @@ class Loop:
                 "    loop.end(condition, include_eos=True)"
             )
         cond, include_eos = self._end
-        selection = self.selection
-        if selection is not None:
-            selection.check(cond)
-            cond = selection.bring(cond)
-        if not self._some_ended:  # the usual case: all have run for as many steps as the loop
-            ended, dims = cond.numpy().copy(), cond.dims
-            counted = np.ones_like(ended) if include_eos else ~ended
-            self._lengths = counted.astype(np.int32) + np.int32(self._index)
-        else:
-            dims = self._dims_of_ends(cond.dims)
-            now = align_host(cond.numpy(), cond.dims, dims)
-            before = self._followed(self._ended, dims)
-            ended = before | now
-            counted = np.broadcast_to(~before if include_eos else ~ended, ended.shape)
-            self._lengths = self._followed(self._lengths, dims) + counted.astype(np.int32)
-        self._ended, self._some_ended = ended, bool(ended.any())
-        self._end_dims = tuple(selection.carried if selection and dim is selection.out_dim else dim for dim in dims)
-        return None if not self._some_ended or counted.all() else self._on_backend(counted, self._end_dims, cond)
-
-    def _dims_of_ends(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """The dims of this step's condition and those that the ends of the steps before have besides."""
-        selection = self.selection
-        for dim in self._end_dims:
-            dim = selection.out_dim if selection is not None and dim is selection.start else dim
-            dims = dims if dim in dims else (*dims, dim)
-        return dims
+        counted = self._ends.update(cond, include_eos, self.selection, self._index)
+        return None if counted is None else self._on_backend(counted, self._ends.dims, cond)
 
     def _update_ends_of_axis(self) -> Tensor | None:
-        lengths = self.axis.lengths
-        if lengths is None or not self.axis.length_dims:
+        if self.axis.lengths is None or not self.axis.length_dims:
             return None
-        self._ended = self._index + 1 >= lengths + self._steps_past_length
-        if self._index < lengths.min(initial=self._index + 1):
+        counted = self._ends.end_step_of(self.axis, self._index)
+        if counted is None:
             return None
         values = [leaf for _, leaf in leaves(self._state._values_now())] + [
             output.values[-1] for output in self._outputs
         ]
-        return self._on_backend(
-            self._index < lengths, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None)
-        )
-
-    def _followed(self, value: Any, dims: tuple[Dim, ...]) -> np.ndarray:
-        """What is known per hypothesis from before this step, for the hypotheses after it."""
-        if self.selection is None:
-            return align_host(value, self._end_dims, dims)
-        return self.selection.follow_host(value, self._end_dims, dims)
+        return self._on_backend(counted, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None))
 
     def _on_backend(self, host: np.ndarray, dims: tuple[Dim, ...], like: Tensor | None) -> Tensor:
         backend, device = (like.backend, like.device) if like is not None else (registry.selected(), None)
@@ -491,9 +463,9 @@ class Loop:
         return zeros_like(output.values[-1]) if output.initial is None else output.initial
 
     def _set_axis_lengths(self) -> None:
-        lengths = self._lengths if self._lengths is not None else np.zeros((), np.int32)
+        lengths = self._ends.lengths if self._ends.lengths is not None else np.zeros((), np.int32)
         raw = registry.selected().from_numpy(lengths, dtype="int32", device="cpu")
-        self.axis.dyn_size_ext = new_tensor(raw, self._end_dims)
+        self.axis.dyn_size_ext = new_tensor(raw, self._ends.dims)
 
     def _stacked(self, output: Output) -> Tensor | None:
         values = output.values
@@ -506,7 +478,7 @@ class Loop:
             # Before the first choice a value has no beam: it is the same for all hypotheses.
             values = expanded(values, list({dim: None for value in values for dim in value.dims if dim.kind == "beam"}))
         first = values[0]
-        later = self._end_dims if output.inner else ()
+        later = self._ends.dims if output.inner else ()
         out = stacked(values, axis=self.axis, loop_name=self.name, later=later)
         values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
         if not values:

@@ -141,13 +141,13 @@ class LoopState:
     def _commit(self, active: Tensor | None) -> None:
         """The new values become the previous ones; where not `active`, a sequence has ended and keeps what it had."""
         selection = self._selection
-        self.__dict__["_before_step"] = dict(self._now)
-        for name, old in self._before_step.items():
-            if name not in self._next:
+        before = self.__dict__["_before_step"] = dict(self._now)
+        for name, old in before.items():
+            new = self._next.get(name, _MISSING)
+            if new is _MISSING:
                 if selection is not None:
                     self._now[name] = map_nested(selection.to_carried, old)
                 continue
-            new = self._next[name]
             if selection is not None:
                 new = map_nested(selection.to_carried_state, new)
                 if active is not None:
@@ -236,12 +236,21 @@ class LoopState:
 
 def _same_dims(old: Any, new: Any) -> bool:
     if isinstance(new, Tensor):
-        return isinstance(old, Tensor) and old.dims == new.dims and old.dtype == new.dtype
+        return isinstance(old, Tensor) and old.dims == new.dims and _same_dtype(old, new)
     if isinstance(new, dict):
         return all(_same_dims(old[key], item) for key, item in new.items())
     if isinstance(new, (list, tuple)):
         return all(map(_same_dims, old, new))
     return True
+
+
+def _same_dtype(a: Tensor, b: Tensor) -> bool:
+    if type(a) is type(b) is Tensor:  # a StepTensor shows no array
+        try:
+            return a._raw.dtype == b._raw.dtype or a.dtype == b.dtype  # the first is cheaper, and nearly always true
+        except AttributeError:  # arrays of a backend that has no such attribute
+            pass
+    return a.dtype == b.dtype
 
 
 class _Freeze:

@@ -7,8 +7,8 @@ At the end of a step what was computed before the choice is gathered by parent, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from rfnb.ops.gather import gather
 _plans = PlanCache()
 _renamed = PlanCache()
 _renamed_dims = PlanCache()
-_over = PlanCache()
+_moves = PlanCache()
 
 
 class Selection:
@@ -50,7 +50,9 @@ class Selection:
         if before is not None and in_dim is not None:
             for dim, earlier in before.sources.items():
                 self.sources[dim] = pick(earlier, parents, in_dim, out_dim, out_dim)
+        self._beams = (*self.sources, out_dim, carried)
         self._gathered: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (value, gathered): a state is often read twice
+        self._rows: dict[Dim, Any] = {}  # beam of `sources` -> which rows of a value under it are continued
         self._host: dict[Dim, np.ndarray] = {}
         self.closed = False
         self._picked_dims: dict[Dim, Dim] = {}
@@ -68,10 +70,20 @@ class Selection:
         Raises:
             DimError: If it has several.
         """
-        if not isinstance(value, Tensor) or not self.sources:
-            return
+        if isinstance(value, Tensor):
+            self._move(value)
+
+    def _move(self, value: Tensor) -> tuple[Dim | None, tuple[Dim, ...] | None]:
+        """The beam before the choice that a value is under; the dims that it gets, if it is under the one after it."""
+        key = value.dims, self._beams
+        try:
+            return _moves[key]
+        except KeyError:
+            return _moves.put(key, self._make_move(value))
+
+    def _make_move(self, value: Tensor) -> tuple[Dim | None, tuple[Dim, ...] | None]:
         found = [dim for dim in (*self.sources, self.out_dim) if dim in value.dims]
-        if len(found) > 1:
+        if len(found) > 1 and self.sources:
             raise DimError(
                 message(
                     "A value from before a choice was combined with one from after it.",
@@ -85,14 +97,17 @@ class Selection:
                     "loop.state.x = x\nlabel = rf.choice(...)\nx = loop.state.x",
                 )
             )
+        if self.out_dim in value.dims:
+            return None, _renamed_all(value.dims, self.out_dim, self.carried)
+        return self.source_of(value), None
 
     def bring(self, value: Any) -> Any:
         """A value of this step under the beam after the choice."""
         if isinstance(value, Dim):
             picked = self._picked_dim(value)
             return value if picked is value else _renamed_dim(picked, self.carried, self.out_dim)
-        if isinstance(value, Tensor) and self.source_of(value) is not None:
-            return _rename(self._gather(value), self.carried, self.out_dim)
+        if isinstance(value, Tensor) and (source := self.source_of(value)) is not None:
+            return _rename(self._gather(value, source), self.carried, self.out_dim)
         return value
 
     def to_carried(self, value: Any) -> Any:
@@ -102,12 +117,10 @@ class Selection:
             return _renamed_dim(value, self.out_dim, self.carried) if picked is value else picked
         if not isinstance(value, Tensor):
             return value
-        if self.out_dim in value.dims:
-            self.check(value)
-            return _rename(value, self.out_dim, self.carried)
-        if self.source_of(value) is not None:
-            return self._gather(value)
-        return value
+        source, renamed = self._move(value)
+        if renamed is not None:
+            return value._like(value._raw, renamed)
+        return value if source is None else self._gather(value, source)
 
     def to_carried_state(self, value: Any) -> Any:
         """The same for a state that this step has assigned; what was computed without beam is the same for all hypotheses.
@@ -123,15 +136,21 @@ class Selection:
         rest = tuple(dim for dim in out.dims if dim not in batch)
         return out.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)
 
-    def _gather(self, value: Tensor) -> Tensor:
-        """The values of the parents, under the carried beam."""
+    def _gather(self, value: Tensor, source: Dim) -> Tensor:
+        """The values of the parents, under the carried beam; `source` is the beam that they are under."""
         known = self._gathered.get(id(value))
         if known is None:
-            self.check(value)
-            source = self.source_of(value)
-            assert source is not None
-            picked = pick(value, self.sources[source], source, self.out_dim, self.carried)
-            for dim in _dims_over(value.dims, source):
+            index = self.sources[source]
+            plan = _plan_of(value, index, source, self.out_dim, self.carried)
+            if plan.rows is None:
+                self.check(value)
+                picked = pick(value, index, source, self.out_dim, self.carried)
+            else:
+                rows = self._rows.get(source)
+                if rows is None:
+                    rows = self._rows[source] = plan.rows(index._raw)
+                picked = value._like(plan.take(value._raw, rows), plan.dims)
+            for dim in plan.over:
                 picked = _with_dim(picked, dim, self._picked_dim(dim))
             known = self._gathered[id(value)] = value, picked
         return known[1]
@@ -148,9 +167,14 @@ class Selection:
             known = self._picked_dims[dim] = Dim(lengths, name=dim.name, kind=dim.kind)
         return known
 
+    def carried_dims(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """Dims after the choice with the carried beam."""
+        return tuple(self.carried if dim is self.out_dim else dim for dim in dims)
+
     def close(self) -> None:
         """Forget what was gathered: the step is over, and only the parents are still needed."""
         self._gathered.clear()
+        self._rows.clear()
         self.closed = True
 
     def follow_host(self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...]) -> np.ndarray:
@@ -191,9 +215,12 @@ def _rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
     try:
         dims = _renamed[key]
     except KeyError:
-        dims = tuple(new if dim is old else _renamed_dim(dim, old, new) for dim in value.dims)
-        dims = _renamed.put(key, dims)
+        dims = _renamed.put(key, _renamed_all(*key))
     return value._like(value._raw, dims)
+
+
+def _renamed_all(dims: tuple[Dim, ...], old: Dim, new: Dim) -> tuple[Dim, ...]:
+    return tuple(new if dim is old else _renamed_dim(dim, old, new) for dim in dims)
 
 
 def _renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
@@ -209,14 +236,6 @@ def _renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
         return _renamed_dims.put((dim, old, new), renamed)
 
 
-def _dims_over(dims: tuple[Dim, ...], beam: Dim) -> tuple[Dim, ...]:
-    """Those of dims with lengths over the beam."""
-    try:
-        return _over[dims, beam]
-    except KeyError:
-        return _over.put((dims, beam), tuple(dim for dim in dims if beam in dim.length_dims))
-
-
 def _with_dim(value: Tensor, old: Dim, new: Dim) -> Tensor:
     """`new` in place of `old`, without the frames that no sequence has any more."""
     axis = value.dims.index(old)
@@ -229,46 +248,68 @@ def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim | No
     new = beam if new is None else new
     if beam.extent == 1 and index_beam.extent == 1:
         return value if new is beam else _rename(value, beam, new)
-    key = (value._raw.__class__, value.dims, index.dims, beam, index_beam, new)
-    try:
-        fn, dims = _plans[key]
-    except KeyError:
-        dims = tuple(new if dim is beam else dim for dim in value.dims)
-        fn, dims = _plans.put(key, (_plan_pick(value, index, beam, index_beam), dims))
-    if fn is not None:
-        return value._like(fn(value._raw, index._raw), dims)
+    plan = _plan_of(value, index, beam, index_beam, new)
+    if plan.rows is not None:
+        return value._like(plan.take(value._raw, plan.rows(index._raw)), plan.dims)
     twin = index_beam.copy(match_priority=index_beam.match_priority + 1)
     renamed = new_tensor(index._raw, tuple(twin if dim is index_beam else dim for dim in index.dims))
     picked = gather(value, indices=renamed, axis=beam)
     return picked._like(picked._raw, tuple(new if dim is twin else dim for dim in picked.dims))
 
 
-def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> Any:
-    """The usual order, {batch dims, beam, ...}, is one look-up of rows; None for any other."""
+class _Pick(NamedTuple):
+    """How hypotheses are picked.
+
+    Attributes:
+        rows: Raw index -> rows of the value, its batch dims and beam taken together. None: it needs a general gather.
+        take: Raw value and rows -> raw result.
+        dims: Of the result.
+        over: Dims of the value whose lengths are per hypothesis.
+    """
+
+    rows: Callable[[Any], Any] | None
+    take: Callable[[Any, Any], Any]
+    dims: tuple[Dim, ...]
+    over: tuple[Dim, ...]
+
+
+def _plan_of(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim) -> _Pick:
+    key = (value._raw.__class__, value.dims, index.dims, beam, index_beam, new)
+    try:
+        return _plans[key]
+    except KeyError:
+        dims = tuple(new if dim is beam else dim for dim in value.dims)
+        over = tuple(dim for dim in value.dims if beam in dim.length_dims)
+        rows, take = _plan_pick(value, index, beam, index_beam)
+        return _plans.put(key, _Pick(rows, take, dims, over))
+
+
+def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> tuple[Any, Any]:
+    """The usual order, {batch dims, beam, ...}, is one look-up of rows."""
     axis = len(index.dims) - 1
     batch = index.dims[:-1]
-    if index.dims[-1] is not index_beam or value.dims[: axis + 1] != (*batch, beam):
-        return None
+    one_to_one = beam.extent == index_beam.extent == 1
+    if one_to_one or index.dims[-1] is not index_beam or value.dims[: axis + 1] != (*batch, beam):
+        return None, None
     backend = value.backend
     reshape, take = backend.reshape_raw, backend.take_raw
     rest, num_batch = full_shape(value.dims[axis + 1 :]), math.prod(full_shape(batch))
     shape = (*full_shape(batch), index_beam.extent, *rest)
     if num_batch == 1:
-        return lambda raw, raw_index: take(raw, reshape(raw_index, (-1,)), axis)
+        return lambda raw_index: reshape(raw_index, (-1,)), lambda raw, rows: take(raw, rows, axis)
     rows_shape = (num_batch * beam.extent, math.prod(rest)) if rest else (num_batch * beam.extent,)
     add = backend.binary_tensors_fn("add")
     host = (np.arange(num_batch) * beam.extent).reshape(*full_shape(batch), 1)
     starts: dict[Any, Any] = {}
 
-    def fn(raw: Any, raw_index: Any) -> Any:
+    def rows_of(raw_index: Any) -> Any:
         device = getattr(raw_index, "device", None)
         start = starts.get(device)
         if start is None:
             start = starts[device] = backend.from_numpy(host, dtype="int64", device=backend.get_device_raw(raw_index))
-        rows = reshape(add(raw_index, start), (-1,))
-        return reshape(take(reshape(raw, rows_shape), rows, 0), shape)
+        return reshape(add(raw_index, start), (-1,))
 
-    return fn
+    return rows_of, lambda raw, rows: reshape(take(reshape(raw, rows_shape), rows, 0), shape)
 
 
 def backtrack(

@@ -47,6 +47,7 @@ class Ranked:
         scores, index: Raw arrays.
         host: The scores on the host.
         in_order: Whether they are the best of all, best first.
+        distinct: Whether they are known to be numbers above -inf, each better than the next and than all that are cut.
         more: Scores and index of these and further ones, if they were asked for.
     """
 
@@ -54,6 +55,7 @@ class Ranked:
     index: Any
     host: np.ndarray
     in_order: bool = True
+    distinct: bool = False
     more: tuple[Any, Any] | None = None
 
 
@@ -94,7 +96,8 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     more = min(max(found + 1, num_more), size)  # one more tells whether the last one is as good as one that is cut
     best, index = backend.top_k_raw(raw, more, True)
     host = backend.raw_to_numpy(best)
-    if more > 1:
+    distinct = more > found and bool((host[..., :found] > host[..., 1 : found + 1]).all())  # so neither NaN nor -inf
+    if not distinct and more > 1:
         left, right = host[..., :found], host[..., 1 : found + 1]
         same = left[..., : right.shape[-1]] == right
         if same.any() and (same & (right > -np.inf)).any():
@@ -104,10 +107,12 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     further = None
     if num_more:
         last = min(max(num_more, found), more)
-        further = backend.slice_raw(best, axis, 0, last), backend.slice_raw(index, axis, 0, last)
+        further = (best, index) if last == more else tuple(backend.slice_raw(x, axis, 0, last) for x in (best, index))
     if more > found:
         best, index = backend.slice_raw(best, axis, 0, found), backend.slice_raw(index, axis, 0, found)
         host = host[..., :found]
+    if distinct and found == count:
+        return Ranked(best, index, host, distinct=True, more=further)
     ranked = _filled(flat, best, index, host, count)
     ranked.more = further
     return ranked
@@ -192,7 +197,7 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
         ValueError: Says in which step, sequence and hypothesis.
     """
     host = ranked.host
-    if not host.size:
+    if ranked.distinct or not host.size:
         return
     worst = host.min()  # NaN if there is one among the scores: it is first in every ranking
     if np.isnan(worst):
