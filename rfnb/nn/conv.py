@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
-from rfnb.nn.init import Glorot
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
-from rfnb.ops.conv import conv, filter_in_dim
+from rfnb.nn.moving_filter import AlongOneDim, AlongSeveralDims, Moved, MovingFilter
+from rfnb.ops.conv import conv
 from rfnb.ops.conv_dims import IntOrDim, Padding
 
 
-class _Conv(Module):
+class _Conv(MovingFilter):
     """What Conv1d, Conv2d and Conv3d share.
 
     Args:
@@ -23,12 +19,8 @@ class _Conv(Module):
         padding, strides, dilation_rate, groups: See `conv`.
 
     Parameters:
-        filter: {out, in / groups, *filter_size}, Glorot uniform. Where the input side is out_dim, it is the twin
-            `out_dim.copy(match_priority=1)`.
-        bias: {out}, zero.
+        filter, bias: See `MovingFilter`.
     """
-
-    num_spatial: int
 
     def __init__(
         self,
@@ -42,17 +34,12 @@ class _Conv(Module):
         groups: int | None = None,
         with_bias: bool = True,
     ):
-        self.in_dim, self.out_dim = in_dim, out_dim
-        self.filter_size = filter_dims(filter_size, self.num_spatial, type(self).__name__)
-        self.padding, self.strides, self.dilation_rate = padding, strides, dilation_rate
-        self.groups = groups
-        self.filter = Parameter((out_dim, filter_in_dim(in_dim, out_dim, groups or 1), *self.filter_size))
-        self.filter.initial = GlorotOfFilter()
-        self.bias = Parameter((out_dim,)) if with_bias else None
+        super().__init__(
+            in_dim, out_dim, filter_size, padding=padding, strides=strides, groups=groups or 1, with_bias=with_bias
+        )
+        self.dilation_rate, self.groups = dilation_rate, groups
 
-    def _conv(
-        self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None
-    ) -> tuple[Tensor, tuple[Dim, ...]]:
+    def move(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
         return conv(
             source,
             in_dim=self.in_dim,
@@ -69,38 +56,15 @@ class _Conv(Module):
         )
 
 
-class Conv1d(_Conv):
+class Conv1d(_Conv, AlongOneDim):
     """A filter that moves along one spatial dim; options as in `conv`.
 
     Parameters:
         filter: {out, in / groups, filter_size}, Glorot uniform. bias: {out}, zero.
     """
 
-    num_spatial = 1
 
-    def __call__(
-        self, source: Tensor, *, in_spatial_dim: Dim, out_spatial_dim: Dim | None = None
-    ) -> tuple[Tensor, Dim]:
-        """{..., in, in_spatial_dim} -> {..., out, out spatial dim} with feature_dim out, and the out spatial dim.
-
-        The out spatial dim is in_spatial_dim itself for padding "same" without stride. See `conv`.
-        """
-        out, (dim,) = self._conv(source, (in_spatial_dim,), None if out_spatial_dim is None else (out_spatial_dim,))
-        return out, dim
-
-
-class _ConvNd(_Conv):
-    def __call__(
-        self, source: Tensor, *, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None = None
-    ) -> tuple[Tensor, tuple[Dim, ...]]:
-        """{..., in, in_spatial_dims} -> {..., out, out spatial dims} with feature_dim out, and the out spatial dims.
-
-        For padding "same" without stride these are in_spatial_dims themselves. See `conv`.
-        """
-        return self._conv(source, in_spatial_dims, out_spatial_dims)
-
-
-class Conv2d(_ConvNd):
+class Conv2d(_Conv, AlongSeveralDims):
     """A filter that moves along two spatial dims; options as in `conv`.
 
     Parameters:
@@ -110,7 +74,7 @@ class Conv2d(_ConvNd):
     num_spatial = 2
 
 
-class Conv3d(_ConvNd):
+class Conv3d(_Conv, AlongSeveralDims):
     """A filter that moves along three spatial dims; options as in `conv`.
 
     Parameters:
@@ -118,31 +82,3 @@ class Conv3d(_ConvNd):
     """
 
     num_spatial = 3
-
-
-def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, what: str) -> tuple[Dim, ...]:
-    """The dims of a filter, from numbers or dims, one for all or one for each.
-
-    Raises:
-        DimError: If there are not `num_spatial` of them.
-    """
-    sizes = (filter_size,) * num_spatial if isinstance(filter_size, (int, Dim)) else tuple(filter_size)
-    if len(sizes) != num_spatial:
-        raise DimError(
-            message(
-                f"{what}: filter_size has another number of dims.",
-                [("filter_size", ", ".join(s.short_repr() if isinstance(s, Dim) else str(s) for s in sizes))],
-                f"There is one size for all spatial dims, or {num_spatial} of them.",
-            )
-        )
-    names = ["filter"] if num_spatial == 1 else [f"filter_{axis}" for axis in range(num_spatial)]
-    dims = [size if isinstance(size, Dim) else Dim(int(size), name=name) for size, name in zip(sizes, names)]
-    # The same dim for several axes: a tensor holds it once, so the others are its twins.
-    return tuple(dim.copy(match_priority=-axis) if dim in dims[:axis] else dim for axis, dim in enumerate(dims))
-
-
-class GlorotOfFilter(Glorot):
-    """Glorot for {out, in, *size}: what one output feature sees is in * size, what one input feature reaches is out * size."""
-
-    def __call__(self, dims: Sequence[Dim], dtype: str | None = None, **options: Any) -> Tensor:
-        return super().__call__((*dims[2:], dims[1], dims[0]), dtype, **options)

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.conv import GlorotOfFilter, filter_dims
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
-from rfnb.ops.conv import filter_in_dim
+from rfnb.nn.moving_filter import AlongOneDim, AlongSeveralDims, Moved, MovingFilter
 from rfnb.ops.conv_dims import IntOrDim, Padding
 from rfnb.ops.transposed_conv import transposed_conv
 
 
-class _TransposedConv(Module):
+class _TransposedConv(MovingFilter):
     """What TransposedConv1d, TransposedConv2d and TransposedConv3d share.
 
     Args:
@@ -22,12 +19,8 @@ class _TransposedConv(Module):
         padding, remove_padding, output_padding, strides: See `transposed_conv`.
 
     Parameters:
-        filter: {out, in, *filter_size}, Glorot uniform. Where in_dim is out_dim, the input side is the twin
-            `out_dim.copy(match_priority=1)`.
-        bias: {out}, zero.
+        filter, bias: See `MovingFilter`.
     """
-
-    num_spatial: int
 
     def __init__(
         self,
@@ -41,17 +34,10 @@ class _TransposedConv(Module):
         strides: int | Sequence[int] | None = None,
         with_bias: bool = True,
     ):
-        self.in_dim, self.out_dim = in_dim, out_dim
-        self.filter_size = filter_dims(filter_size, self.num_spatial, type(self).__name__)
-        self.padding, self.remove_padding, self.output_padding = padding, remove_padding, output_padding
-        self.strides = strides
-        self.filter = Parameter((out_dim, filter_in_dim(in_dim, out_dim), *self.filter_size))
-        self.filter.initial = GlorotOfFilter()
-        self.bias = Parameter((out_dim,)) if with_bias else None
+        super().__init__(in_dim, out_dim, filter_size, padding=padding, strides=strides, with_bias=with_bias)
+        self.remove_padding, self.output_padding = remove_padding, output_padding
 
-    def _transposed(
-        self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None
-    ) -> tuple[Tensor, tuple[Dim, ...]]:
+    def move(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
         return transposed_conv(
             source,
             in_dim=self.in_dim,
@@ -68,33 +54,15 @@ class _TransposedConv(Module):
         )
 
 
-class TransposedConv1d(_TransposedConv):
+class TransposedConv1d(_TransposedConv, AlongOneDim):
     """Makes one spatial dim longer; options as in `transposed_conv`.
 
     Parameters:
         filter: {out, in, filter_size}, Glorot uniform. bias: {out}, zero.
     """
 
-    num_spatial = 1
 
-    def __call__(
-        self, source: Tensor, *, in_spatial_dim: Dim, out_spatial_dim: Dim | None = None
-    ) -> tuple[Tensor, Dim]:
-        """{..., in, in_spatial_dim} -> {..., out, out spatial dim} with feature_dim out, and the out spatial dim."""
-        new = None if out_spatial_dim is None else (out_spatial_dim,)
-        out, (dim,) = self._transposed(source, (in_spatial_dim,), new)
-        return out, dim
-
-
-class _TransposedConvNd(_TransposedConv):
-    def __call__(
-        self, source: Tensor, *, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None = None
-    ) -> tuple[Tensor, tuple[Dim, ...]]:
-        """{..., in, in_spatial_dims} -> {..., out, out spatial dims} with feature_dim out, and the out spatial dims."""
-        return self._transposed(source, in_spatial_dims, out_spatial_dims)
-
-
-class TransposedConv2d(_TransposedConvNd):
+class TransposedConv2d(_TransposedConv, AlongSeveralDims):
     """Makes two spatial dims longer; options as in `transposed_conv`.
 
     Parameters:
@@ -104,7 +72,7 @@ class TransposedConv2d(_TransposedConvNd):
     num_spatial = 2
 
 
-class TransposedConv3d(_TransposedConvNd):
+class TransposedConv3d(_TransposedConv, AlongSeveralDims):
     """Makes three spatial dims longer; options as in `transposed_conv`.
 
     Parameters:

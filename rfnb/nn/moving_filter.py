@@ -1,0 +1,112 @@
+"""What the layers of convolutions and of transposed convolutions share: a filter that moves along spatial dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.nn.init import Glorot
+from rfnb.nn.module import Module
+from rfnb.nn.parameter import Parameter
+from rfnb.ops.conv import filter_in_dim
+from rfnb.ops.conv_dims import IntOrDim, Padding
+
+Moved = tuple[Tensor, tuple[Dim, ...]]
+
+
+class MovingFilter(Module):
+    """A filter and a bias. What the filter does where it moves is the `move` of a subclass.
+
+    Args:
+        filter_size: Numbers or dims: one for all spatial dims, or one for each.
+        padding, strides, groups: Of the op.
+
+    Parameters:
+        filter: {out, in / groups, *filter_size}, Glorot uniform. Where the input side is out_dim, it is the twin
+            `out_dim.copy(match_priority=1)`.
+        bias: {out}, zero.
+    """
+
+    num_spatial: int
+
+    def __init__(
+        self,
+        in_dim: Dim,
+        out_dim: Dim,
+        filter_size: IntOrDim | Sequence[IntOrDim],
+        *,
+        padding: Padding | Sequence[Padding],
+        strides: int | Sequence[int] | None,
+        groups: int = 1,
+        with_bias: bool,
+    ):
+        self.in_dim, self.out_dim = in_dim, out_dim
+        self.filter_size = filter_dims(filter_size, self.num_spatial, type(self).__name__)
+        self.padding, self.strides = padding, strides
+        self.filter = Parameter((out_dim, filter_in_dim(in_dim, out_dim, groups), *self.filter_size))
+        self.filter.initial = GlorotOfFilter()
+        self.bias = Parameter((out_dim,)) if with_bias else None
+
+    def move(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
+        """The op with the filter, bias and options of this layer."""
+        raise NotImplementedError
+
+
+class AlongOneDim(MovingFilter):
+    """A filter that moves along one dim, which the call takes and gives back as a Dim."""
+
+    num_spatial = 1
+
+    def __call__(
+        self, source: Tensor, *, in_spatial_dim: Dim, out_spatial_dim: Dim | None = None
+    ) -> tuple[Tensor, Dim]:
+        """{..., in, in_spatial_dim} -> {..., out, out spatial dim} with feature_dim out, and the out spatial dim.
+
+        That of a convolution with padding "same" without stride is in_spatial_dim itself. See `conv`, `transposed_conv`.
+        """
+        out, (dim,) = self.move(source, (in_spatial_dim,), None if out_spatial_dim is None else (out_spatial_dim,))
+        return out, dim
+
+
+class AlongSeveralDims(MovingFilter):
+    """A filter that moves along several dims, which the call takes and gives back in tuples."""
+
+    def __call__(
+        self, source: Tensor, *, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None = None
+    ) -> Moved:
+        """{..., in, in_spatial_dims} -> {..., out, out spatial dims} with feature_dim out, and the out spatial dims.
+
+        Those of a convolution with padding "same" without stride are in_spatial_dims themselves. See `conv`, `transposed_conv`.
+        """
+        return self.move(source, in_spatial_dims, out_spatial_dims)
+
+
+def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, what: str) -> tuple[Dim, ...]:
+    """The dims of a filter, from numbers or dims, one for all or one for each.
+
+    Raises:
+        DimError: If there are not `num_spatial` of them.
+    """
+    sizes = (filter_size,) * num_spatial if isinstance(filter_size, (int, Dim)) else tuple(filter_size)
+    if len(sizes) != num_spatial:
+        raise DimError(
+            message(
+                f"{what}: filter_size has another number of dims.",
+                [("filter_size", ", ".join(s.short_repr() if isinstance(s, Dim) else str(s) for s in sizes))],
+                f"There is one size for all spatial dims, or {num_spatial} of them.",
+            )
+        )
+    names = ["filter"] if num_spatial == 1 else [f"filter_{axis}" for axis in range(num_spatial)]
+    dims = [size if isinstance(size, Dim) else Dim(int(size), name=name) for size, name in zip(sizes, names)]
+    # The same dim for several axes: a tensor holds it once, so the others are its twins.
+    return tuple(dim.copy(match_priority=-axis) if dim in dims[:axis] else dim for axis, dim in enumerate(dims))
+
+
+class GlorotOfFilter(Glorot):
+    """Glorot for {out, in, *size}: what one output feature sees is in * size, what one input feature reaches is out * size."""
+
+    def __call__(self, dims: Sequence[Dim], dtype: str | None = None, **options: Any) -> Tensor:
+        return super().__call__((*dims[2:], dims[1], dims[0]), dtype, **options)
