@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import message
-from rfnb.rec.ngram_table import LN10
+from rfnb.rec.ngram_table import LN10, Columns
+
+_CACHED = 1 << 24  # scores in rows that are kept
 
 
 class KenLmTable:
@@ -40,6 +42,7 @@ class KenLmTable:
         self._words: list[str] = []
         self.start = self._context(state)
         self._arcs: dict[tuple[int, int], tuple[float, int]] = {}
+        self._rows: dict[tuple[int, Columns], np.ndarray] = {}
 
     def word(self, text: str) -> int | None:
         """The id of a word; None if the model does not know it."""
@@ -54,9 +57,22 @@ class KenLmTable:
         scores = np.array([score for score, _ in found], np.float32)
         return scores, np.array([after for _, after in found], np.int32)
 
-    def row(self, context: int, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `Table.row`."""
-        return self.lookup(np.full(len(words), context), words)
+    def rows(self, contexts: np.ndarray, columns: Columns) -> np.ndarray:
+        """See `Table.rows`. The package is asked for one word at a time."""
+        out = np.empty((len(contexts), len(columns.words)), np.float32)
+        for row, context in zip(out, contexts.tolist()):
+            row[:] = self._row(context, columns)
+        return out
+
+    def _row(self, context: int, columns: Columns) -> np.ndarray:
+        found = self._rows.get((context, columns))
+        if found is None:
+            state, after, ask = self._states[context], self._new_state(), self._model.BaseScore
+            found = np.array([ask(state, self._words[word], after) for word in columns.words.tolist()]) * LN10
+            if (len(self._rows) + 1) * len(found) > _CACHED:
+                self._rows.clear()
+            self._rows[context, columns] = found = found.astype(np.float32)
+        return found
 
     def _arc(self, context: int, word: int) -> tuple[float, int]:
         found = self._arcs.get((context, word))
