@@ -42,7 +42,8 @@ class NGramLM:
         end: The label that stands for the end of the sentence, `</s>` in the model.
         unknown: The word whose score is that of labels which are not in the model.
         unknown_score: Score of such labels if the model does not have that word either: natural log. Default: an error.
-        package: Read ARPA files through the package `kenlm` too. The numbers are the same.
+        package: Read ARPA files through the package `kenlm` too (`kenlm-ex` is the same one compiled). The numbers are the same, and
+            rows of all labels much slower, since it has no way to ask for them.
 
     Attributes:
         out_dim: Over the labels.
