@@ -43,8 +43,8 @@ class KenLmTable:
         except OSError as error:
             raise ValueError(
                 message("NGramLM: the package kenlm cannot read this model.", [("file", path), ("reason", _reason(error))],
-                        "It reads ARPA files and its own format, of order 2 or higher, where each n-gram has its beginning and its end. ARPA "
-                        "files are also read without it:", "rf.NGramLM(..., package=False)")
+                        "It reads models of order 2 or higher. ARPA files are also read without it:",
+                        "rf.NGramLM(..., package=False)")
             ) from error  # fmt: skip
         self._new_state = kenlm.State
         self.order: int = self._model.order

@@ -157,7 +157,7 @@ def test_a_model_of_order_1(tmp_path):
         NGramLM: the package kenlm cannot read this model.
           file    {path}
           reason  This ngram implementation assumes at least a bigram model. Byte: 18
-        It reads ARPA files and its own format, of order 2 or higher, where each n-gram has its beginning and its end. ARPA files are also read without it:
+        It reads models of order 2 or higher. ARPA files are also read without it:
             rf.NGramLM(..., package=False)
         """,
     ):
