@@ -1,7 +1,7 @@
 """What an n-gram model of order 4 adds to a step of a beam search, as a share of what the step of the model itself costs.
 
-Once with the G2P model and an n-gram model that is one table on the device, and once with 8000 labels and a model whose rows are made on the
-host. The cost is the difference of searches with and without it, so whatever the choice and the loop do more for it is in it.
+Once with the G2P model and an n-gram model that is one table on the device, and once with 8000 labels and a model whose rows are made on
+the host. The cost is the difference of searches with and without it, so whatever the choice and the loop do more for it is in it.
 """
 
 from __future__ import annotations
