@@ -311,7 +311,7 @@ class _Search:
             seq, slot = np.argwhere(bad)[0]
             raise ValueError(
                 message(f"{self.what}, step {len(self.steps)}: the scores contain NaN.",
-                        [("scores", shape_of(out)), ("first", f"sequence {seq}, hypothesis {slot}")],
+                        [("scores", shape_of(out)), ("first", f"sequence {seq}, hypothesis {slot}, frame {self.frame[seq, slot]}")],
                         "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
             )  # fmt: skip
         full = self.count >= self.max_labels

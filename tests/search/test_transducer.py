@@ -291,7 +291,7 @@ def test_a_nan_among_the_scores():
         """
         transducer_greedy_decode, step 1: the scores contain NaN.
           scores  [batch=2, beam=1, classes=3]
-          first   sequence 1, hypothesis 0
+          first   sequence 1, hypothesis 0, frame 1
         A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.
         """,
     ):
