@@ -97,8 +97,8 @@ def test_a_prefix_that_left_the_beam_may_come_back():
         assert_close(Run(values, beam_size=size).found[0], plain(values[0], 2, size))
 
 
-def plain(frames, blank, size):
-    """The algorithm of Hannun et al. with dicts of prefixes."""
+def plain(frames, blank, size, extra=lambda labels: 0.0):
+    """The algorithm of Hannun et al. with dicts of prefixes; `extra` is added to a prefix for the ranking and in the result."""
     beam = {(): (0.0, -math.inf)}
     for frame in frames.astype(float):
         new = {}
@@ -119,9 +119,9 @@ def plain(frames, blank, size):
                     add((*prefix, label), 1, in_blank + frame[label])
                 else:
                     add((*prefix, label), 1, total + frame[label])
-        ranked = sorted(new.items(), key=lambda item: -np.logaddexp(*item[1]))
+        ranked = sorted(new.items(), key=lambda item: -(np.logaddexp(*item[1]) + extra(item[0])))
         beam = {prefix: pair for prefix, pair in ranked[:size] if np.logaddexp(*pair) > -math.inf}
-    return {prefix: float(np.logaddexp(*pair)) for prefix, pair in beam.items()}
+    return {prefix: float(np.logaddexp(*pair)) + extra(prefix) for prefix, pair in beam.items()}
 
 
 @pytest.mark.parametrize("blank", [0, 3])
@@ -145,6 +145,46 @@ def test_a_language_model_adds_its_score_of_the_labels(tmp_path, blank, end):
             of_words = sum(score(listed, word, history[: i + 1], 3) for i, word in enumerate(spoken))
             expected[row] = value + 0.7 * of_words + 0.3 * len(row)
         assert_close(found, expected)
+
+
+@pytest.mark.parametrize("bonus_only", [True, False])
+def test_what_is_added_ranks_the_prefixes_of_a_narrow_beam(tmp_path, bonus_only):
+    listed = random_arpa(tmp_path / "x.arpa", WORDS, order=3)
+    texts = ["a", "b", "c"]
+    lm = None if bonus_only else rf.NGramLM(tmp_path / "x.arpa", texts)
+
+    def extra(labels):
+        history = ["<s>", *(texts[label] for label in labels)]
+        costs = (score(listed, word, history[: index + 1], 3) for index, word in enumerate(history[1:]))
+        return 0.4 * len(labels) + (0.0 if bonus_only else 0.7 * sum(costs))
+
+    for seed in range(10):
+        values = log_probs(2, 7, 4, seed=seed)
+        run = Run(values, lengths=[7, 4], lm=lm, lm_scale=0.7, label_bonus=0.4, lm_end=False, beam_size=3)
+        for found, frames, length in zip(run.found, values, [7, 4]):
+            assert_close(found, plain(frames[:length], 3, 3, extra))
+
+
+def test_nothing_but_blanks_is_possible():
+    values = np.full((2, 4, 3), -np.inf, np.float32)
+    values[..., 2] = 0
+    assert Run(values, lengths=[4, 1], beam_size=3).found == [{(): 0.0}, {(): 0.0}]
+
+
+def test_nothing_is_possible():
+    """A frame in which no class is possible leaves no prefix: all scores are -inf, and there are no labels."""
+    values = log_probs(2, 4, 3)
+    values[0, 2] = -np.inf
+    run = Run(values, beam_size=3, logits_normalized=True)
+    assert run.found[0] == {} and run.scores.numpy()[0].tolist() == [-np.inf] * 3
+    assert_close(run.found[1], plain(values[1], 2, 3))
+
+
+def test_labels_that_are_impossible():
+    for seed in range(10):
+        values = log_probs(1, 5, 4, seed=seed)
+        values[np.random.default_rng(seed).random(values.shape) < 0.4] = -np.inf
+        assert_close(Run(values, logits_normalized=True, beam_size=4).found[0], plain(values[0], 3, 4))
 
 
 def test_a_ragged_batch_gives_what_each_sequence_gives():
