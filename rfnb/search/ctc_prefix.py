@@ -72,7 +72,7 @@ def ctc_prefix_beam_search(
     Raises:
         DimError: If it is not known which dim has the classes, or target_dim or the labels of lm do not fit them.
         IndexError: A blank_index that is not one of the classes.
-        ValueError: A beam size below 1, or logits with NaN in real frames.
+        ValueError: A beam size below 1, or log probabilities with NaN or inf in real frames.
 
     Probes:
         beams: one event per frame, of a loop `name`: tokens (the blank where a prefix stays), parents, scores, ended (the last frame),
@@ -178,12 +178,14 @@ class _Search:
 def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tensor) -> np.ndarray:
     """float64 log probabilities; past the end of a sequence nothing but a blank, which changes nothing."""
     real = np.arange(frames.shape[1]) < lengths[:, None]
-    bad = np.isnan(frames).any(2) & real
+    bad = ~(frames < np.inf).all(2) & real
     if bad.any():
         seq, frame = np.argwhere(bad)[0]
         raise ValueError(
-            message(f"{_WHAT}: the logits contain NaN.", [("logits", shape_of(logits)), ("first", f"sequence {seq}, frame {frame}")],
-                    "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
+            message(f"{_WHAT}: the log probabilities contain NaN or inf.",
+                    [("logits", shape_of(logits)), ("first", f"sequence {seq}, frame {frame}")],
+                    "Neither can be ranked. They come from NaN or inf in the logits, or from a frame whose logits are all -inf.\n"
+                    "Find the first op that makes one, e.g. a log of 0 or a division by 0.")
         )  # fmt: skip
     out = frames.astype(np.float64, order="C")
     if not real.all():

@@ -321,16 +321,20 @@ def test_a_language_model_of_other_labels():
         Run(log_probs(1, 2, 3), lm=rf.NGramLM(TINY, ["the", "cat", "sat", "dog"]))
 
 
-def test_a_nan_in_a_real_frame():
+@pytest.mark.parametrize("bad", ["nan", "inf", "all -inf"])
+def test_a_frame_without_probabilities(bad):
     values = log_probs(2, 3, 3)
-    values[1, 2, 0] = np.nan
+    values[1, 2, 0] = np.nan if bad == "nan" else np.inf
+    if bad == "all -inf":
+        values[1, 2] = -np.inf
     with raises_message(
         ValueError,
         """
-        ctc_prefix_beam_search: the logits contain NaN.
+        ctc_prefix_beam_search: the log probabilities contain NaN or inf.
           logits  [batch=2, time=3, classes=3]
           first   sequence 1, frame 2
-        A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.
+        Neither can be ranked. They come from NaN or inf in the logits, or from a frame whose logits are all -inf.
+        Find the first op that makes one, e.g. a log of 0 or a division by 0.
         """,
     ):
         Run(values)
