@@ -9,11 +9,12 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, to_order
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.operands import common_backend, need_values
+from rfnb.ops.where import where
 
 _make = Tensor.__new__
 
@@ -25,7 +26,7 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         source: {..., axis}
         indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis.
         axis: Default: the sparse_dim of indices.
-        clip_to_valid: Clip the indices to each sequence's real frames.
+        clip_to_valid: Clip the indices to each sequence's real frames; of a sequence without any the result is 0.
 
     Returns:
         The dims of source, with axis replaced by the further dims of indices.
@@ -56,10 +57,9 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
                         "The indices have no sparse_dim, so name the axis:", "rf.gather(x, indices=i, axis=...)")
             )  # fmt: skip
     if clip_to_valid:
-        last: Tensor | int = axis.extent - 1
-        if not axis.is_static():
-            last = cast(dim_ops.last_frame_position_of_dim(axis, device=indices.device), indices.dtype)
-        indices = math.clip_by_value(indices, 0, last, allow_broadcast_all_sources=True)
+        indices = _clipped(indices, axis)
+        if axis.extent == 0 or (axis.lengths is not None and (axis.lengths == 0).any()):
+            return _gather_or_zero(source, indices, axis)
     try:
         fn, dims = _gather_plans[source._raw.__class__, source.dims, indices.dims, axis]
     except AttributeError:
@@ -80,6 +80,27 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
 
 
 _gather_plans = PlanCache()
+
+
+def _clipped(indices: Tensor, axis: Dim) -> Tensor:
+    """The indices, at least 0 and at most the last frame of each sequence (0 of one without any)."""
+    last: Tensor | int = max(axis.extent - 1, 0)
+    if not axis.is_static():
+        last = cast(dim_ops.last_frame_position_of_dim(axis, device=indices.device), indices.dtype)
+    return math.clip_by_value(indices, 0, last, allow_broadcast_all_sources=True)
+
+
+def _gather_or_zero(source: Tensor, indices: Tensor, axis: Dim) -> Tensor:
+    """By clipped indices, where some sequences along `axis` have no frame: 0 for these, alone as in a batch with others."""
+    fn, dims = _plan_gather(source, indices, axis)
+    backend, raw, zero = source.backend, source._raw, False if source.dtype == "bool" else 0
+    if axis.extent == 0:  # an array without frames has none to pick: one of zeros
+        raw = backend.pad_raw(raw, [(0, int(dim is axis)) for dim in source.dims], zero)
+    picked = source._like(fn(raw, indices._raw), dims)
+    if axis.lengths is None:
+        return picked
+    has_frames = backend.from_numpy(axis.lengths > 0, dtype="bool", device=source.device)
+    return where(new_tensor(has_frames, axis.length_dims), picked, zero)
 
 
 def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:

@@ -109,11 +109,8 @@ def _gather(w: World) -> Any:
 
 @case("gather", "of frames")
 def _gather_frames(w: World) -> Any:
-    x = w.floats(w.batch, w.time, w.feat)
-    if (w.time.lengths == 0).any():  # there is no frame to take
-        return lambda x: x, [x]
     return lambda x, ids: rf.gather(x, indices=ids, axis=w.time, clip_to_valid=True), [
-        x,
+        w.floats(w.batch, w.time, w.feat),
         w.ints(w.batch, w.source, low=-2, high=9),
     ]
 

@@ -121,6 +121,35 @@ def test_gather_clipped_to_the_real_frames():
     assert_same(rf.gather(x, indices=ints([9, 9, -1], batch), axis=time, clip_to_valid=True), [3.0, 4.0, 5.0])
 
 
+def test_gather_clipped_gives_0_for_a_sequence_without_frames():
+    dirty = tensor([[10.0, np.nan], [20.0, 30.0], [np.nan, np.nan]], batch, source)
+    assert_same(rf.gather(dirty, indices=ints([0, 5, 1], batch), axis=source, clip_to_valid=True), [10.0, 30.0, 0.0])
+    every = rf.gather(dirty, indices=ints([5], one := Dim(1, name="one")), axis=source, clip_to_valid=True)
+    assert_same(every, tensor([[10.0], [30.0], [0.0]], batch, one))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("index_dims", [(), (batch,), (out,), (out, batch)])
+def test_gather_clipped_gives_0_where_no_sequence_has_frames(index_dims, dtype):
+    nothing = ragged([0, 0, 0], batch, "nothing")
+    values = tensor(np.zeros((3, 0, 2), dtype), batch, nothing, feat)
+    indices = ints(np.ones([dim.size for dim in index_dims]), *index_dims)
+    picked = rf.gather(values, indices=indices, axis=nothing, clip_to_valid=True)
+    assert picked.dtype == dtype and set(picked.dims) == {batch, feat, *index_dims}
+    assert not picked.numpy().any()
+
+
+def test_gather_clipped_gives_0_of_a_static_dim_without_entries():
+    empty = Dim(0, name="empty")
+    picked = rf.gather(
+        tensor(np.zeros((0, 2), np.float32), empty, feat),
+        indices=ints([0, 3, -1], batch),
+        axis=empty,
+        clip_to_valid=True,
+    )
+    assert_same(picked, tensor(np.zeros((3, 2), np.float32), batch, feat))
+
+
 @pytest.mark.parametrize(
     ("start", "end", "lengths", "rows"),
     [
