@@ -132,20 +132,68 @@ def test_partial_words_in_a_loop(face):
     assert_same(out, lm(labels, spatial_dim=time)[0])
 
 
-def test_partial_words_follow_the_hypotheses_of_a_search():
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_partial_words_follow_the_hypotheses_of_a_search(face):
     lm = rf.KenLmState(TINY, vocab_file=PARTS, bpe_merge_symbol="@@")
-    batch, time, labels = Dim(2, name="batch"), Dim(5, name="time"), lm.out_dim
-    frames = tensor(np.random.default_rng(2).uniform(-6, 0, (2, 5, len(PARTS))), batch, time, labels)
+    batch, time, labels = Dim(3, name="batch"), Dim(5, name="time"), lm.out_dim
+    frames = tensor(np.random.default_rng(2).uniform(-6, 0, (3, 5, len(PARTS))), batch, time, labels)
     loop = rf.Loop(axis=time)
     loop.state.lm, loop.state.total = lm.default_initial_state(batch_dims=[batch]), rf.zeros([batch])
-    for _ in loop:
+
+    def body():
         label = rf.choice(loop.unstack(frames), axis=labels, beam_size=4)
         score, new = lm(label, state=loop.state.lm)
         loop.state.total = loop.state.total + score
         loop.state.lm = new
-        out = loop.stack(label)
-    expected = rf.reduce_sum(lm(out, spatial_dim=time)[0], axis=time)
-    assert_same(loop.state.total, expected)
+        return loop.stack(label)
+
+    if face == "for":
+        for _ in loop:
+            out = body()
+    else:
+        with loop:
+            out = body()
+    scores, state = lm(out, spatial_dim=time)
+    assert_same(loop.state.total, rf.reduce_sum(scores, axis=time))
+    assert_same(loop.state.lm.partial, state.partial)
+    assert_same(loop.state.lm.context, state.context)
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_dense_scores_choose_the_next_part_in_a_beam(face):
+    """What the best label adds is what the text then costs more, with the end of the last word as its parts are written."""
+    lm = rf.KenLmState(TINY, vocab_file=PARTS, bpe_merge_symbol="@@")
+    batch, time, labels = Dim(2, name="batch"), Dim(4, name="time"), lm.out_dim
+    frames = tensor(np.random.default_rng(3).uniform(-3, 0, (2, 4, len(PARTS))), batch, time, labels)
+    loop = rf.Loop(axis=time)
+    loop.state.lm = lm.default_initial_state(batch_dims=[batch])
+
+    def body():
+        scores = loop.unstack(frames) + 0.5 * lm.next_scores(loop.state.lm)
+        label = rf.choice(scores, axis=labels, beam_size=3)
+        _, loop.state.lm = lm(label, state=loop.state.lm)
+        return loop.stack(label)
+
+    if face == "for":
+        for _ in loop:
+            out = body()
+    else:
+        with loop:
+            out = body()
+    found = rf.get_beam_scores(out)
+    beam = next(dim for dim in found.dims if dim is not batch)
+    rows = out.copy_transpose([batch, beam, time]).numpy()
+    values = frames.copy_transpose([batch, time, labels]).numpy()
+    for row, frame, got in zip(rows, values, found.copy_transpose([batch, beam]).numpy()):
+        for hypothesis, score in zip(row, got):
+            text, expected = "", 0.0
+            for index, label in enumerate(hypothesis):
+                joined = text.replace("@@ ", "")
+                done, _, last = joined.rpartition(" ")
+                base = total(f"{done} {last}@@" if last else done)
+                expected += frame[index, label] + 0.5 * (total(f"{done} {last}{PARTS[label]}") - base)
+                text += PARTS[label] + " "
+            assert math.isclose(score, expected, abs_tol=1e-3)
 
 
 def test_files_of_labels(tmp_path):

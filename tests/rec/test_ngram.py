@@ -98,18 +98,32 @@ def test_both_faces_of_a_loop(face, dense, monkeypatch):
     assert_same(rf.gather(rows, indices=labels, axis=lm.out_dim), out)
 
 
-def test_the_context_follows_the_hypotheses_of_a_search():
+@pytest.mark.parametrize("face", ["for", "with"])
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_context_follows_the_hypotheses_of_a_search(face, dense, monkeypatch):
+    monkeypatch.setattr(ngram_file, "_DENSE", 1 << 24 if dense else 0)
     lm = rf.NGramLM(TINY, ["the", "cat", "sat", "dog", "</s>"])
-    batch, time, labels = Dim(2, name="batch"), Dim(4, name="time"), lm.out_dim
-    frames = tensor(np.random.default_rng(2).uniform(-1, 0, (2, 4, 5)), batch, time, labels)
+    batch, time, labels = Dim(3, name="batch"), Dim(5, name="time"), lm.out_dim
+    frames = tensor(np.random.default_rng(2).uniform(-1, 0, (3, 5, 5)), batch, time, labels)
     loop = rf.Loop(axis=time)
     loop.state.lm = lm.default_initial_state(batch_dims=[batch])
-    for _ in loop:
+
+    def body():
         label = rf.choice(loop.unstack(frames) + lm.next_scores(loop.state.lm), axis=labels, beam_size=4)
         _, loop.state.lm = lm(label, state=loop.state.lm)
-        out = loop.stack(label)
-    total = rf.reduce_sum(lm(out, spatial_dim=time)[0] + rf.gather(frames, indices=out, axis=labels), axis=time)
-    assert_same(total, rf.get_beam_scores(out))
+        return loop.stack(label)
+
+    if face == "for":
+        for _ in loop:
+            out = body()
+    else:
+        with loop:
+            out = body()
+    scores, state = lm(out, spatial_dim=time)
+    assert_same(rf.reduce_sum(scores + rf.gather(frames, indices=out, axis=labels), axis=time), rf.get_beam_scores(out))
+    assert_same(loop.state.lm.context, state.context)
+    rows = out.copy_transpose([batch, next(dim for dim in out.dims if dim.kind == "beam"), time]).numpy()
+    assert all(len({tuple(row) for row in one}) == 4 for one in rows)
 
 
 def test_contexts_that_a_pruned_model_lacks_are_made(tmp_path):
