@@ -105,7 +105,7 @@ class Selection:
         """A value of this step under the beam after the choice."""
         if isinstance(value, Dim):
             picked = self._picked_dim(value)
-            return value if picked is value else _renamed_dim(picked, self.carried, self.out_dim)
+            return value if picked is value else renamed_dim(picked, self.carried, self.out_dim)
         if isinstance(value, Tensor) and (source := self.source_of(value)) is not None:
             return _rename(self._gather(value, source), self.carried, self.out_dim)
         return value
@@ -114,7 +114,7 @@ class Selection:
         """A value of this step under the carried beam."""
         if isinstance(value, Dim):
             picked = self._picked_dim(value)
-            return _renamed_dim(value, self.out_dim, self.carried) if picked is value else picked
+            return renamed_dim(value, self.out_dim, self.carried) if picked is value else picked
         if not isinstance(value, Tensor):
             return value
         source, renamed = self._move(value)
@@ -220,10 +220,10 @@ def _rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
 
 
 def _renamed_all(dims: tuple[Dim, ...], old: Dim, new: Dim) -> tuple[Dim, ...]:
-    return tuple(new if dim is old else _renamed_dim(dim, old, new) for dim in dims)
+    return tuple(new if dim is old else renamed_dim(dim, old, new) for dim in dims)
 
 
-def _renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
+def renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
     """The dim with lengths over `new`, if it has some over `old`."""
     if old not in dim.length_dims:
         return dim

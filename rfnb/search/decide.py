@@ -16,6 +16,7 @@ from rfnb.ops.gather import gather
 from rfnb.ops.math import maximum
 from rfnb.ops.where import where
 from rfnb.rec.recorder import decides
+from rfnb.rec.selection import renamed_dim
 from rfnb.search.search_state import host_of, search_of
 
 
@@ -71,6 +72,8 @@ def decide_keep_beam(x: Tensor) -> Tensor:
 def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
     """`x` with the beam as a plain dim: {batch, beam, ...} in this order, decided, so that no search follows it further.
 
+    A time with a length for each hypothesis is a new dim with the same lengths over the plain dim.
+
     Args:
         x: A value of a search.
         beam_dim: Takes the place of the beam; of the same size. Default: a new one.
@@ -90,7 +93,7 @@ def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
     batch = [dim for dim in search_of(x, "split_batch_beam").batch_dims() if dim in x.dims]
     order = (*batch, beam, *(dim for dim in x.dims if dim is not beam and dim not in batch))
     out = x.copy_transpose(order)
-    return out._like(out._raw, tuple(new if dim is beam else dim for dim in order))
+    return out._like(out._raw, tuple(new if dim is beam else renamed_dim(dim, beam, new) for dim in order))
 
 
 def beam_dim_of(x: Tensor) -> Dim | None:

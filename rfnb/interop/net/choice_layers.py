@@ -54,6 +54,15 @@ class ChoiceLayer(Layer):
                     "It puts the target into the beam.",
                 )
             )
+        if opts.get("cheating") and (len(self.sources) != 1 or self.targets[0] is None):
+            raise ValueError(
+                message(
+                    f"{self.what}: cheating without a target.",
+                    [("from", ", ".join(self.sources)), ("target", repr(target))],
+                    "The labels of the target are put into the beam, of a single source.",
+                    f'"{name}": {{..., "target": "classes"}}',
+                )
+            )
         if kind == "regression" and opts.get("beam_size", 1) != 1:
             raise ValueError(
                 message(
@@ -74,7 +83,8 @@ class ChoiceLayer(Layer):
 
     def searches(self, search: bool) -> bool:
         """Whether it makes a choice in such a call."""
-        return search and self.opts.get("search", True) is not False
+        given = self.opts.get("search")
+        return search if given is None else bool(given)
 
     def refs(self, search: bool) -> list[str]:
         if self._uses_scores(search):
@@ -99,9 +109,25 @@ class ChoiceLayer(Layer):
             return sources[0]
         if not self.searches(env.call.search):
             return self._targets(env)
+        for ref, x, target in zip(self.sources, sources, self.targets, strict=False):
+            self._check_target(env, ref, x, target)
         found = [self._labels_over(x) for x in sources]
         self._keep_parts(env, found)
         return found[0]
+
+    def _check_target(self, env: Scope, ref: str, scores: Tensor, target: Any) -> None:
+        """There is a score for each label of the target."""
+        labels = env.call.data[target].sparse_dim if target in env.call.data else None
+        feature = scores.feature_dim
+        if labels is not None and feature is not None and labels.extent != feature.extent:
+            raise ValueError(
+                message(
+                    f"{self.what}: other labels than those of the target.",
+                    [("from", f"{ref}  {shape_of(scores)}"), ("target", f"{target}  {labels.short_repr()}")],
+                    "Each label of the target has a score.",
+                    f'"{ref}": {{..., "n_out": {labels.extent}}}',
+                )
+            )
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
         raise Unknown(self.path)
@@ -144,11 +170,24 @@ class ChoiceLayer(Layer):
             )
         if not self.searches(env.call.search):
             return self._with_scores(env, sources) if env.call.search else self._targets(env)
+        if self.opts.get("beam_size") is None:
+            raise ValueError(
+                message(f"{self.what}: no beam_size.", [("search", True)], "A search says how many hypotheses go on.",
+                        f'"{self.name}": {{..., "beam_size": 12}}')
+            )  # fmt: skip
         options = {name: self.opts[name] for name in _PASSED_ON if self.opts.get(name) is not None}
         options.setdefault("length_normalization", True)
+        if "custom_score_combine" in options:
+            options["custom_score_combine"] = self._combine
         if self.opts.get("cheating"):
             options["target"] = env.target(self.targets[0])
         return self._chosen(env, sources, search=True, beam_size=self.opts["beam_size"], **options)
+
+    def _combine(self, *, scores_in: Tensor, end_flags: Tensor | None, **values: Any) -> Tensor:
+        """The documented call of the function in the option: with the layer, and always with end flags."""
+        if end_flags is None:
+            end_flags = zeros([dim for dim in scores_in.dims if dim is not scores_in.feature_dim], dtype="bool")
+        return self.opts["custom_score_combine"](layer=self, scores_in=scores_in, end_flags=end_flags, **values)
 
     def _with_scores(self, env: Scope, sources: list[Tensor]) -> Tensor:
         """The labels of the target in a search: every hypothesis goes on through them."""
@@ -156,10 +195,15 @@ class ChoiceLayer(Layer):
         adds = self.opts.get("add_to_beam_scores", True)
         if not adds:
             return labels
-        scales = {
-            name: self.opts[name] for name in ("prob_scale", "base_beam_score_scale") if self.opts.get(name) is not None
-        }
-        return self._chosen(env, sources, search=False, target=labels, add_to_beam_scores=True, **scales)
+        names = (
+            "prob_scale",
+            "base_beam_score_scale",
+            "random_sample_scale",
+            "length_normalization",
+            "custom_score_combine",
+        )
+        given = {name: self.opts[name] for name in names if self.opts.get(name) is not None}
+        return self._chosen(env, sources, search=False, target=labels, add_to_beam_scores=True, **given)
 
     def _chosen(self, env: Scope, sources: list[Tensor], **options: Any) -> Tensor:
         """What rf.choice gives; scores are log probabilities."""
@@ -209,9 +253,9 @@ class DecideLayer(Layer):
 class _BeamReader(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
-        if env.dry and env.call.search:
+        if env.dry and (env.call.search or self.searched(env)):
             return self.read_template(x)
-        if not env.call.search or beam_dim_of(x) is None:
+        if beam_dim_of(x) is None:
             raise ValueError(
                 message(
                     f"{self.what}: no search choices.",
@@ -221,6 +265,15 @@ class _BeamReader(Layer):
                 )
             )
         return self.read(x, env)
+
+    def searched(self, env: Scope) -> bool:
+        """Whether a choice of the network searches in every call."""
+        scope: Scope | None = env
+        while scope is not None:
+            if any(layer.opts.get("search") and layer.kind == "choice" for layer in scope.layers.all_layers()):
+                return True
+            scope = scope.parent
+        return False
 
     def read(self, x: Tensor, env: Scope) -> Tensor:
         """The value, of what has a beam."""

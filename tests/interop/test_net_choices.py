@@ -1,0 +1,203 @@
+"""Choices in the dict notation under other names and in other places: the hypotheses of golden data all the same; what cannot be."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from golden_nets import GoldenNet
+
+import rfnb as rf
+
+LOOPS = pytest.mark.parametrize("loop", ["for", "with"])
+GOLDEN = GoldenNet("search_basic")
+
+
+def parts():
+    """The golden network, and the body of its loop."""
+    net = copy.deepcopy(GOLDEN.meta["net"])
+    return net, net["output"]["unit"]
+
+
+def run(net, *, loop="with", search=True, rename=None, outputs=None, golden=GOLDEN):
+    """The outputs with the golden parameters, `rename`: path -> path in the golden data."""
+    made = rf.net_from_dict(net, golden.meta["extern_data"], search=search, loop=loop)
+    params = golden.params
+    own = made.parameters_by_path()
+    made.set_parameters({path: params[(rename or {}).get(path, path)] for path in own})
+    return made(golden.part("in"), lengths=golden.part("in_len"), outputs=outputs)
+
+
+def rows(value):
+    """[sequence][hypothesis] -> values up to the length."""
+    batch, beam = (next(dim for dim in value.dims if dim.kind == kind) for kind in ("batch", "beam"))
+    (time,) = (dim for dim in value.dims if dim not in (batch, beam))
+    values = value.copy_transpose([batch, beam, time]).numpy()
+    lengths = time.get_size_tensor().copy_transpose([batch, beam]).numpy()
+    return [[tuple(row[:count].tolist()) for row, count in zip(*pair)] for pair in zip(values, lengths)]
+
+
+def decided(value):
+    time = next(dim for dim in value.dims if dim.lengths is not None)
+    batch = next(dim for dim in value.dims if dim is not time)
+    values = value.copy_transpose([batch, time]).numpy()
+    return [tuple(row[:count].tolist()) for row, count in zip(values, time.lengths)]
+
+
+EXPECTED = [
+    [tuple(row[:count].tolist()) for row, count in zip(*pair)]
+    for pair in zip(
+        GOLDEN.arrays["out/output"].reshape(3, 3, -1), GOLDEN.arrays["out_len/output/1"].reshape(3, 3), strict=True
+    )
+]
+
+
+@LOOPS
+def test_a_choice_under_another_name(loop):
+    net, body = parts()
+    body["label"] = body.pop("output")
+    body["output"] = {"class": "copy", "from": "label"}
+    body["emb"]["from"], body["end"]["from"] = "prev:label", "label"
+    assert rows(run(net, loop=loop)["output"]) == EXPECTED
+
+
+@LOOPS
+def test_the_layers_in_another_order(loop):
+    net, body = parts()
+    net["output"]["unit"] = dict(reversed(body.items()))
+    assert rows(run(dict(reversed(net.items())), loop=loop)["output"]) == EXPECTED
+
+
+@LOOPS
+def test_a_choice_in_a_subnetwork(loop):
+    net, body = parts()
+    choice = {**body["output"], "from": "p"}
+    softmax = {**body.pop("p"), "from": "data"}
+    body["sub"] = {
+        "class": "subnetwork",
+        "from": "s",
+        "initial_output": 1,
+        "subnetwork": {"p": softmax, "output": choice},
+    }
+    body["output"], body["emb"]["from"] = {"class": "copy", "from": "sub"}, "prev:sub"
+    rename = {f"output/rec/sub/p/{name}": f"output/rec/p/{name}" for name in "Wb"}
+    assert rows(run(net, loop=loop, rename=rename)["output"]) == EXPECTED
+
+
+@LOOPS
+@pytest.mark.parametrize("source", ["data", "base:output"])
+def test_decide_in_a_subnetwork(loop, source):
+    net, _ = parts()
+    inner = {"best": {"class": "decide", "from": source}, "output": {"class": "copy", "from": "best"}}
+    net["sub"] = {"class": "subnetwork", "from": "output" if source == "data" else [], "subnetwork": inner}
+    out = run(net, loop=loop, outputs=["sub", "decision"])
+    assert decided(out["sub"]) == decided(out["decision"])
+
+
+@LOOPS
+def test_two_loops_that_search(loop):
+    net, _ = parts()
+    net["second"] = copy.deepcopy(net["output"])
+    net["best"] = {"class": "decide", "from": "second"}
+    same = lambda path: path.replace("second/", "output/")  # noqa: E731
+    rename = {same(path).replace("output/", "second/", 1): path for path in GOLDEN.params if path.startswith("output/")}
+    out = run(net, loop=loop, rename=rename, outputs=["output", "second", "decision", "best"])
+    assert rows(out["output"]) == rows(out["second"]) == EXPECTED
+    assert decided(out["best"]) == decided(out["decision"])
+
+
+@LOOPS
+def test_scores_in_the_loop_are_those_up_to_each_step(loop):
+    net, body = parts()
+    body["sum"] = {"class": "choice_get_beam_scores", "from": "output", "is_output_layer": True}
+    out = run(net, loop=loop, outputs=["output/sum", "scores"])
+    for seq, (of_steps, last) in enumerate(zip(rows(out["output/sum"]), out["scores"].numpy())):
+        for sums, labels, score in zip(of_steps, EXPECTED[seq], last):
+            assert list(sums) == sorted(sums, reverse=True) and len(sums) == len(labels)
+            if sums:  # the end costs something too, unless the limit was first
+                assert score == pytest.approx(sums[-1], abs=1e-5) if len(sums) == 7 else score < sums[-1]
+
+
+def test_split_beams_have_the_lengths_over_the_plain_dim():
+    net, _ = parts()
+    net["split"] = {"class": "split_batch_beam", "from": "output", "beam_dim": "<dim hypothesis:3>"}
+    split = run(net, outputs=["split"])["split"]
+    batch, beam, time = split.dims
+    assert beam.name == "hypothesis" and set(time.length_dims) == {batch, beam}
+    lengths = time.get_size_tensor().copy_transpose([batch, beam]).numpy()
+    assert (lengths.ravel() == GOLDEN.arrays["out_len/output/1"]).all()
+
+
+@LOOPS
+def test_search_may_be_on_in_training(loop):
+    """It searches up to the length of the target."""
+    net, body = parts()
+    body["output"]["search"] = True
+    out = run(net, loop=loop, search=False, outputs=["output", "scores"])
+    net["output"]["size_target"] = "classes"
+    expected = run(net, outputs=["output", "scores"])
+    np.testing.assert_allclose(out["scores"].numpy(), expected["scores"].numpy())
+    (time,) = (dim for dim in out["output"].dims if dim.kind not in ("batch", "beam"))
+    assert time.lengths.tolist() == GOLDEN.arrays["in_len/classes"].tolist()
+
+
+@LOOPS
+def test_a_custom_combination_is_called_as_documented(loop):
+    net, body = parts()
+    seen = []
+
+    def combine(layer, scores_in, scores_base, t, end_flags, batch_dim, scores_beam_in, base_beam_in):
+        seen.append((layer.name, int(t), end_flags.dtype))
+        return 0.7 * scores_in + 0.9 * scores_base
+
+    body["output"]["custom_score_combine"] = combine
+    scales = GoldenNet("search_scales")
+    out = run(net, loop=loop, golden=scales, outputs=["scores"])
+    np.testing.assert_allclose(out["scores"].numpy(), scales.arrays["beam_scores/output"], rtol=1e-4, atol=1e-4)
+    assert seen[:2] == [("output", 0, "bool"), ("output", 1, "bool")]
+
+
+# -- what cannot be ------------------------------------------------------------------------------------------------------------------
+
+ERRORS = {
+    "beam_size": (
+        {"beam_size": None},
+        'Layer "output/rec/output" of class "choice": no beam_size.\n'
+        "  search  True\n"
+        "A search says how many hypotheses go on.\n"
+        '    "output": {..., "beam_size": 12}',
+    ),
+    "cheating": (
+        {"cheating": True, "target": None},
+        'Layer "output/rec/output" of class "choice": cheating without a target.\n'
+        "  from    p\n"
+        "  target  None\n"
+        "The labels of the target are put into the beam, of a single source.\n"
+        '    "output": {..., "target": "classes"}',
+    ),
+    "labels": (
+        {"from": "s"},
+        'Layer "output/rec/output" of class "choice": other labels than those of the target.\n'
+        "  from    s  [batch=2, s:feature=5]\n"
+        "  target  classes  classes:labels=6\n"
+        "Each label of the target has a score.\n"
+        '    "s": {..., "n_out": 6}',
+    ),
+    "forced": (
+        {"search": False, "length_normalization": True},
+        "choice: add_to_beam_scores with length_normalization, noise, custom_score_combine or several sources.\n"
+        "The score of a reference label is added as it is.\n"
+        "    rf.choice(scores, target=labels, add_to_beam_scores=False)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_message(name):
+    options, text = ERRORS[name]
+    net, body = parts()
+    body["output"].update(options)
+    with pytest.raises(ValueError) as error:
+        run(net)
+    assert error.value.args[0] == text
