@@ -67,7 +67,6 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     """The labels of the hypotheses that go on, {batch, beam}."""
     search = Search.of(loop)
     link = search.next_link(loop)
-    place = ""  # worked out for messages only
     _check_size(link, options.beam_size, loop)
     link.cheats = bool(options.cheating)
     if not 0 <= options.end_label < axis.extent:
@@ -115,10 +114,11 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
     if search.leave:
-        ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place or place_of(loop))
+        ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place_of(loop))
     else:
         ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
-        rank.check_ranked(flat, ranked, total, place or place_of(loop))
+        if not ranked.distinct:
+            rank.check_ranked(flat, ranked, total, place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
         out_dim = labels.dims[-1]
