@@ -14,7 +14,7 @@ from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.encoder import ISeqDownsamplingEncoder, ISeqFramewiseEncoder
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
-from rfnb.nn.prototype import make_function, make_layers, make_part
+from rfnb.nn.prototype import given, make_function, make_layers, make_part
 from rfnb.nn.transformer_encoder import MODEL_DIM
 
 
@@ -181,8 +181,7 @@ def conformer_layers(
     out_dim: Dim, num_layers: int, sequential: Any, layer: Any, layer_opts: dict[str, Any] | None, **options: Any
 ) -> Any:
     """The layers; options that are None are left to the layer."""
-    options = {name: value for name, value in options.items() if value is not None}
-    options |= layer_opts or {}
+    options = given(**options) | (layer_opts or {})
     pattern = make_part(layer, ConformerEncoderLayer, "encoder_layer", out_dim=out_dim, **options)
     return make_layers(sequential, pattern, num_layers)
 

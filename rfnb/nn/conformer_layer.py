@@ -14,7 +14,7 @@ from rfnb.nn.feed_forward import FeedForward
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
-from rfnb.nn.prototype import make_norm, make_part
+from rfnb.nn.prototype import given, make_norm, make_part
 from rfnb.nn.relative_self_attention import RelPosSelfAttention
 from rfnb.nn.transformer_encoder import MODEL_DIM
 from rfnb.ops.gating import gating
@@ -151,9 +151,8 @@ def make_ff(*, out_dim: Dim, ff: Any, ff_dim: Dim | int | None, ff_activation: A
     Raises:
         TypeError: If ff is something else.
     """
-    given = {"ff_dim": ff_dim, "activation": ff_activation}
-    given = {name: value for name, value in given.items() if value is not None}
-    return make_part(ff, ConformerPositionwiseFeedForward, "ff", out_dim=out_dim, dropout=dropout, **given)
+    options = given(ff_dim=ff_dim, activation=ff_activation)
+    return make_part(ff, ConformerPositionwiseFeedForward, "ff", out_dim=out_dim, dropout=dropout, **options)
 
 
 def make_self_att(

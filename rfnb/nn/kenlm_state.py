@@ -162,8 +162,9 @@ def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims)))
     contexts, partials = _flat(context, dims), _flat(partial, dims)
     out = np.zeros((len(contexts), lm.out_dim.extent), np.float32)
-    for row, (where_, begun) in enumerate(zip(contexts, partials)):
-        out[row] = lm.table.row(int(where_), lm._subwords.spelled_words(int(begun)))[0]
+    for begun in set(partials.tolist()):
+        same = partials == begun
+        out[same] = lm.table.rows(contexts[same], lm._subwords.spelled_words(begun))
     out -= _partial_scores(lm, contexts, partials, merged=True)[:, None]
     return _tensor(out, context, (*dims, lm.out_dim))
 

@@ -11,8 +11,8 @@ from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
-from rfnb.ops.conv import filter_in_dim
 from rfnb.ops.conv_dims import IntOrDim, Padding
+from rfnb.ops.conv_filter import filter_in_dim
 
 Moved = tuple[Tensor, tuple[Dim, ...]]
 

@@ -41,6 +41,11 @@ def make_part(part: Any, default: type[Module], what: str, **options: Any) -> An
     return part(**options)
 
 
+def given(**options: Any) -> dict[str, Any]:
+    """Those that are not None; the others are as the class that gets them has them."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def fresh_copy(module: Module) -> Module:
     """A copy with parameters of its own, of new random values by the same scheme; dims are shared."""
     with set_parameter_copy_behavior_ctx("fresh"):

@@ -9,14 +9,13 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.container import Sequential
-from rfnb.nn.dropout import dropout as drop
+from rfnb.nn.embedded import Embedded
 from rfnb.nn.linear import Linear
-from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding
-from rfnb.nn.prototype import make_embedding, make_function, make_layers, make_norm, make_part
+from rfnb.nn.prototype import given, make_layers, make_norm, make_part
 from rfnb.nn.transformer_decoder_layer import TransformerDecoderLayer
-from rfnb.nn.transformer_encoder import MODEL_DIM, embedding_projection, embedding_scale
+from rfnb.nn.transformer_encoder import MODEL_DIM
 from rfnb.ops.const import zeros
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import last_frame_position_of_dim
@@ -25,7 +24,7 @@ from rfnb.ops.math import combine_bc
 from rfnb.rec.state import State
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(Embedded):
     """Embedding, positions, layers, normalisation, logits.
 
     Args:
@@ -70,15 +69,13 @@ class TransformerDecoder(Module):
         logits_with_bias: bool = False,
         sequential: Any = Sequential,
     ):
-        self.encoder_dim, self.vocab_dim, self.model_dim = encoder_dim, vocab_dim, model_dim
-        self.embed_dim, self.pos_enc = embed_dim or model_dim, make_function(pos_enc)
-        self.input_embedding = make_embedding(input_embedding, vocab_dim, self.embed_dim)
-        self.input_embedding_scale = embedding_scale(input_embedding_scale, self.input_embedding, model_dim)
-        self.input_embedding_proj = embedding_projection(self.embed_dim, model_dim)
-        self.input_dropout = dropout if input_dropout is None else input_dropout
-        given = {"ff": ff, "ff_dim": ff_dim, "ff_activation": ff_activation}
-        options = {name: value for name, value in given.items() if value is not None}
-        options |= {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
+        super().__init__(
+            vocab_dim, model_dim, embed_dim=embed_dim, input_embedding=input_embedding, pos_enc=pos_enc,
+            input_embedding_scale=input_embedding_scale, input_dropout=dropout if input_dropout is None else input_dropout,
+        )  # fmt: skip
+        self.encoder_dim = encoder_dim
+        options = {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
+        options |= given(ff=ff, ff_dim=ff_dim, ff_activation=ff_activation)
         options |= {"encoder_dim": encoder_dim, "out_dim": model_dim, **(layer_opts or {})}
         pattern = make_part(layer, TransformerDecoderLayer, "layer", **options)
         self.layers = make_layers(sequential, pattern, num_layers)
@@ -136,12 +133,7 @@ class TransformerDecoder(Module):
         single = spatial_dim is single_step_dim
         if not single and spatial_dim not in source.dims:
             raise missing_dim("TransformerDecoder", source, spatial_dim, "source")
-        x = source if self.input_embedding is None else self.input_embedding(source)
-        x = x if self.input_embedding_scale == 1 else x * self.input_embedding_scale
-        if self.pos_enc is not None:
-            x = x + self.pos_enc(spatial_dim=spatial_dim, feat_dim=self.embed_dim, offset=state.pos, dtype=x.dtype)
-        x = drop(x, self.input_dropout, axis=self.embed_dim)
-        x = x if self.input_embedding_proj is None else self.input_embedding_proj(x)
+        x = self._embed(source, spatial_dim=spatial_dim, offset=state.pos)
         count = 1 if single else copy_to_device(spatial_dim.get_size_tensor(), state.pos.device)
         new = State(pos=combine_bc(state.pos, "add", count))
         for name, layer in self.layers.items():

@@ -14,7 +14,7 @@ from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.feed_forward import FeedForward
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
-from rfnb.nn.prototype import make_norm, make_part
+from rfnb.nn.prototype import given, make_norm, make_part
 from rfnb.nn.transformer_encoder import MODEL_DIM
 from rfnb.rec.state import State
 
@@ -53,9 +53,8 @@ class TransformerDecoderLayer(Module):
         norm: Any = LayerNorm,
     ):
         self.encoder_dim, self.out_dim, self.dropout = encoder_dim, out_dim, dropout
-        given = {"ff_dim": ff_dim, "activation": ff_activation}
-        given = {name: value for name, value in given.items() if value is not None}
-        self.ff = make_part(ff, FeedForward, "ff", out_dim=out_dim, dropout=dropout, **given)
+        of_ff = given(ff_dim=ff_dim, activation=ff_activation)
+        self.ff = make_part(ff, FeedForward, "ff", out_dim=out_dim, dropout=dropout, **of_ff)
         self.ff_layer_norm = make_norm(norm, out_dim)
         sizes = {"key_dim_total": out_dim, "value_dim_total": out_dim, "num_heads": num_heads}
         sizes = {"proj_dim": out_dim, **sizes, "att_dropout": att_dropout}

@@ -9,12 +9,13 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, missing_dim
 from rfnb.nn.container import Sequential
 from rfnb.nn.dropout import dropout as drop
+from rfnb.nn.embedded import Embedded
 from rfnb.nn.feed_forward import FeedForward
-from rfnb.nn.linear import Embedding, Linear
+from rfnb.nn.linear import Embedding
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
 from rfnb.nn.positional_encoding import sinusoidal_positional_encoding
-from rfnb.nn.prototype import make_embedding, make_function, make_layers, make_norm, make_part
+from rfnb.nn.prototype import given, make_layers, make_norm, make_part
 from rfnb.nn.self_attention import SelfAttention
 from rfnb.rec.state import State
 
@@ -49,9 +50,8 @@ class TransformerEncoderLayer(Module):
         norm: Any = LayerNorm,
     ):
         self.out_dim, self.dropout = out_dim, dropout
-        given = {"ff_dim": ff_dim, "activation": ff_activation}
-        given = {name: value for name, value in given.items() if value is not None}
-        self.ff = make_part(ff, FeedForward, "ff", out_dim=out_dim, dropout=dropout, **given)
+        of_ff = given(ff_dim=ff_dim, activation=ff_activation)
+        self.ff = make_part(ff, FeedForward, "ff", out_dim=out_dim, dropout=dropout, **of_ff)
         self.ff_layer_norm = make_norm(norm, out_dim)
         self.self_att = make_part(
             self_att, SelfAttention, "self_att", in_dim=out_dim, proj_dim=out_dim, key_dim_total=out_dim,
@@ -76,7 +76,7 @@ class TransformerEncoderLayer(Module):
         return x + drop(self.ff(self.ff_layer_norm(x)), self.dropout, axis=self.out_dim)
 
 
-class TransformerEncoder(Module):
+class TransformerEncoder(Embedded):
     """Embedding, positions, layers, normalisation.
 
     Args:
@@ -119,16 +119,12 @@ class TransformerEncoder(Module):
         input_dropout: float | None = None,
         sequential: Any = Sequential,
     ):
-        self.vocab_dim, self.model_dim, self.embed_dim = vocab_dim, model_dim, embed_dim or model_dim
-        self.pos_enc = make_function(pos_enc)
-        self.input_embedding = make_embedding(input_embedding, vocab_dim, self.embed_dim)
-        self.input_embedding_scale = embedding_scale(input_embedding_scale, self.input_embedding, model_dim)
-        self.input_embedding_proj = embedding_projection(self.embed_dim, model_dim)
-        self.input_dropout = dropout if input_dropout is None else input_dropout
-        given = {"ff": ff, "ff_dim": ff_dim, "ff_activation": ff_activation}
-        options = {name: value for name, value in given.items() if value is not None}
-        options |= {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
-        options |= layer_opts or {}
+        super().__init__(
+            vocab_dim, model_dim, embed_dim=embed_dim, input_embedding=input_embedding, pos_enc=pos_enc,
+            input_embedding_scale=input_embedding_scale, input_dropout=dropout if input_dropout is None else input_dropout,
+        )  # fmt: skip
+        options = {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
+        options |= {**given(ff=ff, ff_dim=ff_dim, ff_activation=ff_activation), **(layer_opts or {})}
         pattern = make_part(layer, TransformerEncoderLayer, "layer", out_dim=model_dim, **options)
         self.layers = make_layers(sequential, pattern, num_layers)
         self.final_layer_norm = make_norm(norm, model_dim)
@@ -160,23 +156,6 @@ class TransformerEncoder(Module):
         """
         if spatial_dim not in source.dims:
             raise missing_dim("TransformerEncoder", source, spatial_dim, "source")
-        x = source if self.input_embedding is None else self.input_embedding(source)
-        x = x if self.input_embedding_scale == 1 else x * self.input_embedding_scale
-        if self.pos_enc is not None:
-            x = x + self.pos_enc(spatial_dim=spatial_dim, feat_dim=self.embed_dim, dtype=x.dtype, device=x.device)
-        x = drop(x, self.input_dropout, axis=self.embed_dim)
-        x = x if self.input_embedding_proj is None else self.input_embedding_proj(x)
+        x = self._embed(source, spatial_dim=spatial_dim, device=source.device)
         x = self.layers(x, spatial_dim=spatial_dim, collected_outputs=collected_outputs)
         return self.final_layer_norm(x)
-
-
-def embedding_scale(scale: float | None, embedding: Module | None, model_dim: Dim) -> float:
-    """As given; else sqrt(model_dim) (Vaswani et al. 2017, section 3.4), 1 without embedding."""
-    if scale is not None:
-        return scale
-    return 1.0 if embedding is None else model_dim.extent**0.5
-
-
-def embedding_projection(embed_dim: Dim, model_dim: Dim) -> Linear | None:
-    """Needed where the dims differ."""
-    return None if embed_dim is model_dim else Linear(embed_dim, model_dim, with_bias=False)

@@ -7,9 +7,10 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.layout import Dims, PlanCache, to_order
-from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.core.layout import Dims, PlanCache
+from rfnb.core.tensor import Tensor, check_unique, shape_of
 from rfnb.ops.conv_dims import Padding, make_windows, settle_out_dims
+from rfnb.ops.conv_filter import apply_filter, check_bias, filter_in_dim, filter_order
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 
 _plans = PlanCache()
@@ -59,33 +60,14 @@ def conv(
         DimError: If a dim is missing, in_dim or out_dim do not divide into groups, or an out_spatial_dim has another size.
         ValueError: For an unknown padding, or a stride or dilation below 1.
     """
-    key = (
-        source._raw.__class__,
-        source.dims,
-        filter.dims,
-        None if bias is None else bias.dims,
-        in_dim,
-        out_dim,
-        tuple(in_spatial_dims),
-        None if out_spatial_dims is None else tuple(out_spatial_dims),
-        (filter_size,) if isinstance(filter_size, Dim) else tuple(filter_size),
-        tuple(padding) if isinstance(padding, list) else padding,
-        tuple(strides) if isinstance(strides, list) else strides,
-        tuple(dilation_rate) if isinstance(dilation_rate, list) else dilation_rate,
-        groups,
-        use_mask,
+    options = (padding, strides, dilation_rate, groups, use_mask)
+    return apply_filter(
+        _plans, _plan, source, filter, bias, in_dim, out_dim, in_spatial_dims, out_spatial_dims, filter_size, options
     )
-    try:
-        fn, dims, spatial = _plans[key]
-    except KeyError:
-        fn, dims, spatial = _plans.put(key, _plan(source, filter, bias, key))
-    out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
-    out._feature_dim = out_dim
-    return out, spatial
 
 
-def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
-    in_dim, out_dim, spatial, out_spatial, size, padding, strides, dilation, groups, use_mask = key[4:]
+def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, given: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
+    in_dim, out_dim, spatial, out_spatial, size, padding, strides, dilation, groups, use_mask = given
     groups = groups or 1
     check_spatial("conv", source, spatial, in_dim)
     _check_groups(source, in_dim, out_dim, groups)
@@ -107,34 +89,6 @@ def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, .
         return restore(conv_raw(arrange(raw), raw_filter, raw_bias, pads, stride, dilation, groups))
 
     return fn, dims, out_spatial
-
-
-def filter_in_dim(in_dim: Dim, out_dim: Dim, groups: int = 1) -> Dim:
-    """The input side of a filter."""
-    side = in_dim if groups == 1 else in_dim // groups
-    return side.copy(match_priority=1) if side is out_dim else side
-
-
-def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
-    """How a filter gets its axes in the order of `dims`."""
-    if set(filter.dims) != set(dims) or len(filter.dims) != len(dims):
-        raise DimError(
-            message(
-                f"{what}: the filter has other dims.",
-                [("filter", shape_of(filter)), ("needed", ", ".join(dim.short_repr() for dim in dims))],
-                "A filter is over the features that go out and in, and over its sizes along the spatial dims.",
-            )
-        )
-    return to_order(filter.dims, dims, filter.backend)
-
-
-def check_bias(what: str, bias: Tensor | None, out_dim: Dim) -> None:
-    """Raise a DimError unless the bias is over out_dim only."""
-    if bias is not None and bias.dims != (out_dim,):
-        raise DimError(
-            message(f"{what}: the bias is over out_dim.", [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],
-                    "There is one number for each output feature.")
-        )  # fmt: skip
 
 
 def _check_groups(source: Tensor, in_dim: Dim, out_dim: Dim, groups: int) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache, full_shape
-from rfnb.core.tensor import Tensor, check_unique, new_tensor
-from rfnb.ops.conv import check_bias, filter_in_dim, filter_order
+from rfnb.core.tensor import Tensor, check_unique
 from rfnb.ops.conv_dims import Padding, settle_out_dims
+from rfnb.ops.conv_filter import apply_filter, check_bias, filter_in_dim, filter_order
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.transposed_conv_dims import make_expansions
 
@@ -61,34 +61,15 @@ def transposed_conv(
 
     Source: Dumoulin and Visin 2016, section 4.
     """
-    key = (
-        source._raw.__class__,
-        source.dims,
-        filter.dims,
-        None if bias is None else bias.dims,
-        in_dim,
-        out_dim,
-        tuple(in_spatial_dims),
-        None if out_spatial_dims is None else tuple(out_spatial_dims),
-        (filter_size,) if isinstance(filter_size, Dim) else tuple(filter_size),
-        tuple(padding) if isinstance(padding, list) else padding,
-        tuple(remove_padding) if isinstance(remove_padding, list) else remove_padding,
-        tuple(output_padding) if isinstance(output_padding, list) else output_padding,
-        tuple(strides) if isinstance(strides, list) else strides,
-        use_mask,
+    options = (padding, remove_padding, output_padding, strides, use_mask)
+    return apply_filter(
+        _plans, _plan, source, filter, bias, in_dim, out_dim, in_spatial_dims, out_spatial_dims, filter_size, options
     )
-    try:
-        fn, dims, spatial = _plans[key]
-    except KeyError:
-        fn, dims, spatial = _plans.put(key, _plan(source, filter, bias, key))
-    out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
-    out._feature_dim = out_dim
-    return out, spatial
 
 
-def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
+def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, given: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     what = "transposed_conv"
-    in_dim, out_dim, spatial, out_spatial, size, padding, removed, output_padding, strides, use_mask = key[4:]
+    in_dim, out_dim, spatial, out_spatial, size, padding, removed, output_padding, strides, use_mask = given
     check_spatial(what, source, spatial, in_dim)
     expansions = make_expansions(what, spatial, size, padding, output_padding, strides, 1, removed)
     order = filter_order(what, filter, (filter_in_dim(in_dim, out_dim), out_dim, *size))

@@ -25,7 +25,7 @@ from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.gather import gather
 from rfnb.rec.arpa import is_kenlm_binary, read_arpa
 from rfnb.rec.kenlm_package import KenLmTable
-from rfnb.rec.ngram_table import LN10, NGramTable, Table
+from rfnb.rec.ngram_table import LN10, Columns, NGramTable, Table
 from rfnb.rec.recorder import recordable
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
@@ -42,7 +42,8 @@ class NGramLM:
         end: The label that stands for the end of the sentence, `</s>` in the model.
         unknown: The word whose score is that of labels which are not in the model.
         unknown_score: Score of such labels if the model does not have that word either: natural log. Default: an error.
-        package: Read ARPA files through the package `kenlm` too. The numbers are the same.
+        package: Read ARPA files through the package `kenlm` too (`kenlm-ex` is the same one compiled). The numbers are the same, and
+            rows of all labels much slower, since it has no way to ask for them.
 
     Attributes:
         out_dim: Over the labels.
@@ -77,7 +78,9 @@ class NGramLM:
         self.unknown_labels = [text for text, word in zip(texts, found) if word is None or word == other]
         self._check(texts, other, unknown)
         self._words = np.array([other if word is None else word for word in found], np.int64)
+        self._columns = Columns(self._words)
         self._end = self.table.word("</s>")
+        self._host: tuple[np.ndarray, np.ndarray] | None = None
         self._dense: dict[Any, tuple[Tensor, Tensor, Tensor]] = {}
 
     @property
@@ -130,13 +133,18 @@ class NGramLM:
         """Natural-log probability of the end of the sentence; float32 {...}. 0 if the model does not have `</s>`."""
         return _end_scores(self, state.context)
 
-    def rows(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """On the host: float32 scores of all labels after each context [n, labels], and the contexts after them."""
-        distinct, which = np.unique(contexts, return_inverse=True)
-        found = [self.table.row(int(context), self._words) for context in distinct]
-        scores = np.stack([row for row, _ in found]) if found else np.zeros((0, len(self._words)), np.float32)
-        after = np.stack([row for _, row in found]) if found else np.zeros((0, len(self._words)), np.int32)
-        return scores[which.reshape(-1)], after[which.reshape(-1)]
+    def rows(self, contexts: np.ndarray) -> np.ndarray:
+        """On the host: float32 scores of all labels after each context [n, labels]."""
+        small = self._small()
+        return self.table.rows(contexts, self._columns) if small is None else small[0].take(contexts, axis=0)
+
+    def lookup(self, contexts: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """On the host: float32 scores of labels [n] after contexts [n], and the contexts after them."""
+        small = self._small()
+        if small is None:
+            return self.table.lookup(contexts, self._words[labels])
+        place = contexts * len(self._words) + labels
+        return small[0].take(place), small[1].take(place)
 
     def end_scores(self, contexts: np.ndarray) -> np.ndarray:
         """On the host: float32 score of the end after each context [n]."""
@@ -146,20 +154,30 @@ class NGramLM:
 
     def dense(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
         """Scores {context, out_dim}, next contexts, and scores of the end {context}, where `like` is; None if that would be too much."""
-        count = getattr(self.table, "num_contexts", None)
-        if count is None or count * len(self._words) > _DENSE:
+        small = self._small()
+        if small is None:
             return None
         key = like.backend, like.device
         if key not in self._dense:
-            dims = Dim(count, name="context"), self.out_dim
-            scores, after = self.rows(np.arange(count))
-            make = like.backend.from_numpy
-            self._dense[key] = (
-                new_tensor(make(scores, dtype="float32", device=like.device), dims),
-                new_tensor(make(after, dtype="int32", device=like.device), dims),
-                new_tensor(make(self.end_scores(np.arange(count)), dtype="float32", device=like.device), dims[:1]),
+            dims = Dim(len(small[0]), name="context"), self.out_dim
+            ends = self.end_scores(np.arange(len(small[0])))
+            values = zip((*small, ends), ("float32", "int32", "float32"), (dims, dims, dims[:1]))
+            scores, after, end = (
+                new_tensor(like.backend.from_numpy(array, dtype=dtype, device=like.device), own)
+                for array, dtype, own in values
             )
+            self._dense[key] = scores, after, end
         return self._dense[key]
+
+    def _small(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Scores of all labels after all contexts, and the contexts after them, [contexts, labels]; None if that would be too much."""
+        table = self.table
+        if not isinstance(table, NGramTable) or table.num_contexts * len(self._words) > _DENSE:
+            return None
+        if self._host is None:
+            every = np.arange(table.num_contexts)
+            self._host = table.rows(every, self._columns), table.after(every, self._columns)
+        return self._host
 
     def _check(self, texts: list[str], other: int | None, unknown: str) -> None:
         lacking = self.unknown_labels
@@ -187,8 +205,7 @@ def _next_scores(lm: NGramLM, context: Tensor) -> Tensor:
     dense = lm.dense(context)
     if dense is not None:
         return gather(dense[0], indices=set_sparse_dim(context, None), axis=dense[0].dims[0])
-    scores, _ = lm.rows(context.numpy().reshape(-1))
-    return _tensor(scores, context, (*context.dims, lm.out_dim))
+    return _tensor(lm.rows(context.numpy().reshape(-1)), context, (*context.dims, lm.out_dim))
 
 
 @recordable
@@ -202,7 +219,7 @@ def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, 
     dims = tuple(dict.fromkeys((*context.dims, *label.dims)))
     shape = [dim.extent for dim in dims]
     flat = [np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), shape).reshape(-1) for x in (context, label)]
-    scores, following = lm.table.lookup(flat[0], lm._words[np.clip(flat[1], 0, len(lm._words) - 1)])
+    scores, following = lm.lookup(flat[0], np.clip(flat[1], 0, len(lm._words) - 1))
     return _tensor(scores, label, dims), _tensor(following, label, dims)
 
 

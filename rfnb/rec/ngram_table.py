@@ -7,6 +7,7 @@ and the context without its oldest word is asked; the empty context has an arc f
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,26 @@ import numpy as np
 from rfnb.rec.arpa import Arpa
 
 LN10 = math.log(10.0)
-_CACHED = 1 << 24  # entries of rows that are kept
+
+
+class Columns:
+    """Labels that rows of scores are over: each is a word, and different labels may be the same one.
+
+    Args:
+        words: The id of the word of each label.
+    """
+
+    def __init__(self, words: np.ndarray):
+        self.words = words = np.asarray(words, np.int64)
+        distinct, first, which = np.unique(words, return_index=True, return_inverse=True)
+        self._of_word = np.full(int(words.max(initial=-1)) + 2, -1, np.int64)
+        self._of_word[distinct] = first
+        self.again = np.flatnonzero(first[which] != np.arange(len(words)))
+        self.source = first[which][self.again]
+
+    def of(self, words: np.ndarray) -> np.ndarray:
+        """The first label of each word, -1 for words without label."""
+        return self._of_word.take(words, mode="clip")  # the last entry is of no label
 
 
 class Table(Protocol):
@@ -33,8 +53,8 @@ class Table(Protocol):
     def lookup(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """float32 scores of words [n] after contexts [n], and the contexts after them."""
 
-    def row(self, context: int, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """float32 scores of words [n] after one context, and the contexts after them."""
+    def rows(self, contexts: np.ndarray, columns: Columns) -> np.ndarray:
+        """float32 scores of all labels after contexts [n]: [n, labels]."""
 
 
 class NGramTable:
@@ -76,7 +96,6 @@ class NGramTable:
                 self._backoff[self._ids[gram]] = weight * LN10
         self._set_arcs(grams)
         self.start = self._longest((self.words[bos],)) if self.words and bos in self.words else 0
-        self._rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def word(self, text: str) -> int | None:
         """The id of a word; None if the model does not know it."""
@@ -98,28 +117,49 @@ class NGramTable:
             node[open_] = self._shorter[node[open_]]
         return score.astype(np.float32), after
 
-    def row(self, context: int, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `Table.row`."""
-        scores, after = self._row(int(context))
-        return scores[words].astype(np.float32), after[words]
+    def rows(self, contexts: np.ndarray, columns: Columns) -> np.ndarray:
+        """See `Table.rows`."""
+        nodes = np.asarray(contexts, np.int64)
+        out = np.empty((len(nodes), len(columns.words)), np.float32)
+        found = self._arcs(nodes, columns)
+        _, _, first, weights = next(found)  # of the empty context, which has an arc for every word
+        np.add(self._scores[first], weights[:, None], out=out, casting="same_kind")
+        for row, column, arcs, weights in found:
+            out[row, column] = self._scores[arcs] + weights
+        out[:, columns.again] = out[:, columns.source]
+        return out
 
-    def _row(self, context: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of all words: that of the shorter context with the back-off weight, and the own arcs over it."""
-        found = self._rows.get(context)
-        if found is not None:
-            return found
-        if context:
-            scores, after = (part.copy() for part in self._row(int(self._shorter[context])))
-            scores += self._backoff[context]
-        else:
-            scores, after = np.zeros(self._num_words), np.zeros(self._num_words, np.int32)
-        first, last = self._slices[context : context + 2]
-        words = self._keys[first:last] - context * self._num_words
-        scores[words], after[words] = self._scores[first:last], self._after[first:last]
-        if len(self._rows) * self._num_words > _CACHED:
-            self._rows.clear()
-        self._rows[context] = scores, after
-        return scores, after
+    def after(self, contexts: np.ndarray, columns: Columns) -> np.ndarray:
+        """The contexts after all labels: int32 [n, labels]."""
+        nodes = np.asarray(contexts, np.int64)
+        found = self._arcs(nodes, columns)
+        _, _, first, _ = next(found)
+        out = np.tile(self._after[first], (len(nodes), 1))
+        for row, column, arcs, _ in found:
+            out[row, column] = self._after[arcs]
+        out[:, columns.again] = out[:, columns.source]
+        return out
+
+    def _arcs(
+        self, nodes: np.ndarray, columns: Columns
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Row, column and arc of the labels that have one, and the weight to add; the empty context first, then longer and longer ones,
+        whose arcs replace those before. Of the empty context: an arc for each label, and a weight for each row."""
+        chain, weights = [nodes], [np.zeros(len(nodes))]
+        while chain[-1].any():
+            weights.append(weights[-1] + self._backoff[chain[-1]])
+            chain.append(self._shorter[chain[-1]])
+        none = np.zeros(0, np.int64)
+        yield none, none, columns.words, weights[-1]  # the empty context comes first, and has an arc for every word
+        for node, weight in zip(chain[-2::-1], weights[-2::-1]):
+            first, last = self._slices[node], self._slices[node + 1]
+            count = np.where(node > 0, last - first, 0)
+            row = np.repeat(np.arange(len(node)), count)
+            arcs = np.arange(len(row)) + np.repeat(first - (count.cumsum() - count), count)
+            column = columns.of(self._keys[arcs] - node[row] * self._num_words)
+            own = column >= 0
+            row = row[own]
+            yield row, column[own], arcs[own], weight[row]
 
     def _longest(self, gram: tuple[int, ...]) -> int:
         """The longest end of an n-gram that is a context."""

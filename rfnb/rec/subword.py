@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rfnb.rec.ngram_table import Table
+from rfnb.rec.ngram_table import Columns, Table
 
 
 class Subwords:
@@ -32,7 +32,7 @@ class Subwords:
             None if table.words is None else {word[:end] for word in table.words for end in range(len(word) + 1)}
         )
         self._steps: dict[tuple[int, int], tuple[int, int]] = {}
-        self._spelled: dict[int, np.ndarray] = {}
+        self._spelled: dict[int, Columns] = {}
 
     def word(self, text: str) -> int:
         """The id of a word, or of the unknown one."""
@@ -47,12 +47,12 @@ class Subwords:
         """The id of a partial word with the merge symbol taken as a word."""
         return self.word(self._texts[partial] + self.merge)
 
-    def spelled_words(self, partial: int) -> np.ndarray:
-        """The id of partial word + label, as they are written, for each label."""
+    def spelled_words(self, partial: int) -> Columns:
+        """Partial word + label, as they are written, for each label."""
         found = self._spelled.get(partial)
         if found is None:
             text = self._texts[partial]
-            found = self._spelled[partial] = np.array([self.word(text + label) for label in self.labels], np.int64)
+            found = self._spelled[partial] = Columns(np.array([self.word(text + label) for label in self.labels]))
         return found
 
     def step(self, partial: int, label: int) -> tuple[int, int]:

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.rec.loop import Loop
 from rfnb.search.choice import choice
 from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams
-from rfnb.search.early_stop import EarlyStop, scores_only_fall
+from rfnb.search.early_stop import RULES, EarlyStop, scores_only_fall
 from rfnb.search.leaving import leaves
 from rfnb.search.progress import Bar, Progress
 from rfnb.search.raw_step import RawStep
@@ -42,8 +43,9 @@ class SearchResult:
     Attributes:
         history: All steps, see `BeamHistory`: verdicts, smaller beams, other length exponents, search errors.
         steps: How many were made.
-        stopped_early: Whether nothing that came later could have changed the result.
-        decided: For each sequence, after how many steps its best results were sure; None: they never were, or nobody looked.
+        stopped_early: Whether it stopped because nothing that came later could have changed the result, or by another rule of
+            `early_stopping`.
+        decided: For each sequence, after how many steps it had its best results; None: it never had, or nobody looked.
     """
 
     history: BeamHistory
@@ -56,7 +58,7 @@ class SearchResult:
     _coverage: Coverage | None = field(default=None, repr=False)
 
     def nbest(self, seq: int = 0, *, length_exponent: float | None = None, unfinished: bool = False) -> NBest:
-        """The complete hypotheses of a sequence, best first, also those that fell out of the beam; unfinished ones if no other.
+        """The complete hypotheses of a sequence, best first, also those that are no longer in the beam; unfinished ones if no other.
 
         Those that were complete when the best results of the sequence were sure: others of the batch do not add to them.
 
@@ -64,11 +66,13 @@ class SearchResult:
             seq: Index in the batch.
             length_exponent: Another one than that of the search; nothing is run again. What an early stop has left out is not
                 there: with `early_stopping=False` it is.
+            unfinished: Whether hypotheses that max_seq_len has cut are ranked with the complete ones.
         """
         exponent = self.length_exponent if length_exponent is None else length_exponent
         limit = self.decided[seq] if self.decided else None
         items = [item for item in self.history.finished(seq) if limit is None or len(item.tokens) <= limit]
-        if unfinished or not items:
+        cut = not self.stopped_early and limit in (None, self.steps)
+        if (unfinished and cut) or not items:
             items += [item for item in self.history.nbest(seq) if not item.ended]
         return NBest(sorted((self._row(seq, item, exponent) for item in items), key=lambda row: -row.score))
 
@@ -98,14 +102,14 @@ def beam_search(
     max_seq_len: int,
     state: Any = None,
     beam_size: int = 5,
-    start_label: int | Tensor = 0,
+    start_label: Any = 0,
     end_label: int = 0,
     axis: Dim | None = None,
     vocab: Sequence[str] | None = None,
     input_type: str = "log_prob",
     length_exponent: float = 0.0,
     num_best: int = 1,
-    early_stopping: bool = True,
+    early_stopping: bool | str = True,
     ended: str = "stay",
     fusion: Mapping[str, tuple[Step, Any, float]] | None = None,
     coverage: float = 0.0,
@@ -117,18 +121,18 @@ def beam_search(
 ) -> SearchResult:
     """The best sequences of labels that a beam search finds with a step function.
 
-    A sequence has ended when `end_label` is chosen. Finished hypotheses are kept also when they fall out of the beam. Sequences
+    A sequence has ended when `end_label` is chosen. Finished hypotheses are collected also when they fall out of the beam. Sequences
     of a batch do not disturb each other; where their sources have different lengths, the step function masks (rf attention does).
 
     Args:
         step: (labels, state) -> (scores, state), or (scores, state, attention weights) for `coverage`. With `batch` as Dims all are
             Tensors, labels {batch, beam}, and scores {batch, beam, axis}; with `batch` as int they are raw: labels (n,), scores
             (n, labels), state anything nested with arrays (n, ...), where n is batch times hypotheses; arrays without n rows are
-            left as they are.
+            left as they are, and objects with a method `reorder_cache(rows)` are told which rows go on (caches of `transformers`).
         batch: The batch dims, or the number of sequences.
         max_seq_len: Limit of steps. What has not ended then is in the result only if nothing else is, and says so.
         state: Before the first step, nested; without beam.
-        start_label: Before the first label; {batch} or the same for all.
+        start_label: Before the first label; {batch}, raw (batch,) or the same for all.
         axis: The dim of the labels; default: the feature_dim of the scores.
         vocab: Text of each label; default: the vocab of axis.
         input_type: Of the scores, see `choice`.
@@ -137,7 +141,12 @@ def beam_search(
         early_stopping: Stop as soon as no unfinished hypothesis can be among the best `num_best`: its score can only fall, and is
             divided by at most max_seq_len ** exponent. This never changes the best results. It needs scores that are log
             probabilities. With options by which scores may grow (scales below 0, `base_beam_score_scale` below 1, noise, an own
-            combination), or as soon as a score does grow, the search goes on to the end.
+            combination), or as soon as a score does grow, the search goes on to the end. Two rules of other toolkits, which may miss
+            the best, stop sooner: "complete", as soon as `num_best` hypotheses are; "likely", as soon as they are as good as the
+            unfinished ones would be if they ended as they are.
+        ended: "stay": a hypothesis that has ended keeps its place in the beam until better ones push it out, as `choice` has it.
+            "leave": if it is among the best `beam_size` it is a result, and leaves the beam, where always `beam_size` unfinished
+            ones go on; as in `transformers`. Wider for the same beam_size, and it stops later.
         fusion: name -> (step function, state, scale) of other models over the same labels.
         coverage: Factor of the coverage penalty in the final ranking (Wu et al. 2016, equation 14).
         no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
@@ -158,6 +167,14 @@ def beam_search(
         raise ValueError(
             f"beam_search: length_exponent {length_exponent}.\nA score is divided by length ** exponent, a finite number."
         )
+    if isinstance(early_stopping, str) and early_stopping not in RULES:
+        raise ValueError(
+            message(
+                f'beam_search: early_stopping="{early_stopping}".',
+                [("known", f"True, False, {', '.join(RULES)}")],
+                "It is one of these.",
+            )
+        )
     if num_best < 1:
         raise ValueError(
             f"beam_search: num_best {num_best}.\nAt least the best result has to be sure before the search stops."
@@ -175,7 +192,7 @@ def beam_search(
         other.vocab_of = raw_steps[""]
     steps: dict[str, Any] = {key: raw_steps.get(key, fn) for key, (fn, _, _) in models.items()}
     loop = Loop(max_seq_len=max_seq_len, name=name)
-    Search.of(loop).leave = leaves(ended, options)
+    Search.of(loop).leave = leaves(ended, {"coverage": coverage, **options})
     loop.state.label = _start(start_label, dims, axis)
     for key, (_, initial, _) in models.items():
         if not raw:
@@ -184,10 +201,10 @@ def beam_search(
             raw_steps[key].state = initial
     cover = Coverage(coverage) if coverage else None
     scales = {key: model[2] for key, model in models.items() if key}
-    stop = EarlyStop(
-        length_exponent, num_best, max_seq_len, early_stopping and scores_only_fall(scales=scales, coverage=coverage, **options), scales,
-        None if cover is None else cover.after_last_step,
-    )  # fmt: skip
+    rule = early_stopping if isinstance(early_stopping, str) else "sure"
+    stops = bool(early_stopping) and (rule != "sure" or scores_only_fall(scales=scales, coverage=coverage, **options))
+    penalty = None if cover is None else cover.after_last_step
+    stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
     watch = _Watch(stop, vocab, join, Bar() if progress is True else progress or None)
     stopped = False
     try:
@@ -228,7 +245,7 @@ def beam_search(
     return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, decided, cover)
 
 
-def _start(label: int | Tensor, dims: tuple[Dim, ...], axis: Dim | None) -> Tensor:
+def _start(label: Any, dims: tuple[Dim, ...], axis: Dim | None) -> Tensor:
     if isinstance(label, Tensor):
         return label
     if len(getattr(label, "shape", ())) == 1:

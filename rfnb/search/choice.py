@@ -99,14 +99,15 @@ def choice(
         source_beam_sizes: Of several sources, how many labels of each are combined. Default: beam_size.
         custom_score_combine: Called with scores_in {..., axis}, scores_base {...}, t, end_flags, batch_dim, scores_beam_in and
             base_beam_in by name; returns the scores of all continuations, in place of the sum.
-        end_label: How an ended hypothesis goes on. Default 0, as documented, whatever ends it.
+        end_label: How an ended hypothesis goes on. Default 0, as documented, whatever ends it. Of several sources a list; default:
+            the best labels of each.
         sampling: Each hypothesis goes on through a label drawn from its distribution; the first step draws `beam_size` of them.
             Scores are those of the model.
         temperature, top_k, top_p: What is sampled from: log probabilities divided by the temperature, of the `top_k` best labels,
             or of the fewest labels that together have the probability top_p.
-        prefix: Labels that sequences begin with: {batch, time}, or {batch} for this step, -1 where free.
-        banned: Labels that are not chosen, or a mask {..., axis}, True where banned.
-        no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
+        prefix: Labels that sequences begin with: {batch, time}, or {batch} for this step, -1 where free. Of several sources a list.
+        banned: Labels that are not chosen, or a mask {..., axis}, True where banned. Of several sources a list.
+        no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may. Of several sources the same, or a list.
         threshold: A hypothesis is cut that is worse than the best one by more than this, in natural-log probability.
         fusion: name -> (log probabilities of another model {..., axis}, scale): added to the scores.
         check: Whether the probabilities of each hypothesis have to sum to 1.

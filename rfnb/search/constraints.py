@@ -13,7 +13,70 @@ from rfnb.ops import math
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
-from rfnb.search.search_state import Search, host_of, on_backend
+from rfnb.rec.selection import align_host
+from rfnb.search.search_state import Link, host_of, on_backend
+
+
+class Written:
+    """The labels that each hypothesis of a choice has so far, on the host: {dims, step}. They follow their hypotheses as states do."""
+
+    def __init__(self) -> None:
+        self._tokens: np.ndarray | None = None  # of the hypotheses at the begin of the step
+        self._dims: tuple[Dim, ...] = ()
+        self._now: tuple[np.ndarray, tuple[Dim, ...]] | None = None  # of those that the choice starts from
+
+    def before(self, loop: Loop) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
+        """Those of the hypotheses that the choice being made starts from; None before the first one."""
+        self._now = None
+        if self._tokens is not None:
+            tokens, dims, earlier = self._tokens, self._dims, loop.selection
+            if earlier is not None and earlier.start in dims:
+                tokens, dims = _follow(tokens, dims, earlier.start, earlier.sources[earlier.start], earlier.out_dim)
+            self._now = tokens, dims
+        return self._now
+
+    def add(self, labels: Tensor, link: Link, loop: Loop) -> None:
+        """The labels that were chosen."""
+        chosen, parents = loop.selection, link.parents
+        assert chosen is not None and parents is not None
+        out, dims = chosen.out_dim, labels.dims
+        tokens = host_of(labels, dims)[..., None]
+        if self._now is not None:
+            start = parents.sparse_dim
+            assert start is not None
+            before, dims_before = self._now
+            if start in dims_before:
+                before, dims_before = _follow(before, dims_before, start, parents, out)
+            if dims_before != dims:
+                order = [*(dims_before.index(dim) for dim in dims if dim in dims_before), len(dims_before)]
+                shape = [dim.extent if dim in dims_before else 1 for dim in dims]
+                before = before.transpose(order).reshape([*shape, before.shape[-1]])
+            tokens = np.concatenate([np.broadcast_to(before, (*tokens.shape[:-1], before.shape[-1])), tokens], -1)
+
+        def at_the_end_of_the_step() -> None:
+            last = loop.selection
+            assert last is not None
+            end = tokens, dims
+            if last.out_dim is not out:
+                end = _follow(tokens, dims, out, last.sources[out], last.out_dim)
+            self._tokens, self._dims = end[0], tuple(last.carried if dim is last.out_dim else dim for dim in end[1])
+
+        loop.call_on_commit(at_the_end_of_the_step)
+
+
+def written(link: Link, source: int = 0) -> Written:
+    """The labels of a source of a choice so far."""
+    return link.written.setdefault(source, Written())
+
+
+def _follow(
+    tokens: np.ndarray, dims: tuple[Dim, ...], beam: Dim, parents: Tensor, out: Dim
+) -> tuple[np.ndarray, tuple[Dim, ...]]:
+    """Of each hypothesis of `out` those of its parent."""
+    after = tuple(out if dim is beam else dim for dim in dims)
+    index = align_host(parents.numpy(), parents.dims, after)
+    shape = [dim.extent for dim in after]
+    return np.take_along_axis(tokens, np.broadcast_to(index, shape)[..., None], dims.index(beam)), after
 
 
 def allowed_labels(
@@ -23,9 +86,8 @@ def allowed_labels(
     prefix: Tensor | None,
     banned: Sequence[int] | Tensor | None,
     no_repeat_ngram: int,
+    written: Written,
     loop: Loop,
-    search: Search,
-    in_dim: Dim | None,
 ) -> Tensor | None:
     """bool {..., axis}: what may come next; None: everything.
 
@@ -34,6 +96,7 @@ def allowed_labels(
         prefix: Labels that sequences begin with, {batch dims, time}: or {batch dims} for this step alone, -1 where free.
         banned: Labels, or a mask {..., axis}, True where banned.
         no_repeat_ngram: Length of what may not come twice; 0: no limit.
+        written: The labels so far.
     """
     parts = []
     if prefix is not None:
@@ -41,7 +104,7 @@ def allowed_labels(
     if banned is not None:
         parts.append(math.logical_not(banned) if isinstance(banned, Tensor) else _not_these(banned, axis, like))
     if no_repeat_ngram:
-        mask = _no_ngram_again(search, no_repeat_ngram, axis, in_dim, like)
+        mask = _no_ngram_again(written.before(loop), no_repeat_ngram, axis, like)
         parts += [] if mask is None else [mask]
     out = None
     for part in parts:
@@ -96,31 +159,16 @@ def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
     return on_backend(row, (axis,), like, "bool")
 
 
-def _no_ngram_again(search: Search, length: int, axis: Dim, in_dim: Dim | None, like: Tensor) -> Tensor | None:
+def _no_ngram_again(
+    written: tuple[np.ndarray, tuple[Dim, ...]] | None, length: int, axis: Dim, like: Tensor
+) -> Tensor | None:
     """Without the labels that would complete an n-gram which the hypothesis has already."""
-    tokens = search.tokens
-    if tokens is None or tokens.shape[-1] < length or search.scores is None:
+    if written is None or written[0].shape[-1] < length:
         return None
-    dims = tuple(search.token_dims)
+    tokens, dims = written
+    ngrams = np.lib.stride_tricks.sliding_window_view(tokens, length, axis=-1)
+    head = tokens[..., None, tokens.shape[-1] - length + 1 :]
+    *place, _ = again = (ngrams[..., :-1] == head).all(-1).nonzero()
     mask = np.ones((*tokens.shape[:-1], axis.extent), bool)
-    for place in np.ndindex(tokens.shape[:-1]):
-        row = tokens[place]
-        head = tuple(row[len(row) - length + 1 :])
-        for start in range(len(row) - length + 1):
-            if tuple(row[start : start + length - 1]) == head:
-                mask[(*place, row[start + length - 1])] = False
+    mask[(*place, ngrams[..., -1][again])] = False
     return on_backend(mask, (*dims, axis), like, "bool")
-
-
-def remember(search: Search, labels: Tensor, parents: Tensor, out_dim: Dim, carried: Dim) -> None:
-    """Keep the labels of each hypothesis, for `no_repeat_ngram`."""
-    own = host_of(labels, labels.dims)
-    if search.tokens is not None:
-        index = host_of(parents, labels.dims)
-        axis = labels.dims.index(out_dim)
-        before = np.take_along_axis(search.tokens, index[..., None], axis) if search.tokens.ndim > 1 else search.tokens
-        own_all = np.concatenate([before, own[..., None]], -1)
-    else:
-        own_all = own[..., None]
-    search.tokens = own_all
-    search.token_dims = tuple(carried if dim is out_dim else dim for dim in labels.dims)

@@ -1,4 +1,4 @@
-"""When the best results of a search are sure, so that nothing which comes later can be better.
+"""When a search has its results: when nothing that comes later can be better, or by a rule that only makes it likely.
 
 The score of a hypothesis only falls as it grows, if it is made of log probabilities. So an unfinished one ends with at most the score that
 it has, divided by at most the largest length to the power of the exponent, and a coverage penalty only takes away.
@@ -14,6 +14,9 @@ import numpy as np
 from rfnb.trace.beams import BeamHistory
 
 _ROUNDING = 1e-6  # how far above 0 the logarithm of a rounded probability may be
+
+
+RULES = ("likely", "complete")  # of `early_stopping`, besides being sure
 
 
 def scores_only_fall(
@@ -38,7 +41,7 @@ def scores_only_fall(
 
 
 class EarlyStop:
-    """Notes for each sequence after how many steps its best results are sure.
+    """Notes for each sequence after how many steps it has its results.
 
     Args:
         exponent: Of the length, in the final ranking.
@@ -47,10 +50,12 @@ class EarlyStop:
         safe: Whether scores only fall as far as the options say.
         scales: Of the models that are fused in; those of scale 0 have no say.
         penalty: Of what the last step has made from the hypothesis of a sequence in a slot: added to the final score, 0 or below.
+        rule: "sure"; "likely": no unfinished hypothesis would be among the best if it ended as it is; "complete": there are enough
+            finished ones.
 
     Attributes:
         finished: For each sequence the final scores of its finished hypotheses, best first.
-        decided: For each sequence the number of steps after which its results are sure; None: not yet.
+        decided: For each sequence the number of steps after which it has its results; None: not yet.
     """
 
     def __init__(
@@ -61,10 +66,11 @@ class EarlyStop:
         safe: bool,
         scales: Mapping[str, float],
         penalty: Callable[[int, int], float] | None,
+        rule: str = "sure",
     ):
         self.exponent, self.num_best, self.max_steps, self.safe = exponent, num_best, max_steps, safe
         self._parts = ("log_probs", *(f"part:{name}" for name, scale in scales.items() if scale))
-        self._penalty = penalty
+        self._penalty, self._rule = penalty, rule
         self.finished: list[list[float]] = []
         self.decided: list[int | None] = []
         self._falls: list[bool] = []
@@ -93,7 +99,9 @@ class EarlyStop:
                 found.append(float(scores[seq, slot]) / length**self.exponent + penalty)
             found.sort(reverse=True)
             going = scores[seq][~ended[seq] & real[seq]]
-            if not going.size or (self._falls[seq] and self._is_sure(found, float(going.max()), length, seq)):
+            if not going.size or (
+                len(found) >= self.num_best and self._is_done(found, float(going.max()), length, seq)
+            ):
                 self.decided[seq] = length
 
     def _watch_growth(self, fields: dict[str, np.ndarray], seq: int, ran: np.ndarray) -> None:
@@ -105,9 +113,14 @@ class EarlyStop:
         if grown > _ROUNDING or any((fields[name][seq][ran] > _ROUNDING).any() for name in self._parts):
             self._falls[seq] = False
 
+    def _is_done(self, found: list[float], going: float, length: int, seq: int) -> bool:
+        if self._rule == "complete":
+            return True
+        if self._rule == "likely":
+            return found[self.num_best - 1] >= going / length**self.exponent
+        return self._falls[seq] and self._is_sure(found, going, length, seq)
+
     def _is_sure(self, found: list[float], going: float, length: int, seq: int) -> bool:
-        if len(found) < self.num_best:
-            return False
         most = going + self._largest[seq] * (self.max_steps - length)
         bound = most / self.max_steps ** max(
             self.exponent, 0.0

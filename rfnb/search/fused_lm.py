@@ -40,7 +40,6 @@ class FusedLM:
     ):
         self._lm, self._scale, self._bonus = lm, scale, bonus
         self.scores = np.zeros(shape)
-        self._rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         if lm is None:
             self._row = np.full(classes.extent, bonus)
             self._row[blank] = 0
@@ -65,9 +64,9 @@ class FusedLM:
         """Score of each label after each prefix, [batch, beam, classes] or [classes]; 0 for the blank."""
         if self._lm is None:
             return self._row
-        distinct, which = np.unique(self.contexts, return_inverse=True)
-        table = np.stack([self._scaled(int(context))[0] for context in distinct])
-        return table[which.reshape(self.contexts.shape)]
+        scores = self._lm.rows(self.contexts.reshape(-1)).take(self._label, axis=1) * self._scale + self._bonus
+        scores[:, self._blank] = 0
+        return scores.reshape(*self.contexts.shape, -1)
 
     def follow(self, rows: np.ndarray, grown: np.ndarray, tokens: np.ndarray, added: np.ndarray) -> None:
         """The prefixes have been chosen: flat slots of the parents, which have grown, by which label, `of_next`."""
@@ -75,24 +74,11 @@ class FusedLM:
         self.scores = self.scores.take(rows) + np.where(grown, own, 0)
         if self._lm is None:
             return
-        before = self.contexts.take(rows)
-        self.contexts = before.copy()
-        for place in zip(*grown.nonzero()):
-            self.contexts[place] = self._scaled(int(before[place]))[1][tokens[place]]
+        self.contexts = self.contexts.take(rows)
+        self.contexts[grown] = self._lm.lookup(self.contexts[grown], self._label[tokens[grown]])[1]
 
     def end_scores(self) -> np.ndarray:
         """Score of the end after each prefix."""
         if self._lm is None:
             return np.zeros(self.scores.shape)
         return self._scale * self._lm.end_scores(self.contexts.reshape(-1)).reshape(self.contexts.shape)
-
-    def _scaled(self, context: int) -> tuple[np.ndarray, np.ndarray]:
-        """Score and next context of each class after a context."""
-        found = self._rows.get(context)
-        if found is None:
-            assert self._lm is not None
-            scores, after = (row[0][self._label] for row in self._lm.rows(np.array([context])))
-            scores = scores * self._scale + self._bonus
-            scores[self._blank] = 0
-            found = self._rows[context] = scores, after
-        return found

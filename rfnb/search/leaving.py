@@ -30,16 +30,16 @@ def leaves(ended: str, options: Mapping[str, Any]) -> bool:
     """Whether what ends leaves the beam, from the options of `rf.beam_search`.
 
     Raises:
-        ValueError: If `ended` is neither "stay" nor "leave", or another option says itself which hypotheses go on.
+        ValueError: If `ended` is neither "stay" nor "leave", or another option needs hypotheses that stay.
     """
     if ended not in ("stay", "leave"):
         raise ValueError(
             message(f'beam_search: ended="{ended}".', [("known", "stay, leave")], "What has ended does one of these.")
         )
-    other = [name for name in ("sampling", "keep_beams", "cheating", "source_beam_sizes") if options.get(name)]
+    other = [name for name in ("sampling", "keep_beams", "cheating") if options.get(name)]
     if ended == "leave" and other:
         raise ValueError(
-            f'beam_search: ended="leave" with {other[0]}.\nThat says by itself which hypotheses go on, and what has ended stays.\n'
+            f'beam_search: ended="leave" with {other[0]}.\nThat is for hypotheses that stay where they are when they have ended.\n'
             f'    rf.beam_search(..., ended="stay", {other[0]}=...)'
         )
     return ended == "leave"
@@ -75,12 +75,14 @@ def rank_unfinished(
     score = np.where(ended, score, -np.inf)
     slots = np.argsort(-score, axis=-1, kind="stable")[..., :most]
     score = np.take_along_axis(score, slots, -1)
-    join = lambda a, b, dtype: backend.concat_raw(
-        [a, backend.from_numpy(b, dtype=dtype, device=device)], len(flat.rest)
-    )  # noqa: E731
+
+    def join(a: Any, b: np.ndarray) -> Any:
+        b = backend.from_numpy(b, dtype=backend.get_dtype_name_raw(a), device=device)
+        return backend.concat_raw([a, b], len(flat.rest))
+
     told = Ranked(
-        join(going.scores, score, backend.get_dtype_name_raw(flat.raw)),
-        join(going.index, slots * flat.num_labels + end_label, backend.get_dtype_name_raw(going.index)),
+        join(going.scores, score),
+        join(going.index, slots * flat.num_labels + end_label),
         np.concatenate([going.host, score], -1),
         in_order=False,
     )

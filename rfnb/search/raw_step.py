@@ -72,6 +72,9 @@ class RawStep:
         before = self.rows
 
         def of_parents(leaf: Any) -> Any:
+            if hasattr(leaf, "reorder_cache"):
+                leaf.reorder_cache(rows)
+                return leaf
             shape = getattr(leaf, "shape", None)
             if shape is None or len(shape) == 0 or shape[0] != before or isinstance(leaf, Tensor):
                 return leaf

@@ -7,7 +7,7 @@ candidates are kept.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ class Parts:
         ended: Which hypotheses have ended before.
         unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
         verdict: Like `unblocked`: for what is not possible the reason.
-        tokens, token_dim: The label to show for each continuation, like log_prob, and what it is of; default: the label.
+        tokens: Of several sources the label of each for each continuation, like log_prob, and what it is of.
     """
 
     log_prob: Any
@@ -45,8 +45,7 @@ class Parts:
     ended: Tensor | None = None
     unblocked: Any = None
     verdict: Any = None
-    tokens: Any = None
-    token_dim: Dim | None = None
+    tokens: Sequence[tuple[Any, Dim | None]] = ()
 
 
 def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
@@ -78,8 +77,9 @@ def candidates(flat: Flat, ranked: Ranked, count: int, parts: Parts) -> dict[str
         verdict = backend.where_raw(kept, KEPT, CUT)
     dim = Dim(backend.get_shape_tuple_raw(index)[-1], name="candidate")
     parent, label = split_index(flat, index)
-    label = label if parts.tokens is None else take(flat, index, parts.tokens)
-    fields = {"cand_tokens": label, "cand_parents": parent, "cand_scores": scores, "cand_kept": kept}
+    labels = _labels(flat, parts, index, label)
+    fields = {f"cand_{name}": raw for name, (raw, _) in labels.items()}
+    fields |= {"cand_parents": parent, "cand_scores": scores, "cand_kept": kept}
     if parts.verdict is not None:
         verdict = backend.where_raw(kept, KEPT, take(flat, index, parts.verdict))
     fields["cand_verdict"] = verdict
@@ -87,8 +87,17 @@ def candidates(flat: Flat, ranked: Ranked, count: int, parts: Parts) -> dict[str
     for name, raw in parts.fused.items():
         fields[f"cand_part:{name}"] = _own(flat, parts, raw, index, parent)
     out = {name: new_tensor(raw, (*flat.rest, dim)) for name, raw in fields.items()}
-    out["cand_tokens"].sparse_dim = parts.token_dim or flat.axis
+    for name, (_, sparse_dim) in labels.items():
+        out[f"cand_{name}"].sparse_dim = sparse_dim
     return out
+
+
+def _labels(flat: Flat, parts: Parts, index: Any, label: Any) -> dict[str, tuple[Any, Dim | None]]:
+    """`tokens` of continuations, and of further sources `tokens:1` and so on; and what each is of."""
+    if not parts.tokens:
+        return {"tokens": (label, flat.axis)}
+    names = ("tokens", *(f"tokens:{source}" for source in range(1, len(parts.tokens))))
+    return {name: (take(flat, index, raw), dim) for name, (raw, dim) in zip(names, parts.tokens)}
 
 
 def is_prefix(ranked: Ranked, parts: Parts, size: int) -> bool:
@@ -141,23 +150,27 @@ def report(
         label, parent = kept["cand_tokens"], kept["cand_parents"]
     else:
         parent, label = split_index(flat, ranked.index)
-        label = label if parts.tokens is None else take(flat, ranked.index, parts.tokens)
-    tokens = make(label, parts.token_dim or flat.axis)
+    named = _labels(flat, parts, ranked.index, label) if parts.tokens else {"tokens": (label, flat.axis)}
+    labels = {name: make(raw, sparse_dim) for name, (raw, sparse_dim) in named.items()}
+    tokens = labels["tokens"]
     log_probs = kept["cand_log_probs"] if kept else _own(flat, parts, parts.log_prob, ranked.index, parent)
     base = None
     if parts.base is not None and in_dim is not None:
         own = over_hypotheses(parts.base, flat)
         base = take(Flat(own, flat.rest, 1, None, in_dim, flat.backend), parent)
-    fused = {f"part:{key}": make(_own(flat, parts, raw, ranked.index, parent)) for key, raw in parts.fused.items()}
+    fused: dict[str, Any] = {f"part:{key}": make(_own(flat, parts, raw, ranked.index, parent)) for key, raw in parts.fused.items()}
+    if link.normalized is not None:
+        fused["length_exponent"] = link.normalized
     probe(
         "beams",
         name=name,
-        tokens=tokens,
+        **labels,
         parents=make(parent, in_dim if in_dim is not None else carried),
         scores=make(ranked.scores),
         ended=_ended(loop, link, tokens, carried, before),
         log_probs=make(log_probs),
         base=make(base) if base is not None else zeros(tokens.dims, dtype=link_dtype(flat), device=tokens.device),
+        by_rank=ranked.in_order,
         **fused,
         **candidates,
     )

@@ -23,6 +23,7 @@ class Link:
         normalized: Exponent of the length normalization, or None.
         cheats: Whether its last hypothesis is the reference path.
         stay: dims, dtype and label -> row of log probabilities after the end.
+        written: Of each source the labels so far, if somebody blocks n-grams (`Written` in constraints.py).
     """
 
     def __init__(self, search: Search, position: int):
@@ -33,6 +34,7 @@ class Link:
         self.normalized: float | None = None
         self.cheats = False
         self.stay: dict[Any, Tensor] = {}
+        self.written: dict[int, Any] = {}
         self._dims: dict[int, tuple[Dim, Dim]] = {}
 
     def dims(self, size: int) -> tuple[Dim, Dim]:
@@ -58,8 +60,6 @@ class Search:
         self.finished = False
         self.leave = False  # what ends leaves the beam, see leaving.py
         self.left: np.ndarray | None = None  # {batch dims}: whether something has
-        self.tokens: np.ndarray | None = None  # {batch dims, beam, step}: labels so far, if somebody blocks n-grams
-        self.token_dims: tuple[Dim, ...] = ()  # of `tokens`, but the last axis
 
     @classmethod
     def of(cls, loop: Loop) -> Search:

@@ -15,7 +15,7 @@ from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
-from rfnb.search.constraints import allowed_labels, remember
+from rfnb.search.constraints import allowed_labels, written
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
 from rfnb.search.report import BELOW_THRESHOLD, BLOCKED, CUT, Parts, candidates, num_candidates, report
@@ -60,7 +60,7 @@ class Options(NamedTuple):
     check: bool = False
     keep_candidates: int | None = None
     name: str = "choice"
-    tokens: Tensor | None = None  # of several sources: the label of the first for each combination
+    tokens: tuple[Tensor, ...] = ()  # of several sources: the label of each for each combination
 
 
 def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
@@ -103,8 +103,8 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     allowed = None
     if options.prefix is not None or options.banned is not None or options.no_repeat_ngram:
         allowed = allowed_labels(
-            scores, axis, prefix=options.prefix, banned=options.banned, no_repeat_ngram=options.no_repeat_ngram, loop=loop,
-            search=search, in_dim=in_dim,
+            scores, axis, prefix=options.prefix, banned=options.banned, no_repeat_ngram=options.no_repeat_ngram,
+            written=written(link), loop=loop,
         )  # fmt: skip
         if allowed is not None:
             if has_ended is not None:
@@ -121,9 +121,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
             rank.check_ranked(flat, ranked, total, place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
-        out_dim = labels.dims[-1]
-        assert link.parents is not None
-        remember(search, labels, link.parents, out_dim, link.dims(out_dim.extent)[1])
+        written(link).add(labels, link, loop)
     if listening("beams"):
         parts = _parts(flat, total, free, allowed, own, base_used, options, has_ended)
         if told is ranked:
@@ -269,8 +267,7 @@ def _parts(
         return flat_of(x, flat.in_dim, flat.axis, flat.rest).raw
 
     parts = Parts(same(own), base, {}, has_ended)
-    if options.tokens is not None:
-        parts.tokens, parts.token_dim = same(options.tokens), options.tokens.sparse_dim
+    parts.tokens = [(same(tokens), tokens.sparse_dim) for tokens in options.tokens]
     for name, (value, _) in (options.fusion or {}).items():
         parts.fused[name] = same(value)
     if allowed is None and options.threshold is None:
