@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -177,7 +177,12 @@ def _atoms(expr: algebra.Sum) -> Iterator[Dim]:
 
 def depends_on(dim: Dim, part: DimMath) -> bool:
     """Whether the lengths of `dim` are computed from those of `part`."""
-    return any(source is part or depends_on(source, part) for source in parts_of(dim))
+    return depends_on_any(dim, (part,))
+
+
+def depends_on_any(dim: Dim, parts: Container[Any]) -> bool:
+    """Whether the lengths of `dim` are computed from those of one of `parts`."""
+    return any(source in parts or depends_on_any(source, parts) for source in parts_of(dim))
 
 
 def parts_of(dim: Dim) -> list[Dim]:
@@ -194,7 +199,7 @@ def substituted(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
 
     if dim in dims:
         return dims[dim]
-    if dim.expr is None or not any(depends_on(dim, part) for part in dims):
+    if dim.expr is None or not depends_on_any(dim, dims):
         return dim
     total: algebra.Sum = ()
     for coefficient, factors in dim.expr:

@@ -10,10 +10,11 @@ from rfnb.core.tensor import Tensor, missing_dim, shape_of
 from rfnb.nn.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
+from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.edit_distance_row import initial_edit_distance_row, next_edit_distance_row, optimal_completions
 from rfnb.ops.expand import expand_dims
-from rfnb.ops.math import compare
+from rfnb.ops.math import compare, logical_and, logical_not
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 
@@ -114,10 +115,12 @@ class EditDistanceTable(Module):
             state.row, symbol, self.target, b_spatial_dim=self.target_spatial_dim, n=state.n, ended=ended,
             blank_idx=self.blank_idx,
         )  # fmt: skip
-        reads = cast(compare(symbol, "equal", symbol), "int32")
+        reads = compare(symbol, "equal", symbol)
         if self.blank_idx is not None:
-            reads = cast(compare(symbol, "not_equal", self.blank_idx), "int32")
-        return State(row=row, n=state.n + set_sparse_dim(reads, None))
+            reads = compare(symbol, "not_equal", self.blank_idx)
+        if ended is not None:
+            reads = logical_and(reads, logical_not(copy_to_device(ended, symbol.device)))
+        return State(row=row, n=state.n + set_sparse_dim(cast(reads, "int32"), None))
 
     def _check(self, source: Tensor) -> None:
         labels, given = self.target.sparse_dim, source.sparse_dim

@@ -47,8 +47,7 @@ class LoopPlan:
         nodes = list(recording.recorder.nodes)
         if move_out:
             self._move_before(nodes)
-            rest = [node for node in nodes if node not in self.before]
-            self._place_rest(rest)
+            self._place_rest(_without(nodes, self.before))
         else:
             self.inside = nodes
         self.stacked = self._frontier()
@@ -135,12 +134,14 @@ class LoopPlan:
         for node in reversed(nodes):
             if node.stays or id(node) in fixed or needed & set(node.writes):
                 needed.update(node.reads)
-                self.inside.insert(0, node)
+                self.inside.append(node)
+        self.inside.reverse()
         wanted = self._wanted()
-        for node in reversed([node for node in nodes if node not in self.inside]):
+        for node in reversed(_without(nodes, self.inside)):
             if wanted & set(node.writes) or node.offers:
                 wanted.update(node.reads)
-                self.after.insert(0, node)
+                self.after.append(node)
+        self.after.reverse()
 
     def _wanted(self) -> set[int]:
         return self._recorder.reads([value for value, last in self._recording.outputs if not last])
@@ -216,6 +217,12 @@ class LoopPlan:
         if recording.end is not None:
             found["end"] = sorted(reads(recording.end[0]))
         return found
+
+
+def _without(nodes: list[Node], others: list[Node]) -> list[Node]:
+    """Those that are not among the others. By id: a body may have thousands, and a list would be searched for each."""
+    there = {id(node) for node in others}
+    return [node for node in nodes if id(node) not in there]
 
 
 def _not_needed(nodes: list[Node], needed: set[int]) -> list[Node]:

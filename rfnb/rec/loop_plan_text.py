@@ -35,12 +35,11 @@ def graph(plan: LoopPlan) -> str:
     names = value_names(plan)
     lines = ["digraph loop {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     made = {register: f"op{index}" for index, node in _numbered(plan) for register in node.writes}
+    numbers = {id(node): index for index, node in _numbered(plan)}
     for where, nodes in plan.places():
         lines += [f"  subgraph cluster_{where} {{", f'    label="{where}: {MEANING[where]}";']
         lines += [
-            f'    op{index} [label="{_quoted(node.name)}\\n{_quoted(_dims(node))}"];'
-            for index, node in _numbered(plan)
-            if node in nodes
+            f'    op{numbers[id(node)]} [label="{_quoted(node.name)}\\n{_quoted(_dims(node))}"];' for node in nodes
         ]
         lines.append("  }")
     sources = dict.fromkeys(register for _, node in _numbered(plan) for register in node.reads if register not in made)

@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.dim_math import depends_on, parts_of
+from rfnb.core.dim_math import depends_on_any, parts_of
 from rfnb.core.errors import message
 from rfnb.core.intercept import intercept
 from rfnb.core.place import place_of_user, place_text
@@ -276,7 +276,7 @@ class Recorder:
 
     def grows(self, dim: Dim) -> bool:
         """Whether a dim is one that the steps replace, or derived from one."""
-        return bool(self.growing) and any(dim is part or depends_on(dim, part) for part in self.growing)
+        return bool(self.growing) and (dim in self.growing or depends_on_any(dim, self.growing))
 
 
 def _dims_of(leaf: Any) -> tuple[Dim, ...]:

@@ -8,16 +8,16 @@ from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.search.rank import Flat
-from rfnb.search.search_state import Search, host_of
+from rfnb.search.search_state import host_of
 
 
-def reference_index(flat: Flat, target: Tensor, loop: Loop, search: Search) -> np.ndarray:
+def reference_index(flat: Flat, target: Tensor, loop: Loop, end_label: int) -> np.ndarray:
     """Where the reference label of the reference path is in `flat`, int64 {batch dims}."""
     labels = np.clip(host_of(target, flat.rest), 0, flat.num_labels - 1).astype(np.int64)
     ended = loop.ended_before()
     dims = loop.end_dims
-    if ended is not None and dims and set(dims) <= set(flat.rest):  # past the end references are label 0
-        labels = np.where(align_host(ended, dims, flat.rest), 0, labels)
+    if ended is not None and dims and set(dims) <= set(flat.rest):  # past the end there is the end
+        labels = np.where(align_host(ended, dims, flat.rest), end_label, labels)
     if flat.in_dim is None:
         return labels
     return _path(flat, labels, loop) * flat.num_labels + labels
@@ -29,17 +29,18 @@ def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
     assert flat.in_dim is not None
     count = flat.in_dim.extent
     before = loop.selection
-    if before is None or before.out_dim is not flat.in_dim or before.start is None:
+    if before is None or before.out_dim is not flat.in_dim:
         return np.full_like(labels, count - 1)
     if before.out_dim.__dict__["link"].cheats:
         return np.full_like(labels, count - 1)
     parents = host_of(before.parents, (*flat.rest, flat.in_dim))
-    last = before.parents.sparse_dim
-    assert last is not None
+    start = before.parents.sparse_dim
+    assert start is not None
+    last = start.extent - 1 if start in before.sources else 0  # in the first step there is one hypothesis
     backend = flat.backend
     scores = backend.raw_to_numpy(flat.raw).reshape(*labels.shape, count, flat.num_labels)
     own = np.take_along_axis(scores, labels[..., None, None], -1)[..., 0]
-    own = np.where(parents == last.extent - 1, own, -np.inf)
+    own = np.where(parents == last, np.maximum(own, np.finfo(own.dtype).min), -np.inf)
     return own.argmax(-1)
 
 

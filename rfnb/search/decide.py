@@ -9,10 +9,12 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, shape_of
-from rfnb.ops import math, reduce
+from rfnb.ops import reduce
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
+from rfnb.ops.math import maximum
+from rfnb.ops.where import where
 from rfnb.rec.recorder import decides
 from rfnb.search.search_state import host_of, search_of
 
@@ -101,7 +103,8 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
 
     Args:
         x: A value collected from a search, usually `loop.stack(label)` {time, batch, beam}.
-        length_normalization: Divide each score by its length first. Only sensible if the choice did not.
+        length_normalization: Divide each score by its length first. Only sensible if the choice did not. A hypothesis without
+            labels is never the best then, unless there is no other.
 
     Returns:
         Without the beam; a ragged time dim is a new one, with the lengths of the best hypotheses.
@@ -114,23 +117,28 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
         return x
     scores = search_of(x, "decide").scores_like(x)
     ragged = [dim for dim in x.dims if dim.lengths is not None and beam in dim.length_dims]
-    ranked = scores
-    if length_normalization:
-        if not ragged:
-            raise ValueError(
-                message(
-                    "decide: length_normalization without lengths.",
-                    [("value", shape_of(x))],
-                    "x needs a dim with a length for each hypothesis.",
-                )
-            )
-        lengths = cast(ragged[0].get_size_tensor(), scores.dtype)
-        ranked = scores / copy_to_device(math.maximum(lengths, 1), scores.device)
+    ranked = _per_label(x, scores, beam, ragged) if length_normalization else scores
     best = reduce.reduce_argmax(ranked, axis=beam)
     out = gather(x, indices=best, axis=beam)
     for dim in ragged:
         out = _shortened(out, dim, best, beam)
     return out
+
+
+def _per_label(x: Tensor, scores: Tensor, beam: Dim, ragged: list[Dim]) -> Tensor:
+    """The scores divided by the lengths; -inf for a hypothesis without labels."""
+    if not ragged and all(dim is beam or dim in scores.dims for dim in x.dims):
+        raise ValueError(
+            message(
+                "decide: length_normalization without lengths.",
+                [("value", shape_of(x))],
+                "x needs a dim with a length for each hypothesis.",
+            )
+        )
+    if not ragged:  # all hypotheses of a sequence have the same length
+        return scores
+    lengths = copy_to_device(cast(ragged[0].get_size_tensor(), scores.dtype), scores.device)
+    return where(lengths > 0, scores / maximum(lengths, 1), float("-inf"), allow_broadcast_all_sources=True)
 
 
 def _shortened(x: Tensor, dim: Dim, best: Tensor, beam: Dim) -> Tensor:

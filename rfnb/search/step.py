@@ -219,7 +219,7 @@ def _ranked(
         return rank.best_of_each(flat, size // hypotheses)
     if options.target is None:
         return rank.best_of(flat, size, num_candidates(options.keep_candidates, size) if listening("beams") else 0)
-    index = reference_index(flat, options.target, loop, search)
+    index = reference_index(flat, options.target, loop, options.end_label)
     ranked = rank.best_of(without_reference(flat, index) if options.cheating == "exclusive" else flat, size)
     return rank.with_last(flat, ranked, index)
 

@@ -4,6 +4,8 @@ import random
 
 import pytest
 from asserting import raises_message
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 import rfnb as rf
@@ -56,6 +58,26 @@ def test_operations_are_as_few_as_those_of_another_implementation_and_lead_there
         assert [edit.reference for edit in found.edits if edit.operation != "I"] == a
         assert [edit.hypothesis for edit in found.edits if edit.operation != "D"] == b
         assert all((edit.reference == edit.hypothesis) == (edit.operation == "=") for edit in found.edits)
+
+
+words = st.text(st.sampled_from("aäßé漢\u0301😀ш'"), min_size=1, max_size=4)
+texts = st.lists(words, max_size=7).map(" ".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(texts, texts), max_size=5))
+def test_counts_of_any_texts_are_those_of_other_implementations(pairs):
+    jiwer = pytest.importorskip("jiwer")
+    references, hypotheses = [one for one, _ in pairs], [other for _, other in pairs]
+    for errors, split, rate in (
+        (rf.word_errors(references, hypotheses), str.split, jiwer.wer),
+        (rf.character_errors(references, hypotheses), list, jiwer.cer),
+    ):
+        assert errors.edits == sum(Levenshtein.distance(split(one), split(other)) for one, other in pairs)
+        assert errors.length == sum(len(split(one)) for one in references)
+        assert errors.correct + errors.substituted + errors.inserted == sum(len(split(one)) for one in hypotheses)
+        if errors.length:
+            assert errors.rate / 100 == pytest.approx(rate(references, hypotheses))
 
 
 def test_rates_are_those_of_jiwer():

@@ -531,16 +531,19 @@ def test_length_normalization_without_lengths():
     vocab, batch = Dim(3, name="vocab"), Dim(2, name="batch")
     loop = rf.Loop(axis=Dim(2, name="time"))
     for _ in loop:
-        labels = loop.stack(rf.choice(randn(batch, vocab), beam_size=2, axis=vocab))
+        labels = rf.choice(randn(batch, vocab), beam_size=2, axis=vocab)
+        all_labels, last = loop.stack(labels), loop.last(labels)
     with raises_message(
         ValueError,
         """
         decide: length_normalization without lengths.
-          value  [time=2, batch=2, beam=2]
+          value  [batch=2, beam=2]
         x needs a dim with a length for each hypothesis.
         """,
     ):
-        rf.decide(labels, length_normalization=True)
+        rf.decide(last, length_normalization=True)
+    # Where all have the same length it changes nothing.
+    assert_same(rf.decide(all_labels, length_normalization=True), rf.decide(all_labels))
 
 
 def test_the_numpy_backend_finds_the_same():

@@ -1,0 +1,80 @@
+"""Searches agree in every step with a slow and simple one, written from the documentation (slow_search.py)."""
+
+import json
+
+import numpy as np
+import pytest
+from golden_nets import FOLDER
+from golden_search import IMPOSSIBLE, StepsCompared
+from random_nets import SHAPES, random_net
+from slow_search import SlowSearch
+
+import rfnb as rf
+
+FACES = pytest.mark.parametrize("face", ["for", "with"])
+GOLDEN = [path.stem for path in sorted(FOLDER.glob("search_*.npz"))]
+
+
+@pytest.mark.parametrize("name", [name for name in GOLDEN if name != "search_att_decoder_vis"])
+def test_the_slow_search_is_that_of_the_reference(name):
+    with np.load(FOLDER / f"{name}.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    part = lambda of: {  # noqa: E731
+        key.removeprefix(f"{of}/"): value for key, value in arrays.items() if key.startswith(f"{of}/")
+    }
+    network = json.loads(str(arrays["meta"]))["net"]
+    for reader in ("sb", "sbk", "labk"):
+        network["output"]["unit"].pop(reader, None)
+    found = SlowSearch(network, part("in"), part("in_len"), part("param")).arrays()
+    assert {key for key in found if key.startswith("trace/")} == {key for key in arrays if key.startswith("trace/")}
+    for key, value in found.items():
+        if key in arrays and key != "out/decision":  # it is shorter there
+            np.testing.assert_allclose(value, arrays[key], rtol=1e-4, atol=1e-4, err_msg=key)
+
+
+@FACES
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(40))
+def test_networks_search_as_the_slow_search(seed, shape, face):
+    made = random_net(seed, shape)
+    wanted = SlowSearch(made.network, made.inputs, made.lengths, made.parameters).arrays()
+    net = rf.net_from_dict(made.network, made.extern_data, search=True, loop=face)
+    net.set_parameters(made.parameters)
+    names = [key.removeprefix("out/") for key in wanted if key.startswith("out/")]
+    with StepsCompared(wanted):
+        out = net(made.inputs, lengths=made.lengths, outputs=[name for name in names if not name.endswith("out_1")])
+    check_hypotheses(wanted, out["output"], "output")
+    if "output/first" in out:
+        check_hypotheses(wanted, out["output/first"], "output/first")
+    check_decision(wanted, out["decision"])
+
+
+def check_hypotheses(wanted, value, name):
+    """Labels up to the length of each hypothesis, lengths and scores."""
+    batch, beam = (next(dim for dim in value.dims if dim.kind == kind) for kind in ("batch", "beam"))
+    time = next(dim for dim in value.dims if dim not in (batch, beam))
+    scores = rf.get_beam_scores(value).copy_transpose([batch, beam]).numpy()
+    expected = wanted["beam_scores/output"]
+    real = expected > IMPOSSIBLE
+    assert (np.isfinite(scores) == real).all()
+    np.testing.assert_allclose(scores[real], expected[real], rtol=1e-4, atol=1e-4)
+    sizes = time.get_size_tensor()
+    sizes = sizes.numpy()[:, None] if beam not in sizes.dims else sizes.copy_transpose([batch, beam]).numpy()
+    lengths = wanted[f"out_len/{name}/1"].reshape(expected.shape)
+    assert (np.broadcast_to(sizes, lengths.shape)[real] == lengths[real]).all()
+    got = value.copy_transpose([batch, beam, time]).numpy()
+    rows = wanted[f"out/{name}"].reshape(*expected.shape, -1)
+    for place in np.argwhere(real):
+        length = lengths[tuple(place)]
+        assert got[tuple(place)][:length].tolist() == rows[tuple(place)][:length].tolist()
+
+
+def check_decision(wanted, value):
+    """The best hypothesis of each sequence."""
+    batch = next(dim for dim in value.dims if dim.kind == "batch")
+    (time,) = (dim for dim in value.dims if dim is not batch)
+    assert time.lengths.tolist() == wanted["out_len/decision/1"].tolist()
+    for row, expected, length in zip(
+        value.copy_transpose([batch, time]).numpy(), wanted["out/decision"], time.lengths, strict=True
+    ):
+        assert row[:length].tolist() == expected[:length].tolist()
