@@ -413,7 +413,9 @@ class Loop:
         values = [leaf for _, leaf in leaves(self._state._values_now())] + [
             output.values[-1] for output in self._outputs
         ]
-        return self._on_backend(counted, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None))
+        return self._on_backend(
+            counted, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None)
+        )
 
     def _on_backend(self, host: np.ndarray, dims: tuple[Dim, ...], like: Tensor | None) -> Tensor:
         backend, device = (like.backend, like.device) if like is not None else (registry.selected(), None)

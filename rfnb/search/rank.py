@@ -102,7 +102,9 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
         same = left[..., : right.shape[-1]] == right
         if same.any() and (same & (right > -np.inf)).any():
             best, index = backend.sort_raw(raw, axis, True, True)
-            best, index = backend.slice_raw(best, axis, 0, more), backend.slice_raw(index, axis, 0, more)
+            best, index = (
+                backend.copy_raw(backend.slice_raw(x, axis, 0, more)) for x in (best, index)
+            )  # not all of it
             host = backend.raw_to_numpy(best)
     further = None
     if num_more:
