@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop

@@ -36,6 +36,7 @@ class Parts:
         unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
         verdict: Like `unblocked`: for what is not possible the reason.
         tokens: Of several sources the label of each for each continuation, like log_prob, and what it is of.
+        threshold: That of the choice.
     """
 
     log_prob: Any
@@ -45,6 +46,7 @@ class Parts:
     unblocked: Any = None
     verdict: Any = None
     tokens: Sequence[tuple[Any, Dim | None]] = ()
+    threshold: float | None = None
 
 
 def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
@@ -101,7 +103,8 @@ class Seen:
         self.name, self.carried, self.in_order = name, carried, ranked.in_order
         self.flat = Flat(None, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend)
         self.token_dims = [dim for _, dim in parts.tokens]
-        self.length_exponent = link.normalized
+        options = {"length_exponent": link.normalized, "threshold": parts.threshold}
+        self.options = {name: value for name, value in options.items() if value is not None}
         self.base, self.ended_before = parts.base, parts.ended
         self.num_kept = out_dim.extent
         self.is_prefix = ranked.in_order and parts.unblocked is None and (
@@ -158,10 +161,8 @@ class Seen:
             "name": self.name, **tokens, "parents": parents,
             "ended": new_tensor(backend.from_numpy(host, dtype="bool", device=device), carried),
             **{name: value for name, value in own.items() if name not in tokens},
-            "base": new_tensor(base, carried), "by_rank": self.in_order,
+            "base": new_tensor(base, carried), "by_rank": self.in_order or "left" in self.more, **self.options,
         }  # fmt: skip
-        if self.length_exponent is not None:
-            fields["length_exponent"] = self.length_exponent
         for name, (array, kind) in self.more.items():
             fields[name] = new_tensor(backend.from_numpy(array, dtype=kind, device=device), carried)
         return fields | self._candidate_fields(device)

@@ -278,7 +278,7 @@ def _parts(
             x = math.combine_bc(x, "add", _zeros_like(total, x.dtype))
         return flat_of(x, flat.in_dim, flat.axis, flat.rest).raw
 
-    parts = Parts(same(own), base, {}, has_ended)
+    parts = Parts(same(own), base, {}, has_ended, threshold=options.threshold)
     parts.tokens = [(same(tokens), tokens.sparse_dim) for tokens in options.tokens]
     for name, (value, _) in (options.fusion or {}).items():
         parts.fused[name] = same(value)
