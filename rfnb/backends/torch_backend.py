@@ -52,11 +52,9 @@ class TorchBackend(Backend):
 
     @classmethod
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
-        # torch.tensor copies: the caller may go on changing its array
         with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
-            return torch.tensor(
-                np.ascontiguousarray(array), dtype=DTYPES[dtype] if dtype else None, device=device
-            ).reshape(array.shape)
+            raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
+            return raw if dtype is None and device is None else raw.to(device, DTYPES[dtype] if dtype else None)
 
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.layout import PlanCache, full_shape
+from rfnb.core.layout import Dims, PlanCache, full_shape, view
 from rfnb.core.tensor import Tensor, shape_of
 
 _masks = PlanCache()
@@ -29,6 +30,16 @@ def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any
         raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
     size = math.prod(dim.extent for dim in dims[len(lead) : -1])
     return value.backend.reshape_raw(raw, (*lead, size, dims[-1].extent))
+
+
+def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | None:
+    """How to bring a raw array over `dims` to two axes, the features and everything else of `target`; None: it has them."""
+    shape = full_shape(target)
+    flat, reshape = (math.prod(shape[:-1]), shape[-1]), backend.reshape_raw
+    if dims == target:
+        return None if len(dims) == 2 else lambda raw: reshape(raw, flat)
+    order, broadcast = view(dims, target, backend), backend.broadcast_raw
+    return lambda raw: reshape(broadcast(raw if order is None else order(raw), shape), flat)
 
 
 def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:

@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
-from rfnb.nn.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
+from rfnb.nn.flat_batch import batch_dims_of, flat_mask_raw, flat_raw, rows_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
@@ -24,8 +24,9 @@ class LstmState(State):
     """h {..., out} and c {..., out}."""
 
     def __init__(self, *args: Any, h: Tensor | None = None, c: Tensor | None = None):
-        super().__init__(*args)
-        if not args:
+        if args:
+            super().__init__(*args)
+        else:
             self["h"], self["c"] = h, c
 
 
@@ -101,27 +102,32 @@ class LSTM(Module):
 
     def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
         """One step; how the dims are flattened to one batch axis is a plan."""
-        h, c = state.h, state.c
-        key = (source.dims, h.dims, c.dims, self.in_dim, self.out_dim)
+        h, c = state["h"], state["c"]
+        key = (source._raw.__class__, source.dims, h.dims, c.dims, self.in_dim, self.out_dim)
         try:
-            out_dims, shape = _step_plans[key]
+            rows, rows_h, rows_c, finish, out_dims, backend = _step_plans[key]
         except KeyError:
-            batch = batch_dims_of(source, state.h, skip=(self.in_dim,), out_dim=self.out_dim)
-            out_dims = (*batch, self.out_dim)
-            direct = source.dims == (*batch, self.in_dim) and h.dims == c.dims == out_dims and len(batch) == 1
-            out_dims, shape = _step_plans.put(key, (out_dims, None if direct else full_shape(out_dims)))
-        backend = source.backend
+            rows, rows_h, rows_c, finish, out_dims, backend = _step_plans.put(key, self._plan_step(source, h, c))
+        raw, raw_h, raw_c = source._raw, h._raw, c._raw
+        raw = raw if rows is None else rows(raw)
+        raw_h = raw_h if rows_h is None else rows_h(raw_h)
+        raw_c = raw_c if rows_c is None else rows_c(raw_c)
         bias = None if self.bias is None else self.bias._raw
-        if shape is None:
-            raw, raw_h, raw_c = source._raw, h._raw, c._raw
-        else:
-            raw = flat_raw(source, (*out_dims[:-1], self.in_dim), ())
-            raw_h, raw_c = flat_raw(h, out_dims, ()), flat_raw(c, out_dims, ())
         raw_h, raw_c = backend.lstm_step_raw(raw, raw_h, raw_c, self.ff_weight._raw, self.rec_weight._raw, bias)
-        if shape is not None and len(shape) != 2:
-            raw_h, raw_c = backend.reshape_raw(raw_h, shape), backend.reshape_raw(raw_c, shape)
+        if finish is not None:
+            raw_h, raw_c = finish(raw_h), finish(raw_c)
         out = self._part(raw_h, out_dims)
         return out, LstmState(h=out, c=self._part(raw_c, out_dims))
+
+    def _plan_step(self, source: Tensor, h: Tensor, c: Tensor) -> Any:
+        batch = batch_dims_of(source, h, skip=(self.in_dim,), out_dim=self.out_dim)
+        backend, out_dims = source.backend, (*batch, self.out_dim)
+        shape, reshape = full_shape(out_dims), backend.reshape_raw
+        rows = [
+            rows_of(value.dims, dims, backend)
+            for value, dims in ((source, (*batch, self.in_dim)), (h, out_dims), (c, out_dims))
+        ]
+        return *rows, None if len(shape) == 2 else lambda raw: reshape(raw, shape), out_dims, backend
 
     def _part(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
         out = new_tensor(raw, dims)

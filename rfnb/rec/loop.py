@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from rfnb.ops.frames import frames, marked_like, no_frame
 from rfnb.ops.operands import as_tensor
 from rfnb.ops.random_state import get_random_state
 from rfnb.ops.where import where
+from rfnb.rec.backtrack import Paths, backtrack
 from rfnb.rec.ends import Ends
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
@@ -36,7 +37,7 @@ from rfnb.rec.nested import leaves
 from rfnb.rec.output import Output
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
-from rfnb.rec.selection import Selection, backtrack, pick
+from rfnb.rec.selection import Selection, pick
 from rfnb.rec.stacked import expanded, fill, stacked
 from rfnb.rec.step_tensor import RecordingError
 from rfnb.trace.probe import listening, offer_again, probe, trace_context
@@ -81,6 +82,7 @@ class Loop:
         self.search: Any = None  # what a choice keeps from step to step
         self.selection: Selection | None = None
         self._history: list[Selection | None] = []
+        self._paths: Paths | None = None  # back through a finished search
         self._on_commit: list[Callable[[], None]] = []
         self._frames: dict[tuple[int, bool], tuple[Tensor, list[Tensor]]] = {}
         self._move_out = optimize_move_layers_out is not False
@@ -411,7 +413,9 @@ class Loop:
         values = [leaf for _, leaf in leaves(self._state._values_now())] + [
             output.values[-1] for output in self._outputs
         ]
-        return self._on_backend(counted, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None))
+        return self._on_backend(
+            counted, self.axis.length_dims, next((x for x in values if isinstance(x, Tensor)), None)
+        )
 
     def _on_backend(self, host: np.ndarray, dims: tuple[Dim, ...], like: Tensor | None) -> Tensor:
         backend, device = (like.backend, like.device) if like is not None else (registry.selected(), None)
@@ -472,9 +476,11 @@ class Loop:
         if not values:
             return None
         history = self._history if any(self._history) else None
-        positions: list[np.ndarray] = []
+        positions: Sequence[np.ndarray] = []
         if history is not None:
-            values, positions, position_dims = backtrack(values, history)
+            if self._paths is None:
+                self._paths = Paths(history)
+            values, positions, position_dims = self._paths.follow(values) or backtrack(values, history)
             # Before the first choice a value has no beam: it is the same for all hypotheses.
             values = expanded(values, list({dim: None for value in values for dim in value.dims if dim.kind == "beam"}))
         first = values[0]
@@ -488,7 +494,8 @@ class Loop:
         )
         if beam is None:
             return out
-        host = np.stack(positions[: len(values)])
+        host = positions[: len(values)]
+        host = host if isinstance(host, np.ndarray) else np.stack(host)
         index = new_tensor(
             first.backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims)
         )

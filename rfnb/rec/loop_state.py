@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, dims_text
+from rfnb.core.tensor import Tensor, dims_text, same_dtype
 from rfnb.ops.frames import marked_like
 from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested, same_structure
@@ -236,21 +236,12 @@ class LoopState:
 
 def _same_dims(old: Any, new: Any) -> bool:
     if isinstance(new, Tensor):
-        return isinstance(old, Tensor) and old.dims == new.dims and _same_dtype(old, new)
+        return isinstance(old, Tensor) and old.dims == new.dims and same_dtype(old, new)
     if isinstance(new, dict):
         return all(_same_dims(old[key], item) for key, item in new.items())
     if isinstance(new, (list, tuple)):
         return all(map(_same_dims, old, new))
     return True
-
-
-def _same_dtype(a: Tensor, b: Tensor) -> bool:
-    if type(a) is type(b) is Tensor:  # a StepTensor shows no array
-        try:
-            return a._raw.dtype == b._raw.dtype or a.dtype == b.dtype  # the first is cheaper, and nearly always true
-        except AttributeError:  # arrays of a backend that has no such attribute
-            pass
-    return a.dtype == b.dtype
 
 
 class _Freeze:

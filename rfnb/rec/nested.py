@@ -43,10 +43,14 @@ def same_structure(a: Any, b: Any) -> bool:
 
 def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
+    if isinstance(value, Tensor):  # most are, so this is asked first
+        return fn(value, *others)
     if isinstance(value, dict):
-        return type(value)(
-            (key, map_nested(fn, item, *(other[key] for other in others))) for key, item in value.items()
-        )
+        if others:
+            items = {key: map_nested(fn, item, *(other[key] for other in others)) for key, item in value.items()}
+        else:
+            items = {key: map_nested(fn, item) for key, item in value.items()}
+        return type(value)(items)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_nested(fn, item, *(other[i] for other in others)) for i, item in enumerate(value)))
     if isinstance(value, (list, tuple)):

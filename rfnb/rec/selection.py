@@ -7,7 +7,7 @@ At the end of a step what was computed before the choice is gathered by parent, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +107,7 @@ class Selection:
             picked = self._picked_dim(value)
             return value if picked is value else renamed_dim(picked, self.carried, self.out_dim)
         if isinstance(value, Tensor) and (source := self.source_of(value)) is not None:
-            return _rename(self._gather(value, source), self.carried, self.out_dim)
+            return rename(self._gather(value, source), self.carried, self.out_dim)
         return value
 
     def to_carried(self, value: Any) -> Any:
@@ -184,7 +184,7 @@ class Selection:
             return align_host(value, dims_in, dims_out)
         before = tuple(start if dim is self.out_dim else dim for dim in dims_out)
         parents = align_host(self.host_parents(start), self.parents.dims, dims_out)
-        return _take_host(align_host(value, dims_in, before), parents, dims_out.index(self.out_dim))
+        return take_host(align_host(value, dims_in, before), parents, dims_out.index(self.out_dim))
 
     def host_parents(self, dim: Dim) -> np.ndarray:
         """Which hypotheses of the beam `dim` are continued, as a host array over the dims of `parents`."""
@@ -204,13 +204,13 @@ def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]
     return value.transpose(order).reshape([dim.extent if dim in dims else 1 for dim in target])
 
 
-def _take_host(value: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
+def take_host(value: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
     if value.ndim == 2 and axis == 1 and len(value) == len(index):  # the usual {batch, beam}
         return value[np.arange(len(value))[:, None], index]
     return np.take_along_axis(value, index, axis)
 
 
-def _rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
+def rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
     key = (value.dims, old, new)
     try:
         dims = _renamed[key]
@@ -247,7 +247,7 @@ def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim | No
     """value {..., beam} at hypotheses `index` {batch dims, index_beam}; the result has `new` (default: beam) in place of beam."""
     new = beam if new is None else new
     if beam.extent == 1 and index_beam.extent == 1:
-        return value if new is beam else _rename(value, beam, new)
+        return value if new is beam else rename(value, beam, new)
     plan = _plan_of(value, index, beam, index_beam, new)
     if plan.rows is not None:
         return value._like(plan.take(value._raw, plan.rows(index._raw)), plan.dims)
@@ -310,59 +310,3 @@ def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> tupl
         return reshape(add(raw_index, start), (-1,))
 
     return rows_of, lambda raw, rows: reshape(take(reshape(raw, rows_shape), rows, 0), shape)
-
-
-def backtrack(
-    values: Sequence[Tensor], history: Sequence[Selection | None]
-) -> tuple[list[Tensor], list[np.ndarray], tuple[Dim, ...]]:
-    """Which hypothesis of every step each final one goes through.
-
-    Args:
-        values: One per step, under a beam of that step, or without beam.
-        history: The selection of each step; None in a step without choice. At least one is not.
-
-    Returns:
-        The values with the final carried beam in place of theirs; for each step the index of the hypothesis to take there; the
-        dims of these indices, {batch dims, carried}.
-    """
-    final = next(selection for selection in reversed(history) if selection is not None)
-    carried = final.carried
-    dims = tuple(carried if dim is final.out_dim else dim for dim in final.parents.dims)
-    axis = dims.index(carried)
-    shape = [dim.extent for dim in dims]
-    same = np.broadcast_to(np.arange(carried.extent).reshape([-1 if dim is carried else 1 for dim in dims]), shape)
-    rows = np.arange(shape[0])[:, None]
-    now: Dim | None = carried
-    position = same  # of the final hypotheses, in the beam after the step
-    renamed, positions = [], []
-    for value, selection in zip(reversed(values), reversed(history)):
-        beam: Dim | None = now
-        here = position
-        if selection is not None:
-            selection.check(value)
-            beam = selection.out_dim
-
-            def at_parents(dim: Dim, selection: Selection = selection, position: np.ndarray = position) -> np.ndarray:
-                own = selection.parents.dims
-                if len(own) == 2 and own[0] is dims[0] and axis == 1:  # the usual {batch, beam}
-                    return selection.host_parents(dim)[rows, position]
-                target = tuple(selection.out_dim if other is carried else other for other in dims)
-                host = align_host(selection.host_parents(dim), own, target)
-                return _take_host(
-                    np.broadcast_to(host, [*shape[:axis], host.shape[axis], *shape[axis + 1 :]]), position, axis
-                )
-
-            source = selection.source_of(value)
-            if source is not None:
-                beam, here = source, at_parents(source)
-            position = np.zeros_like(same) if selection.start is None else at_parents(selection.start)
-            now = selection.start
-        if beam is not None and beam in value.dims and beam is not carried:
-            if beam.extent == carried.extent:
-                value = _rename(value, beam, carried)
-            else:  # the beam has grown since: here its hypotheses are fewer
-                index = new_tensor(value.backend.from_numpy(here, dtype="int64", device=value.device), dims)
-                value, here = pick(value, index, beam, carried, carried), same
-        renamed.append(value)
-        positions.append(here)
-    return renamed[::-1], positions[::-1], dims

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor, same_dtype, shape_of
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import from_frames
@@ -86,7 +86,7 @@ def _host(dim: Dim) -> np.ndarray:
 
 
 def _check_dtypes(values: Sequence[Tensor], loop_name: str) -> None:
-    other = next((step for step, value in enumerate(values) if value.dtype != values[0].dtype), None)
+    other = next((step for step, value in enumerate(values) if not same_dtype(value, values[0])), None)
     if other is not None:
         raise _changed(values, other, loop_name)
 
@@ -101,6 +101,8 @@ def _changed(values: Sequence[Tensor], step: int, loop_name: str) -> DimError:
 
 def expanded(values: Sequence[Tensor], dims: Sequence[Dim]) -> list[Tensor]:
     """All values with all of these dims."""
+    if all(value.dims is values[0].dims for value in values) and all(dim in values[0].dims for dim in dims):
+        return list(values)
     return [expand_dims(value, [dim for dim in dims if dim not in value.dims]) for value in values]
 
 

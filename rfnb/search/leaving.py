@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.rank import Flat, Ranked
-from rfnb.search.report import Parts, candidates, num_candidates, report
-from rfnb.search.search_state import Link, Search, on_backend
+from rfnb.search.report import Parts, Seen, num_candidates, tell
+from rfnb.search.search_state import Link, Search
 
 
 def leaves(ended: str, options: Mapping[str, Any]) -> bool:
@@ -102,13 +101,12 @@ def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_l
 
 
 def tell_with_left(
-    loop: Loop, link: Link, name: str, flat: Flat, told: Ranked, in_dim: Dim | None, labels: Tensor, parts: Parts,
-    keep_candidates: int | None,
-) -> None:  # fmt: skip
+    loop: Loop, link: Link, name: str, flat: Flat, told: Ranked, labels: Tensor, parts: Parts, keep_candidates: int | None
+) -> None:
     """Offer the `beams` event at the end of a step in which something has left."""
     count, size = labels.dims[-1].extent, told.host.shape[-1]
-    found = candidates(flat, told, num_candidates(keep_candidates, size), parts)
     out_dim, carried = link.dims(size)
+    seen = Seen(name, flat, told, parts, link, out_dim, carried, num_candidates(keep_candidates, size))
     left = np.broadcast_to(np.arange(size) >= count, told.host.shape) & (told.host > -np.inf)
-    found["left"] = on_backend(left, (*flat.rest, carried), labels, "bool")
-    loop.call_on_commit(lambda: report(loop, link, name, flat, told, in_dim, out_dim, parts, found, lambda: left))
+    seen.more["left"] = left, "bool"
+    loop.call_on_commit(lambda: tell(loop, seen, lambda: (left, (*flat.rest, carried))))

@@ -96,13 +96,15 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     more = min(max(found + 1, num_more), size)  # one more tells whether the last one is as good as one that is cut
     best, index = backend.top_k_raw(raw, more, True)
     host = backend.raw_to_numpy(best)
-    distinct = more > found and bool((host[..., :found] > host[..., 1 : found + 1]).all())  # so neither NaN nor -inf
+    distinct = more > found and _falls(host, found + 1)  # so neither NaN nor -inf
     if not distinct and more > 1:
         left, right = host[..., :found], host[..., 1 : found + 1]
         same = left[..., : right.shape[-1]] == right
         if same.any() and (same & (right > -np.inf)).any():
             best, index = backend.sort_raw(raw, axis, True, True)
-            best, index = backend.slice_raw(best, axis, 0, more), backend.slice_raw(index, axis, 0, more)
+            best, index = (
+                backend.copy_raw(backend.slice_raw(x, axis, 0, more)) for x in (best, index)
+            )  # not all of it
             host = backend.raw_to_numpy(best)
     further = None
     if num_more:
@@ -116,6 +118,14 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     ranked = _filled(flat, best, index, host, count)
     ranked.more = further
     return ranked
+
+
+def _falls(host: np.ndarray, count: int) -> bool:
+    """Whether the first entries of each row are each better than the next."""
+    if host.size > 64:
+        return bool((host[..., : count - 1] > host[..., 1:count]).all())
+    rows = host.reshape(-1, host.shape[-1]).tolist()  # few: Python is quicker than NumPy
+    return all(row[place] > row[place + 1] for row in rows for place in range(count - 1))
 
 
 def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:

@@ -17,7 +17,7 @@ from rfnb.search import rank
 from rfnb.search.rank import Ranked, flat_of
 from rfnb.search.score import Fusion, combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
-from rfnb.search.step import Options, _parts, follow, tell
+from rfnb.search.step import Options, _parts, follow, tell_at_end
 from rfnb.trace.probe import listening
 
 
@@ -64,17 +64,8 @@ def reference(
     out = follow(loop, search, link, flat, ranked)
     if listening("beams"):
         options = Options(size, keep_candidates=keep_candidates, name=name, fusion=fusion)
-        tell(
-            loop,
-            search,
-            link,
-            flat,
-            ranked,
-            in_dim,
-            out,
-            _parts(flat, total, total, None, own, base, options, has_ended),
-            options,
-        )
+        parts = _parts(flat, total, total, None, own, base, options, has_ended)
+        tell_at_end(loop, link, flat, ranked, out, parts, options)
     return out
 
 

@@ -1,7 +1,7 @@
 """The `beams` event of a choice: what was kept and what was cut, and why.
 
-Memory of a recorded search grows with steps times beam, not with the vocabulary: of the scores of all labels only the best
-candidates are kept.
+Memory of a recorded search grows with steps times beam, not with the vocabulary: of the scores of all labels only those of the best
+candidates are kept. A step only takes these out; the fields of the event are made of them when somebody looks at it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.ops.const import zeros
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
-from rfnb.search.rank import Flat, Ranked, out_tensor, split_index, take
-from rfnb.search.search_state import Link, on_backend
-from rfnb.trace.probe import probe
+from rfnb.search.rank import Flat, Ranked, split_index, take
+from rfnb.search.search_state import Link
+from rfnb.trace.probe import Later, probe_later
 
 KEPT, CUT, BELOW_THRESHOLD, BLOCKED = range(4)  # cand_verdict; see `VERDICTS` of rfnb/trace/beam_fields.py
 
@@ -37,6 +36,7 @@ class Parts:
         unblocked: The totals as they were before labels were banned or fell below the threshold, if any did.
         verdict: Like `unblocked`: for what is not possible the reason.
         tokens: Of several sources the label of each for each continuation, like log_prob, and what it is of.
+        threshold: That of the choice.
     """
 
     log_prob: Any
@@ -46,6 +46,7 @@ class Parts:
     unblocked: Any = None
     verdict: Any = None
     tokens: Sequence[tuple[Any, Dim | None]] = ()
+    threshold: float | None = None
 
 
 def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
@@ -53,67 +54,171 @@ def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
     return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
 
 
-def candidates(flat: Flat, ranked: Ranked, count: int, parts: Parts) -> dict[str, Tensor]:
-    """The best continuations, kept ones first."""
-    backend = flat.backend
-    axis = len(flat.rest)
-    totals = flat.raw if parts.unblocked is None else parts.unblocked
-    size = min(count, backend.get_shape_tuple_raw(totals)[-1])
-    if is_prefix(ranked, parts, size) and ranked.more is not None:
-        scores, index = ranked.more
-    else:
-        scores, index = backend.top_k_raw(totals, size, True)
-    if is_prefix(ranked, parts, size):
-        shape = (*backend.get_shape_tuple_raw(scores)[:-1], size)
-        kept, verdict = _first_are_kept(backend, backend.get_device_raw(scores), shape, ranked.host.shape[-1])
-        if ranked.more is None:
-            index = backend.concat_raw(
-                [ranked.index, backend.slice_raw(index, axis, ranked.host.shape[-1], size)], axis
-            )
-    else:
-        kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
-        if not ranked.in_order or parts.unblocked is not None:
-            scores, index, kept = _kept_first(flat, scores, index, kept, ranked)
-        verdict = backend.where_raw(kept, KEPT, CUT)
-    dim = Dim(backend.get_shape_tuple_raw(index)[-1], name="candidate")
-    parent, label = split_index(flat, index)
-    labels = _labels(flat, parts, index, label)
-    fields = {f"cand_{name}": raw for name, (raw, _) in labels.items()}
-    fields |= {"cand_parents": parent, "cand_scores": scores, "cand_kept": kept}
-    if parts.verdict is not None:
-        verdict = backend.where_raw(kept, KEPT, take(flat, index, parts.verdict))
-    fields["cand_verdict"] = verdict
-    fields["cand_log_probs"] = _own(flat, parts, parts.log_prob, index, parent)
-    for name, raw in parts.fused.items():
-        fields[f"cand_part:{name}"] = _own(flat, parts, raw, index, parent)
-    out = {name: new_tensor(raw, (*flat.rest, dim)) for name, raw in fields.items()}
-    for name, (_, sparse_dim) in labels.items():
-        out[f"cand_{name}"].sparse_dim = sparse_dim
-    return out
+class Some(NamedTuple):
+    """Some of all continuations, {batch dims, n}: raw arrays.
+
+    Attributes:
+        index: Into the last axis of Flat.
+        scores: Of the continuations.
+        log_prob, fused, tokens: As in Parts.
+    """
+
+    index: Any
+    scores: Any
+    log_prob: Any
+    fused: dict[str, Any]
+    tokens: list[Any]
+
+    @classmethod
+    def of(cls, flat: Flat, parts: Parts, index: Any, scores: Any) -> Some:
+        """Take them out of the arrays over all continuations."""
+        fused = {name: take(flat, index, raw) for name, raw in parts.fused.items()}
+        tokens = [take(flat, index, raw) for raw, _ in parts.tokens]
+        return cls(index, scores, take(flat, index, parts.log_prob), fused, tokens)
+
+    def first(self, backend: Any, axis: int, count: int) -> Some:
+        """Only the first ones."""
+        cut = lambda raw: backend.slice_raw(raw, axis, 0, count)  # noqa: E731
+        fused = {name: cut(raw) for name, raw in self.fused.items()}
+        return Some(cut(self.index), cut(self.scores), cut(self.log_prob), fused, [cut(raw) for raw in self.tokens])
+
+    def map(self, fn: Callable[[Any], Any]) -> Some:
+        """fn on every array."""
+        fused = {name: fn(raw) for name, raw in self.fused.items()}
+        return Some(fn(self.index), fn(self.scores), fn(self.log_prob), fused, [fn(raw) for raw in self.tokens])
 
 
-def _labels(flat: Flat, parts: Parts, index: Any, label: Any) -> dict[str, tuple[Any, Dim | None]]:
-    """`tokens` of continuations, and of further sources `tokens:1` and so on; and what each is of."""
-    if not parts.tokens:
-        return {"tokens": (label, flat.axis)}
-    names = ("tokens", *(f"tokens:{source}" for source in range(1, len(parts.tokens))))
-    return {name: (take(flat, index, raw), dim) for name, (raw, dim) in zip(names, parts.tokens)}
+class Seen:
+    """What a step keeps of its choice, until somebody looks.
+
+    Args:
+        out_dim: Of the hypotheses that are kept.
+        carried: The same between steps.
+        count: How many candidates.
+    """
+
+    def __init__(
+        self, name: str, flat: Flat, ranked: Ranked, parts: Parts, link: Link, out_dim: Dim, carried: Dim, count: int
+    ):  # fmt: skip
+        self.name, self.carried, self.in_order = name, carried, ranked.in_order
+        self.flat = Flat(None, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend)
+        self.token_dims = [dim for _, dim in parts.tokens]
+        options = {"length_exponent": link.normalized, "threshold": parts.threshold}
+        self.options = {name: value for name, value in options.items() if value is not None}
+        self.base, self.ended_before = parts.base, parts.ended
+        self.num_kept = out_dim.extent
+        self.is_prefix = ranked.in_order and parts.unblocked is None and (
+            ranked.distinct or ranked.host.min(initial=0) > -np.inf
+        )  # fmt: skip
+        self.more: dict[str, tuple[np.ndarray, str]] = {}  # further fields over the beam, with their dtype
+        backend, axis = flat.backend, len(flat.rest)
+        totals = flat.raw if parts.unblocked is None else parts.unblocked
+        size = min(count, backend.get_shape_tuple_raw(totals)[-1])
+        self.is_prefix = self.is_prefix and self.num_kept <= size
+        self.is_kept: Any = None
+        self.verdict: Any = None
+        if self.is_prefix and ranked.more is not None:
+            scores, index = ranked.more
+        else:
+            scores, index = backend.top_k_raw(totals, size, True)
+        if self.is_prefix:
+            if ranked.more is None:
+                index = backend.concat_raw([ranked.index, backend.slice_raw(index, axis, self.num_kept, size)], axis)
+        else:
+            self.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
+            if not ranked.in_order or parts.unblocked is not None:
+                scores, index, self.is_kept = _kept_first(flat, scores, index, self.is_kept, ranked)
+            if parts.verdict is not None:
+                self.verdict = take(flat, index, parts.verdict)
+        self.candidates = Some.of(flat, parts, index, scores)
+        self.kept = None if self.is_prefix else Some.of(flat, parts, ranked.index, ranked.scores)
+        if backend.grad_enabled():
+            detach = backend.detach_raw
+            self.candidates = self.candidates.map(detach)
+            self.kept = None if self.kept is None else self.kept.map(detach)
+            if self.base is not None:
+                self.base = new_tensor(detach(self.base._raw), self.base.dims)
+
+    def fields(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, Any]:
+        """The fields of the event. `ended`: what has ended after the step, None: nothing has."""
+        flat, backend = self.flat, self.flat.backend
+        axis, all_ = len(flat.rest), self.candidates
+        kept = all_.first(backend, axis, self.num_kept) if self.kept is None else self.kept
+        carried = (*flat.rest, self.carried)
+        device, dtype = backend.get_device_raw(kept.scores), backend.get_dtype_name_raw(kept.scores)
+        shape = [dim.extent for dim in carried]
+        parents, own = self._of(kept, carried)
+        host = np.broadcast_to(False if ended is None else align_host(ended, ended_dims, carried), shape)
+        if self.base is None or flat.in_dim is None:
+            base = backend.full_raw(shape, 0, dtype=dtype, device=device)
+        else:
+            rows = Flat(over_hypotheses(self.base, flat), flat.rest, 1, None, flat.in_dim, backend)
+            base = take(rows, parents)
+        tokens = {name: value for name, value in own.items() if name.startswith("tokens")}
+        parents = new_tensor(parents, carried)
+        parents.sparse_dim = self.carried if flat.in_dim is None else flat.in_dim
+        fields: dict[str, Any] = {
+            "name": self.name, **tokens, "parents": parents,
+            "ended": new_tensor(backend.from_numpy(host, dtype="bool", device=device), carried),
+            **{name: value for name, value in own.items() if name not in tokens},
+            "base": new_tensor(base, carried), "by_rank": self.in_order or "left" in self.more, **self.options,
+        }  # fmt: skip
+        for name, (array, kind) in self.more.items():
+            fields[name] = new_tensor(backend.from_numpy(array, dtype=kind, device=device), carried)
+        return fields | self._candidate_fields(device)
+
+    def _candidate_fields(self, device: str) -> dict[str, Any]:
+        flat, backend = self.flat, self.flat.backend
+        shape = backend.get_shape_tuple_raw(self.candidates.index)
+        dims = (*flat.rest, Dim(shape[-1], name="candidate"))
+        parents, own = self._of(self.candidates, dims)
+        if self.is_kept is None:
+            is_kept, verdict = _first_are_kept(backend, device, tuple(shape), self.num_kept)
+        else:
+            is_kept = self.is_kept
+            verdict = backend.where_raw(is_kept, KEPT, CUT if self.verdict is None else self.verdict)
+        own |= {
+            "parents": new_tensor(parents, dims),
+            "kept": new_tensor(is_kept, dims),
+            "verdict": new_tensor(verdict, dims),
+        }
+        return {f"cand_{name}": value for name, value in own.items()}
+
+    def _of(self, some: Some, dims: tuple[Dim, ...]) -> tuple[Any, dict[str, Tensor]]:
+        """The hypotheses that continuations continue, raw; labels, scores and parts. What has ended goes on for nothing."""
+        flat, backend = self.flat, self.flat.backend
+        parents, labels = split_index(flat, some.index)
+        out = {"tokens": new_tensor(labels, dims)}
+        out["tokens"].sparse_dim = flat.axis
+        for place, (raw, sparse_dim) in enumerate(zip(some.tokens, self.token_dims)):
+            value = out[f"tokens:{place}" if place else "tokens"] = new_tensor(raw, dims)
+            value.sparse_dim = sparse_dim
+        out["scores"] = new_tensor(some.scores, dims)
+        parts = {"log_probs": some.log_prob, **{f"part:{name}": raw for name, raw in some.fused.items()}}
+        if self.ended_before is not None:
+            rows = Flat(over_hypotheses(self.ended_before, flat), flat.rest, 1, None, flat.axis, backend)
+            ended = take(rows, parents)
+            parts = {name: backend.where_raw(ended, 0.0, raw) for name, raw in parts.items()}
+        return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
+
+    def num_bytes(self) -> int:
+        """bytes of the fields, as they will be."""
+        rows = int(np.prod([dim.extent for dim in self.flat.rest], dtype=np.int64))
+        count = self.flat.backend.get_shape_tuple_raw(self.candidates.index)[-1]
+        floats, labels = 1 + len(self.candidates.fused), max(len(self.candidates.tokens), 1)
+        width = 4 * (1 + floats) + 8 * (1 + labels)  # scores and parts; parents and labels
+        return rows * (self.num_kept * (width + 4 + 1) + count * (width + 8 + 1))
 
 
-def is_prefix(ranked: Ranked, parts: Parts, size: int) -> bool:
-    """Whether what is kept are simply the first candidates."""
-    kept = ranked.host.shape[-1]
-    return ranked.in_order and parts.unblocked is None and kept <= size and ranked.host.min(initial=0) > -np.inf
+def tell(loop: Loop, seen: Seen, before: Callable[[], tuple[np.ndarray | None, tuple[Dim, ...]]]) -> None:
+    """Offer the event at the end of the step, when it is known what has ended.
 
-
-@functools.lru_cache(maxsize=64)
-def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: int) -> tuple[Any, Any]:
-    host = np.broadcast_to(np.arange(shape[-1]) < count, shape)
-    verdict = np.where(host, KEPT, CUT)
-    return tuple(
-        backend.from_numpy(np.ascontiguousarray(x), dtype=dtype, device=device)
-        for x, dtype in ((host, "bool"), (verdict, "int64"))
-    )
+    Args:
+        before: What had ended before the step, for the hypotheses after this choice: if it is not the last one of the step.
+    """
+    last = loop.selection is not None and loop.selection.carried is seen.carried
+    host, dims = (loop.ended, loop.end_dims) if last else before()
+    probe_later("beams", Later(lambda: seen.fields(host, dims), seen.num_bytes()))
 
 
 def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:
@@ -136,43 +241,13 @@ def _kept_first(flat: Flat, scores: Any, index: Any, kept: Any, ranked: Ranked) 
     return join(ranked.scores, best), join(ranked.index, more), join(real, false)
 
 
-def report(
-    loop: Loop, link: Link, name: str, flat: Flat, ranked: Ranked, in_dim: Dim | None, out_dim: Dim, parts: Parts,
-    candidates: dict[str, Tensor], before: Callable[[], np.ndarray | None],
-) -> None:  # fmt: skip
-    """The `beams` event of this step, at its end, when it is known what has ended."""
-    carried = link.dims(out_dim.extent)[1]
-    backend, count, axis = flat.backend, out_dim.extent, len(flat.rest)
-    make = lambda raw, sparse=None: out_tensor(raw, flat, carried, sparse)  # noqa: E731
-    kept: dict[str, Any] = {}
-    if is_prefix(ranked, parts, candidates["cand_tokens"].dims[-1].extent):
-        kept = {name: backend.slice_raw(value._raw, axis, 0, count) for name, value in candidates.items()}
-        label, parent = kept["cand_tokens"], kept["cand_parents"]
-    else:
-        parent, label = split_index(flat, ranked.index)
-    named = _labels(flat, parts, ranked.index, label) if parts.tokens else {"tokens": (label, flat.axis)}
-    labels = {name: make(raw, sparse_dim) for name, (raw, sparse_dim) in named.items()}
-    tokens = labels["tokens"]
-    log_probs = kept["cand_log_probs"] if kept else _own(flat, parts, parts.log_prob, ranked.index, parent)
-    base = None
-    if parts.base is not None and in_dim is not None:
-        own = over_hypotheses(parts.base, flat)
-        base = take(Flat(own, flat.rest, 1, None, in_dim, flat.backend), parent)
-    fused: dict[str, Any] = {f"part:{key}": make(_own(flat, parts, raw, ranked.index, parent)) for key, raw in parts.fused.items()}
-    if link.normalized is not None:
-        fused["length_exponent"] = link.normalized
-    probe(
-        "beams",
-        name=name,
-        **labels,
-        parents=make(parent, in_dim if in_dim is not None else carried),
-        scores=make(ranked.scores),
-        ended=_ended(loop, link, tokens, carried, before),
-        log_probs=make(log_probs),
-        base=make(base) if base is not None else zeros(tokens.dims, dtype=link_dtype(flat), device=tokens.device),
-        by_rank=ranked.in_order,
-        **fused,
-        **candidates,
+@functools.lru_cache(maxsize=64)
+def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: int) -> tuple[Any, Any]:
+    host = np.broadcast_to(np.arange(shape[-1]) < count, shape)
+    verdict = np.where(host, KEPT, CUT)
+    return tuple(
+        backend.from_numpy(np.ascontiguousarray(x), dtype=dtype, device=device)
+        for x, dtype in ((host, "bool"), (verdict, "int64"))
     )
 
 
@@ -181,26 +256,3 @@ def over_hypotheses(value: Tensor, flat: Flat) -> Any:
     dims = flat.rest if flat.in_dim is None else (*flat.rest, flat.in_dim)
     raw = flat.backend.broadcast_raw(value.copy_compatible_to_dims(dims)._raw, [dim.extent for dim in dims])
     return raw if flat.in_dim is not None else flat.backend.expand_dims_raw(raw, len(flat.rest))
-
-
-def _own(flat: Flat, parts: Parts, raw: Any, index: Any, parent: Any) -> Any:
-    """A part of the scores at an index; what has ended goes on for nothing."""
-    out = take(flat, index, raw)
-    if parts.ended is None:
-        return out
-    ended = take(flat, parent, over_hypotheses(parts.ended, flat))
-    return flat.backend.where_raw(ended, 0.0, out)
-
-
-def link_dtype(flat: Flat) -> str:
-    """The dtype of the scores."""
-    return flat.backend.get_dtype_name_raw(flat.raw)
-
-
-def _ended(loop: Loop, link: Link, tokens: Tensor, carried: Dim, before: Callable[[], np.ndarray | None]) -> Tensor:
-    shape = [dim.extent for dim in tokens.dims]
-    last = loop.selection is not None and loop.selection.carried is carried
-    host, dims = (loop.ended, loop.end_dims) if last else (before(), tokens.dims)
-    if host is None:
-        return zeros(tokens.dims, dtype="bool", device=tokens.device)
-    return on_backend(np.broadcast_to(align_host(host, dims, tokens.dims), shape), tokens.dims, tokens, "bool")

@@ -18,7 +18,7 @@ from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, written
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
-from rfnb.search.report import BELOW_THRESHOLD, BLOCKED, CUT, Parts, candidates, num_candidates, report
+from rfnb.search.report import BELOW_THRESHOLD, BLOCKED, CUT, Parts, Seen, num_candidates, tell
 from rfnb.search.score import (
     Fusion,
     check_sums,
@@ -67,7 +67,6 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     """The labels of the hypotheses that go on, {batch, beam}."""
     search = Search.of(loop)
     link = search.next_link(loop)
-    place = ""  # worked out for messages only
     _check_size(link, options.beam_size, loop)
     link.cheats = bool(options.cheating)
     if not 0 <= options.end_label < axis.extent:
@@ -115,19 +114,20 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
     if search.leave:
-        ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place or place_of(loop))
+        ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place_of(loop))
     else:
         ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
-        rank.check_ranked(flat, ranked, total, place or place_of(loop))
+        if not ranked.distinct:
+            rank.check_ranked(flat, ranked, total, place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
         written(link).add(labels, link, loop)
     if listening("beams"):
         parts = _parts(flat, total, free, allowed, own, base_used, options, has_ended)
         if told is ranked:
-            tell(loop, search, link, flat, ranked, in_dim, labels, parts, options)
+            tell_at_end(loop, link, flat, ranked, labels, parts, options)
         else:
-            tell_with_left(loop, link, options.name, flat, told, in_dim, labels, parts, options.keep_candidates)
+            tell_with_left(loop, link, options.name, flat, told, labels, parts, options.keep_candidates)
     return labels
 
 
@@ -141,24 +141,36 @@ def follow(loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked) -
     return out_tensor(label, flat, out_dim, flat.axis)
 
 
-def tell(
-    loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked, in_dim: Dim | None, labels: Tensor, parts: Parts, options: Options
-) -> None:  # fmt: skip
+def tell_at_end(
+    loop: Loop, link: Link, flat: Flat, ranked: Ranked, labels: Tensor, parts: Parts, options: Options
+) -> None:
     """Offer the `beams` event at the end of the step."""
     out_dim = labels.dims[-1]
-    found = candidates(flat, ranked, num_candidates(options.keep_candidates, out_dim.extent), parts)
+    carried = link.dims(out_dim.extent)[1]
+    seen = Seen(
+        options.name,
+        flat,
+        ranked,
+        parts,
+        link,
+        out_dim,
+        carried,
+        num_candidates(options.keep_candidates, out_dim.extent),
+    )
     host, end_dims, selection = loop.ended_before(), loop.end_dims, loop.selection
 
-    def before() -> np.ndarray | None:
-        assert selection is not None
-        if host is None:
-            return None
-        from_start = tuple(out_dim if dim is selection.start else dim for dim in end_dims)
-        target = labels.dims
-        shaped = selection.follow_host(host, end_dims, target) if set(from_start) <= set(target) else host
-        return np.broadcast_to(shaped, [dim.extent for dim in target])
+    def before() -> tuple[np.ndarray | None, tuple[Dim, ...]]:
+        if host is None or selection is None:
+            return None, ()
+        target = (*labels.dims[:-1], carried)
+        after = tuple(out_dim if dim is selection.start else dim for dim in end_dims)
+        if not set(after) <= set(labels.dims):
+            return host, end_dims
+        return np.broadcast_to(
+            selection.follow_host(host, end_dims, labels.dims), [dim.extent for dim in target]
+        ), target
 
-    loop.call_on_commit(lambda: report(loop, link, options.name, flat, ranked, in_dim, out_dim, parts, found, before))
+    loop.call_on_commit(lambda: tell(loop, seen, before))
 
 
 def _check_size(link: Link, beam_size: int, loop: Loop) -> None:
@@ -266,7 +278,7 @@ def _parts(
             x = math.combine_bc(x, "add", _zeros_like(total, x.dtype))
         return flat_of(x, flat.in_dim, flat.axis, flat.rest).raw
 
-    parts = Parts(same(own), base, {}, has_ended)
+    parts = Parts(same(own), base, {}, has_ended, threshold=options.threshold)
     parts.tokens = [(same(tokens), tokens.sparse_dim) for tokens in options.tokens]
     for name, (value, _) in (options.fusion or {}).items():
         parts.fused[name] = same(value)

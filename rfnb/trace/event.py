@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.trace.probe import Later
 
 EVENT_COST = 1024
 """bytes: about what an event takes besides its values, so that many tiny events reach the limit of a recording too"""
@@ -35,7 +37,7 @@ class Event:
     path: str
     step: int | None
     index: int
-    values: dict[str, Any]
+    values: Mapping[str, Any]
     module: str = ""
     steps: tuple[int, ...] = ()
     loop_dim: Dim | None = None
@@ -66,6 +68,8 @@ def keep(value: Any) -> Any:
         return value.copy()
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Later):
+        return value
     if isinstance(value, dict):
         return {key: keep(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -92,6 +96,8 @@ def bytes_of(value: Any) -> int:
         return 0 if value.raw_tensor is None else int(value.raw_tensor.nbytes)
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
+    if isinstance(value, Later):
+        return value.num_bytes
     if isinstance(value, dict):
         return sum(bytes_of(item) for item in value.values())
     if isinstance(value, (list, tuple)):

@@ -39,7 +39,7 @@ class Place(NamedTuple):
     outer: Place | None = None
 
 
-Listener = Callable[[str, Place, dict[str, Any]], None]
+Listener = Callable[[str, Place, Mapping[str, Any]], None]
 Names = Mapping[int, tuple[Any, str]]  # id of a module: the module (kept alive, so that the id stays its own), its path
 
 _NOWHERE = Place()
@@ -73,6 +73,45 @@ def probe(kind: str, **values: Any) -> None:
             listener(kind, place, values)
 
 
+class Later(Mapping[str, Any]):
+    """The values of an event, made of what was kept for it when somebody looks at them first.
+
+    Args:
+        make: Called once. What it needs is not changed meanwhile.
+        num_bytes: bytes of the values.
+    """
+
+    def __init__(self, make: Callable[[], dict[str, Any]], num_bytes: int):
+        self.num_bytes = num_bytes
+        self._make: Callable[[], dict[str, Any]] | None = make
+        self._values: dict[str, Any] | None = None
+
+    def _made(self) -> dict[str, Any]:
+        make = self._make
+        if self._values is None and make is not None:  # two threads may make it twice, to the same end
+            self._values = make()
+            self._make = None
+        assert self._values is not None
+        return self._values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._made()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made())
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+
+def probe_later(kind: str, values: Later) -> None:
+    """As `probe`, with values that are made when they are needed."""
+    if _open[0]:
+        place = _place.get()
+        for listener, _, _ in _listeners.get():
+            listener(kind, place, values)
+
+
 @contextmanager
 def listen(listener: Listener, names: Names | None = None, wants: Wants | None = None) -> Iterator[None]:
     """Let `listener(kind, place, values)` hear the probes of this context for a with-block.
@@ -95,7 +134,7 @@ def listen(listener: Listener, names: Names | None = None, wants: Wants | None =
         _place.set(before)
 
 
-Offer = tuple[str, Place, dict[str, Any]]
+Offer = tuple[str, Place, Mapping[str, Any]]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ Recording changes neither numbers nor gradients, and never waits for a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,7 +56,7 @@ def record(
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
     trace = Trace(limit=limit)
 
-    def listener(kind: str, place: Place, values: dict[str, Any]) -> None:
+    def listener(kind: str, place: Place, values: Mapping[str, Any]) -> None:
         if trace.closed or not wants_kind(kind) or not wants_path(place.path, place.module):
             return
         if place.step is not None and not wants_step(place.step):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -168,7 +168,7 @@ class Trace:
 
     # -- for record and load -------------------------------------------------------------------------------------------
 
-    def add(self, kind: str, place: Place, values: dict[str, Any]) -> Event | None:
+    def add(self, kind: str, place: Place, values: Mapping[str, Any]) -> Event | None:
         """Append an event; None if it does not fit in the limit any more."""
         num_bytes = bytes_of(values)
         with self._lock:
