@@ -26,15 +26,23 @@ class Columns:
 
     def __init__(self, words: np.ndarray):
         self.words = words = np.asarray(words, np.int64)
-        distinct, first, which = np.unique(words, return_index=True, return_inverse=True)
-        self._of_word = np.full(int(words.max(initial=-1)) + 2, -1, np.int64)
-        self._of_word[distinct] = first
-        self.again = np.flatnonzero(first[which] != np.arange(len(words)))
-        self.source = first[which][self.again]
+        self._distinct, self._first, which = np.unique(words, return_index=True, return_inverse=True)
+        self.again = np.flatnonzero(self._first[which] != np.arange(len(words)))
+        self.source = self._first[which][self.again]
+        top = int(words.max(initial=0))
+        self._of_word = None
+        if top < 4 * len(words):  # a table is quicker, where most words have a label
+            self._of_word = np.full(top + 2, -1, np.int64)
+            self._of_word[self._distinct] = self._first
 
     def of(self, words: np.ndarray) -> np.ndarray:
         """The first label of each word, -1 for words without label."""
-        return self._of_word.take(words, mode="clip")  # the last entry is of no label
+        if self._of_word is not None:
+            return self._of_word.take(words, mode="clip")  # the last entry is of no label
+        if not len(self.words):
+            return np.full(words.shape, -1)
+        place = np.minimum(self._distinct.searchsorted(words), len(self._distinct) - 1)
+        return np.where(self._distinct[place] == words, self._first[place], -1)
 
 
 class Table(Protocol):

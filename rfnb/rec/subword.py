@@ -11,6 +11,8 @@ import numpy as np
 
 from rfnb.rec.ngram_table import Columns, Table
 
+_CACHED = 1 << 22  # spelled words that are kept
+
 
 class Subwords:
     """How labels make words.
@@ -52,6 +54,8 @@ class Subwords:
         found = self._spelled.get(partial)
         if found is None:
             text = self._texts[partial]
+            if (len(self._spelled) + 1) * len(self.labels) > _CACHED:
+                self._spelled.clear()
             found = self._spelled[partial] = Columns(np.array([self.word(text + label) for label in self.labels]))
         return found
 

@@ -12,7 +12,7 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.rec import ngram as ngram_file
 from rfnb.rec.arpa import read_arpa
-from rfnb.rec.ngram_table import NGramTable
+from rfnb.rec.ngram_table import Columns, NGramTable
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny.arpa"
 WORDS = ["<unk>", "<s>", "</s>", "a", "b", "c", "d"]
@@ -55,6 +55,22 @@ def test_scores_are_those_of_the_definition(tmp_path, monkeypatch, order, prefix
         history = ["<s>", *(LABELS[j] for j in row)]
         np.testing.assert_allclose(values, [score(listed, word, history, order) for word in LABELS], rtol=1e-5)
     np.testing.assert_allclose(lm.end_score(state).numpy(), dense_scores[:, 4], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "labels", [["w29"], ["w3", "other", "w28", "other", "w3"], [f"w{index}" for index in range(30)], []]
+)
+def test_few_or_many_labels_of_a_model_some_of_them_the_same_word(tmp_path, labels):
+    words = ["<unk>", "<s>", "</s>", *(f"w{index}" for index in range(30))]
+    listed = random_arpa(tmp_path / "x.arpa", words, order=3)
+    lm = rf.NGramLM(tmp_path / "x.arpa", words)
+    contexts = np.arange(lm.table.num_contexts)
+    found = lm.table.rows(contexts, Columns([0 if word == "other" else words.index(word) for word in labels]))
+    texts = {index: gram for gram, index in lm.table._ids.items()}
+    expected = [
+        [score(listed, word, [words[one] for one in texts[context]], 3) for word in labels] for context in contexts
+    ]
+    np.testing.assert_allclose(found, np.reshape(expected, (len(contexts), len(labels))), rtol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["torch", "numpy"])
