@@ -11,6 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.core.tensor_checks import dims_of
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import ones
@@ -43,7 +44,7 @@ def moments(
     """
     if distributed:
         refuse_distributed("moments", x)
-    axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+    axes = dims_of("moments", axis)
     if use_mask:
         x = x.copy_masked(0, dims=axes)  # else NaN in the padding comes back as the gradient of the mean
     mean = reduce_mean(x, axis=axes, use_mask=use_mask)
@@ -59,7 +60,7 @@ def moments(
 
 def normalize(a: Tensor, *, axis: Dim | Sequence[Dim], epsilon: float = 1e-6) -> Tensor:
     """(a - mean) / sqrt(variance + epsilon), over the real frames of `axis`. See `moments`."""
-    axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+    axes = dims_of("normalize", axis)
     a = a.copy_masked(0, dims=axes)  # as in `moments`
     mean, variance = moments(a, axes)
     return (a - mean) * rsqrt(variance + epsilon)
@@ -76,7 +77,7 @@ class Normalize(Module):
         self, *, param_dims: Dim | Sequence[Dim], epsilon: float = 1e-6, scale: bool = True, bias: bool = True
     ):
         self.epsilon = epsilon
-        dims = (param_dims,) if isinstance(param_dims, Dim) else tuple(param_dims)
+        dims = dims_of("Normalize", param_dims)
         self.scale = Parameter(dims, initial=1.0) if scale else None
         self.bias = Parameter(dims) if bias else None
 
@@ -96,7 +97,7 @@ class LayerNorm(Module):
 
     def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float = 1e-6, with_bias: bool = True):
         self.in_dim, self.eps = in_dim, eps
-        self._dims = (in_dim,) if isinstance(in_dim, Dim) else tuple(in_dim)
+        self._dims = dims_of("LayerNorm", in_dim)
         self.scale = Parameter(self._dims, initial=1.0)
         self.bias = Parameter(self._dims) if with_bias else None
 
@@ -135,7 +136,7 @@ class RMSNorm(Module):
 
     def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float = 1e-6, with_bias: bool = False):
         self.in_dim, self.eps = in_dim, eps
-        self._dims = (in_dim,) if isinstance(in_dim, Dim) else tuple(in_dim)
+        self._dims = dims_of("RMSNorm", in_dim)
         self.scale = Parameter(self._dims, initial=1.0)
         self.bias = Parameter(self._dims) if with_bias else None
 
@@ -183,7 +184,7 @@ class GroupNormSpatial(GroupNorm):
 
     def __call__(self, x: Tensor, *, spatial_dim: Dim | Sequence[Dim]) -> Tensor:  # type: ignore[override]
         """{..., spatial_dim, in} -> {..., spatial_dim, in}; padding does not count."""
-        return self._over(x, (spatial_dim,) if isinstance(spatial_dim, Dim) else tuple(spatial_dim))
+        return self._over(x, dims_of("GroupNormSpatial", spatial_dim))
 
 
 def affine(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor_checks import dims_of
 from rfnb.nn import run_ctx
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import check_dims
@@ -50,7 +51,7 @@ class RunningMean(Module):
             )
         self.in_dim, self.alpha, self.update_only_in_train = in_dim, alpha, update_only_in_train
         self.is_prob_distribution = bool(is_prob_distribution)
-        self._dims = (in_dim,) if isinstance(in_dim, Dim) else tuple(in_dim)
+        self._dims = dims_of("RunningMean", in_dim)
         self.mean = Parameter(self._dims, dtype, auxiliary=True)
         if is_prob_distribution:
             size = 1

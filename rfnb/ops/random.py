@@ -276,7 +276,7 @@ def drop(source: Tensor, drop_prob: float, *, axis: Dim | Sequence[Dim] | None =
     if axis is None:
         raw = source.backend.dropout_raw(source._raw, drop_prob, None)
     else:
-        axes = (axis,) if isinstance(axis, Dim) else tuple(axis)
+        axes = dims_of("dropout", axis)
         for dim in axes:
             source.axis_of(dim, "dropout")
         shape = [dim.extent if dim in axes else 1 for dim in source.dims]

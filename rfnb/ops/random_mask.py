@@ -8,6 +8,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import dims_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
@@ -63,7 +64,7 @@ def random_mask(
     Raises:
         DimError: If mask_axis or one of broadcast_axis is not in x.
     """
-    shared = (broadcast_axis,) if isinstance(broadcast_axis, Dim) else tuple(broadcast_axis)
+    shared = dims_of("random_mask", broadcast_axis)
     for dim in (mask_axis, *shared):
         x.axis_of(dim, "random_mask")
     own = [dim for dim in x.dims if dim is not mask_axis and dim not in shared]

@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.core.tensor_checks import dims_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like
@@ -145,13 +146,9 @@ def _out_dim(what: str, indices: Tensor, out_dim: Dim | None) -> Dim:
     return out_dim
 
 
-def _several(indices_dim: Dim | Sequence[Dim]) -> tuple[Dim, ...]:
-    return (indices_dim,) if isinstance(indices_dim, Dim) else tuple(indices_dim)
-
-
 def _count(indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool, like: Tensor) -> Tensor:
     """How many entries each place has; of a source without the dims of `indices` too, since it is repeated over them."""
-    dims = _several(indices_dim)
+    dims = dims_of("scatter", indices_dim)
     lengths = [over for dim in dims for over in dim.length_dims if over not in indices.dims]
     lacking = [dim for dim in (*dims, *lengths) if dim not in indices.dims]
     indices = expand_dims(indices, list(dict.fromkeys(dim for dim in lacking if dim in like.dims)))
@@ -172,7 +169,9 @@ def _log_exp(
     source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, fill: Any, masked: bool, *, mean: bool
 ) -> Tensor:
     if masked:
-        source = source.copy_masked(float("-inf"), dims=[dim for dim in _several(indices_dim) if dim in source.dims])
+        source = source.copy_masked(
+            float("-inf"), dims=[dim for dim in dims_of("scatter", indices_dim) if dim in source.dims]
+        )
         indices = indices.copy_masked(0)
     peak = _scatter("max", stop_gradient(source), indices, indices_dim, out_dim, masked)
     peak = where(math.is_finite(peak), peak, 0)  # -inf - -inf would be NaN; with 0 the sum is 0 and its log -inf
@@ -186,12 +185,12 @@ def _log_exp(
 
 
 def _argmax(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, invalid: int, masked: bool) -> Tensor:
-    if len(_several(indices_dim)) != 1:
+    if len(dims_of("scatter", indices_dim)) != 1:
         raise DimError(
             message("scatter_argmax: one dim at a time.", [("source", shape_of(source)), ("indices", shape_of(indices))],
                     "An index is into one dim.", "rf.merge_dims(...)")
         )  # fmt: skip
-    (axis,) = _several(indices_dim)
+    (axis,) = dims_of("scatter", indices_dim)
     source, indices = stop_gradient(source), indices.copy_masked(0)
     peak = _scatter("max", source, indices, axis, out_dim, masked)
     best = math.compare(source, "equal", gather(peak, indices=indices, axis=out_dim))
@@ -208,7 +207,7 @@ _plans = PlanCache()
 
 def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool) -> Tensor:
     """One of _KINDS; the neutral element where no entry is."""
-    dims = _several(indices_dim)
+    dims = dims_of("scatter", indices_dim)
     key = (kind, source._raw.__class__, source.dtype, source.dims, indices.dims, dims, out_dim, masked)
     try:
         fn, out_dims = _plans[key]
