@@ -119,6 +119,34 @@ def test_scores_in_the_loop_are_those_up_to_each_step(loop):
                 assert score == pytest.approx(sums[-1], abs=1e-5) if len(sums) == 7 else score < sums[-1]
 
 
+@LOOPS
+@pytest.mark.parametrize("first", [True, False])
+def test_parents_and_scores_of_each_of_two_choices(loop, first):
+    """Whatever the order of the layers is, what reads the first choice is not brought to the beam of the second one."""
+    golden = GoldenNet("search_two_choices")
+    net = copy.deepcopy(golden.meta["net"])
+    readers = {}
+    for name in ("lab1", "output"):
+        for kind in ("src_beams", "beam_scores"):
+            readers[f"{name}_{kind}"] = {"class": f"choice_get_{kind}", "from": name}
+            raw = {"class": "decide_keep_beam", "from": f"{name}_{kind}", "is_output_layer": True}
+            readers[f"{name}_{kind}_raw"] = raw
+    body = net["output"]["unit"]
+    net["output"]["unit"] = {**readers, **body} if first else {**body, **readers}
+    out = run(
+        net, loop=loop, golden=golden, outputs=[f"output/{name}_raw" for name in readers if not name.endswith("raw")]
+    )
+    for key, value in out.items():
+        name, kind = key.removeprefix("output/").split("_", 1)
+        (batch,) = (dim for dim in value.dims if dim.kind == "batch")
+        (slot,) = (dim for dim in value.dims if dim.name == "slot")
+        (time,) = (dim for dim in value.dims if dim not in (batch, slot))
+        array = "src_beam_idxs" if kind.startswith("src") else "scores"
+        for step, got in enumerate(value.copy_transpose([time, batch, slot]).numpy()[:-1]):
+            expected = golden.arrays[f"trace/{step}/{0 if name == 'lab1' else 1}/{array}"]
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_split_beams_have_the_lengths_over_the_plain_dim():
     net, _ = parts()
     net["split"] = {"class": "split_batch_beam", "from": "output", "beam_dim": "<dim hypothesis:3>"}

@@ -19,6 +19,7 @@ from rfnb.rec.loop import Loop
 from rfnb.rec.selected import bring
 
 _PASSES = 12
+_BEAM_READERS = ("choice_get_beam_scores", "choice_get_src_beams", "decide_keep_beam", "split_batch_beam")
 
 
 class BodyScope(Scope):
@@ -93,6 +94,7 @@ class TemplateScope(BodyScope):
         super().__init__(*args, dry=True, **options)
         self.makes = make
         self._previous: dict[str, Any] = {}
+        self.readers: dict[str, list[str]] = {}  # of the beam of a choice
 
     def run(self, names: list[str], previous: list[str]) -> dict[str, Any]:
         """The template of each of these layers.
@@ -100,6 +102,11 @@ class TemplateScope(BodyScope):
         Raises:
             ValueError: If nothing tells the dims of one.
         """
+        for name in names:
+            for ref in self.layers[name].sources if self.layers[name].kind in _BEAM_READERS else ():
+                made_by = ref.partition("/")[0]
+                if made_by in self.layers and self.layers[made_by].kind in ("choice", *_BEAM_READERS):
+                    self.readers.setdefault(made_by, []).append(name)
         make, self.makes = self.makes, False
         before: dict[str, Any] | None = None
         for _ in range(_PASSES):
@@ -166,7 +173,7 @@ class StepScope(BodyScope):
         super().__init__(like.layers, like.parent, source=like.source, axis=like.axis, name=like.name)
         self._whole, self.dims, self.loop = like._whole, like.dims, loop
         self.before: dict[str, Any] = {}
-        self._templates = like.values
+        self._templates, self._readers = like.values, like.readers
         self._choices = 0
         self._stage: dict[str, int] = {}
 
@@ -179,7 +186,12 @@ class StepScope(BodyScope):
 
     def _value(self, name: str) -> Any:
         value = super()._value(name)
-        stage = self._stage.setdefault(name, self._choices)
+        stage = self._stage.get(name)
+        if stage is None:
+            stage = self._stage[name] = self._choices
+            for reader in self._readers.get(name, ()):  # before another choice is made: they read the beam of this one
+                self.get(reader)
+            value = self.values[name]
         if stage < self._choices:
             value = self.values[name] = self._followed(value)
             self._stage[name] = self._choices
