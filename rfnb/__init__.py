@@ -51,6 +51,7 @@ from rfnb.interop.hf_llama import import_params_hf_llama_rms_norm_to_rf as impor
 from rfnb.interop.hf_llama import (
     import_params_hf_llama_to_rf_transformer_decoder as import_params_hf_llama_to_rf_transformer_decoder,
 )
+from rfnb.interop.hf_search import hf_search_options as hf_search_options
 from rfnb.interop.net_from_dict import net_from_dict as net_from_dict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
 from rfnb.nn import audio as audio

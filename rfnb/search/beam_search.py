@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.rec.loop import Loop
@@ -152,7 +152,8 @@ def beam_search(
         no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
         progress: True draws a bar on stderr; or a function that is called with a `Progress` after each step.
         join: Between labels in the text.
-        **options: Further ones of `choice`: prefix, banned, threshold, sampling, ...
+        **options: Further ones of `choice`: prefix (with `batch` as int raw (batch, time), -1 where free), banned, threshold,
+            sampling, ...
 
     Returns:
         n-best lists and the history of the search.
@@ -194,6 +195,8 @@ def beam_search(
     loop = Loop(max_seq_len=max_seq_len, name=name)
     Search.of(loop).leave = leaves(ended, {"coverage": coverage, **options})
     loop.state.label = _start(start_label, dims, axis)
+    if raw and options.get("prefix") is not None:
+        options["prefix"] = _raw_prefix(options["prefix"], dims[0])
     for key, (_, initial, _) in models.items():
         if not raw:
             loop.state["model" + key] = initial if initial is not None else {}
@@ -254,6 +257,19 @@ def _start(label: Any, dims: tuple[Dim, ...], axis: Dim | None) -> Tensor:
     if axis is not None:
         out.sparse_dim = axis
     return out
+
+
+def _raw_prefix(prefix: Any, batch: Dim) -> Tensor:
+    if isinstance(prefix, Tensor):
+        return prefix
+    prefix = np.asarray(prefix)
+    if prefix.ndim != 2 or len(prefix) != batch.extent or prefix.dtype.kind not in "iu":
+        raise ShapeError(
+            message("beam_search: the prefix does not fit the sequences.",
+                    [("prefix", f"{prefix.shape} {prefix.dtype}"), ("needs", f"({batch.extent}, time) int64")],
+                    "It is the labels that each sequence begins with, -1 where it is free.")
+        )  # fmt: skip
+    return convert_to_tensor(prefix, dims=[batch, Dim(prefix.shape[1], name="prefix")])
 
 
 class _Watch:

@@ -213,3 +213,56 @@ def test_the_labels_of_a_search_as_a_table():
         model.score(0, normalized[0].tokens) / len(normalized[0].tokens), abs=1e-5
     )
     assert set(normalized[0].parts) == {"log_prob", "length"}
+
+
+def test_raw_prefixes_and_start_labels():
+    model = Markov(num_seqs=2, seed=1)
+    result = run("raw", model, beam_size=3, prefix=[[1, 3, 2], [3, 3, -1]], early_stopping=False)
+    assert {row.tokens[:3] for row in result.nbest(0)} == {(1, 3, 2)}
+    assert {row.tokens[:2] for row in result.nbest(1)} == {(3, 3)} and len({row.tokens for row in result.nbest(1)}) > 1
+    seen = []
+
+    def step(labels, state):
+        seen.append(labels.tolist())
+        return torch.zeros(len(labels), 4), state
+
+    rf.beam_search(step, batch=2, start_label=torch.tensor([3, 2]), max_seq_len=1)
+    assert seen == [[3, 2]]
+
+
+def test_raw_prefixes_of_another_shape():
+    with raises_message(
+        ShapeError,
+        """
+        beam_search: the prefix does not fit the sequences.
+          prefix  (3,) int64
+          needs   (2, time) int64
+        It is the labels that each sequence begins with, -1 where it is free.
+        """,
+    ):
+        run("raw", Markov(num_seqs=2), prefix=[1, 2, 3])
+
+
+def test_a_cache_that_reorders_itself_is_told_the_rows():
+    class Cache:
+        def __init__(self):
+            self.past = torch.zeros(2, 0, dtype=torch.long)
+
+        def reorder_cache(self, rows):
+            self.past = self.past[rows]
+
+    model = Markov(num_seqs=2, seed=3)
+    plain, _ = raw_step(model)
+
+    def step(labels, state):
+        cache, seqs = state
+        scores, new = plain(labels, {"past": cache.past, "nested": (seqs, "")})
+        cache.past = new["past"]
+        return scores, (cache, seqs)
+
+    result = rf.beam_search(step, batch=2, state=(Cache(), torch.arange(2)), beam_size=3, max_seq_len=STEPS)
+    expected = run("raw", model, beam_size=3)
+    for seq in range(2):
+        assert [(row.tokens, row.score) for row in result.nbest(seq)] == [
+            (row.tokens, row.score) for row in expected.nbest(seq)
+        ]

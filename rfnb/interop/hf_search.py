@@ -1,0 +1,186 @@
+"""Beam search of rfnb over a model of `transformers`, to look inside of it.
+
+    inputs = tokenizer(["Where is it ?"], return_tensors="pt", padding=True)
+    result = rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)
+    result.nbest(0), rf.show(result.history)
+
+Nothing of `transformers` is imported: models are told by their attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.core.errors import message
+
+Processor = Callable[[Any, Any], Any]
+
+
+def hf_search_options(
+    model: Any,
+    *,
+    tokenizer: Any = None,
+    logits_processor: Sequence[Processor] = (),
+    start_token_id: int | None = None,
+    end_token_id: int | None = None,
+    **inputs: Any,
+) -> dict[str, Any]:
+    """Arguments of `rf.beam_search` for a model of `transformers` that generates, with its cache of keys and values.
+
+    The n-best list of `model.generate(num_beams=k, num_return_sequences=k, max_new_tokens=n, length_penalty=p)` is then
+
+        result = rf.beam_search(
+            **options, beam_size=k, num_best=k, max_seq_len=n, length_exponent=p, ended="leave", early_stopping="likely"
+        )
+        result.nbest(seq, unfinished=True)[:k]
+
+    - There what has ended leaves the beam; without `ended="leave"` it keeps its place here.
+    - `early_stopping` is "likely" for False there (the default), "complete" for True, and True (surely the best) for "never".
+    - There hypotheses that max_new_tokens has cut are results like others; here only with `unfinished`.
+    - Scores are in both summed log probabilities / length ** exponent, of the labels after the start or prompt, with the end.
+    - What changes scores there by the generation config (forced or bad words, n-grams, least length) are options of
+      `rf.beam_search` here (prefix, banned, no_repeat_ngram), or goes into `logits_processor`.
+
+    Args:
+        model: An encoder-decoder (Bart, Marian, T5, Whisper, ...) or a decoder alone (GPT-2, Llama, ...), in eval mode.
+        tokenizer: For the text of the labels.
+        logits_processor: Functions (labels so far (n, time), log probabilities (n, vocabulary)) -> log probabilities, such as the
+            LogitsProcessors of `transformers`. Labels start with the start label or the prompt, as there.
+        start_token_id, end_token_id: Default: decoder_start_token_id (or bos_token_id) and eos_token_id of model.generation_config.
+        **inputs: What the encoder gets: input_ids, attention_mask, input_features, ... Of a decoder alone: input_ids, the prompts,
+            padded on the left, and attention_mask.
+
+    Returns:
+        step, state, batch, start_label, end_label and vocab. They can be used for several searches.
+
+    Raises:
+        ValueError: If there is no start or end token, or several ends; or if prompts are missing, empty or padded on the right.
+    """
+    import torch
+
+    config, mask = model.generation_config, inputs.get("attention_mask")
+    end = _end(config.eos_token_id if end_token_id is None else end_token_id)
+    if model.config.is_encoder_decoder:
+        start: Any = _start(config) if start_token_id is None else start_token_id
+        with torch.no_grad():
+            encoded = model.get_encoder()(**inputs).last_hidden_state
+        past = _Past(model, encoded.new_zeros((len(encoded), 0), dtype=torch.int64), mask, encoded)
+    else:
+        prompts = _prompts(inputs)
+        if mask is not None and not bool(mask[:, -1].all()):
+            raise ValueError(
+                "hf_search_options: prompts that are padded on the right.\nWhat is generated comes right after its prompt.\n"
+                '    tokenizer.padding_side = "left"'
+            )
+        start = prompts[:, -1]
+        past = _Past(model, prompts[:, :-1], torch.ones_like(prompts) if mask is None else mask)
+
+    def step(labels: Any, past: _Past) -> tuple[Any, _Past]:
+        with torch.no_grad():
+            past = past.with_labels(labels)
+            scores = torch.log_softmax(past.logits().float(), -1)
+            for processor in logits_processor:
+                scores = processor(past.labels, scores)
+        return scores, past
+
+    vocab = _vocab(tokenizer, model)
+    return {
+        "step": step,
+        "state": past,
+        "batch": len(past.labels),
+        "start_label": start,
+        "end_label": end,
+        "vocab": vocab,
+    }
+
+
+class _Past:
+    """What the model has seen, as state of a search: labels, and the cache of keys and values from the first step on.
+
+    Args:
+        labels: (n, time), the start or prompt and what came after it.
+        mask: Of the encoder, or of a decoder alone of its prompt.
+        encoded: The output of the encoder.
+    """
+
+    def __init__(self, model: Any, labels: Any, mask: Any, encoded: Any = None, cache: Any = None):
+        self.model, self.labels, self.mask, self.encoded, self.cache = model, labels, mask, encoded, cache
+
+    def with_labels(self, labels: Any) -> _Past:
+        """With one more label each."""
+        import torch
+
+        both = torch.cat([self.labels, labels[:, None].to(self.labels.device)], 1)
+        return _Past(self.model, both, self.mask, self.encoded, self.cache)
+
+    def logits(self) -> Any:
+        """Of the next label, (n, vocabulary)."""
+        import torch
+
+        new = self.labels if self.cache is None else self.labels[:, -1:]
+        cached = {"past_key_values": self.cache, "use_cache": True}
+        if self.encoded is not None:
+            encoded = {"encoder_outputs": (self.encoded,), "attention_mask": self.mask}
+            out = self.model(decoder_input_ids=new, **encoded, **cached)
+        else:
+            mask = torch.nn.functional.pad(self.mask, (0, self.labels.shape[1] - self.mask.shape[1]), value=1)
+            # Only with padding: some models take no positions.
+            padded = (
+                {}
+                if bool(self.mask.all())
+                else {"position_ids": mask.cumsum(1)[:, -new.shape[1] :].sub(1).clamp(min=0)}
+            )
+            out = self.model(input_ids=new, attention_mask=mask, **padded, **cached)
+        self.cache = out.past_key_values
+        return out.logits[:, -1]
+
+    def reorder_cache(self, rows: Any) -> None:
+        """Each hypothesis continues the row it comes from: called by the search."""
+        cache = self.cache
+        if len(rows) != len(self.labels):
+            self.mask = None if self.mask is None else self.mask[rows]
+            self.encoded = None if self.encoded is None else self.encoded[rows]
+        else:  # hypotheses of one sequence have the same source
+            cache = getattr(cache, "self_attention_cache", cache)
+        self.labels = self.labels[rows]
+        cache.reorder_cache(rows)
+
+
+def _prompts(inputs: dict[str, Any]) -> Any:
+    prompts = inputs.get("input_ids")
+    if prompts is None or not prompts.shape[1]:
+        raise ValueError(
+            message("hf_search_options: a decoder alone without input_ids.", [("given", ", ".join(inputs))],
+                    "It goes on from its prompts; at least the first label.",
+                    "rf.hf_search_options(model, input_ids=ids, attention_mask=mask)")
+        )  # fmt: skip
+    return prompts
+
+
+def _start(config: Any) -> int:
+    start = config.bos_token_id if config.decoder_start_token_id is None else config.decoder_start_token_id
+    if start is None:
+        raise ValueError(
+            "hf_search_options: the generation config has no decoder_start_token_id and no bos_token_id.\n"
+            "The decoder starts with a label.\n    rf.hf_search_options(model, start_token_id=0, ...)"
+        )
+    return int(start)
+
+
+def _end(end: Any) -> int:
+    ends = end if isinstance(end, (list, tuple)) else [end]
+    if len(ends) != 1 or ends[0] is None:
+        raise ValueError(
+            message("hf_search_options: there is not one end of a sequence.", [("eos_token_id", end)],
+                    "A search ends hypotheses with one label.", "rf.hf_search_options(model, end_token_id=2, ...)")
+        )  # fmt: skip
+    return int(ends[0])
+
+
+def _vocab(tokenizer: Any, model: Any) -> list[str] | None:
+    if tokenizer is None:
+        return None
+    tokens = list(map(str, tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))))
+    rest = getattr(model.config, "vocab_size", 0) - len(tokens)  # models pad their vocabulary to a round size
+    return tokens + [f"<{len(tokens) + index}>" for index in range(rest)]
