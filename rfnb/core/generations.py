@@ -10,7 +10,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 
 
 def beams_of(value: Any) -> list[Dim]:

@@ -16,7 +16,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.dim_lengths import on_resize
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import dims_text, labels_of, replace_code
+from rfnb.core.tensor_text import dims_text, labels_of, replace_code
 
 Dims = tuple[Dim, ...]
 _caches: list[PlanCache] = []

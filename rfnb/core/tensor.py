@@ -16,17 +16,9 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
-from rfnb.core.tensor_checks import check_shape
-from rfnb.core.tensor_checks import check_unique as check_unique
-from rfnb.core.tensor_checks import dims_of as dims_of
+from rfnb.core.tensor_checks import check_shape, check_unique
 from rfnb.core.tensor_mask import TensorMask
-from rfnb.core.tensor_mask import raw_mask_for as raw_mask_for
-from rfnb.core.tensor_text import dims_text as dims_text
-from rfnb.core.tensor_text import labels_of as labels_of
-from rfnb.core.tensor_text import missing_dim as missing_dim
-from rfnb.core.tensor_text import operand_rows as operand_rows
-from rfnb.core.tensor_text import replace_code as replace_code
-from rfnb.core.tensor_text import shape_of as shape_of
+from rfnb.core.tensor_text import shape_of
 
 if TYPE_CHECKING:
     from rfnb.core.marked_dim import MarkedDim

@@ -15,7 +15,8 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
-from rfnb.core.tensor import Tensor, dims_text
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
 
 _OPTIONS = ("dims", "dtype", "sparse_dim", "feature_dim", "raw_tensor")
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.errors import message
-from rfnb.core.tensor import shape_of
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.lstm import LSTM
 from rfnb.nn.parameter import Parameter
 from rfnb.nn.recurrent.basic_rnn import BasicRNNCell

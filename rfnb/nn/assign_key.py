@@ -10,7 +10,9 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, dims_text, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.const import convert_to_tensor
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn import run_ctx
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import affine, check_dims, moments

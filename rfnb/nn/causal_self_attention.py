@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.self_attention import SelfAttentionBase
 from rfnb.ops.concat import concat
 from rfnb.ops.const import zeros

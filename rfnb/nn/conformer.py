@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.conformer_layer import ConformerEncoderLayer
 from rfnb.nn.conformer_subsample import ConformerConvSubsample
 from rfnb.nn.container import Sequential

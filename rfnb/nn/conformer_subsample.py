@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.container import ModuleList
 from rfnb.nn.conv import Conv2d
 from rfnb.nn.encoder import ISeqDownsamplingEncoder

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn import run_ctx
 from rfnb.ops.random import drop
 

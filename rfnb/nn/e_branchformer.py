@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.conformer_layer import make_ff, make_self_att
 from rfnb.nn.conv import Conv1d
 from rfnb.nn.dropout import dropout as drop

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros

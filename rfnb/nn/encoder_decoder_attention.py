@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.attention import additive_attention, additive_attention_weights, dot_attention, dot_attention_weights
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module

@@ -9,7 +9,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, view
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 
 _masks = PlanCache()
 

@@ -6,7 +6,8 @@ import math
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
 from rfnb.ops.gather import gather

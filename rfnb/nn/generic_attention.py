@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.matmul import matmul
 from rfnb.rec.recorder import recordable

@@ -10,7 +10,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.module import Module
 from rfnb.ops.const import zeros
 from rfnb.ops.default import copy_to_device

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter

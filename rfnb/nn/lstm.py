@@ -8,7 +8,8 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, full_shape
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.flat_batch import batch_dims_of, flat_mask_raw, flat_raw, rows_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module

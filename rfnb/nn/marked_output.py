@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, dims_text, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text, shape_of
 
 
 def in_order(name: str, tensor: Tensor, dims: Sequence[Dim] | None) -> Tensor:

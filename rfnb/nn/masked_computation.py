@@ -13,7 +13,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.encoder_decoder_attention import last_frame
 from rfnb.nn.module import Module
 from rfnb.ops.cast import cast

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, to_order
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import ones

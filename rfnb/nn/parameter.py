@@ -13,7 +13,9 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, dims_of, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import dims_of
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.assign_key import Places
 from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.types import ItemKeyType, RawTensorTypes

@@ -15,7 +15,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, dims_text
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
 from rfnb.nn.container import ModuleList
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter

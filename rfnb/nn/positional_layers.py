@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter

@@ -9,7 +9,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.causal_self_attention import CausalSelfAttention, CausalSelfAttentionState
 from rfnb.nn.query_offset import query_offset
 from rfnb.nn.rotary import rotate

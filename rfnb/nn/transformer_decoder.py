@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.container import Sequential
 from rfnb.nn.embedded import Embedded
 from rfnb.nn.linear import Linear

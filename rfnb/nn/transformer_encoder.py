@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.container import Sequential
 from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.embedded import Embedded

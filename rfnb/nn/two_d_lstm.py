@@ -8,7 +8,8 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.encoder_decoder_attention import last_frame
 from rfnb.nn.flat_batch import flat_mask_raw, flat_raw
 from rfnb.nn.init import Glorot

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.lstm import LSTM, LstmState
 from rfnb.nn.zoneout import check_zoneout_factors, zoneout
 from rfnb.ops.concat import split

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 
 from rfnb.core.errors import message as compose
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.reduce import reduce_all
 
 

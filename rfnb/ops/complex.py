@@ -7,7 +7,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, union, view
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
 from rfnb.ops.operands import common_backend
 from rfnb.ops.out_dim import check_size, define_size

@@ -8,7 +8,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, union, view
-from rfnb.core.tensor import Tensor, check_unique, operand_rows, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import operand_rows, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast

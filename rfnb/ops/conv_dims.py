@@ -18,7 +18,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims
-from rfnb.core.tensor import Tensor, dims_text
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops import math
 
 T = TypeVar("T", int, Dim, Tensor)

@@ -9,7 +9,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, dims_text, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.ops.operands import need_values
 from rfnb.ops.out_dim import check_movable
 

@@ -11,7 +11,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, operand_rows, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, operand_rows, shape_of
 from rfnb.ops.operands import common_backend
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.assertion import assert_
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of

@@ -9,8 +9,9 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
-from rfnb.core.tensor_text import no_dim
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import no_dim, shape_of
 from rfnb.ops import math
 from rfnb.ops.default import get_default_device
 

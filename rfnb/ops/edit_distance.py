@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.ops.operands import common_backend
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 

@@ -15,7 +15,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 
 
 def expand_dim(source: Tensor, dim: Dim) -> Tensor:

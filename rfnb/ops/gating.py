@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.concat import split
 from rfnb.ops.out_dim import check_size, define_size

@@ -8,7 +8,8 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import masks_for
-from rfnb.core.tensor import Tensor, missing_dim, operand_rows
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, operand_rows
 
 
 def set_requires_gradient(source: Tensor) -> None:

@@ -13,7 +13,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.intercept import intercept
 from rfnb.core.place import line_of, user_frame
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
 from rfnb.ops.loss import cross_entropy
 from rfnb.ops.one_hot import sparse_to_dense

@@ -9,7 +9,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.gradient import scaled_gradient_ext
 from rfnb.ops.where import where

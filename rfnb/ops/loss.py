@@ -7,7 +7,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, dims_text, labels_of, missing_dim, new_tensor, replace_code, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, replace_code, shape_of
 from rfnb.ops import math, reduce
 from rfnb.ops import matmul as matmul_ops
 from rfnb.ops.gather import gather

@@ -10,7 +10,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, dims_text, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.cumsum import cumsum

@@ -13,7 +13,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
-from rfnb.core.tensor import Tensor, dims_text, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.operands import as_tensor, common_backend, need_values
 
 _SYMBOLS = {

@@ -8,7 +8,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, dims_of, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import dims_of
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.operands import common_backend, need_values
 
 _plans = PlanCache()

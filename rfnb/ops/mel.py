@@ -10,7 +10,9 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, check_unique, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.complex import complex_as_real
 from rfnb.ops.expand import squeeze
 from rfnb.ops.math import safe_log, square

@@ -10,7 +10,9 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, to_order
-from rfnb.core.tensor import Tensor, check_unique, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.out_dim import check_size, define_size

@@ -6,7 +6,8 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, dims_text, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import dims_text
 
 
 def need_values(kind: str, *tensors: Tensor) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, dims_text, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text, shape_of
 
 
 def define_size(dim: Dim, size: int) -> None:

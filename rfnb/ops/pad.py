@@ -10,7 +10,9 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
-from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique, dims_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.default import copy_to_device

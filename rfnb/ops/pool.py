@@ -9,7 +9,9 @@ from rfnb.backends.protocol import Backend
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
-from rfnb.core.tensor import Tensor, check_unique, dims_text, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype

@@ -10,7 +10,9 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique, dims_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
 from rfnb.ops.gradient import stop_gradient

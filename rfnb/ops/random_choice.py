@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique, dims_text, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.math import clip_by_value, log
 from rfnb.ops.random import random_uniform

@@ -9,7 +9,8 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 
 _DEFAULT_SEED = 42
 _STATIC = "static"  # key of the seeds in the random state; the others are devices

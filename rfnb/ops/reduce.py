@@ -10,7 +10,9 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, check_unique, dims_of, dims_text, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique, dims_of
+from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.math import combine, log, maximum

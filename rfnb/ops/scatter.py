@@ -8,8 +8,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
-from rfnb.core.tensor_checks import dims_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique, dims_of
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like

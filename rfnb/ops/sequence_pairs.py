@@ -9,7 +9,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
-from rfnb.core.tensor import Tensor, dims_text, labels_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text, labels_of
 
 
 def common_batch(what: str, a: tuple[str, Tensor, Dims], b: tuple[str, Tensor, Dims]) -> Dims:

@@ -7,7 +7,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import masks_for
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import check_movable
 from rfnb.ops.pad import pad

@@ -8,7 +8,9 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, check_unique, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim

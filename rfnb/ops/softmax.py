@@ -7,8 +7,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, masks_for
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
-from rfnb.core.tensor_text import no_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
 from rfnb.ops.operands import need_values
 
 _make = Tensor.__new__

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.expand import expand_dims

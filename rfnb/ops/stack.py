@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, check_unique, operand_rows
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_text import operand_rows
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import check_size, define_size
 

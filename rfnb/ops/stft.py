@@ -10,7 +10,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import Dims, PlanCache
-from rfnb.core.tensor import Tensor, check_unique, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Window, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.out_dim import check_size, define_size

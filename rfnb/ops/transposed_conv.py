@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache, full_shape
-from rfnb.core.tensor import Tensor, check_unique
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Padding, settle_out_dims
 from rfnb.ops.conv_filter import apply_filter, check_bias, filter_in_dim, filter_order
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel

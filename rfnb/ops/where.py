@@ -7,7 +7,8 @@ from typing import Any
 from rfnb.core.errors import message
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.operands import as_tensor, common_backend, need_values
 
 _where_plans = PlanCache()

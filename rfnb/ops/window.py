@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, check_unique
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_unique
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device

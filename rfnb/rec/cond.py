@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 
 
 def cond(pred: bool | Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:

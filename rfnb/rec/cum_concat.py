@@ -15,7 +15,8 @@ from functools import lru_cache
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.concat import concat, cum_concat_step
 from rfnb.ops.const import zeros

@@ -23,7 +23,8 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
 from rfnb.ops.frames import frames, marked_like, no_frame
 from rfnb.ops.operands import as_tensor

@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, dims_text, same_dtype
+from rfnb.core.tensor import Tensor, same_dtype
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.frames import marked_like
 from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested, same_structure

@@ -18,7 +18,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.const import full, zeros
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import set_sparse_dim

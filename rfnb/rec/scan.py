@@ -10,7 +10,8 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
 from rfnb.rec.nested import leaves, map_nested, where_nested
 from rfnb.rec.selection import align_host

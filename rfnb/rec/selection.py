@@ -15,7 +15,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 

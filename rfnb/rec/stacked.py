@@ -10,7 +10,8 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, new_tensor, same_dtype, shape_of
+from rfnb.core.tensor import Tensor, new_tensor, same_dtype
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import from_frames

@@ -8,7 +8,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.place import place_of_user, place_text
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 
 
 class RecordingError(RuntimeError):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor, check_unique
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import define_size
 from rfnb.ops.stack import stack

@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.rec.cond import truth
 from rfnb.rec.nested import leaves, same_structure
 

@@ -18,7 +18,8 @@ from typing import Any, overload
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.rec.loop import Loop
 from rfnb.rec.recorder import decides
 from rfnb.search.reference import reference, sampled

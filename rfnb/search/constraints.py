@@ -8,7 +8,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where

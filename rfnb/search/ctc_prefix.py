@@ -13,7 +13,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, missing_dim, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths

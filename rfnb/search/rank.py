@@ -11,7 +11,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, full_shape, to_order
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 
 _plans = PlanCache()
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math, reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.softmax import log_softmax

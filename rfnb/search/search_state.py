@@ -8,7 +8,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import Selection, align_host
 

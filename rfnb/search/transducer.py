@@ -21,7 +21,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims
-from rfnb.core.tensor import Tensor, missing_dim, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
 from rfnb.ops.expand import expand_dim

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import marked
 from rfnb.interop.net.feature_layers import LinearLayer
 from rfnb.interop.net.layer import Layer, Unknown, layer_class

@@ -10,7 +10,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.expand import squeeze
 from rfnb.rec.step_tensor import StepDim

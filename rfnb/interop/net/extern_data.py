@@ -10,7 +10,8 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
-from rfnb.core.tensor import Tensor, new_tensor, shape_of
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import CallDims, DeclaredDims
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.dims import replace_dim

@@ -9,7 +9,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.functions import activation
 from rfnb.interop.net.layer import Layer, layer_class

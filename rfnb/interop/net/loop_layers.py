@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.loop import StepNetworkLayer

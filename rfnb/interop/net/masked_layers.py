@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import marked, time_dim
 from rfnb.interop.net.initial_output import initial_output
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, layer_class

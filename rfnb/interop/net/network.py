@@ -16,7 +16,8 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net import (  # noqa: F401  they register their classes
     attention_layers,
     choice_layers,

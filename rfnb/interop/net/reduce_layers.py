@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axes_of, axis_of, marked, size_of, time_dim
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope

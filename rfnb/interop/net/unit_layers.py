@@ -8,7 +8,8 @@ from typing import Any
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, Unknown, is_initial_keyword, layer_class
 from rfnb.interop.net.loop import REC_OPTIONS

@@ -7,7 +7,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.tensor import Tensor, shape_of
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.nn.run_ctx import get_run_ctx

@@ -26,7 +26,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, missing_dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn import run_ctx
 from rfnb.nn.flat_batch import batch_dims_of, check_lengths
 from rfnb.nn.module import Module
