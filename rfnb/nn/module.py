@@ -73,6 +73,9 @@ class Module:
             module = parent()
         return ".".join(reversed(parts))
 
+    def _path_in_trace(self) -> str:
+        return trace_context.module_name(self) or self.module_path or self.get_default_name()
+
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State | None:
         """The initial states of the direct children by attribute name; None if there is none."""
         state = State()
@@ -203,13 +206,16 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             return call(self, *args, **kwargs)
         if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
             return call(self, *args, **kwargs)
-        with trace_context.module(trace_context.module_name(self) or self.module_path or self.get_default_name()):
+        before = trace_context.enter_module(self._path_in_trace)
+        try:
             result = call(self, *args, **kwargs)
             for hook in list(hooks.values()) if hooks else ():
                 result = hook(self, args, kwargs, result)
             if listening("module"):
                 inputs = _named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
                 probe("module", inputs=inputs, outputs=_named_tensors([("", result)]), module=type(self).__name__)
+        finally:
+            trace_context.leave_module(before)
         return result
 
     return wrapper

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,7 +177,7 @@ def take(flat: Flat, index: Any, raw: Any = None) -> Any:
     backend = flat.backend
     raw = flat.raw if raw is None else raw
     shape, out = backend.get_shape_tuple_raw(raw), backend.get_shape_tuple_raw(index)
-    num_batch = int(np.prod(shape[:-1], dtype=np.int64))
+    num_batch = math.prod(shape[:-1])
     if num_batch == 0:
         return backend.full_raw(out, 0.0, dtype=backend.get_dtype_name_raw(raw), device=backend.get_device_raw(raw))
     rows = backend.reshape_raw(index, (num_batch, out[-1]))

@@ -7,6 +7,7 @@ candidates are kept. A step only takes these out; the fields of the event are ma
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -203,7 +204,7 @@ class Seen:
 
     def num_bytes(self) -> int:
         """bytes of the fields, as they will be."""
-        rows = int(np.prod([dim.extent for dim in self.flat.rest], dtype=np.int64))
+        rows = math.prod(dim.extent for dim in self.flat.rest)
         count = self.flat.backend.get_shape_tuple_raw(self.candidates.index)[-1]
         floats, labels = 1 + len(self.candidates.fused), max(len(self.candidates.tokens), 1)
         width = 4 * (1 + floats) + 8 * (1 + labels)  # scores and parts; parents and labels

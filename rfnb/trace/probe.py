@@ -39,11 +39,38 @@ class Place(NamedTuple):
     outer: Place | None = None
 
 
+
+class _InModule:
+    """Inside of a module, whose path nobody has asked for yet."""
+
+    __slots__ = ("_path", "_outer", "_place")
+
+    def __init__(self, path: Callable[[], str], outer: Place | _InModule):
+        self._path, self._outer = path, outer
+        self._place: Place | None = None
+
+    def place(self) -> Place:
+        if self._place is None:
+            outer, path = _resolved(self._outer), self._path()
+            self._place = Place(path, outer.step, outer.axis, path, outer.steps, outer.entry, next(_number), outer)
+        return self._place
+
+
+def _resolved(place: Place | _InModule) -> Place:
+    return place.place() if place.__class__ is _InModule else place  # type: ignore
+
+
+def _here() -> Place:
+    """Where the run is in this context."""
+    place = _place.get()
+    return place.place() if place.__class__ is _InModule else place  # type: ignore
+
+
 Listener = Callable[[str, Place, Mapping[str, Any]], None]
 Names = Mapping[int, tuple[Any, str]]  # id of a module: the module (kept alive, so that the id stays its own), its path
 
 _NOWHERE = Place()
-_place: ContextVar[Place] = ContextVar("rfnb_place", default=_NOWHERE)
+_place: ContextVar[Any] = ContextVar("rfnb_place", default=_NOWHERE)
 Wants = Callable[[str], bool]
 _listeners: ContextVar[tuple[tuple[Listener, Names, Wants | None], ...]] = ContextVar("rfnb_listeners", default=())
 _open = [0]  # how many recordings are open in any thread: 0 makes `listening` a single test
@@ -57,7 +84,10 @@ def listening(kind: str | None = None) -> bool:
     listeners = _listeners.get()
     if kind is None:
         return bool(listeners)
-    return any(wants is None or wants(kind) for _, _, wants in listeners)
+    for _, _, wants in listeners:
+        if wants is None or wants(kind):
+            return True
+    return False
 
 
 def probe(kind: str, **values: Any) -> None:
@@ -68,7 +98,7 @@ def probe(kind: str, **values: Any) -> None:
         values: Tensors and plain data (numbers, text, Dims, NumPy arrays, lists and dicts of these).
     """
     if _open[0]:
-        place = _place.get()
+        place = _here()
         for listener, _, _ in _listeners.get():
             listener(kind, place, values)
 
@@ -107,7 +137,7 @@ class Later(Mapping[str, Any]):
 def probe_later(kind: str, values: Later) -> None:
     """As `probe`, with values that are made when they are needed."""
     if _open[0]:
-        place = _place.get()
+        place = _here()
         for listener, _, _ in _listeners.get():
             listener(kind, place, values)
 
@@ -121,7 +151,7 @@ def listen(listener: Listener, names: Names | None = None, wants: Wants | None =
         names: Paths of modules for `trace_context.module_name`.
         wants: Says of a kind whether the listener does anything with it; others may not be prepared then. Default: all.
     """
-    item, before = (listener, names or {}, wants), _place.get()
+    item, before = (listener, names or {}, wants), _here()
     _listeners.set((*_listeners.get(), item))
     _open[0] += 1
     try:
@@ -160,26 +190,40 @@ def offer_again(offers: list[Offer]) -> None:
 class TraceContext:
     """Keeps track of the place; used by Module and Loop, and only while somebody listens."""
 
-    def module(self, path: str) -> _Within:
-        """Context manager: inside of the module at `path`, counted from the outermost module."""
+    @contextmanager
+    def module(self, path: str) -> Iterator[None]:
+        """Inside of the module at `path`, counted from the outermost module."""
+        before = self.enter_module(lambda: path)
+        try:
+            yield
+        finally:
+            self.leave_module(before)
+
+    def enter_module(self, path: Callable[[], str]) -> Place | _InModule:
+        """The run goes into a module; gives what `leave_module` needs. Its path is asked for only if something is offered there."""
         before = _place.get()
-        return _Within(before._replace(path=path, module=path, key=next(_number), outer=before))
+        _place.set(_InModule(path, before))
+        return before
+
+    def leave_module(self, before: Place | _InModule) -> None:
+        """The run is where it was before."""
+        _place.set(before)
 
     def loop(self, name: str, step: int, axis: Any = None) -> _Within:
         """Context manager: inside of one step of a loop; its path is that of what is around it, then its name."""
-        before = _place.get()
+        before = _here()
         path, steps, number = _join(before.path, name), (*before.steps, step), next(_number)
         return _Within(Place(path, step, axis, before.module, steps, number, number, before))
 
     def scope(self, name: str) -> _Within:
         """Context manager: pushes one part of the path, for code that is not a Module."""
-        before = _place.get()
+        before = _here()
         path, module = _join(before.path, name), _join(before.module, name)
         return _Within(before._replace(path=path, module=module, key=next(_number), outer=before))
 
     def at_step(self, step: int | None) -> None:
         """Set the step of the innermost scope (until it is left), for a loop in plain Python; None: in no step."""
-        now = _place.get()
+        now = _here()
         around = now.outer.steps if now.outer is not None else ()
         steps = around if step is None else (*around, step)
         _place.set(now._replace(step=step, steps=steps, entry=0 if step is None else next(_number)))
@@ -196,7 +240,7 @@ class TraceContext:
     @contextmanager
     def again(self, place: Place, *, whole: bool = False) -> Iterator[None]:
         """At the path of a place where the run has been, in this step; or, if `whole`, in no step of its loop but in all."""
-        before = _place.get()
+        before = _here()
         if whole:
             around = place.steps[:-1]
             _place.set(place._replace(step=None, axis=None, steps=around, entry=0))
@@ -210,7 +254,7 @@ class TraceContext:
     @property
     def place(self) -> Place:
         """Where the run is in this context."""
-        return _place.get()
+        return _here()
 
 
 trace_context = TraceContext()
@@ -231,7 +275,7 @@ class _Within:
         _place.set(self._inside)
 
     def __exit__(self, *exc: object) -> None:
-        place: Place | None = _place.get()
+        place: Place | None = _here()
         while place is not None and place.key != self._inside.key:
             place = place.outer
         if place is not None:
