@@ -12,6 +12,7 @@ import numpy as np
 
 NEVER = -np.inf
 KEPT, CUT, MERGED = 0, 1, 4  # cand_verdict; see `VERDICTS` of rfnb/trace/beam_fields.py
+_MANY = 2048  # values of a row
 _FACTOR = np.int64(6364136223846793005)  # of Knuth's MMIX generator
 # Keys of slots without a prefix, and of what would be before the empty prefix: not of any prefix.
 _DEAD, _BEFORE = np.int64(-0x7EADBEEF7EADBEEF), np.int64(-0x1234567812345678)
@@ -131,6 +132,8 @@ def best(flat: np.ndarray, count: int) -> np.ndarray:
     rows, width = flat.shape
     if not 0 < count < width:
         return np.argsort(-flat, axis=1, kind="stable")[:, :count]
+    if width > _MANY:
+        return np.array([_best_of_many(row, count) for row in flat]).reshape(rows, count)
     # One more than wanted: if it equals the last one that is wanted, there may be others that come before it.
     index = np.argpartition(flat, width - count - 1, axis=1)[:, width - count - 1 :]
     index.sort(axis=1)
@@ -143,6 +146,16 @@ def best(flat: np.ndarray, count: int) -> np.ndarray:
     if tied.any():
         index[tied] = np.argsort(-flat[tied], axis=1, kind="stable")[:, : count + 1]
     return index[:, :count]
+
+
+def _best_of_many(row: np.ndarray, count: int) -> np.ndarray:
+    """`best` of one row. The best values of blocks are values too, so `count` of them bound what is wanted: passes over all values that
+    only compare are much quicker than a partition."""
+    size = len(row) // min(16 * count, len(row))
+    whole = row[: len(row) // size * size].reshape(-1, size).max(1)
+    limit = np.partition(whole, len(whole) - count)[len(whole) - count]
+    index = np.flatnonzero(row >= limit)
+    return index[np.argsort(-row[index], kind="stable")[:count]]
 
 
 def trace_back(steps: list[Step], order: np.ndarray, blank: int) -> tuple[np.ndarray, np.ndarray]:

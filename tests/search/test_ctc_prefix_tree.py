@@ -1,6 +1,7 @@
 """The two ways of a CTC prefix beam search, one by one and on arrays, give the same to the last bit, and alone the same as in a batch."""
 
 import numpy as np
+import pytest
 from asserting import ragged, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,3 +78,16 @@ def test_what_is_listened_to_is_what_is_found():
 
 def test_many_labels_are_searched_one_by_one_and_many_sequences_of_few_labels_on_arrays():
     assert pays(1, 12, 32) and pays(16, 12, 1000) and not pays(16, 12, 32)
+
+
+@pytest.mark.parametrize("width, count", [(7, 3), (7, 7), (7, 9), (5000, 12), (5000, 4999), (2049, 1)])
+@pytest.mark.parametrize("kind", ["all different", "many equal", "most impossible"])
+def test_the_best_values_are_those_of_a_stable_sort(width, count, kind):
+    values = np.random.default_rng(0).standard_normal((3, width))
+    if kind == "many equal":
+        values = values.round()
+    if kind == "most impossible":
+        values[np.random.default_rng(1).random(values.shape) < 0.9] = -np.inf
+    expected = np.argsort(-values, axis=1, kind="stable")[:, :count]
+    live = np.take_along_axis(values, expected, 1) > -np.inf
+    np.testing.assert_array_equal(best(values, count)[live], expected[live])
