@@ -1,7 +1,7 @@
 """What an array library must be able to do.
 
 A backend works on raw arrays, axes and ints only; it never sees a Dim. Ops (`rfnb/ops/`) are written once on top of these
-methods. torch is the default; NumPy (`backends/numpy_backend.py`) is the reference, written to be read.
+methods. torch is the default; NumPy (`backends/numpy_*.py`) is the reference, written to be read.
 """
 
 from __future__ import annotations
