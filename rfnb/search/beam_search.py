@@ -29,6 +29,7 @@ from rfnb.search.leaving import leaves
 from rfnb.search.progress import Bar, Progress
 from rfnb.search.raw_step import RawStep
 from rfnb.search.search_state import Search
+from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beams import BeamHistory, Hypothesis
 from rfnb.trace.probe import listen
 
@@ -79,6 +80,14 @@ class SearchResult:
     def best(self, seq: int = 0) -> Found:
         """The first of `nbest`."""
         return self.nbest(seq)[0]
+
+    def diagnose(self, seq: int, reference: Sequence[Any], *, score: float | None = None) -> Diagnosis:
+        """Whether the search or the model is to blame that the best result is not the reference, see `BeamHistory.diagnose`; a
+        coverage penalty is left out."""
+        best = self.best(seq).tokens
+        items = [*self.history.finished(seq), *self.history.nbest(seq)]
+        item = next(item for item in items if item.tokens == best)
+        return self.history.diagnose(seq, reference, score=score, length_exponent=self.length_exponent, best=item)
 
     def _row(self, seq: int, item: Hypothesis, exponent: float) -> Found:
         parts = dict(item.parts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from rfnb.ops.where import where
 from rfnb.rec.recorder import decides
 from rfnb.rec.selection import renamed_dim
 from rfnb.search.search_state import host_of, search_of
+from rfnb.trace.beam_labels import label_names
 
 
 @decides
@@ -167,7 +170,7 @@ class Found:
         ended: Whether it is complete; None: not known.
     """
 
-    tokens: tuple[int, ...]
+    tokens: tuple[Any, ...]
     text: str
     score: float
     parts: dict[str, float]
@@ -196,11 +199,12 @@ class NBest(list[Found]):
         return "\n".join(line.rstrip() for line in lines)
 
 
-def nbest(labels: Tensor, *, length_exponent: float = 0.0, join: str = " ") -> list[NBest]:
+def nbest(labels: Tensor | Sequence[Tensor], *, length_exponent: float = 0.0, join: str = " ") -> list[NBest]:
     """The hypotheses of each sequence as tables of tokens, text, score and its parts, best first.
 
     Args:
-        labels: {time, batch, beam} from a search, lengths per hypothesis.
+        labels: {time, batch, beam} from a search, lengths per hypothesis. Of a choice of several sources a list of them: tokens are
+            tuples then, and their text is joined by "|".
         length_exponent: Ranked by score / length ** exponent.
         join: Between the labels in the text.
 
@@ -211,28 +215,36 @@ def nbest(labels: Tensor, *, length_exponent: float = 0.0, join: str = " ") -> l
     Raises:
         ValueError: If labels are not from a search.
     """
+    sources = [labels] if isinstance(labels, Tensor) else list(labels)
+    labels = sources[0]
     scores = search_of(labels, "nbest").scores_like(labels)
     beam = beam_dim_of(labels)
     assert beam is not None
     batch = [dim for dim in scores.dims if dim is not beam]
     (time,) = (dim for dim in labels.dims if dim is not beam and dim not in batch)
     totals = scores.copy_transpose([*batch, beam]).numpy().reshape(-1, beam.extent)
-    rows = labels.copy_transpose([*batch, beam, time]).numpy().reshape(*totals.shape, -1)
+    rows = np.stack(
+        [source.copy_transpose([*batch, beam, time]).numpy().reshape(*totals.shape, -1) for source in sources], -1
+    )
     size = time.get_size_tensor()
     lengths = host_of(size, (*batch, beam)).reshape(totals.shape) if size.dims else np.full(totals.shape, time.extent)
-    vocab = getattr(labels.sparse_dim, "vocab", None)
-    names = getattr(vocab, "labels", vocab)
+    names = [label_names(source.sparse_dim) for source in sources]
     out = []
     for of_seq, row, length in zip(totals, rows, lengths):
         found = []
         for score, tokens, count in zip(of_seq, row, length):
             if score == -np.inf:
                 continue
-            ids = tuple(tokens[:count].tolist())
-            text = join.join(str(names[i]) if names is not None and 0 <= i < len(names) else str(i) for i in ids)
+            ids = tuple(map(tuple, tokens[:count].tolist()))
+            text = join.join("|".join(map(_text, token, names)) for token in ids)
             parts = {"log_prob": float(score)}
             if length_exponent:
                 parts["length"] = float(count)
+            ids = tuple(token[0] for token in ids) if len(sources) == 1 else ids
             found.append(Found(ids, text, float(score) / max(int(count), 1) ** length_exponent, parts))
         out.append(NBest(sorted(found, key=lambda item: -item.score)))
     return out
+
+
+def _text(index: int, names: Sequence[str] | None) -> str:
+    return str(names[index]) if names is not None and 0 <= index < len(names) else str(index)

@@ -10,6 +10,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
+from rfnb.trace.beam_labels import combine_sources
 
 FIELDS = ("tokens", "parents", "scores", "ended")
 CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
@@ -20,7 +21,9 @@ FURTHER = (
     "cand_log_probs",
     "merged",
     "left",
-)  # of searches of rfnb; and "part:NAME", "cand_part:NAME"
+    "end_scores",
+)  # of searches of rfnb; and those that begin as below
+_FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 VERDICTS = ("kept", "cut by rank", "below the threshold", "blocked", "merged")  # by `cand_verdict`
 
 
@@ -79,13 +82,15 @@ class BeamDims:
 
     def _is_beam(self, dim: Dim) -> bool:
         # Between its choice and its end, a step has a beam dim of its own.
-        return dim in self.beams or dim.kind == "beam"
+        return dim in self.beams or (dim.kind == "beam" and dim not in self.batch)
 
 
 def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarray]:
     """The fields of one step as arrays."""
-    further = [name for name in fields if name in FURTHER or name.startswith(("part:", "cand_part:"))]
-    return {name: dims.host(fields[name]) for name in (*FIELDS, *CANDIDATES, *further) if name in fields}
+    further = [name for name in fields if name in FURTHER or name.startswith(_FURTHER)]
+    arrays = {name: dims.host(fields[name]) for name in (*FIELDS, *CANDIDATES, *further) if name in fields}
+    combine_sources(arrays, fields)
+    return arrays
 
 
 def _beam_of(fields: Mapping[str, Any]) -> Dim:

@@ -17,9 +17,12 @@ import numpy as np
 
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.trace import beam_analysis
-from rfnb.trace.beam_analysis import Diagnosis, Fate, SmallerBeam, Verdict
+from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
+from rfnb.trace.beam_analysis import Fate, Verdict
+from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields
+from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
+from rfnb.trace.beam_smaller import SmallerBeam
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,15 @@ class Hypothesis:
     """One hypothesis of one sequence.
 
     Attributes:
-        tokens: Its labels as ints, up to and with the one that ended it.
+        tokens: Its labels as ints, up to and with the one that ended it; without blanks. Of several sources the number of each
+            combination, see `BeamHistory.split`.
         labels: The same as text.
-        score: natural-log probability, summed over steps.
+        score: natural-log probability, summed over steps; without the length normalization of a choice.
         ended: Whether it is complete.
         kept: Whether it is still in the beam of the last step, or has left the beam because it was complete.
         path: (step, slot) of each of its tokens.
         parts: What the score is made of, summed over steps: "log_prob" of the model, and other models by name, unscaled.
+        end: (step, slot) of its last step; of a search over alignments it may have written nothing there.
     """
 
     tokens: tuple[int, ...]
@@ -43,6 +48,11 @@ class Hypothesis:
     kept: bool
     path: tuple[tuple[int, int], ...]
     parts: Mapping[str, float] = field(default_factory=dict, compare=False)
+    end: tuple[int, int] = (0, 0)
+
+    def rating(self, length_exponent: float) -> float:
+        """score / length ** length_exponent."""
+        return self.score / max(len(self.tokens), 1) ** length_exponent
 
 
 class BeamHistory:
@@ -53,9 +63,17 @@ class BeamHistory:
             cand_parents, cand_scores, cand_kept {batch, candidate}. `ended` may be missing (never), so may the candidates.
         labels: Text of each token.
         dims: The dims that Tensors of this search have; for `along` with Tensors.
+        step_labels: Text of the tokens of each step, if not all steps are over the same vocabulary (two choices in a step).
+        blank: Of a search over alignments the token of a hypothesis that stays as it is.
+        length_exponent: Of the length normalization of the choice.
+        threshold: By how much a hypothesis may be worse than the best one of its step.
+        by_rank: For each step whether what was kept are the best of all candidates.
+        num_labels: For each step how many labels a hypothesis may go on through; None: not known.
+        loop_steps: For each step that of its loop. Two choices in a step of a loop are two steps here.
 
     Attributes:
-        steps, labels: As given. Scores are natural-log probabilities, summed over steps; -inf marks a slot without hypothesis.
+        steps, labels, blank, length_exponent, threshold, by_rank, num_labels, loop_steps: As given. Scores are natural-log
+            probabilities, summed over steps; -inf marks a slot without hypothesis.
     """
 
     def __init__(
@@ -64,14 +82,32 @@ class BeamHistory:
         labels: Sequence[str] | None = None,
         *,
         dims: BeamDims | None = None,
+        step_labels: Sequence[Labels] | None = None,
+        blank: int | None = None,
+        length_exponent: float = 0.0,
+        threshold: float | None = None,
+        by_rank: Sequence[bool] | None = None,
+        num_labels: Sequence[int | None] | None = None,
+        loop_steps: Sequence[int] | None = None,
     ):
         self.steps = [{"ended": np.zeros(step["tokens"].shape, bool), **step} for step in steps]
-        self.labels = list(labels) if labels is not None else None
+        self.labels: Labels = labels if labels is None or isinstance(labels, Combined) else list(labels)
+        self.blank, self.length_exponent, self.threshold = blank, length_exponent, threshold
+        self.num_labels = [None] * len(self.steps) if num_labels is None else list(num_labels)
+        self.by_rank = [True] * len(self.steps) if by_rank is None else list(by_rank)
+        self.loop_steps = list(range(len(self.steps))) if loop_steps is None else list(loop_steps)
+        self._step_labels = step_labels
         self._dims = dims or BeamDims()
+        self._prefixes: dict[tuple[int, int, int], tuple[int, ...]] = {}
 
     @classmethod
-    def of_values(cls, values: Sequence[Mapping[str, Any]]) -> BeamHistory:
+    def of_values(
+        cls, values: Sequence[Mapping[str, Any]], loop_steps: Sequence[int | None] | None = None
+    ) -> BeamHistory:
         """From the values of `beams` events, one per step.
+
+        Args:
+            loop_steps: The step of each in its loop. Default: one after the other.
 
         Raises:
             ValueError: If a field is missing.
@@ -84,9 +120,21 @@ class BeamHistory:
                             f"A step of a search has {', '.join(FIELDS)}.")
                 )  # fmt: skip
         dims = BeamDims.of_values(values)
-        vocab = getattr(values[0]["tokens"].sparse_dim, "vocab", None) if values else None
-        labels = getattr(vocab, "labels", vocab)
-        return cls([host_fields(fields, dims) for fields in values], labels, dims=dims)
+        sparse = {fields["tokens"].sparse_dim for fields in values}
+        each = [labels_of(fields) for fields in values] if len(sparse) > 1 else None
+        last = values[-1] if values else {}
+        return cls(
+            [host_fields(fields, dims) for fields in values],
+            labels_of(values[0]) if values else None,
+            dims=dims,
+            step_labels=each,
+            blank=last.get("blank"),
+            length_exponent=last.get("length_exponent", 0.0),
+            threshold=last.get("threshold"),
+            by_rank=[fields.get("by_rank", True) for fields in values],
+            num_labels=[num_labels(fields) for fields in values],
+            loop_steps=None if loop_steps is None else [step or 0 for step in loop_steps],
+        )
 
     @property
     def num_steps(self) -> int:
@@ -102,11 +150,20 @@ class BeamHistory:
         """Number of slots after a step."""
         return int(self.steps[step]["tokens"].shape[1])
 
-    def label(self, token: int) -> str:
-        """Text of a token; its number if there are no labels."""
-        if self.labels is not None and 0 <= token < len(self.labels):
-            return str(self.labels[token])
+    def labels_of(self, step: int | None = None) -> Labels:
+        """Text of the tokens of a step (None: of the first one)."""
+        return self.labels if self._step_labels is None or step is None else self._step_labels[step]
+
+    def label(self, token: int, step: int | None = None) -> str:
+        """Text of a token (of that step); its number if there are no labels."""
+        labels = self.labels_of(step)
+        if labels is not None and 0 <= token < len(labels):
+            return str(labels[token])
         return str(token)
+
+    def split(self, token: int) -> tuple[int, ...]:
+        """The labels of all sources that a token of a choice of several sources stands for; of one source itself."""
+        return self.labels.split(token) if isinstance(self.labels, Combined) else (token,)
 
     def path(self, seq: int, k: int, step: int | None = None) -> list[tuple[int, int]]:
         """(step, slot) of all steps up to `step` through which the hypothesis in slot `k` of `step` came.
@@ -128,8 +185,15 @@ class BeamHistory:
         return path[::-1]
 
     def hypothesis(self, seq: int, k: int, step: int | None = None) -> list[int]:
-        """Tokens of the hypothesis in slot `k` after `step`, up to and with the one that ended it."""
-        return [int(self.steps[index]["tokens"][seq, slot]) for index, slot in self._until_end(seq, k, step)]
+        """Tokens of the hypothesis in slot `k` after `step`, up to and with the one that ended it; without blanks."""
+        return [int(self.steps[index]["tokens"][seq, slot]) for index, slot in self._written(seq, k, step)]
+
+    def prefix(self, seq: int, k: int, step: int) -> tuple[int, ...]:
+        """`hypothesis` as a tuple; it is worked out once."""
+        key = seq, k, step
+        if key not in self._prefixes:
+            self._prefixes[key] = tuple(self.hypothesis(seq, k, step))
+        return self._prefixes[key]
 
     def finished(self, seq: int) -> list[Hypothesis]:
         """All hypotheses that have ended, also those that fell out of the beam later, best score first."""
@@ -142,18 +206,20 @@ class BeamHistory:
                     found.append(self._make(seq, k, index, kept=(index, k) in final))
         return sorted(found, key=lambda item: -item.score)
 
-    def nbest(self, seq: int, *, length_exponent: float = 0.0) -> list[Hypothesis]:
+    def nbest(self, seq: int, *, length_exponent: float | None = None) -> list[Hypothesis]:
         """The hypotheses in the beam after the last step, and those that have left it complete, best first.
 
         Args:
-            length_exponent: Ranked by score / length ** exponent; 0: by score, 1: by score per token.
+            length_exponent: Ranked by score / length ** exponent; 0: by score, 1: by score per token. Default: as the search ranks.
         """
         if not self.steps:
             return []
-        found = [self._make(seq, k, step, kept=True) for step, k in self._final(seq)]
-        return sorted(found, key=lambda item: -item.score / len(item.tokens) ** length_exponent)
+        found = [(self._own_score(seq, k, step), self._make(seq, k, step, kept=True)) for step, k in self._final(seq)]
+        if length_exponent is None:
+            return [item for _, item in sorted(found, key=lambda pair: -pair[0])]
+        return sorted((item for _, item in found), key=lambda item: -item.rating(length_exponent))
 
-    def best(self, seq: int, *, length_exponent: float = 0.0) -> Hypothesis:
+    def best(self, seq: int, *, length_exponent: float | None = None) -> Hypothesis:
         """The first of `nbest`.
 
         Raises:
@@ -172,7 +238,7 @@ class BeamHistory:
         """
         found = self.finished(seq)
         found += [item for item in self.nbest(seq) if not item.ended]
-        return sorted(found, key=lambda item: -item.score / len(item.tokens) ** length_exponent)
+        return sorted(found, key=lambda item: -item.rating(length_exponent))
 
     def from_slot(self, seq: int, k: int, step: int | None = None) -> Hypothesis:
         """The hypothesis in slot `k` after `step` (default: the last one)."""
@@ -189,21 +255,32 @@ class BeamHistory:
 
     def smaller(self, seq: int, beam_size: int) -> SmallerBeam:
         """What a smaller beam would have kept in each step, as far as this search knows it."""
-        return beam_analysis.smaller(self, seq, beam_size)
+        return beam_smaller.smaller(self, seq, beam_size)
 
     def diagnose(
-        self, seq: int, reference: Sequence[int], *, score: float | None = None, length_exponent: float = 0.0
+        self,
+        seq: int,
+        reference: Sequence[Any],
+        *,
+        score: float | None = None,
+        length_exponent: float | None = None,
+        best: Hypothesis | None = None,
     ) -> Diagnosis:
         """Whether the search or the model is to blame that the best hypothesis is not the reference.
 
         Args:
             seq: Index in the batch.
-            reference: Labels, with the one that ends it.
+            reference: Labels, with the one that ends it. Of several sources a tuple of their labels for each step; of a search over
+                alignments without blanks.
             score: The model's own score of the reference (`rf.choice(scores, target=..., search=False,
                 add_to_beam_scores=True)` gives it); only needed if it fell out of the beam before its end.
-            length_exponent: Scores are compared as score / length ** exponent.
+            length_exponent: Scores are compared as score / length ** exponent. Default: that of the search.
+            best: What the search gives. Default: the first of `nbest`, or of what has ended if that has left the beam.
+
+        Raises:
+            ValueError: If there is nothing to compare, or the reference stops in the middle of hypotheses.
         """
-        return beam_analysis.diagnose(self, seq, reference, score, length_exponent)
+        return beam_diagnosis.diagnose(self, seq, reference, score, length_exponent, best)
 
     def along(
         self, values: Sequence[Any], seq: int, k: int, *, step: int | None = None, before_choice: bool = True
@@ -220,7 +297,7 @@ class BeamHistory:
                 live in the slot of the parent. What is computed after it (the new state) lives in the own slot.
 
         Returns:
-            One array per token of the hypothesis, without batch and beam.
+            One array per step of the loop up to the end of the hypothesis, without batch and beam.
 
         Raises:
             ValueError: Fewer values than tokens.
@@ -233,18 +310,32 @@ class BeamHistory:
                         "history.along(trace.attention.steps(path), seq, k)")
             )  # fmt: skip
         path = self._until_end(seq, k, step)
-        if len(values) < len(path):
+        if len(values) <= max((self.loop_steps[index] for index, _ in path), default=-1):
             raise ValueError(
                 message("BeamHistory.along: fewer values than tokens.", [("values", f"{len(values)}"), ("tokens", f"{len(path)}")],
                         "There is one value for each step of the search, from step 0.")
             )  # fmt: skip
         out = []
-        for index, slot in path:
+        for place, (index, slot) in enumerate(path):
+            step = self.loop_steps[index]
+            neighbour = place - 1 if before_choice else place + 1  # of several choices of a step the first, or the last
+            if 0 <= neighbour < len(path) and self.loop_steps[path[neighbour][0]] == step:
+                continue
             slot = int(self.steps[index]["parents"][seq, slot]) if before_choice else slot
-            out.append(self._dims.pick(values[index], seq, slot))
+            out.append(self._dims.pick(values[step], seq, slot))
         return out
 
-    def text(self, seq: int | None = None, *, length_exponent: float = 0.0) -> str:
+    def labels_along(self, seq: int, k: int, *, step: int | None = None) -> list[str]:
+        """The text that one hypothesis wrote in each step of the loop up to its end, as `along` counts them: of several choices in a
+        step joined by "|", of a search over alignments "" where it stayed as it was."""
+        found: dict[int, list[str]] = {}
+        for index, slot in self._until_end(seq, k, step):
+            token = int(self.steps[index]["tokens"][seq, slot])
+            text = "" if token == self.blank else self.label(token, index)
+            found.setdefault(self.loop_steps[index], []).append(text)
+        return ["|".join(texts) for texts in found.values()]
+
+    def text(self, seq: int | None = None, *, length_exponent: float | None = None) -> str:
         """The n-best list of one sequence, or of all, as a table."""
         seqs = range(self.num_seqs) if seq is None else [seq]
         return "\n\n".join(self._table(seq, length_exponent) for seq in seqs)
@@ -253,7 +344,7 @@ class BeamHistory:
         sizes = sorted({self.beam_size(step) for step in range(self.num_steps)})
         return f"<BeamHistory: {self.num_seqs} sequences, {self.num_steps} steps, beam {'-'.join(map(str, sizes[:1] + sizes[1:][-1:]))}>"
 
-    def _table(self, seq: int, length_exponent: float) -> str:
+    def _table(self, seq: int, length_exponent: float | None) -> str:
         nbest = self.nbest(seq, length_exponent=length_exponent)
         lines = [
             f"sequence {seq}: {len(nbest)} hypotheses after {self.num_steps} steps",
@@ -266,18 +357,39 @@ class BeamHistory:
         return "\n".join(lines)
 
     def _make(self, seq: int, k: int, step: int, *, kept: bool) -> Hypothesis:
-        path = self._until_end(seq, k, step)
-        tokens = tuple(int(self.steps[index]["tokens"][seq, slot]) for index, slot in path)
+        path, written = self._until_end(seq, k, step), self._written(seq, k, step)
+        tokens = tuple(int(self.steps[index]["tokens"][seq, slot]) for index, slot in written)
         fields = self.steps[step]
-        labels = tuple(self.label(token) for token in tokens)
+        labels = tuple(self.label(token, index) for token, (index, _) in zip(tokens, written))
         names = [name for name in fields if name == "log_probs" or name.startswith("part:")]
         parts = {
-            "log_prob" if name == "log_probs" else name[len("part:") :]: float(sum(self.steps[i][name][seq, slot] for i, slot in path))
+            "log_prob" if name == "log_probs" else name[len("part:") :]: float(
+                sum(self.steps[i][name][seq, slot] for i, slot in path if name in self.steps[i])
+            )
             for name in names
-        }  # fmt: skip
+        }
+        ended, end = bool(fields["ended"][seq, k]), path[-1] if path else (step, k)
+        for name in fields if ended else ():
+            if name.startswith("end_part:"):
+                parts[name[len("end_part:") :]] += float(fields[name][seq, k])
+        # A normalized choice rescales the score of what has ended in every step.
+        place = end if self.length_exponent else (step, k)
         return Hypothesis(
-            tokens, labels, float(fields["scores"][seq, k]), bool(fields["ended"][seq, k]), kept, tuple(path), parts
+            tokens, labels, self._own_score(seq, place[1], place[0]), ended, kept, tuple(written), parts, end
         )
+
+    def _own_score(self, seq: int, k: int, step: int) -> float:
+        """The score of a slot, for what is complete with what its end adds."""
+        fields = self.steps[step]
+        score = float(fields["scores"][seq, k])
+        return score + float(fields["end_scores"][seq, k]) if "end_scores" in fields else score
+
+    def _written(self, seq: int, k: int, step: int | None) -> list[tuple[int, int]]:
+        """The part of the path in which a label was written."""
+        path = self._until_end(seq, k, step)
+        if self.blank is None:
+            return path
+        return [(index, slot) for index, slot in path if self.steps[index]["tokens"][seq, slot] != self.blank]
 
     def _until_end(self, seq: int, k: int, step: int | None) -> list[tuple[int, int]]:
         path = self.path(seq, k, step)

@@ -36,7 +36,7 @@ class Lookup(Mapping[str, Value], Generic[Value]):
     def __getitem__(self, key: str | tuple[str, int]) -> Value:
         path, run = key if isinstance(key, tuple) else (key, None)
         full = self.find(path)
-        runs = runs_of(self._paths[full])
+        runs = self._runs_of(full)
         if run is None:
             if len(runs) > 1:
                 raise PathError(self._several(full, runs))
@@ -76,11 +76,11 @@ class Lookup(Mapping[str, Value], Generic[Value]):
     def runs(self, path: str) -> list[Value]:
         """The value of each run at a path, in order."""
         full = self.find(path)
-        return [self._cached(full, index, run) for index, run in enumerate(runs_of(self._paths[full]))]
+        return [self._cached(full, index, run) for index, run in enumerate(self._runs_of(full))]
 
     def events(self, path: str, run: int = -1) -> list[Event]:
         """The events of one run at a path, one per step."""
-        return runs_of(self._paths[self.find(path)])[run]
+        return self._runs_of(self.find(path))[run]
 
     def step_dim(self, path: str, run: int = -1) -> Dim | None:
         """The dim over the steps in the value of a run; None outside of loops."""
@@ -90,6 +90,9 @@ class Lookup(Mapping[str, Value], Generic[Value]):
     @property
     def _paths(self) -> dict[str, list[Event]]:
         return self._trace.by_path(self.kind)
+
+    def _runs_of(self, full: str) -> list[list[Event]]:
+        return runs_of(self._paths[full])
 
     def _cached(self, path: str, index: int, run: list[Event]) -> Value:
         # In a running loop the dim of the loop gets known only at the end: the same events may then give another value.
@@ -168,8 +171,11 @@ class BeamsLookup(Lookup[BeamHistory]):
 
     kind, name = "beams", "trace.beams"
 
+    def _runs_of(self, full: str) -> list[list[Event]]:
+        return runs_of(self._paths[full], chained=True)
+
     def _value(self, run: list[Event]) -> BeamHistory:
-        return BeamHistory.of_values([event.values for event in run])
+        return BeamHistory.of_values([event.values for event in run], [event.step for event in run])
 
 
 class ModulesLookup(Lookup[list[Event]]):

@@ -14,10 +14,13 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
 
 
-def runs_of(events: Sequence[Event]) -> list[list[Event]]:
+def runs_of(events: Sequence[Event], *, chained: bool = False) -> list[list[Event]]:
     """The events of one path, split into runs of its loop; an event outside of loops is a run of its own.
 
     A module that is called twice in each step of a loop gives two runs, one of the first calls and one of the second.
+
+    Args:
+        chained: Whether the events of a step are one run instead: the choices that a step makes one after the other.
     """
     runs: list[list[Event]] = []
     latest: dict[Any, list[Event]] = {}
@@ -26,10 +29,12 @@ def runs_of(events: Sequence[Event]) -> list[list[Event]]:
         if event.step is None:
             runs.append([event])
             continue
-        call = calls[event.entry] = calls.get(event.entry, -1) + 1
+        call = 0 if chained else calls.get(event.entry, -1) + 1
+        calls[event.entry] = call
         key = (id(loop_dim_of(event)), event.steps[:-1], call)
         run = latest.get(key)
-        if run is None or run[-1].step is None or run[-1].step >= event.step:
+        goes_on = run is not None and chained and run[-1].entry == event.entry
+        if run is None or run[-1].step is None or (run[-1].step >= event.step and not goes_on):
             run = latest[key] = []
             runs.append(run)
         run.append(event)

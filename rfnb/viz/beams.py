@@ -32,7 +32,7 @@ def spec(
     labels: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     cuts: int = 8,
-    length_exponent: float = 0.0,
+    length_exponent: float | None = None,
     join: str = " ",
     title: str = "Beam search",
     live: bool = False,
@@ -45,7 +45,7 @@ def spec(
         labels: Text of each token. Default: those of the history, else the numbers.
         names: One per sequence of the batch. Default "sequence 0", ...
         cuts: How many of the best cut candidates to keep per step.
-        length_exponent: The n-best list is sorted by score / length ** exponent. Default 0: by score.
+        length_exponent: The n-best list is sorted by score / length ** exponent. Default: that of the search, else 0, by score.
         join: Between the tokens of a result.
         live: Whether more steps may come.
         **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
@@ -56,13 +56,17 @@ def spec(
         ValueError: If a field is missing or unknown, or a parent points to no hypothesis.
     """
     steps = [_complete(index, step) for index, step in enumerate(_steps(history, fields))]
-    labels = labels if labels is not None else getattr(history, "labels", None)
+    of_step = getattr(history, "labels_of", None) if labels is None else None
+    labels = getattr(history, "labels", None) if labels is None else labels
+    each = [of_step(index) if of_step is not None else labels for index in range(len(steps))]
+    if length_exponent is None:
+        length_exponent = getattr(history, "length_exponent", 0.0)
     batch = steps[0]["tokens"].shape[0] if steps else 0
     for index, step in enumerate(steps):
         _check(index, step, steps[index - 1] if index else None, batch)
     seqs = []
     for seq in range(batch):
-        listed = _trim([_listed(step, seq, labels, cuts) for step in steps])
+        listed = _trim([_listed(step, seq, labels, cuts) for step, labels in zip(steps, each)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
         seqs.append(_finish({"label": str(name), "steps": listed, "best": []}, length_exponent, join))
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
@@ -129,6 +133,8 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
         for name in (*_FIELDS, "ended", *_CANDIDATES)
         if step.get(name) is not None
     }
+    if step.get("end_scores") is not None:  # what its end adds to the score of what is complete
+        out["scores"] = out["scores"] + np.atleast_2d(host(step["end_scores"]))
     out.setdefault("ended", np.zeros(out["tokens"].shape, bool))
     return out
 

@@ -231,12 +231,12 @@ def _tokens(trace: Any) -> dict[Dim, list[Any]]:
 
 
 def _best(history: Any, seq: int) -> tuple[list[str], int, int]:
-    """Labels of the best hypothesis so far, and its last step and slot."""
+    """Labels of the best hypothesis so far in each step, and its last step and slot."""
     top = history.nbest(seq)
     if not top:
         return [], 0, 0
-    step, slot = top[0].path[-1]
-    return list(top[0].labels), step, slot
+    step, slot = top[0].end
+    return history.labels_along(seq, slot, step=step), step, slot
 
 
 def _history_of(path: str, histories: Mapping[str, Any]) -> Any:

@@ -1,0 +1,81 @@
+"""The text of tokens: labels of a vocabulary, or of several, whose combination a choice of several sources has chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+
+Labels = Sequence[str] | None
+
+
+class Combined(Sequence[str]):
+    """The texts of all combinations of labels of several sources, the first source the slowest: "a|x".
+
+    Args:
+        sizes: Number of labels of each source.
+        labels: Text of each; None: its number.
+    """
+
+    def __init__(self, sizes: Sequence[int], labels: Sequence[Labels]):
+        self.sizes, self._labels = tuple(sizes), labels
+
+    def split(self, token: int) -> tuple[int, ...]:
+        """The label of each source."""
+        return tuple(int(index) for index in np.unravel_index(token, self.sizes))
+
+    def combine(self, labels: Sequence[int]) -> int:
+        """The number of a combination."""
+        return int(np.ravel_multi_index(tuple(labels), self.sizes))
+
+    def __len__(self) -> int:
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return "|".join(
+            str(label) if names is None else str(names[label]) for label, names in zip(self.split(index), self._labels)
+        )
+
+
+def further_sources(fields: Mapping[str, Any]) -> list[str]:
+    """The names of the fields with the labels of further sources, in order."""
+    return [f"tokens:{source}" for source in range(1, len(fields)) if f"tokens:{source}" in fields]
+
+
+def labels_of(fields: Mapping[str, Any]) -> Labels:
+    """The text of the tokens of a step, from the Tensors of its event; None if they have no text."""
+    sources = ["tokens", *further_sources(fields)]
+    labels = [label_names(fields[name].sparse_dim) for name in sources]
+    if len(sources) == 1:
+        return labels[0]
+    return Combined([fields[name].sparse_dim.extent for name in sources], labels)
+
+
+def num_labels(fields: Mapping[str, Any]) -> int | None:
+    """How many labels, or combinations, there are in a step; None: not known."""
+    dims = [fields[name].sparse_dim for name in ("tokens", *further_sources(fields))]
+    return None if None in dims else int(np.prod([dim.extent for dim in dims], dtype=np.int64))
+
+
+def label_names(dim: Dim | None) -> Labels:
+    """The texts of the labels of a dim."""
+    vocab = getattr(dim, "vocab", None)
+    return getattr(vocab, "labels", vocab)
+
+
+def combine_sources(arrays: dict[str, np.ndarray], fields: Mapping[str, Any]) -> None:
+    """In the arrays of a step, put the number of the combination in the place of the label of the first source."""
+    for name in further_sources(fields):
+        for prefix in ("", "cand_"):
+            if prefix + name in arrays:
+                size = fields[prefix + name].sparse_dim.extent
+                arrays[f"{prefix}tokens"] = arrays[f"{prefix}tokens"] * size + arrays.pop(prefix + name)

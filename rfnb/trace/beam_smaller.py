@@ -1,0 +1,123 @@
+"""What a smaller beam would have kept, from the history of a larger one.
+
+As long as the smaller beam is a part of the larger one, its candidates are those of its hypotheses, and the best of them are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
+
+if TYPE_CHECKING:
+    from rfnb.trace.beams import BeamHistory, Hypothesis
+
+
+@dataclass(frozen=True)
+class SmallerBeam:
+    """What a smaller beam would have kept.
+
+    Attributes:
+        slots: For each step the slots of the recorded beam that are in the smaller one, best first.
+        exact_until: The first step in which it may have kept something else: what the recorded search has cut, or a hypothesis
+            without the alignments that only the larger beam had. What follows is an estimate. None: all of it is exact. Of a
+            choice that does not keep the best of all candidates (`keep_beams`, `sampling`, `cheating`) nothing is.
+        best: The best hypothesis of the last step that was recorded, or that has left the beam complete, as far as known.
+    """
+
+    slots: tuple[tuple[int, ...], ...]
+    exact_until: int | None
+    best: Hypothesis | None
+
+
+def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
+    """See `BeamHistory.smaller`."""
+    if beam_size < 1:
+        raise ValueError(f"BeamHistory.smaller: beam_size {beam_size}.\nAt least one hypothesis goes on.")
+    slots: list[tuple[int, ...]] = []
+    exact_until = None
+    ends: list[tuple[int, int]] = []  # what has left before its end
+    inside: set[int] | None = None  # of the step before; None: there was one hypothesis
+    for step, fields in enumerate(history.steps):
+        if not history.by_rank[step] and beam_size >= history.beam_size(step):
+            slots.append(tuple(np.flatnonzero(fields["scores"][seq] > -np.inf).tolist()))
+            inside = set(slots[-1])
+            continue
+        found = _above_threshold(history, step, _candidates(history, seq, step, inside))
+        kept = [slot_of(fields, seq, item.token, item.parent) for item in found]
+        left = history.left(seq, step)
+        places = [place for place, slot in enumerate(kept) if slot not in left][:beam_size]  # what left takes no place
+        going, gone = len(places), [place for place, slot in enumerate(kept[:beam_size]) if slot in left]
+        places = sorted(places + gone)
+        chosen, kept = [found[place] for place in places], [kept[place] for place in places]
+        ends += [(step, slot) for slot in kept if slot is not None and slot in left]
+        if exact_until is None and (
+            None in kept
+            or (going < beam_size and not _all_stored(history, seq, step, found))
+            or not history.by_rank[step]
+            or _merged_otherwise(history, seq, step, inside, chosen)
+        ):
+            exact_until = step
+        slots.append(tuple(slot for slot in kept if slot is not None))
+        inside = set(slots[-1])
+    ends += [(len(slots) - 1, slot) for slot in slots[-1]] if slots else []
+    final = [history.from_slot(seq, k, step) for step, k in ends]
+    best = max(final, key=lambda item: item.rating(history.length_exponent), default=None)
+    return SmallerBeam(tuple(slots), exact_until, best)
+
+
+def _candidates(history: BeamHistory, seq: int, step: int, inside: set[int] | None) -> list[Verdict]:
+    """What the smaller beam could keep. What was merged into a hypothesis that it does not have is one by itself."""
+    found = [item for item in verdicts(history, seq, step) if inside is None or item.parent in inside]
+    whole = [item for item in found if item.verdict in ("kept", "ended", "cut by rank", "below the threshold")]
+    merged = [item for item in found if item.verdict == "merged"]
+    if not merged:
+        return whole
+    assert inside is not None
+    before = {history.prefix(seq, slot, step - 1) for slot in inside}
+    return whole + [item for item in merged if (*history.prefix(seq, item.parent, step - 1), item.token) not in before]
+
+
+def _above_threshold(history: BeamHistory, step: int, found: list[Verdict]) -> list[Verdict]:
+    """Best first, without those that are too much worse than the best one of the smaller beam."""
+    found = sorted(found, key=lambda item: item.rank)
+    if history.threshold is None or not found:
+        return found
+    dtype = history.steps[step]["scores"].dtype.type
+    least = dtype(found[0].score) - dtype(history.threshold)
+    return [item for item in found if item.score >= least]
+
+
+def _all_stored(history: BeamHistory, seq: int, step: int, found: list[Verdict]) -> bool:
+    """Whether no candidate is unknown."""
+    fields = history.steps[step]
+    if (fields["scores"][seq] == -np.inf).any() and (history.threshold is None or (found and found[0].rank == 0)):
+        return True  # there was place for more, and nothing else
+    stored = fields.get("cand_scores")
+    if stored is None:
+        return True
+    parents = int((history.steps[step - 1]["scores"][seq] > -np.inf).sum()) if step else 1
+    labels = history.num_labels[step]
+    if labels is not None and stored.shape[1] >= parents * labels:
+        return True
+    # What is kept comes first, so that -inf is last only if there is nothing else. With a threshold, what is below it follows.
+    further = stored.shape[1] > fields["scores"].shape[1] or history.threshold is None
+    return further and bool(stored[seq, -1] == -np.inf)
+
+
+def _merged_otherwise(
+    history: BeamHistory, seq: int, step: int, inside: set[int] | None, chosen: list[Verdict]
+) -> bool:
+    """Whether something that is kept has other alignments in the smaller beam."""
+    if "merged" not in history.steps[step] or inside is None:
+        return False
+    fields = history.steps[step]
+    before = {history.prefix(seq, slot, step - 1) for slot in inside}
+    for item in chosen:
+        slot = slot_of(fields, seq, item.token, item.parent)
+        if slot is None or (fields["merged"][seq, slot] and history.prefix(seq, slot, step)[:-1] not in before):
+            return True
+    return False
