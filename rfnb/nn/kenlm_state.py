@@ -199,7 +199,9 @@ def read_labels(source: str | Path | Sequence[str]) -> list[str]:
         return list(source)
     text = Path(source).read_text(encoding="utf-8")
     if not text.lstrip().startswith("{"):
-        return text.splitlines()
+        return (
+            text.removesuffix("\n").split("\n") if text else []
+        )  # splitlines also ends lines at what may be in a label
     found = ast.literal_eval(text)
     labels = sorted(found, key=found.__getitem__)
     if [found[label] for label in labels] != list(range(len(labels))):
@@ -211,7 +213,7 @@ def read_labels(source: str | Path | Sequence[str]) -> list[str]:
 
 
 def _check_labels(texts: Sequence[str], unknown: str | None) -> None:
-    bad = [index for index, text in enumerate(texts) if not text or text.split() != [text]]
+    bad = [index for index, text in enumerate(texts) if not text or not set(text).isdisjoint(" \t\r\n")]
     if bad:
         raise ValueError(
             message("KenLmState: a label is empty or has a blank in it.", [("label", f"{bad[0]}: {texts[bad[0]]!r}")],

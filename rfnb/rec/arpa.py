@@ -15,6 +15,7 @@ Source: "ARPA format" in the manual of SRILM, ngram-format(5).
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from pathlib import Path
 from rfnb.core.errors import message
 
 _BINARY = b"mmap lm http://kheafield.com"
+_BLANKS = " \t\r\n"  # other white space of Unicode may be part of a word
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,17 @@ class _Reader:
                 return self._read(lines)
             except UnicodeDecodeError as error:
                 raise self._error("not UTF-8.", "An ARPA file is UTF-8 text.") from error
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise self._error(
+                    "the gzip file is damaged.", "After this line it cannot be unpacked; it seems to be cut off."
+                ) from error
 
     def _lines(self, file: Iterator[bytes]) -> Iterator[str]:
         """The lines that are not empty."""
         for raw in file:
             self.number += 1
             self.line = "..."
-            self.line = raw.decode("utf-8").strip()
+            self.line = raw.decode("utf-8").strip(_BLANKS)
             if self.line:
                 yield self.line
         self.line = ""
@@ -134,7 +140,9 @@ class _Reader:
         for line in lines:
             if line[0] == "\\" and (line.endswith("-grams:") or line == "\\end\\"):
                 return found, line
-            fields = line.split()
+            fields = [field for field in line.replace("\t", " ").split(" ") if field]
+            if last and len(fields) == order + 2 and not self._number(fields[-1], "back-off weight"):
+                fields.pop()  # some programs write a weight of 0 there
             if not order + 1 <= len(fields) <= order + 2 - last:
                 weight = "" if last else " and maybe a back-off weight"
                 rule = f"A line of \\{order}-grams: has a log10 probability, {order} word{'s' * (order > 1)}{weight}."

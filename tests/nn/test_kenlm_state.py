@@ -215,6 +215,13 @@ def test_files_of_labels(tmp_path):
         rf.KenLmState(TINY, vocab_file=python)
 
 
+def test_labels_of_a_file_may_have_any_white_space_but_blanks(tmp_path):
+    path = tmp_path / "lines"
+    odd = ["the", "a\u00a0b", "\u3000", "x\u2028", "\x0cy", "UNK"]
+    path.write_text("\n".join(odd), encoding="utf-8")
+    assert rf.KenLmState(TINY, vocab_file=path).out_dim.vocab == odd
+
+
 def test_a_label_for_what_is_unknown_has_to_be_there():
     with raises_message(
         ValueError,

@@ -97,3 +97,29 @@ def test_a_file_that_is_no_text(tmp_path):
     with pytest.raises(ValueError) as caught:
         read_arpa(path)
     assert str(caught.value) == f"ARPA file: not UTF-8.\n  file  {path}\n  line  2: ...\nAn ARPA file is UTF-8 text."
+
+
+def test_a_gzip_file_that_is_cut_off(tmp_path):
+    path = tmp_path / "model.gz"
+    path.write_bytes(gzip.compress(GOOD.encode())[:-12])
+    with pytest.raises(ValueError) as caught:
+        read_arpa(path)
+    text = str(caught.value)
+    assert text.startswith(f"ARPA file: the gzip file is damaged.\n  file  {path}\n  line  ")
+    assert text.endswith("\nAfter this line it cannot be unpacked; it seems to be cut off.")
+
+
+def test_only_blanks_and_tabs_are_between_words(tmp_path):
+    path = tmp_path / "model.arpa"
+    odd = ["a\u00a0b", "\u3000", "x\u2028", "\x0c"]
+    rows = [f"-{index}\t{word}\t-0.5\r" for index, word in enumerate(odd, 1)]
+    path.write_bytes(
+        "\n".join(["\\data\\", "ngram 1=4", "", "\\1-grams:", *rows, "", "\\end\\"]).replace("\t-0.5", "").encode()
+    )
+    assert read_arpa(path).words == odd
+
+
+def test_a_weight_of_zero_for_the_longest_ngrams(tmp_path):
+    path = tmp_path / "model.arpa"
+    path.write_text(GOOD.replace("-0.2 <s> a", "-0.2\t<s> a\t0.0"))
+    assert read_arpa(path).ngrams[1] == {(0, 1): (-0.2, 0.0)}
