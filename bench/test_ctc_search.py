@@ -108,7 +108,9 @@ def test_five_times_as_fast_as_plain_python(record_property):
 @pytest.mark.parametrize("sharp, blank", [(1, 0), (1, 6), (3, 0), (3, 6)])
 def test_as_fast_as_flashlight(batch, sharp, blank, tokens, record_property):
     """Its time depends much on the data and on its option beam_size_token: how many labels of a frame it looks at. Ours looks at all
-    that can be in the result."""
+    that can be in the result. With all labels the ratio is 0.05 to 0.5, with its own cut to the best 12 it is 0.2 to 1.1, the largest for
+    one sequence of mostly blank frames.
+    """
     decoder = pytest.importorskip("flashlight.lib.text.decoder")
     options = decoder.LexiconFreeDecoderOptions(
         beam_size=BEAM, beam_size_token=tokens, beam_threshold=1e9, lm_weight=0.0, sil_score=0.0, log_add=True,
