@@ -66,7 +66,7 @@ def _fused(x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | 
 
 def _zeros(bias: Any) -> Any:
     """The second bias, made once per size, dtype and device."""
-    key = (len(bias), bias.dtype, bias.device)
+    key = (bias.numel(), bias.dtype, bias.device)
     zeros = _zero_biases.get(key)
     if zeros is None:
         with torch.inference_mode(False):  # else a later training could not use it

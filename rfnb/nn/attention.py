@@ -8,7 +8,7 @@ from rfnb.core.tensor_text import missing_dim
 from rfnb.nn import run_ctx
 from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
-from rfnb.nn.fused_attention import fused_attention
+from rfnb.nn.fused_attention import fused_attention, fused_weights
 from rfnb.ops.finite import finite_for_gradient
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
@@ -78,7 +78,9 @@ def dot_attention(
         energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
         return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_dim)
     with query.backend.no_grad():  # only to be looked at: recording does not change the result
-        weights = _weights(matmul(query * scale, keys, reduce=key_dim), kv_axis, causal_dim)
+        weights = fused_weights(query, keys, values, key_dim, kv_axis, scale) if causal_dim is None else None
+        if weights is None:
+            weights = _weights(matmul(query * scale, keys, reduce=key_dim), kv_axis, causal_dim)
     probe("attention", weights=weights, axis=kv_axis)
     return out
 

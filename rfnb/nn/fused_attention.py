@@ -30,6 +30,8 @@ class _Plan(NamedTuple):
     causal: bool
     finish: Raw | None
     dims: Dims
+    weigh: Callable[[Any, Any, float], Any] | None  # arrays of queries and keys -> weights over weight_dims
+    weight_dims: Dims
 
 
 def fused_attention(
@@ -44,7 +46,7 @@ def fused_attention(
         plan = _plans.put(key, _plan(query, keys, values, key_dim, axis, causal_dim))
     if plan is None:
         return None
-    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims = plan
+    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims, _, _ = plan
     if mask_k is not None and not keys._finite:  # weight 0 times NaN is NaN
         k = where(mask_k(k), k, 0)
     if mask_v is not None and not values._finite:
@@ -70,6 +72,21 @@ def fused_attention(
     return out
 
 
+def fused_weights(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, scale: float) -> Tensor | None:
+    """The weights {..., axis} behind a result of `fused_attention`, for somebody who looks at them; None if it takes more."""
+    plan = _plans.get((query._raw.__class__, query.dims, keys.dims, values.dims, key_dim, axis, None))
+    if plan is None or plan.weigh is None:
+        return None
+    k, mask, (order_q, order_k, _) = keys._raw, plan.masks[1], plan.orders
+    if mask is not None and not keys._finite:
+        k = plan.where(mask(k), k, 0)
+    q = query._raw if order_q is None else order_q(query._raw)
+    out = _make(Tensor)
+    out._raw = plan.weigh(q, k if order_k is None else order_k(k), scale)
+    out.dims = plan.weight_dims
+    return out
+
+
 def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None) -> _Plan | None:
     common = tuple(dim for dim in query.dims if dim in keys.dims and dim not in (key_dim, axis))
     queries = tuple(dim for dim in query.dims if dim not in (*common, key_dim))
@@ -91,6 +108,9 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     some = None if some is None or some.all() else some
     dims = common + queries + features
     plain = len(common) == 2 and len(queries) == len(features) == 1
+    bias = None if seen is None else _bias(_grouped_mask(seen, (*groups, queries, (axis,))), backend)
+    weight_dims = (*common, *queries, axis)
+    weighs = causal_dim is None and some is None and axis not in queries
     return _Plan(
         backend.attention_raw,
         backend.where_raw,
@@ -101,10 +121,12 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
             _grouped(keys.dims, (*groups, (axis,), (key_dim,)), backend),
             _grouped(values.dims, (*groups, (axis,), features), backend),
         ),
-        None if seen is None else _bias(_grouped_mask(seen, (*groups, queries, (axis,))), backend),
+        bias,
         causal,
         _finish(dims, plain, None if some is None else some.reshape(some.shape + (1,) * len(features)), backend),
         dims,
+        _weigh(weight_dims, bias, backend) if weighs else None,
+        weight_dims,
     )
 
 
@@ -176,6 +198,18 @@ def _bias(seen: np.ndarray, backend: Any) -> Raw:
         return made[key]
 
     return bias
+
+
+def _weigh(dims: Dims, bias: Raw | None, backend: Any) -> Callable[[Any, Any, float], Any]:
+    """Queries and keys [batch, heads, ..., features] -> softmax(q k scale), one axis per dim."""
+    shape, reshape, transpose, softmax = full_shape(dims), backend.reshape_raw, backend.transpose_raw, backend.softmax_raw
+    mul, add, matmul = backend.binary_fn("mul"), backend.binary_tensors_fn("add"), backend.matmul_raw
+
+    def weigh(q: Any, k: Any, scale: float) -> Any:
+        energy = matmul(mul(q, scale), transpose(k, (0, 1, 3, 2)))
+        return reshape(softmax(energy if bias is None else add(energy, bias(q)), 3), shape)
+
+    return weigh
 
 
 def _finish(dims: Dims, plain: bool, some: np.ndarray | None, backend: Any) -> Raw | None:

@@ -59,6 +59,8 @@ def keep(value: Any) -> Any:
         raw = value.raw_tensor
         if raw is None:
             return value.copy_template()
+        if type(value) is Tensor and getattr(raw, "requires_grad", None) is False and getattr(raw, "_base", None) is None:
+            return value._like(raw, value.dims)
         backend = value.backend
         kept = backend.detach_raw(raw)
         if type(value) is not Tensor or _is_of_parameter(raw):
@@ -93,15 +95,15 @@ def keep_template(value: Any) -> Any:
 def bytes_of(value: Any) -> int:
     """bytes of the arrays in a value."""
     if isinstance(value, Tensor):
-        return 0 if value.raw_tensor is None else int(value.raw_tensor.nbytes)
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
+        return 0 if value._raw is None else int(value._raw.nbytes)
     if isinstance(value, Later):
         return value.num_bytes
     if isinstance(value, dict):
-        return sum(bytes_of(item) for item in value.values())
+        return sum(map(bytes_of, value.values()))
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
     if isinstance(value, (list, tuple)):
-        return sum(bytes_of(item) for item in value)
+        return sum(map(bytes_of, value))
     return 0
 
 
