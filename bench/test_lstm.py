@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from training_step import training_step
 
 import rfnb as rf
 from rfnb import Dim
@@ -53,23 +54,12 @@ def test_training_step(size, overhead):
     """Forward, backward and an update by SGD."""
     setup = Setup(size)
     # torch.nn.LSTM has a second bias, of the same gradient as the first one; it is not updated.
-    parameters = [
-        [parameter.raw_tensor for parameter in setup.ours.parameters()],
-        [setup.raw.weight_ih_l0, setup.raw.weight_hh_l0, setup.raw.bias_ih_l0],
-    ]
+    ours = [parameter.raw_tensor for parameter in setup.ours.parameters()]
+    raw = [setup.raw.weight_ih_l0, setup.raw.weight_hh_l0, setup.raw.bias_ih_l0]
     setup.raw.bias_hh_l0.requires_grad_(False)
-    optimizers = [torch.optim.SGD(group, lr=1e-3) for group in parameters]
-
-    def step(forward, optimizer):
-        optimizer.zero_grad(set_to_none=True)
-        loss = forward()[0].square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
     overhead(
         f"LSTM training step, {size}",
-        lambda: step(setup.forward_ours, optimizers[0]),
-        lambda: step(setup.forward_raw, optimizers[1]),
+        training_step(setup.forward_ours, ours),
+        training_step(setup.forward_raw, raw),
         limit=LIMIT,
     )

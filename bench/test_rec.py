@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from training_step import training_step
 
 import rfnb as rf
 from rfnb import Dim
@@ -56,22 +57,11 @@ def test_training_step(unit, size, overhead):
     setup = Setup(unit, size)
     if unit == "lstm":  # torch has a second bias, of the same gradient as the first one; it is not updated
         setup.raw.bias_hh_l0.requires_grad_(False)
-    groups = [
-        [parameter.raw_tensor for parameter in setup.ours.parameters()],
-        [parameter for parameter in setup.raw.parameters() if parameter.requires_grad],
-    ]
-    optimizers = [torch.optim.SGD(group, lr=1e-3) for group in groups]
-
-    def step(forward, optimizer):
-        optimizer.zero_grad(set_to_none=True)
-        loss = forward()[0].square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
+    ours = [parameter.raw_tensor for parameter in setup.ours.parameters()]
+    raw = [parameter for parameter in setup.raw.parameters() if parameter.requires_grad]
     overhead(
         f"{unit} training step, {size}",
-        lambda: step(setup.forward_ours, optimizers[0]),
-        lambda: step(setup.forward_raw, optimizers[1]),
+        training_step(setup.forward_ours, ours),
+        training_step(setup.forward_raw, raw),
         limit=LIMIT[unit],
     )
