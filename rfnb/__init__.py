@@ -438,6 +438,9 @@ from rfnb.rec.state import State as State
 from rfnb.rec.tensor_array import TensorArray as TensorArray
 from rfnb.rec.while_loop import while_loop as while_loop
 from rfnb.search.beam_search import beam_search as beam_search
+from rfnb.search.beam_step import backtrack as backtrack
+from rfnb.search.beam_step import beam_search_step as beam_search_step
+from rfnb.search.beam_step import gather_beams as gather_beams
 from rfnb.search.choice import choice as choice
 from rfnb.search.ctc_prefix import ctc_prefix_beam_search as ctc_prefix_beam_search
 from rfnb.search.decide import decide as decide

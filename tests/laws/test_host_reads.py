@@ -33,6 +33,7 @@ MAY_READ = {
         ["ctc_prefix_beam_search", "transducer_beam_search", "transducer_greedy_decode", "transducer_forced_align"],
         "what goes on depends on values",
     ),
+    "beam_search_step": "whether scores are equal, so that the first has to go on, is known from their values",
     "KenLmState": "parts of words are joined to words on the host",
     "cond": _CONDITION,
     "scan until a condition": _CONDITION,

@@ -1,0 +1,190 @@
+"""Beam search as pure functions, for a loop of one's own: a step, the states that follow it, and the way back.
+
+    scores = labels = None
+    for step in range(max_steps):
+        labels, parents, scores = rf.beam_search_step(log_probs, scores, ended, beam_size=4, axis=vocab, out_beam_dim=beam)
+        state, ended = rf.gather_beams((state, ended), parents)
+        ...
+    for label in rf.backtrack(all_labels, all_parents): ...
+
+`rf.choice` in an `rf.Loop` does all of this by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim
+from rfnb.ops import math
+from rfnb.ops.cast import cast
+from rfnb.ops.dims import range_over_dim
+from rfnb.ops.where import where
+from rfnb.rec.nested import gather_nested, map_nested
+from rfnb.rec.recorder import recordable
+from rfnb.rec.selection import renamed_dim
+from rfnb.search import rank
+from rfnb.search.score import gumbel, log_prob_of
+
+
+@recordable
+def beam_search_step(
+    scores: Tensor,
+    base: Tensor | None = None,
+    ended: Tensor | None = None,
+    *,
+    beam_size: int,
+    axis: Dim | None = None,
+    beam_dim: Dim | None = None,
+    out_beam_dim: Dim | None = None,
+    step: int | Tensor = 0,
+    input_type: str = "log_prob",
+    prob_scale: float = 1.0,
+    base_beam_score_scale: float = 1.0,
+    random_sample_scale: float = 0.0,
+    length_normalization: bool = False,
+    length_normalization_exponent: float = 1.0,
+    keep_beams: bool = False,
+    end_label: int = 0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Which hypotheses go on: their labels, parents and scores, best first.
+
+    Args:
+        scores: {..., axis}, with the beam of the hypotheses so far, if there are several: scores of the next label of each.
+        base: {..., beam_dim}: the score of each hypothesis so far. Default: 0.
+        ended: bool {..., beam_dim}: which have ended. They go on through `end_label` alone, which costs nothing.
+        beam_size: How many go on.
+        axis: The labels; default: the feature_dim of scores.
+        beam_dim: The hypotheses. Default: the dim of base; without base, the dim of scores whose kind is "beam"; else there is one.
+        out_beam_dim: Those that go on; may be beam_dim. Default: a new dim.
+        step: Index of the step, for length_normalization: the scores of ended hypotheses grow by ((step + 1) / step) ** exponent.
+        input_type, prob_scale, base_beam_score_scale, random_sample_scale, length_normalization, length_normalization_exponent,
+            keep_beams, end_label: See `rf.choice`.
+
+    Returns:
+        int64 {..., out_beam_dim} labels, sparse over axis; int64 parents, sparse over beam_dim; scores. Where there are fewer
+        continuations than beam_size, the rest are label 0 of hypothesis 0 with score -inf. With keep_beams: best first for each
+        hypothesis.
+
+    Raises:
+        DimError: If axis is not a dim of scores, or out_beam_dim has another size.
+        ValueError: If keep_beams is given and beam_size is no multiple of the hypotheses.
+
+    Source: Sutskever et al. 2014, section 3.2; noise: Kool et al. 2019.
+    """
+    axis = axis or scores.feature_dim
+    if axis is None or axis not in scores.dims:
+        raise missing_dim("beam_search_step", scores, axis or Dim(0, name="labels"), "scores")
+    beam_dim = beam_dim or _beam_of(scores, base, axis)
+    if out_beam_dim is None:
+        out_beam_dim = Dim(beam_size, name="beam", kind="beam")
+    elif out_beam_dim.extent != beam_size:
+        raise DimError(
+            message("beam_search_step: out_beam_dim has another size.",
+                    [("beam_size", beam_size), ("out_beam_dim", out_beam_dim.short_repr())],
+                    "It is the dim of the hypotheses that go on.")
+        )  # fmt: skip
+    total = log_prob_of(scores, axis, input_type) * prob_scale
+    if ended is not None:
+        total = where(ended, _only(end_label, axis, total), total, allow_broadcast_all_sources=True)
+    if base is not None:
+        if length_normalization and ended is not None:
+            before = math.maximum(cast(step, base.dtype), 1.0) if isinstance(step, Tensor) else max(step, 1)
+            grown = base * ((before + 1) / before) ** length_normalization_exponent
+            base = where(ended, grown, base, allow_broadcast_all_sources=True)
+        base = where(base == float("-inf"), base, base * base_beam_score_scale)  # 0 times -inf is no number
+        total = math.combine_bc(total, "add", base)
+    if random_sample_scale:
+        total = total + gumbel(total) * random_sample_scale
+    flat = rank.flat_of(total, beam_dim if beam_dim in total.dims else None, axis)
+    ranked = (
+        rank.best_of_each(flat, _kept_of_each(beam_size, beam_dim)) if keep_beams else rank.best_of(flat, beam_size)
+    )
+    rank.check_ranked(flat, ranked, total, "beam_search_step")
+    parent, label = rank.split_index(flat, ranked.index)
+    make = lambda raw, sparse=None: rank.out_tensor(raw, flat, out_beam_dim, sparse)  # noqa: E731
+    return make(label, axis), make(parent, beam_dim or out_beam_dim), make(ranked.scores)
+
+
+def _beam_of(scores: Tensor, base: Tensor | None, axis: Dim) -> Dim | None:
+    """The dim of the hypotheses so far."""
+    for x in (base, scores):
+        found = [] if x is None else [dim for dim in x.dims if dim.kind == "beam" and dim is not axis]
+        if found:
+            return found[-1]
+    return None
+
+
+def _only(label: int, axis: Dim, like: Tensor) -> Tensor:
+    index = range_over_dim(axis, device=like.device)
+    index.sparse_dim = None
+    return cast(where(index == label, 0.0, float("-inf")), like.dtype)
+
+
+def _kept_of_each(beam_size: int, beam_dim: Dim | None) -> int:
+    count = 1 if beam_dim is None else beam_dim.extent
+    if beam_size % count:
+        raise ValueError(
+            message("beam_search_step: keep_beams with a beam that does not divide.", [("beam_size", beam_size), ("hypotheses", count)],
+                    "Each hypothesis gets beam_size / hypotheses of its own labels.")
+        )  # fmt: skip
+    return beam_size // count
+
+
+@recordable
+def gather_beams(state: Any, parents: Tensor) -> Any:
+    """Everything in a nested state for the hypotheses that go on: `state[..., parents]`; what has no beam stays as it is.
+
+    Args:
+        state: Nested Tensors and Dims, under the beam before.
+        parents: int {..., beam}, sparse over the beam before, as `beam_search_step` gives them. Both beams may be the same dim.
+
+    Raises:
+        DimError: If parents have no sparse_dim.
+    """
+    beam = parents.sparse_dim
+    if beam is None or beam not in parents.dims:
+        return gather_nested(state, indices=parents)
+    twin = Dim(beam.extent, name=beam.name)
+    index = new_tensor(parents._raw, tuple(twin if dim is beam else dim for dim in parents.dims))
+    index.sparse_dim = beam
+
+    def renamed(x: Any) -> Any:
+        if isinstance(x, Dim):
+            return renamed_dim(x, twin, beam)
+        if not isinstance(x, Tensor):
+            return x
+        return x._like(x._raw, tuple(beam if dim is twin else renamed_dim(dim, twin, beam) for dim in x.dims))
+
+    return map_nested(renamed, gather_nested(state, indices=index))
+
+
+def backtrack(values: Sequence[Any], parents: Sequence[Tensor | Sequence[Tensor]]) -> list[Any]:
+    """The values of each step along the hypotheses that are left in the end.
+
+    Args:
+        values: One for each step, nested Tensors {..., beam of the step, ...}.
+        parents: For each step those of `beam_search_step`; of several choices in a step, one after the other, a list. Those of the
+            first step are not looked at.
+
+    Returns:
+        As many, under the last beam.
+
+    Raises:
+        ValueError: If there are not as many parents as values.
+    """
+    if len(values) != len(parents):
+        raise ValueError(
+            message("backtrack: another number of parents than of values.", [("values", len(values)), ("parents", len(parents))],
+                    "Each step has its values and its parents.")
+        )  # fmt: skip
+    out: list[Any] = []
+    position: Tensor | None = None  # of the final hypotheses in the beam of the step
+    for value, of_step in zip(reversed(values), reversed(parents), strict=True):
+        out.append(value if position is None else gather_beams(value, position))
+        for one in reversed([of_step] if isinstance(of_step, Tensor) else of_step):
+            position = one if position is None else gather_beams(one, position)
+    return out[::-1]
