@@ -162,10 +162,17 @@ def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims)))
     contexts, partials = _flat(context, dims), _flat(partial, dims)
-    out = np.zeros((len(contexts), lm.out_dim.extent), np.float32)
-    for begun in set(partials.tolist()):
-        same = partials == begun
-        out[same] = lm.table.rows(contexts[same], lm._subwords.spelled_words(begun))
+    subwords, table = lm._subwords, lm.table
+    out = np.empty((len(contexts), lm.out_dim.extent), np.float32)
+    begun = partials > 0
+    out[~begun] = table.rows(contexts[~begun], subwords.columns)
+    rows = np.flatnonzero(begun)
+    out[rows] = table.lookup(contexts[rows], np.full(len(rows), subwords.unknown))[0][:, None]
+    spelled = [subwords.spelled_words(int(partial)) for partial in partials[rows]]
+    if spelled:
+        labels, words = (np.concatenate(parts) for parts in zip(*spelled))
+        rows = np.repeat(rows, [len(known) for known, _ in spelled])
+        out[rows, labels] = table.lookup(contexts[rows], words)[0]
     out -= _partial_scores(lm, contexts, partials, merged=True)[:, None]
     return _tensor(out, context, (*dims, lm.out_dim))
 
