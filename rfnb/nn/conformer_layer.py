@@ -72,7 +72,43 @@ class ConformerConvBlock(Module):
         return self.positionwise_conv2(swish(self.norm(x)))
 
 
-class ConformerEncoderLayer(Module):
+class MacaronLayer(Module):
+    """x + 1/2 ffn1(x), then the `_middle` of a subclass, then x + 1/2 ffn2(x), each of a normalised x, and a last normalisation.
+
+    A subclass sets out_dim, dropout, and the modules ffn1, ffn1_layer_norm, ffn2, ffn2_layer_norm and final_layer_norm.
+
+    Source: Gulati et al. 2020, "Conformer", section 2.4; the half steps are those of Macaron-Net (Lu et al. 2019).
+    """
+
+    out_dim: Dim
+    dropout: float
+    ffn1: Any
+    ffn1_layer_norm: Any
+    ffn2: Any
+    ffn2_layer_norm: Any
+    final_layer_norm: Any
+
+    def __call__(self, inp: Tensor, *, spatial_dim: Dim) -> Tensor:
+        """{..., spatial_dim, out} -> {..., spatial_dim, out}.
+
+        Raises:
+            DimError: If inp lacks one of them.
+        """
+        if spatial_dim not in inp.dims:
+            raise missing_dim(type(self).__name__, inp, spatial_dim, "inp")
+        x = inp + self._dropped(self.ffn1(self.ffn1_layer_norm(inp))) * 0.5
+        x = self._middle(x, spatial_dim)
+        x = x + self._dropped(self.ffn2(self.ffn2_layer_norm(x))) * 0.5
+        return self.final_layer_norm(x)
+
+    def _middle(self, x: Tensor, spatial_dim: Dim) -> Tensor:
+        raise NotImplementedError
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return drop(x, self.dropout, axis=self.out_dim)
+
+
+class ConformerEncoderLayer(MacaronLayer):
     """x + 1/2 ffn1(x), x + self_att(x), x + conv_block(x), x + 1/2 ffn2(x), each of a normalised x, and a last normalisation.
 
     Dropout on each summand.
@@ -124,22 +160,9 @@ class ConformerEncoderLayer(Module):
         self.self_att_layer_norm = make_norm(norm, out_dim)
         self.final_layer_norm = make_norm(norm, out_dim)
 
-    def __call__(self, inp: Tensor, *, spatial_dim: Dim) -> Tensor:
-        """{..., spatial_dim, out} -> {..., spatial_dim, out}.
-
-        Raises:
-            DimError: If inp lacks one of them.
-        """
-        if spatial_dim not in inp.dims:
-            raise missing_dim(type(self).__name__, inp, spatial_dim, "inp")
-        x = inp + self._dropped(self.ffn1(self.ffn1_layer_norm(inp))) * 0.5
+    def _middle(self, x: Tensor, spatial_dim: Dim) -> Tensor:
         x = x + self._dropped(self.self_att(self.self_att_layer_norm(x), axis=spatial_dim))
-        x = x + self._dropped(self.conv_block(self.conv_layer_norm(x), spatial_dim=spatial_dim))
-        x = x + self._dropped(self.ffn2(self.ffn2_layer_norm(x))) * 0.5
-        return self.final_layer_norm(x)
-
-    def _dropped(self, x: Tensor) -> Tensor:
-        return drop(x, self.dropout, axis=self.out_dim)
+        return x + self._dropped(self.conv_block(self.conv_layer_norm(x), spatial_dim=spatial_dim))
 
 
 def make_ff(*, out_dim: Dim, ff: Any, ff_dim: Dim | int | None, ff_activation: Any, dropout: float) -> Any:

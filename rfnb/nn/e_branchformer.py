@@ -8,8 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
-from rfnb.nn.conformer_layer import make_ff, make_self_att
+from rfnb.nn.conformer_layer import MacaronLayer, make_ff, make_self_att
 from rfnb.nn.conv import Conv1d
 from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.init import Normal
@@ -22,7 +21,7 @@ from rfnb.ops.concat import concat, split
 from rfnb.ops.math import gelu, identity
 
 
-class EBranchformerLayer(Module):
+class EBranchformerLayer(MacaronLayer):
     """x + 1/2 ffn1(x); x + merge(self_att(x), cgmlp(x)); x + 1/2 ffn2(x), each of a normalised x, and a last normalisation.
 
     Dropout on each summand, and on both branches.
@@ -76,23 +75,10 @@ class EBranchformerLayer(Module):
         self.ffn2_layer_norm = make_norm(norm, out_dim)
         self.final_layer_norm = make_norm(norm, out_dim)
 
-    def __call__(self, inp: Tensor, *, spatial_dim: Dim) -> Tensor:
-        """{..., spatial_dim, out} -> {..., spatial_dim, out}.
-
-        Raises:
-            DimError: If inp lacks one of them.
-        """
-        if spatial_dim not in inp.dims:
-            raise missing_dim(type(self).__name__, inp, spatial_dim, "inp")
-        x = inp + self._dropped(self.ffn1(self.ffn1_layer_norm(inp))) * 0.5
+    def _middle(self, x: Tensor, spatial_dim: Dim) -> Tensor:
         far = self._dropped(self.self_att(self.self_att_layer_norm(x), axis=spatial_dim))
         near = self._dropped(self.cgmlp(self.cgmlp_layer_norm(x), spatial_dim=spatial_dim))
-        x = x + self._dropped(self.merge(far, near, spatial_dim=spatial_dim))
-        x = x + self._dropped(self.ffn2(self.ffn2_layer_norm(x))) * 0.5
-        return self.final_layer_norm(x)
-
-    def _dropped(self, x: Tensor) -> Tensor:
-        return drop(x, self.dropout, axis=self.out_dim)
+        return x + self._dropped(self.merge(far, near, spatial_dim=spatial_dim))
 
 
 class FeedForwardConvGated(Module):
