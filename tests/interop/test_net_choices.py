@@ -186,6 +186,62 @@ def test_a_custom_combination_is_called_as_documented(loop):
     assert seen[:2] == [("output", 0, "bool"), ("output", 1, "bool")]
 
 
+@LOOPS
+def test_a_loop_without_steps_has_no_hypotheses(loop):
+    net, _ = parts()
+    net["output"]["max_seq_len"] = 0
+    out = run(net, loop=loop)
+    assert out["output"].dims[0].extent == out["decision"].dims[0].extent == 0
+    assert out["scores"].numpy().tolist() == [0, 0, 0]
+
+
+def linear(source, n_out, **options):
+    return {"class": "linear", "activation": "tanh", "from": source, "n_out": n_out, **options}
+
+
+@LOOPS
+def test_a_search_in_each_step_of_a_loop(loop):
+    """Gives for each frame what a search from this frame gives."""
+    body = {
+        "emb": linear("prev:output", 3),
+        "s": linear(["prev:s", "emb", "base:x"], 4, need_last=True),
+        "p": {"class": "softmax", "from": "s", "n_out": 6},
+        "output": {"class": "choice", "target": "classes", "beam_size": 3, "from": "p", "initial_output": 1},
+        "end": {"class": "compare", "kind": "equal", "from": "output", "value": 0},
+    }
+    search = {"class": "rec", "from": [], "max_seq_len": 4, "include_eos": True, "unit": body}
+    last = {"class": "rec_last_output", "rec_layer": "search", "sub_layer_name": "s"}
+    outer = {
+        "x": linear("data:source", 4),
+        "search": search,
+        "last": last,
+        "output": {"class": "decide", "from": "last"},
+    }
+    nested = {"output": {"class": "rec", "from": "data", "unit": outer}}
+    flat = {**outer, "x": linear("data", 4)}
+    classes = {"dim": 6, "sparse": True}
+    in_loop = rf.net_from_dict(nested, {"data": {"dim": 4}, "classes": classes}, search=True, loop=loop)
+    alone = rf.net_from_dict(
+        flat, {"data": {"dim": 4, "time_dim_axis": None}, "classes": classes}, search=True, loop=loop
+    )
+    rng = np.random.default_rng(0)
+    values = {path: rng.standard_normal(shape_of(x)) for path, x in alone.parameters_by_path().items()}
+    alone.set_parameters(values)
+    in_loop.set_parameters({f"output/rec/{path}": value for path, value in values.items()})
+    frames, lengths = rng.standard_normal((2, 3, 4)).astype("float32"), np.array([3, 2])
+    found = in_loop({"data": (frames, lengths)})["output"]
+    expected = alone({"data": frames.reshape(6, 4)})["output"]
+    (time,) = (dim for dim in found.dims if dim.lengths is not None)
+    order = [next(dim for dim in found.dims if dim.kind == "batch"), time, found.feature_dim]
+    rows = found.copy_transpose(order).numpy().reshape(6, 4)
+    real = [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(rows[real], expected.numpy()[real], rtol=1e-4, atol=1e-5)
+
+
+def shape_of(parameter):
+    return [dim.extent for dim in parameter.dims]
+
+
 # -- what cannot be ------------------------------------------------------------------------------------------------------------------
 
 ERRORS = {

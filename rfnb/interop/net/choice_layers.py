@@ -256,6 +256,10 @@ class _BeamReader(Layer):
         x = self.concatenated(sources, env)
         if env.dry and (env.call.search or self.searched(env)):
             return self.read_template(x)
+        if (
+            env.call.search and beam_dim_of(x) is None and any(dim.extent == 0 for dim in x.dims)
+        ):  # a loop without steps
+            return self.read_template(x)
         if beam_dim_of(x) is None:
             raise ValueError(
                 message(

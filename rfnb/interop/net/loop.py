@@ -86,6 +86,15 @@ class StepNetworkLayer(Layer):
             found.extend(self.body[name].sublayers())
         return found
 
+    def has_loop_with_end(self, search: bool) -> bool:
+        """Whether there is a loop in the body that values of its steps end or search: such a step cannot be recorded."""
+        inner = [layer for layer in self.body.all_layers() if isinstance(layer, StepNetworkLayer)]
+        return any("end" in layer.body or (search and layer.has_choice()) for layer in inner)
+
+    def has_choice(self) -> bool:
+        """Whether there is a choice in the body."""
+        return any(layer.kind == "choice" for layer in self.body.all_layers())
+
     # -- a call ------------------------------------------------------------------------------------------------------------
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         run = _Run(self, env, sources)
@@ -186,7 +195,7 @@ class _Run:
             self.axis.extent if self.axis is not None else int(limit.numpy()) if isinstance(limit, Tensor) else limit
         )
         self.handles: dict[str, Tensor] = {}
-        if env.call.face == "for":
+        if env.call.face == "for" or self.most_steps == 0 or layer.has_loop_with_end(env.call.search):
             for _ in loop:
                 self._step(loop)
         else:
