@@ -24,6 +24,7 @@ from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
 from rfnb.search.prefix_events import Report
+from rfnb.search.prefix_parts import add_parts
 from rfnb.trace.probe import listening, trace_context
 
 _WHAT = "ctc_prefix_beam_search"
@@ -78,7 +79,8 @@ def ctc_prefix_beam_search(
     Probes:
         beams: one event per frame, of a loop `name`: tokens (the blank where a prefix stays), parents, scores, ended (the last frame),
             candidates; `merged` {..., beam}: the alignments of two candidates were added, one of which has the verdict
-            "merged"; `blank`.
+            "merged"; log_probs: by how much the log of the sum over alignments has changed; part:lm, part:labels (1 per label, of
+            the bonus); end_scores: what the end of the sentence adds to the scores of what has ended, end_part:lm; `blank`.
 
     Source: Hannun et al. 2014, "First-Pass Large Vocabulary Continuous Speech Recognition using Bi-Directional Recurrent DNNs",
     algorithm 1; Graves 2012, "Supervised Sequence Labelling with Recurrent Neural Networks", section 7.5.
@@ -117,7 +119,9 @@ def ctc_prefix_beam_search(
         count = max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
         with trace_context.loop(name, index, in_spatial_dim):
             step = search.step(index, count)
-            report.step(name, step, np.broadcast_to(index + 1 >= lengths[:, None], step.tokens.shape))
+            ended = np.broadcast_to(index + 1 >= lengths[:, None], step.tokens.shape)
+            step.parts.update(search.lm.end_parts(ended) if lm_end else {})
+            report.step(name, step, ended)
     scores, order = search.finish(lm_end)
     return (*report.result(search.steps, order, scores, out_spatial_dim, labels), beam)
 
@@ -154,12 +158,16 @@ class _Search:
         flat[place] = NEVER
         stays = np.logaddexp(stays_blank, stays_label)
         scores[:, :, blank] = stays
-        ranked, added = scores, None
+        ranked, added, own = scores, None, brought
         if self.fuses:
             added = self.lm.of_next()
             ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
             brought = brought + self.lm.scores.take(child)
+        before = beam.scores
         step, rows, grown = beam.select(ranked, (child, parent, label, brought), num_candidates)
+        if num_candidates:
+            parts = self.lm.parts() if self.fuses else {}
+            add_parts(step, before=before, total_before=total, totals=scores, merged=(place, own), parts=parts)
         chosen = flat.take(rows * frame.shape[1] + step.tokens)
         self._in_blank = np.where(grown, NEVER, stays_blank.take(rows))
         self._in_label = np.where(grown, chosen, stays_label.take(rows))

@@ -38,7 +38,7 @@ class FusedLM:
         blank: int,
         shape: tuple[int, int],
     ):
-        self._lm, self._scale, self._bonus = lm, scale, bonus
+        self._lm, self._scale, self._bonus, self._blank = lm, scale, bonus, blank
         self.scores = np.zeros(shape)
         if lm is None:
             self._row = np.full(classes.extent, bonus)
@@ -57,7 +57,6 @@ class FusedLM:
                         "It is over the classes, or over the classes without the blank, in the same order.",
                         "rf.NGramLM(file, [...])   # one text per class but the blank")
             )  # fmt: skip
-        self._blank = blank
         self.contexts = np.full(shape, lm.start, np.int64)
 
     def of_next(self) -> np.ndarray:
@@ -76,6 +75,26 @@ class FusedLM:
             return
         self.contexts = self.contexts.take(rows)
         self.contexts[grown] = self._lm.lookup(self.contexts[grown], self._label[tokens[grown]])[1]
+
+    def parts(self) -> dict[str, np.ndarray]:
+        """For an event what a label adds after each prefix, unscaled: "lm" [batch, beam, classes], and "labels", of the bonus."""
+        out: dict[str, np.ndarray] = {}
+        if self._lm is not None:
+            scores = self._lm.rows(self.contexts.reshape(-1)).take(self._label, axis=1).astype(np.float64)
+            scores[:, self._blank] = 0
+            out["lm"] = scores.reshape(*self.contexts.shape, -1)
+        if self._bonus:
+            size = out["lm"].shape[-1] if out else len(self._row)
+            out["labels"] = np.where(np.arange(size) == self._blank, 0.0, 1.0)
+        return out
+
+    def end_parts(self, ended: np.ndarray) -> dict[str, np.ndarray]:
+        """For an event what the end adds to the score of prefixes that have ended: scaled, and the score of the model itself."""
+        if self._lm is None:
+            return {}
+        own = self._lm.end_scores(self.contexts.reshape(-1)).reshape(self.contexts.shape)
+        own = np.where(ended, own, 0.0)
+        return {"end_scores": self._scale * own, "end_part:lm": own}
 
     def end_scores(self) -> np.ndarray:
         """Score of the end after each prefix."""

@@ -6,7 +6,7 @@ stays and the other one, its beginning, grows by its last label: then their prob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Step:
         merged: Whether the probability of a second candidate was added. Only if asked for, as the candidates.
         candidates: cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict [batch, candidate]. What was merged is part of
             another hypothesis.
+        parts: Further fields [batch, beam], see prefix_parts.py.
     """
 
     tokens: np.ndarray
@@ -36,6 +37,7 @@ class Step:
     scores: np.ndarray
     merged: np.ndarray | None = None
     candidates: dict[str, np.ndarray] | None = None
+    parts: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class PrefixBeam:
@@ -110,21 +112,25 @@ class PrefixBeam:
     def _candidates(
         self, flat: np.ndarray, kept: np.ndarray, labels: int, merged: tuple[np.ndarray, ...], count: int
     ) -> dict[str, np.ndarray]:
-        """The best candidates of the step, the merged ones with what they have brought."""
-        flat = flat.copy()
-        is_merged, is_kept = np.zeros(flat.shape, bool), np.zeros(flat.shape, bool)
-        _, slots, tokens, scores = merged
+        """What was kept, then the best others, the merged ones with what they have brought."""
+        others, is_merged = flat.copy(), np.zeros(flat.shape, bool)
+        np.put_along_axis(others, kept, NEVER, 1)
+        _, slots, tokens, brought = merged
         where = slots // self.beam_size, slots % self.beam_size * labels + tokens
-        flat[where], is_merged[where] = scores, True
-        np.put_along_axis(is_kept, kept, True, 1)
-        order = best(flat, min(count, flat.shape[1]))
-        first = np.argsort(~np.take_along_axis(is_kept, order, 1), axis=1, kind="stable")
-        order = np.take_along_axis(order, first, 1)
-        parents, tokens = np.divmod(order, labels)
-        verdict = np.where(is_kept, KEPT, np.where(is_merged, MERGED, CUT))
-        picked = [np.take_along_axis(values, order, 1) for values in (flat, is_kept, verdict)]
+        others[where], is_merged[where] = brought, True  # a slot without prefix may have the place of a merged one
+        further = best(others, min(max(count - kept.shape[1], 0), flat.shape[1]))
+        scores = np.take_along_axis(flat, kept, 1)
+        verdict = np.where(np.take_along_axis(is_merged, further, 1), MERGED, CUT)
+        parents, tokens = np.divmod(np.concatenate([kept, further], 1), labels)
         names = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
-        return dict(zip(names, (tokens, parents, *picked)))
+        values = (
+            tokens,
+            parents,
+            np.concatenate([scores, np.take_along_axis(others, further, 1)], 1),
+            np.concatenate([scores > NEVER, np.zeros(further.shape, bool)], 1),
+            np.concatenate([np.where(scores > NEVER, KEPT, CUT), verdict], 1),
+        )
+        return dict(zip(names, values))
 
 
 def best(flat: np.ndarray, count: int) -> np.ndarray:

@@ -43,10 +43,12 @@ class Report:
             count = step.candidates["cand_tokens"].shape[1]
             dim = self._candidates.setdefault(count, Dim(count, name="candidate"))
             for key, values in step.candidates.items():
-                dtype = "bool" if values.dtype == bool else "float32" if key == "cand_scores" else "int64"
+                dtype = "bool" if values.dtype == bool else "float32" if values.dtype.kind == "f" else "int64"
                 sparse_dim = self._classes if key == "cand_tokens" else None
                 fields[key] = self.tensor(values, dim, dtype=dtype, sparse_dim=sparse_dim)
         beam = self._beam
+        for key, values in step.parts.items():
+            fields[key] = self.tensor(values, beam, dtype="float32")
         probe(
             "beams",
             name=name,

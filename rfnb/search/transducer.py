@@ -38,6 +38,7 @@ from rfnb.search.ctc_prefix import check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
 from rfnb.search.prefix_events import Report
+from rfnb.search.prefix_parts import add_parts
 from rfnb.trace.probe import listening, trace_context
 
 StepFn = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
@@ -114,6 +115,7 @@ def transducer_beam_search(
     search = _Search(what, encoder, in_spatial_dim, wb_target_dim, blank_index, beam_size, target_dim, max_labels, name)
     search.begin(initial_state, initial_label, logits_normalized)
     search.fuse(lm, lm_scale, label_bonus)
+    search.scores_end = lm_end
     count = max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
     with stop_gradient_scope():
         while search.goes_on():
@@ -181,6 +183,7 @@ class _Search:
     """The hypotheses of a transducer, all after the same number of steps."""
 
     max_per_frame: int | None = None
+    scores_end = False
     lm: FusedLM
 
     def __init__(
@@ -233,7 +236,9 @@ class _Search:
             return
         with trace_context.loop(self.name, index):
             self._advance(step, num_candidates)
-            self.report.step(self.name, self.steps[-1], self.frame >= self.lengths)
+            ended = self.frame >= self.lengths
+            self.steps[-1].parts.update(self.lm.end_parts(ended) if self.scores_end else {})
+            self.report.step(self.name, self.steps[-1], ended)
 
     def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the hypotheses, best first, and their slots."""
@@ -261,13 +266,17 @@ class _Search:
         flat[at] = NEVER
         added = self.lm.of_next()
         ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
-        brought = brought + self.lm.scores.take(child)
-        done, rows, grown = prefixes.select(ranked, (child, parent, last, brought), num_candidates)
+        with_lm = brought + self.lm.scores.take(child)
+        before, total = prefixes.scores, self.total
+        done, rows, grown = prefixes.select(ranked, (child, parent, last, with_lm), num_candidates)
+        if num_candidates:
+            merged, parts = (at, brought), self.lm.parts()
+            add_parts(done, before=before, total_before=total, totals=scores, merged=merged, parts=parts)
         self.steps.append(done)
         self.total = flat.take(rows * size + done.tokens)
         self.lm.follow(rows, grown, done.tokens, added)
-        before, ended = self.frame.take(rows), (self.frame >= self.lengths).take(rows)
-        self.frame = before + (~grown & ~ended)
+        frame_before, ended = self.frame.take(rows), (self.frame >= self.lengths).take(rows)
+        self.frame = frame_before + (~grown & ~ended)
         self.count = self.count.take(rows) + grown
         self.in_frame = np.where(grown, self.in_frame.take(rows) + 1, 0)
         self._follow(state, done, grown)

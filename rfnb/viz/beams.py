@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import ShapeError, message
+from rfnb.trace.beam_fields import VERDICTS
 from rfnb.viz import beams_html, beams_text
 from rfnb.viz.beams_tree import grow
 from rfnb.viz.spec import Spec, host
 
 _FIELDS = ("tokens", "parents", "scores")
-_CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
+_CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
+_BLANK = "·"  # in the place of a token where a hypothesis stays as it is
 _EXAMPLE = "rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
 
 text = beams_text.text
@@ -49,7 +51,7 @@ def spec(
         join: Between the tokens of a result.
         live: Whether more steps may come.
         **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
-            `cand_scores`, `cand_kept`, each a list over steps.
+            `cand_scores`, `cand_kept`, `cand_verdict`, each a list over steps.
 
     Raises:
         ShapeError: If the fields of a step differ in their sizes.
@@ -64,11 +66,15 @@ def spec(
     batch = steps[0]["tokens"].shape[0] if steps else 0
     for index, step in enumerate(steps):
         _check(index, step, steps[index - 1] if index else None, batch)
+    blank = getattr(history, "blank", None)
     seqs = []
     for seq in range(batch):
-        listed = _trim([_listed(step, seq, labels, cuts) for step, labels in zip(steps, each)])
+        listed = _trim([_listed(step, seq, labels, cuts, blank) for step, labels in zip(steps, each)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
-        seqs.append(_finish({"label": str(name), "steps": listed, "best": []}, length_exponent, join))
+        one = {"label": str(name), "steps": listed, "best": []}
+        if blank is not None:
+            one["blank"] = _BLANK
+        seqs.append(_finish(one, length_exponent, join))
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
     return Spec("beams", head, {})
 
@@ -168,35 +174,43 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
         )
 
 
-def _listed(step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, cuts: int) -> dict[str, Any]:
+def _listed(
+    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, cuts: int, blank: int | None
+) -> dict[str, Any]:
     """One step of one sequence as plain lists."""
     scores = [_number(score) for score in step["scores"][seq]]
     kept = {
-        "tokens": [_label(token, labels) for token in step["tokens"][seq]],
+        "tokens": [_label(token, labels, blank) for token in step["tokens"][seq]],
         "parents": [int(parent) if score is not None else 0 for parent, score in zip(step["parents"][seq], scores)],
         "scores": scores,
         "ended": [bool(ended) for ended in step["ended"][seq]],
     }
-    return {**kept, "cuts": _cut(step, seq, labels)[:cuts]}
+    return {**kept, "cuts": _cut(step, seq, labels, blank)[:cuts]}
 
 
-def _cut(step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None) -> list[dict[str, Any]]:
+def _cut(
+    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, blank: int | None
+) -> list[dict[str, Any]]:
     if "cand_tokens" not in step:
         return []
     kept = step["cand_kept"][seq] if "cand_kept" in step else np.zeros(step["cand_tokens"].shape[1], bool)
-    rows = zip(step["cand_tokens"][seq], step["cand_parents"][seq], step["cand_scores"][seq], kept)
+    why = step["cand_verdict"][seq] if "cand_verdict" in step else np.ones(len(kept), int)
+    rows = zip(step["cand_tokens"][seq], step["cand_parents"][seq], step["cand_scores"][seq], kept, why)
     out = [
-        {"token": _label(token, labels), "parent": int(parent), "score": _number(score)}
-        for token, parent, score, survived in rows
+        {"token": _label(token, labels, blank), "parent": int(parent), "score": _number(score)}
+        | ({"why": VERDICTS[code]} if code > 1 else {})
+        for token, parent, score, survived, code in rows
         if not survived and _number(score) is not None
     ]
     return sorted(out, key=lambda cut: -cut["score"])
 
 
-def _label(token: Any, labels: Sequence[str] | None) -> str:
+def _label(token: Any, labels: Sequence[str] | None, blank: int | None) -> str:
     if isinstance(token, str):
         return token
     index = int(token)
+    if index == blank:
+        return _BLANK
     return str(labels[index]) if labels is not None and 0 <= index < len(labels) else str(index)
 
 

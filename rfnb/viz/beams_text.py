@@ -25,8 +25,8 @@ def text(spec: Any) -> str:
 
 def prefix(path: Sequence[Node], join: str = " ") -> str:
     """The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all)."""
-    tokens = [node.token for node in path]
-    if len(path) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1]):
+    tokens = [node.token for node in path if node.written]
+    if len(tokens) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1]):
         tokens = tokens[:-1]
     return join.join(tokens)
 

@@ -20,7 +20,8 @@ from typing import Any
 
 @dataclass
 class Node:
-    """One hypothesis after one step. `gain`: natural-log probability of its last token alone (None without a parent score)."""
+    """One hypothesis after one step. `gain`: natural-log probability of its last token alone (None without a parent score).
+    `written`: whether the token is one; in a search over alignments a hypothesis may stay as it is."""
 
     step: int
     slot: int
@@ -33,6 +34,7 @@ class Node:
     last: int = 0  # the last step that a continuation of it reached
     verdict: str = ""
     children: list[Node] = field(default_factory=list)
+    written: bool = True
 
     def path(self) -> list[Node]:
         """The nodes from the first step to this one, without those that only keep their place."""
@@ -70,7 +72,7 @@ class Tree:
 
 def grow(seq: dict[str, Any], *, length_exponent: float = 0.0) -> Tree:
     """The tree of one sequence of a `beams` spec (checked by `problem` before)."""
-    nodes = _link(seq["steps"])
+    nodes = _link(seq["steps"], seq.get("blank"))
     cuts = _cuts(seq["steps"], nodes)
     _states(nodes, seq["steps"], carries=_carries(seq["steps"], nodes))
     for step, row in enumerate(nodes):
@@ -81,10 +83,10 @@ def grow(seq: dict[str, Any], *, length_exponent: float = 0.0) -> Tree:
 
 def rating(node: Node, length_exponent: float) -> float:
     """What the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
-    return node.score / max(len(node.path()), 1) ** length_exponent
+    return node.score / max(sum(one.written for one in node.path()), 1) ** length_exponent
 
 
-def _link(steps: list[dict[str, Any]]) -> list[list[Node | None]]:
+def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[Node | None]]:
     rows: list[list[Node | None]] = []
     for index, step in enumerate(steps):
         row: list[Node | None] = []
@@ -93,7 +95,8 @@ def _link(steps: list[dict[str, Any]]) -> list[list[Node | None]]:
             if score is None or (rows and parent is None):
                 row.append(None)
                 continue
-            node = Node(index, slot, token, score, parent, score - (parent.score if parent else 0.0))
+            gain = score - (parent.score if parent else 0.0)
+            node = Node(index, slot, token, score, parent, gain, written=blank is None or token != blank)
             if parent:
                 parent.children.append(node)
             row.append(node)
@@ -172,17 +175,31 @@ def _cuts(steps: list[dict[str, Any]], nodes: list[list[Node | None]]) -> list[l
                 continue
             gain = cut["score"] - (parent.score if parent else 0.0)
             row.append(
-                Cut(index, cut["token"], cut["score"], parent, gain, place, cut_verdict(cut["score"], place, kept))
+                Cut(
+                    index,
+                    cut["token"],
+                    cut["score"],
+                    parent,
+                    gain,
+                    place,
+                    cut_verdict(cut["score"], place, kept, cut.get("why")),
+                )  # fmt: skip
             )
         out.append(row)
     return out
 
 
-def cut_verdict(score: float, rank: int, kept: list[float]) -> str:
-    """Why a candidate did not go on, e.g. "cut: rank 6, 0.83 nats behind the last survivor"."""
+def cut_verdict(score: float, rank: int, kept: list[float], why: str | None = None) -> str:
+    """Why a candidate did not go on, e.g. "cut: rank 6, 0.83 nats behind the last survivor"; `why`: if not by its rank."""
+    if why == "merged":
+        return "merged: part of another hypothesis with the same labels"
+    if why == "blocked":
+        return "blocked: forbidden, whatever its score"
     if not kept:
         return f"cut: rank {rank}, with no survivor"
     margin = min(kept) - score
+    if why is not None:
+        return f"{why}: {margin:.2f} nats behind the last survivor"
     if margin >= 0:
         return f"cut: rank {rank}, {margin:.2f} nats behind the last survivor"
     return f"cut: rank {rank}, although {-margin:.2f} nats ahead of the last survivor"

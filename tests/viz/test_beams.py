@@ -242,7 +242,7 @@ ERRORS = {
         "beams: scores is missing.\n"
         "  given   tokens, parents\n"
         "  needed  tokens, parents, scores\n"
-        "  known   tokens, parents, scores, ended, cand_tokens, cand_parents, cand_scores, cand_kept\n"
+        "  known   tokens, parents, scores, ended, cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict\n"
         "A beam search is a BeamHistory, or its fields, each a list over steps.\n" + EXAMPLE,
     ),
     "unknown field": (
@@ -251,7 +251,7 @@ ERRORS = {
         "beams: unknown field score.\n"
         "  given   tokens, parents, scores, score\n"
         "  needed  tokens, parents, scores\n"
-        "  known   tokens, parents, scores, ended, cand_tokens, cand_parents, cand_scores, cand_kept\n"
+        "  known   tokens, parents, scores, ended, cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict\n"
         "A beam search is a BeamHistory, or its fields, each a list over steps.\n" + EXAMPLE,
     ),
     "other numbers of steps": (
@@ -296,3 +296,17 @@ def test_a_wrong_argument_says_what_the_rule_is_and_what_to_type(case):
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value) == text
+
+
+def test_it_says_why_a_candidate_was_cut_if_not_by_its_rank():
+    step = {
+        "tokens": [[1]], "parents": [[0]], "scores": [[-1.0]], "cand_tokens": [[1, 2, 3, 4, 5]], "cand_parents": [[0] * 5],
+        "cand_scores": [[-1.0, -0.5, -1.5, -2.0, -3.0]], "cand_kept": [[True] + [False] * 4], "cand_verdict": [[0, 3, 4, 1, 2]],
+    }  # fmt: skip
+    (row,) = grow(beams.spec([step]).head["seqs"][0]).cuts
+    assert [(cut.token, cut.verdict) for cut in row] == [
+        ("2", "blocked: forbidden, whatever its score"),
+        ("3", "merged: part of another hypothesis with the same labels"),
+        ("4", "cut: rank 4, 1.00 nats behind the last survivor"),
+        ("5", "below the threshold: 2.00 nats behind the last survivor"),
+    ]

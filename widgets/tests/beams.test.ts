@@ -5,7 +5,7 @@ import { keyOf, placeOf, sentence, start, walk } from "../src/beams/cursor";
 import { hit, layout, nearest, shorten } from "../src/beams/layout";
 import { BeamsView } from "../src/beams/render";
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
-import { cutVerdict, grow, nbest, problem } from "../src/beams/tree";
+import { cutVerdict, grow, nbest, pathOf, prefix, problem, rating } from "../src/beams/tree";
 import { busOf } from "../src/selection";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
@@ -26,6 +26,20 @@ describe("the tree of a search", () => {
   it("gives a candidate that a worse survivor beat another verdict", () => {
     expect(cutVerdict(-2.5, 3, [-1, -3])).toBe("cut: rank 3, although 0.50 nats ahead of the last survivor");
     expect(cutVerdict(-3.63, 6, [-1, -2.8])).toBe("cut: rank 6, 0.83 nats behind the last survivor");
+  });
+
+  it("says why a candidate was cut if not by its rank", () => {
+    expect(cutVerdict(-3.63, 6, [-1, -2.8], "below the threshold")).toBe("below the threshold: 0.83 nats behind the last survivor");
+    expect(cutVerdict(-0.5, 6, [-1, -2.8], "blocked")).toBe("blocked: forbidden, whatever its score");
+    expect(cutVerdict(-0.5, 6, [-1, -2.8], "merged")).toBe("merged: part of another hypothesis with the same labels");
+  });
+
+  it("leaves out of the text and the length where a hypothesis stays as it is", () => {
+    const step = (token: string, score: number, ended = false) => ({ tokens: [token], parents: [0], scores: [score], ended: [ended] });
+    const seq: SeqSpec = { steps: [step("a", -1), step("·", -2), step("b", -4, true)], blank: "·" };
+    const [best] = nbest(grow(seq).nodes, 1);
+    expect(prefix(pathOf(best!))).toBe("a b");
+    expect(rating(best!, 1)).toBe(-2);
   });
 
   it("sorts the list by score per length when asked to", () => {

@@ -1,9 +1,9 @@
 // What a beam search decided, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
 // The same as rfnb/viz/beams_tree.py; both are tested with the files in tests/viz/fixtures/.
 
-export interface CutSpec { token: string; parent: number; score: number | null }
+export interface CutSpec { token: string; parent: number; score: number | null; why?: string }
 export interface StepSpec { tokens: string[]; parents: number[]; scores: (number | null)[]; ended: boolean[]; cuts?: CutSpec[] }
-export interface SeqSpec { label?: string; steps: StepSpec[]; best?: [number, number][]; result?: string }
+export interface SeqSpec { label?: string; steps: StepSpec[]; best?: [number, number][]; result?: string; blank?: string }
 export interface BeamsHead { title?: string; live?: boolean; length_exponent?: number; join?: string; seqs: SeqSpec[] }
 
 /**
@@ -18,12 +18,13 @@ export interface Node {
   state: State; rank: number; verdict: string; children: Node[];
   last: number; // the last step that a continuation of it reached
   share: number; // of the probability in the beam of its step, 0 to 1
+  written: boolean; // whether the token is one; in a search over alignments a hypothesis may stay as it is
 }
 export interface Cut { step: number; index: number; token: string; score: number; parent: Node | null; gain: number; rank: number; verdict: string }
 export interface Tree { nodes: (Node | null)[][]; cuts: Cut[][]; best: [number, number][]; nbest: Node[] }
 
 export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
-  const nodes = link(seq.steps);
+  const nodes = link(seq.steps, seq.blank);
   const cuts = cutCandidates(seq.steps, nodes);
   setStates(nodes, seq.steps, carries(seq.steps, nodes));
   for (const row of nodes) rank(row);
@@ -38,13 +39,14 @@ export function pathOf(node: Node | null): Node[] {
 }
 
 /** What the n-best list is sorted by: score / length ** exponent. */
-export const rating = (node: Node, lengthExponent: number): number => node.score / Math.max(pathOf(node).length, 1) ** lengthExponent;
+export const rating = (node: Node, lengthExponent: number): number => 
+  node.score / Math.max(pathOf(node).filter((one) => one.written).length, 1) ** lengthExponent;
 
 /** The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all). */
 export function prefix(path: Node[], join = " "): string {
   const last = path[path.length - 1];
-  const tokens = path.map((node) => node.token);
-  if (last && path.length > 1 && (last.state === "ended" || last.state === "dropped") && isMark(last.token)) tokens.pop();
+  const tokens = path.filter((node) => node.written).map((node) => node.token);
+  if (last && tokens.length > 1 && (last.state === "ended" || last.state === "dropped") && isMark(last.token)) tokens.pop();
   return tokens.join(join);
 }
 
@@ -57,7 +59,7 @@ export function nbest(nodes: (Node | null)[][], lengthExponent: number): Node[] 
   return [...rated.keys()].sort((a, b) => rated.get(b)! - rated.get(a)! || a.step - b.step || a.slot - b.slot);
 }
 
-function link(steps: StepSpec[]): (Node | null)[][] {
+function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
   const rows: (Node | null)[][] = [];
   steps.forEach((spec, step) => {
     const before = rows[step - 1];
@@ -70,6 +72,7 @@ function link(steps: StepSpec[]): (Node | null)[][] {
       const node: Node = {
         step, slot, token, score, parent, gain: score - (parent?.score ?? 0),
         state: "dead", rank: 0, verdict: "", children: [], last: step, share: Math.exp(score - top) / total,
+        written: blank === undefined || token !== blank,
       };
       parent?.children.push(node);
       return node;
@@ -133,17 +136,20 @@ function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][]): Cut[][] {
       const rank = kept.length + place + 1;
       const made: Cut = {
         step: index, index: 0, token: cut.token, score: cut.score, parent, gain: cut.score - (parent?.score ?? 0),
-        rank, verdict: cutVerdict(cut.score, rank, kept),
+        rank, verdict: cutVerdict(cut.score, rank, kept, cut.why),
       };
       return [made];
     }).map((cut, at) => ({ ...cut, index: at }));
   });
 }
 
-/** Why a candidate did not go on, e.g. "cut: rank 6, 0.83 nats behind the last survivor". */
-export function cutVerdict(score: number, rank: number, kept: number[]): string {
+/** Why a candidate did not go on, e.g. "cut: rank 6, 0.83 nats behind the last survivor"; `why`: if not by its rank. */
+export function cutVerdict(score: number, rank: number, kept: number[], why?: string): string {
+  if (why === "merged") return "merged: part of another hypothesis with the same labels";
+  if (why === "blocked") return "blocked: forbidden, whatever its score";
   if (!kept.length) return `cut: rank ${rank}, with no survivor`;
   const margin = Math.min(...kept) - score;
+  if (why !== undefined) return `${why}: ${margin.toFixed(2)} nats behind the last survivor`;
   if (margin >= 0) return `cut: rank ${rank}, ${margin.toFixed(2)} nats behind the last survivor`;
   return `cut: rank ${rank}, although ${(-margin).toFixed(2)} nats ahead of the last survivor`;
 }
