@@ -12,15 +12,32 @@ from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
 from rfnb.ops.operands import need_values
 
 _make = Tensor.__new__
-_softmax_plans = PlanCache()
+_plans = PlanCache()
+
+
+def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
+
+    Args:
+        a: {..., axis}
+
+    Raises:
+        DimError: If axis is not a dim of a.
+    """
+    return _softmax("softmax", a, axis, use_mask)
+
+
+def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+    """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
+    return _softmax("log_softmax", a, axis, use_mask)
 
 
 def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     try:
-        fn, index = _softmax_plans[kind, a._raw.dtype, a.dims, axis, use_mask]
+        fn, index = _plans[kind, a._raw.dtype, a.dims, axis, use_mask]
     except KeyError:
         key = (kind, a._raw.dtype, a.dims, axis, use_mask)
-        fn, index = _softmax_plans.put(key, _plan_softmax(kind, a, axis, use_mask))
+        fn, index = _plans.put(key, _plan(kind, a, axis, use_mask))
     except (AttributeError, TypeError):  # no Tensor, a template, or no Dim
         need_values(kind, a)
         raise no_dim(kind, axis, a) from None
@@ -32,7 +49,7 @@ def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     return out
 
 
-def _plan_softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
+def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
     need_values(kind, a)
     if axis not in a.dims:
         raise missing_dim(kind, a, axis)
@@ -72,20 +89,3 @@ def _or_empty(mask: Any, from_right: int, backend: Any) -> Any:
     index = backend.get_ndim_raw(mask) - from_right
     some = backend.expand_dims_raw(backend.reduce_raw(mask, "any", (index,)), index)
     return backend.binary_fn("logical_or")(mask, backend.unary_fn("logical_not")(some))
-
-
-def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
-    """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
-
-    Args:
-        a: {..., axis}
-
-    Raises:
-        DimError: If axis is not a dim of a.
-    """
-    return _softmax("softmax", a, axis, use_mask)
-
-
-def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
-    """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
-    return _softmax("log_softmax", a, axis, use_mask)

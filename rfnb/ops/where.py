@@ -11,7 +11,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.operands import as_tensor, common_backend, need_values
 
-_where_plans = PlanCache()
+_plans = PlanCache()
 _NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
 
 
@@ -34,12 +34,12 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
         raw_true.__class__, raw_false.__class__, allow_broadcast_all_sources,
     )  # fmt: skip
     try:
-        fn, dims = _where_plans[key]
+        fn, dims = _plans[key]
     except KeyError:
         together = aligned("where", (cond, true_, false_))
         if together is not None:
             return where(*together, allow_broadcast_all_sources=allow_broadcast_all_sources)
-        fn, dims = _where_plans.put(key, _plan_where(cond, true_, false_, allow_broadcast_all_sources))
+        fn, dims = _plans.put(key, _plan(cond, true_, false_, allow_broadcast_all_sources))
     out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
     for source in (false_, true_):  # of two different marks, that of true_
         if isinstance(source, Tensor):
@@ -50,7 +50,7 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     return out
 
 
-def _plan_where(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
+def _plan(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
     sources = [
         ("cond", cond),
         *((label, x) for label, x in (("true", true_), ("false", false_)) if isinstance(x, Tensor)),
