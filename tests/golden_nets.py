@@ -13,13 +13,18 @@ import rfnb as rf
 from rfnb import Tensor
 
 FOLDER = Path(__file__).parent / "golden"
-_OTHERS = ("search_", "choice_", "editdist_functions", "derived_")
+_OTHERS = ("editdist_functions", "derived_")  # more than what a network gives
 
 
-def names() -> list[str]:
-    """The networks without a search."""
-    found = [path.stem for path in sorted(FOLDER.glob("*.npz"))]
-    return [name for name in found if name == "choice_train" or not name.startswith(_OTHERS)]
+def names(*, search: bool = False) -> list[str]:
+    """The networks without a search, or those with one."""
+    found = [path.stem for path in sorted(FOLDER.glob("*.npz")) if not path.stem.startswith(_OTHERS)]
+    return [name for name in found if bool(_meta(name)["search"]) == search]
+
+
+def _meta(name: str) -> dict[str, Any]:
+    with np.load(FOLDER / f"{name}.npz") as file:
+        return json.loads(str(file["meta"]))
 
 
 class GoldenNet:

@@ -128,5 +128,51 @@ class StepsCompared:
             np.testing.assert_allclose(base, wanted["scores_base"][place[:2]][..., 0], err_msg=key, **TOLERANCE)
 
 
+def check_output(arrays: Mapping[str, np.ndarray], name: str, value: Any) -> None:
+    """Compare an output of a network that searches: values of all real hypotheses on real frames, and lengths."""
+    dims = _batch_first(value)
+    got, expected = value.copy_transpose(dims).numpy(), arrays[f"out/{name}"]
+    hypotheses = len(dims) > 1 and _is_beam(dims[1])
+    folded = int(expected.ndim < got.ndim)  # batch and hypotheses are one axis
+    if folded:
+        expected = expected.reshape(got.shape[0], -1, *expected.shape[1:])
+    possible = arrays["beam_scores/output"] > IMPOSSIBLE if hypotheses else np.ones(len(got), bool)
+    real = np.broadcast_to(possible.reshape(*possible.shape, *[1] * (got.ndim - possible.ndim)), got.shape)
+    for axis, dim in enumerate(dims):
+        lengths = arrays.get(f"out_len/{name}/{axis - folded}")
+        if lengths is None:
+            continue
+        if hypotheses and not folded:  # those of a split beam are over the batch in the file
+            lengths = arrays["out_len/output/1"]
+        lengths = lengths.reshape(possible.shape)
+        found = _lengths(dim, got.shape[1] if hypotheses else 1).reshape(possible.shape)
+        assert (found == lengths)[possible].all(), name
+        places = [size if place == axis else 1 for place, size in enumerate(got.shape)]
+        frames = np.arange(got.shape[axis]).reshape(places)
+        real = real & (frames < lengths.reshape(*lengths.shape, *[1] * (got.ndim - lengths.ndim)))
+    expected = expected[tuple(slice(size) for size in got.shape)]  # there may be more frames of padding
+    if got.dtype.kind in "ib":
+        assert (got[real] == expected[real]).all(), name
+    else:
+        np.testing.assert_allclose(got[real], expected[real], err_msg=name, **TOLERANCE)
+
+
+def _is_beam(dim: Any) -> bool:
+    return dim.kind == "beam" or dim.name in ("slot", "beam")  # the latter are what has become of one
+
+
+def _batch_first(value: Any) -> list[Any]:
+    """Batch, hypotheses, and the others in their order, features last."""
+    rank = lambda dim: 0 if dim.kind == "batch" else 1 if _is_beam(dim) else 3 if dim is value.feature_dim else 2  # noqa: E731
+    return sorted(value.dims, key=rank)
+
+
+def _lengths(dim: Any, count: int) -> np.ndarray:
+    """For each sequence and each of `count` hypotheses, whatever has become of the beam that the lengths are over."""
+    sizes = dim.get_size_tensor()
+    host = sizes.copy_transpose(_batch_first(sizes)).numpy()
+    return np.broadcast_to(host.reshape(len(host), -1), (len(host), count))
+
+
 def _in_order(value: Any, dims: Any) -> np.ndarray:
     return value.copy_transpose(dims).numpy()

@@ -146,6 +146,9 @@ class _Maker:
             "decision": {"class": "decide", "from": "output", "is_output_layer": True},
             "scores": {"class": "choice_get_beam_scores", "from": "output", "is_output_layer": True},
         }
+        if self.maybe(0.3):  # values from before the choice follow the hypotheses too
+            body["s"].update(is_output_layer=True, need_last=True)
+            network["last"] = {"class": "rec_last_output", "rec_layer": "output", "sub_layer_name": "s"}
         if loop["include_eos"] and last.get("length_normalization") is False:
             network["decision"]["length_normalization"] = self.maybe()
         extern = {"data": {"dim": 2}, "classes": {"dim": self.vocab, "sparse": True}}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 NOT_AFTER_THE_END = -1e30
+LAYERS = ("linear", "softmax", "copy", "combine", "compare", "choice")
 ACTIVATIONS = {
     None: lambda x: x,
     "tanh": np.tanh,
@@ -245,8 +246,9 @@ class SlowSearch:
         return hyp.now[name]
 
     def _previous(self, name: str, hyp: Hypothesis) -> Any:
-        if name in hyp.before:
-            return hyp.before[name]
+        return hyp.before[name] if name in hyp.before else self._initial(name)
+
+    def _initial(self, name: str) -> Any:
         initial = self.body[name].get("initial_output", 0)
         weights = self.parameters.get(f"output/rec/{name}/W")
         return initial if weights is None else np.full(weights.shape[1], float(initial))
@@ -324,7 +326,7 @@ class SlowSearch:
                 out[f"out_len/{name}/1"] = np.array([beam[k].length for beam, k in zip(beams, best)])
             if options["class"] == "rec_last_output":
                 part = options["sub_layer_name"]
-                out[f"out/{name}"] = np.array([hyp.lasts.get(part, np.nan) for hyp in flat])
+                out[f"out/{name}"] = np.array([hyp.lasts[part] if hyp.lasts else self._initial(part) for hyp in flat])
         return out
 
 

@@ -294,8 +294,22 @@ class _Run:
             env.parts[layer.name, name] = self._stacked(name, loop)
         for name in layer.lasts:
             value = loop.state[name] if name in self.carried else self.handles[f"last:{name}"]
-            env.last[layer.name, name] = self._marked(value, self.found[name])
+            env.last[layer.name, name] = self._marked(self._over_beam(value, name, loop), self.found[name])
         return self._stacked("output", loop)
+
+    def _over_beam(self, value: Tensor, name: str, loop: Loop) -> Tensor:
+        """A value that depends on a choice has the beam also where all its steps are from before the first choice."""
+        selection = None if loop.search is None else loop.search.selection
+        if selection is None or selection.carried in value.dims:
+            return value
+        layers = [
+            self.layer.body[other] for other in Needs(self.layer.body, [name], search=self.env.call.search).layers
+        ]
+        if any(layer.kind in ("decide", "decide_keep_beam") for layer in layers):
+            return value
+        batch = {dim for dim in selection.parents.dims if dim is not selection.out_dim}
+        depends = any(layer.kind == "choice" for layer in layers) and batch <= set(value.dims)
+        return expand_dim(value, selection.carried) if depends else value
 
     def _stacked(self, name: str, loop: Loop) -> Tensor:
         like, out = self.found[name], self.handles.get(name)
@@ -303,6 +317,7 @@ class _Run:
             out = self._over(
                 zeros(like.dims, dtype=like.dtype, sparse_dim=like.sparse_dim, feature_dim=like.feature_dim), loop.axis
             )
+        out = self._over_beam(out, name, loop)
         if self.layer.direction == -1 and loop.axis in out.dims and self.axis is not None:
             out = reverse_sequence(out, axis=loop.axis)
         return self._marked(out, like)
