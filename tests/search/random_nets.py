@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-SHAPES = ("one", "several", "two")
+SHAPES = ("one", "several", "two", "frames")
 
 
 @dataclass
@@ -23,7 +23,7 @@ class RandomNet:
 
 
 def random_net(seed: int, shape: str) -> RandomNet:
-    """One choice in a step, one of several sources, or two choices."""
+    """One choice in a step, one of several sources, two choices, or one for each frame of the input."""
     return _Maker(np.random.default_rng(seed), shape).made()
 
 
@@ -49,6 +49,8 @@ class _Maker:
         """Frames, and reference labels that end where their sequence does; other labels besides."""
         rng = self.rng
         lengths = {"data": rng.integers(1, 5, self.num_seqs), "classes": rng.integers(1, 7, self.num_seqs)}
+        if self.shape == "frames":  # of a loop over frames, targets have as many
+            lengths["classes"] = lengths["data"]
         lengths["classes2"] = lengths["classes"]
         time, steps = max(lengths["data"]), max(lengths["classes"])
         frames = rng.standard_normal((self.num_seqs, time, 2)).astype(np.float32)
@@ -134,7 +136,9 @@ class _Maker:
             "unit": body,
             "include_eos": self.maybe(),
         }
-        if self.known_length:
+        if self.shape == "frames":
+            loop["from"], body["s"]["from"] = "ctx_frames", ["prev:s", "emb", "data:source"]
+        elif self.known_length:
             loop["size_target"] = "classes"
         else:
             body["end"] = {"class": "compare", "kind": "equal", "from": "output", "value": self.end_label}

@@ -80,6 +80,8 @@ class SlowSearch:
         """Search, and say everything."""
         beams = [[Hypothesis()] for _ in range(self.num_seqs)]
         sizes = self.lengths[self.loop["size_target"]] if self.loop.get("size_target") else None
+        if self.loop["from"]:
+            sizes = self.lengths["data"]
         step, limit = 0, max(sizes) if sizes is not None else self.loop["max_seq_len"]
         while step < limit and (sizes is not None or not all(hyp.ended for beam in beams for hyp in beam)):
             if sizes is not None:
@@ -236,6 +238,8 @@ class SlowSearch:
         """The value of a layer of the body for one hypothesis."""
         if name.startswith("base:"):
             return self._outside(name.removeprefix("base:"), seq)
+        if name == "data:source":
+            return self._frame(self.loop["from"], seq, step)
         if name.startswith("prev:"):
             return self._previous(name.removeprefix("prev:"), hyp)
         if name not in hyp.now:
@@ -252,6 +256,12 @@ class SlowSearch:
         initial = self.body[name].get("initial_output", 0)
         weights = self.parameters.get(f"output/rec/{name}/W")
         return initial if weights is None else np.full(weights.shape[1], float(initial))
+
+    def _frame(self, name: str, seq: int, step: int) -> Any:
+        """One frame, also of the padding: a sequence that is shorter than the loop has a step after its last frame."""
+        if name == "data":
+            return self.inputs["data"][seq][step]
+        return self._layer(self.network[name], name, lambda ref: self._frame(ref, seq, step))
 
     def _outside(self, name: str, seq: int) -> Any:
         if name.startswith("data"):

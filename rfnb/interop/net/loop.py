@@ -146,9 +146,15 @@ class _Run:
         for ref in self.needs.base:
             env.get(ref)  # before the loop, not in its recorded step
         self.inner = TemplateScope(layer.body, env, source=self.source, axis=self.axis, name=layer.path, make=make)
+        self.inner.past_end = env.call.search and not self.include_eos and self._reads_frames() and layer.has_choice()
         names = [name for name in layer.body.by_name if name in needs.layers]
         with held_back():  # what happens with zeros is nothing to look at
             self.found = self.inner.run(names, needs.previous)
+
+    def _reads_frames(self) -> bool:
+        """Whether the body reads frames of what has the dim of the loop."""
+        refs = [ref for name in self.needs.layers for ref in self.layer.body[name].sources]
+        return self.axis is not None and any(ref == "data" or ref.startswith("data:") for ref in refs)
 
     # -- without values ----------------------------------------------------------------------------------------------------
     def dry(self) -> Tensor:
@@ -181,6 +187,8 @@ class _Run:
         """Run the loop."""
         layer, env = self.layer, self.env
         move_out = env.call.move_out if env.call.move_out is not None else layer.opts.get("optimize_move_layers_out")
+        if self._inner().past_end:  # what is moved out of a loop comes back frame by frame, without those past the end
+            move_out = False
         limit = step_limit(layer, env) if self.with_end else None
         loop = Loop(
             axis=self.axis,

@@ -88,13 +88,19 @@ class BodyScope(Scope):
 
 
 class TemplateScope(BodyScope):
-    """Finds out the dims of the values of a body: a step with zeros, repeated until the previous values have the dims of the new."""
+    """Finds out the dims of the values of a body: a step with zeros, repeated until the previous values have the dims of the new.
+
+    Attributes:
+        readers: choice -> what reads its beam.
+        past_end: Whether steps after the end of a sequence have frames too.
+    """
 
     def __init__(self, *args: Any, make: bool, **options: Any):
         super().__init__(*args, dry=True, **options)
         self.makes = make
         self._previous: dict[str, Any] = {}
-        self.readers: dict[str, list[str]] = {}  # of the beam of a choice
+        self.readers: dict[str, list[str]] = {}
+        self.past_end = False
 
     def run(self, names: list[str], previous: list[str]) -> dict[str, Any]:
         """The template of each of these layers.
@@ -173,7 +179,7 @@ class StepScope(BodyScope):
         super().__init__(like.layers, like.parent, source=like.source, axis=like.axis, name=like.name)
         self._whole, self.dims, self.loop = like._whole, like.dims, loop
         self.before: dict[str, Any] = {}
-        self._templates, self._readers = like.values, like.readers
+        self._templates, self._readers, self._past_end = like.values, like.readers, like.past_end
         self._choices = 0
         self._stage: dict[str, int] = {}
 
@@ -229,8 +235,13 @@ class StepScope(BodyScope):
         return plain_index(self.loop.iter_idx)
 
     def frame(self, whole: Tensor) -> Tensor:
-        assert self.loop is not None
-        return self.loop.unstack(whole)
+        assert self.loop is not None and self.axis is not None
+        if not self._past_end or not whole._finite:
+            return self.loop.unstack(whole)
+        # A hypothesis scores one label after its length: from what comes after the last frame, as long as that is a number.
+        out = gather(whole, indices=self.step_index(), axis=self.axis)
+        out.feature_dim = whole.feature_dim
+        return out
 
     def _frame_by_index(self, whole: Tensor) -> Tensor:
         axis = time_dim(whole)
