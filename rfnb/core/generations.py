@@ -6,6 +6,8 @@ op makes a new plan, and plans for such operands are not made, so the usual call
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -13,26 +15,74 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
+each_step_apart = 0  # how many `rf.debug(beams=True)` are on
+
+
+@contextmanager
+def steps_apart() -> Iterator[None]:
+    """Every step of a search has beam dims of its own, so that a value of an older step is found out. Slow: plans are made anew."""
+    global each_step_apart
+    each_step_apart += 1
+    try:
+        yield
+    finally:
+        each_step_apart -= 1
+
+
+def only_beams(dims: Iterable[Dim]) -> bool:
+    """Whether all dims are beams of a search: what lacks them was computed before the first choice, and is the same for all hypotheses."""
+    return all("search" in dim.__dict__ for dim in dims)
+
+
+def with_beams(values: Sequence[Tensor], but: Sequence[Dim] = ()) -> list[Tensor] | None:
+    """Each value with the beams that others have, where it differs from them by beams only; None if by more, or not at all.
+
+    Args:
+        but: Dims that do not count.
+    """
+    every = dict.fromkeys(dim for value in values for dim in value.dims if dim not in but)
+    missing = [[dim for dim in every if dim not in value.dims] for value in values]
+    if not any(missing) or not all(map(only_beams, missing)):
+        return None
+    return [
+        value.copy_compatible_to_dims((*lacking, *value.dims), unbroadcast=True) if lacking else value
+        for value, lacking in zip(values, missing)
+    ]
+
+
+def in_order(dim_order: Sequence[Dim], values: Sequence[Any]) -> list[Dim]:
+    """An order of dims, that names the beam of one of the operands, with the one that `aligned` has given them."""
+    beams = [dim for value in values for dim in beams_of(value)]
+    return [beams[0] if only_beams([dim]) and dim not in beams else dim for dim in dim_order]
+
 
 def beams_of(value: Any) -> list[Dim]:
     """The dims of a value that are beams of a search."""
     return [dim for dim in value.dims if "search" in dim.__dict__] if isinstance(value, Tensor) else []
 
 
-def aligned(what: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tuple[Any, ...] | None:
     """The operands of an op under one beam; None if they are so already.
+
+    Args:
+        but: Dims that go away in the op: who indexes or sums over hypotheses has to say which ones they are.
 
     Raises:
         DimError: For beams of different searches, of which no operand has all.
     """
     each = [beams_of(value) for value in values]
+    if but:
+        each = [[dim for dim in dims if dim not in but] for dims in each]
     beams = list(dict.fromkeys(dim for dims in each for dim in dims))
     if len(beams) < 2:
         return None
-    searches = {id(dim.__dict__["search"]) for dim in beams}
-    if any(len(dims) == len(beams) for dims in each) and len(searches) == len(beams):
-        return None  # a search inside of another one
-    if len(searches) > 1:
+    searches = {id(dim.__dict__["search"]): dim.__dict__["search"] for dim in beams}
+    own = {key: [dim for dim in beams if dim.__dict__["search"] is search] for key, search in searches.items()}
+    # One that searches on with the hypotheses of another: some operand has the beams of both.
+    inside = any({id(dim.__dict__["search"]) for dim in dims} == set(searches) for dims in each)
+    if inside and len(searches) == len(beams):
+        return None
+    if len(searches) > 1 and not inside:
         raise DimError(
             message(
                 f"{what}: the operands are from different searches.",
@@ -41,9 +91,12 @@ def aligned(what: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 "rf.decide(x)",
             )
         )  # fmt: skip
-    out = tuple(beams[0].__dict__["search"].align(list(values)))
-    left = {dim for value in out for dim in beams_of(value)}
-    if len(left) > 1:
+    out = values
+    for key, search in searches.items():
+        if len(own[key]) > 1:
+            out = tuple(search.align(list(out)))
+    left = {dim for value in out for dim in beams_of(value) if dim not in but}
+    if len(left) > len(searches):
         raise DimError(
             message(
                 f"{what}: the operands are of different steps of a search.",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor
 from rfnb.nn.query_offset import keys_before
@@ -43,6 +44,10 @@ def fused_attention(
     try:
         plan = _plans[key]
     except KeyError:
+        together = aligned("dot_attention", (query, keys, values))
+        if together is not None:
+            query, keys, values = together
+            return fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
         plan = _plans.put(key, _plan(query, keys, values, key_dim, axis, causal_dim))
     if plan is None:
         return None

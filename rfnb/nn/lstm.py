@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
+from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -108,6 +109,10 @@ class LSTM(Module):
         try:
             rows, rows_h, rows_c, finish, out_dims, backend = _step_plans[key]
         except KeyError:
+            together = aligned("LSTM", (source, h, c))
+            if together is not None:
+                source, h, c = together
+                return self._step(source, LstmState(h=h, c=c))
             rows, rows_h, rows_c, finish, out_dims, backend = _step_plans.put(key, self._plan_step(source, h, c))
         raw, raw_h, raw_c = source._raw, h._raw, c._raw
         raw = raw if rows is None else rows(raw)

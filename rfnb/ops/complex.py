@@ -6,6 +6,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -38,6 +39,9 @@ def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
     try:
         fn, dims = _plans[key]
     except KeyError:
+        together = aligned("make_complex", (real, imag))
+        if together is not None:
+            return make_complex(*together)
         backend = common_backend("make_complex", real, imag)
         dims = union("make_complex", [("real", real.dims), ("imag", imag.dims)])
         fn, dims = _plans.put(

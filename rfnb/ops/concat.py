@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.generations import aligned, only_beams
 from rfnb.core.layout import PlanCache, full_shape, union, view
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
@@ -49,6 +50,12 @@ def concat(
     try:
         plan = _concat_plans[parts, out_dim, allow_broadcast, handle_dynamic_dims]
     except KeyError:
+        together = aligned("concat", tuple(tensor for tensor, _ in sources))
+        if together is not None:
+            pairs = [(tensor, axis) for tensor, (_, axis) in zip(together, sources)]
+            return concat(
+                *pairs, allow_broadcast=allow_broadcast, out_dim=out_dim, handle_dynamic_dims=handle_dynamic_dims
+            )
         plan = _plan_concat(sources, out_dim, allow_broadcast, handle_dynamic_dims is not False)
         _concat_plans.put((parts, out_dim, allow_broadcast, handle_dynamic_dims), plan)
     concat_raw, fns, axis, dims, out_dim, ragged = plan
@@ -95,7 +102,8 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
     full = union("concat", [(f"source {i}", rest) for i, rest in enumerate(rests)], outer=True)
     place = first_tensor.dims.index(first_axis)
     if any(len(rest) != len(full) for rest in rests):
-        if not allow_broadcast:
+        lacking = [dim for rest in rests for dim in full if dim not in rest]
+        if not allow_broadcast and not only_beams(lacking):
             raise DimError(
                 message(
                     "concat: the dims beside the joined ones differ.",

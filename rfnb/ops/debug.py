@@ -4,6 +4,8 @@ with rf.debug(padding="nan"):        # padding of everything is NaN: what depend
     loss = model(x)
 with rf.debug(indices=True):         # indices of gather, embeddings, one-hot, scatter, losses are checked
     loss = model(x)
+with rf.debug(beams=True):           # values of two steps of a search in one op are an error
+    labels = search(x)
 switch = rf.debug(padding="nan")     # without a block: on until switch.off()
 """
 
@@ -14,6 +16,7 @@ from typing import Any
 
 from rfnb.core import poison
 from rfnb.core.errors import message
+from rfnb.core.generations import steps_apart
 from rfnb.ops.index_check import check_indices
 
 _owner: Debug | None = None  # whose padding it is
@@ -26,7 +29,7 @@ class Debug:
         RuntimeError: If the padding is filled already.
     """
 
-    def __init__(self, padding: float | None, indices: bool):
+    def __init__(self, padding: float | None, indices: bool, beams: bool):
         global _owner
         self._stack = ExitStack()
         if padding is not None:
@@ -44,6 +47,8 @@ class Debug:
             self._stack.push(self._release)
         if indices:
             self._stack.enter_context(check_indices())
+        if beams:
+            self._stack.enter_context(steps_apart())
 
     def off(self) -> None:
         """Switch it off; a second time does nothing."""
@@ -63,7 +68,7 @@ class Debug:
         self._stack.__exit__(*failed)
 
 
-def debug(*, padding: str | float | None = None, indices: bool = False) -> Debug:
+def debug(*, padding: str | float | None = None, indices: bool = False, beams: bool = False) -> Debug:
     """Look for mistakes that go unnoticed otherwise; slow, and no cost when off.
 
     Args:
@@ -76,6 +81,8 @@ def debug(*, padding: str | float | None = None, indices: bool = False) -> Debug
             `TensorArray`) is padding that got out: it is reported even if a `where` drops it later.
         indices: Check that indices are within the dim that they index into, for the real frames: `gather`, embeddings, `one_hot`,
             `scatter`, `cross_entropy`. Only in the thread that asked for it.
+        beams: A value of an older step of a search, kept in a Python variable, does not follow its hypotheses, and looks like one of
+            this step. With this an op that gets both is an error; what it has to be is a state of the loop.
 
     Returns:
         A handle with `off()`, usable in a with-block.
@@ -96,4 +103,4 @@ def debug(*, padding: str | float | None = None, indices: bool = False) -> Debug
                 )
             )
         value = float(padding)
-    return Debug(value, indices)
+    return Debug(value, indices, beams)

@@ -8,6 +8,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -67,6 +68,10 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         need_values("gather", source, indices)
         raise
     except KeyError:
+        together = aligned("gather", (source, indices), (axis,))
+        if together is not None:
+            source, indices = together
+            return gather(source, indices=indices, axis=axis)
         key = (source._raw.__class__, source.dims, indices.dims, axis)
         fn, dims = _gather_plans.put(key, _plan_gather(source, indices, axis))
     out = _make(Tensor)

@@ -6,6 +6,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.generations import aligned, with_beams
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, replace_code, shape_of
@@ -50,6 +51,12 @@ def cross_entropy(
         raise missing_dim("cross_entropy", estimated, axis, "estimated")
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
     if set(rest) != set(target.dims) - {axis}:
+        together = aligned("cross_entropy", (estimated, target)) or with_beams((estimated, target), (axis,))
+        if together is not None:
+            estimated, target = together
+            return cross_entropy(
+                estimated=estimated, target=target, axis=axis, estimated_type=estimated_type, label_smoothing=label_smoothing
+            )  # fmt: skip
         labels = labels_of((*estimated.dims, *target.dims))
         raise DimError(
             message(

@@ -11,7 +11,7 @@ from typing import Any
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.generations import aligned
+from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
@@ -109,6 +109,8 @@ def _binary_slow(
         return out
     together = aligned(kind, (a, b))
     if together is not None:
+        if dim_order is not None:
+            dim_order = in_order(dim_order, together)
         a, b = together
         return _binary_slow(kind, None, a, b, outer, dim_order)
     need_values(kind, a, b)

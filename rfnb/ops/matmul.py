@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
@@ -38,6 +39,9 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
     except KeyError:
         key = (a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask)
         need_values("matmul", a, b)
+        together = aligned("matmul", (a, b), (reduce,) if isinstance(reduce, Dim) else reduce)
+        if together is not None:
+            return matmul(*together, reduce=reduce, use_mask=use_mask)
         fn, dims = _plans.put(key, _plan(a, b, (reduce,) if isinstance(reduce, Dim) else reduce, use_mask))
     except AttributeError:
         need_values("matmul", a, b)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
@@ -213,6 +214,10 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
     try:
         fn, out_dims = _plans[key]
     except KeyError:
+        together = aligned("scatter", (source, indices), dims)
+        if together is not None:
+            source, indices = together
+            return _scatter(kind, source, indices, indices_dim, out_dim, masked)
         fn, out_dims = _plans.put(key, _plan(kind, source, indices, dims, out_dim, masked))
     out = new_tensor(fn(source._raw, indices._raw), out_dims)
     if source.sparse_dim is not None:

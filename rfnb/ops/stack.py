@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.generations import aligned, with_beams
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import operand_rows
@@ -29,6 +30,9 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
     dims = check_unique((out_dim, *first.dims), "stack")
     for index, source in enumerate(sources):
         if set(source.dims) != set(first.dims):
+            together = aligned("stack", tuple(sources)) or with_beams(sources)
+            if together is not None:
+                return stack(together, out_dim=out_dim)
             raise DimError(
                 message("stack: the dims differ.", operand_rows([("source 0", first), (f"source {index}", source)]),
                         "Stacked tensors have the same dims.")

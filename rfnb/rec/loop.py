@@ -370,7 +370,10 @@ class Loop:
         if self._recording is not None:
             source = self._recording.output(source, last)
         if self.selection is not None:
-            self.selection.check(source)
+            if self._recording is None:
+                self.selection.check(source)
+            else:
+                self._recording.by_loop(self.selection.check, source)
         output.values.append(source)
         return output.handle
 
@@ -490,10 +493,8 @@ class Loop:
         values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
         if not values:
             return out
-        beam = next(
-            (dim for dim in first.dims if dim.kind == "beam" and history is not None and dim in position_dims), None
-        )
-        if beam is None:
+        beam = next((one.carried for one in reversed(history or ()) if one is not None), None)
+        if beam is None or beam not in first.dims:
             return out
         host = positions[: len(values)]
         host = host if isinstance(host, np.ndarray) else np.stack(host)

@@ -120,6 +120,15 @@ class Recording:
         self.outputs.append((value, last))
         return self.recorder.unwrapped(value)
 
+    def by_loop(self, fn: Callable[[Any], None], value: Any) -> None:
+        """fn(value), where the loop itself looks at the dims of the value, and not the body."""
+        recorder = self.recorder
+        recorder.busy, before = True, recorder.busy
+        try:
+            fn(value)
+        finally:
+            recorder.busy = before
+
     def end_with(self, cond: Any, include_eos: bool) -> Any:
         """Note the end condition; returns its value in the first step."""
         self.end = (cond, include_eos)

@@ -132,7 +132,7 @@ class Selection:
         if not isinstance(out, Tensor) or not out.dims or self.carried in out.dims:
             return out
         batch = tuple(dim for dim in self.parents.dims if dim is not self.out_dim)
-        if not set(batch) <= set(out.dims) or any(dim.kind == "beam" for dim in out.dims):
+        if not set(batch) <= set(out.dims) or any(dim.kind == "beam" and dim not in batch for dim in out.dims):
             return out
         rest = tuple(dim for dim in out.dims if dim not in batch)
         return out.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)

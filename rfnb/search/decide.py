@@ -20,7 +20,7 @@ from rfnb.ops.math import maximum
 from rfnb.ops.where import where
 from rfnb.rec.recorder import decides
 from rfnb.rec.selection import renamed_dim
-from rfnb.search.search_state import host_of, search_of
+from rfnb.search.search_state import beam_dim_of, host_of, search_of
 from rfnb.trace.beam_labels import label_names
 
 
@@ -45,7 +45,7 @@ def get_src_beams(x: Tensor) -> Tensor:
     """
     search = search_of(x, "get_src_beams")
     for link in search.links:
-        if link.parents is not None and any(dim in x.dims for dim in link.parents.dims if dim.kind == "beam"):
+        if link.parents is not None and any(dim in x.dims for dim in link.parents.dims if search.owns(dim)):
             return link.parents
     assert search.selection is not None
     parents = search.selection.parents
@@ -98,11 +98,6 @@ def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
     order = (*batch, beam, *(dim for dim in x.dims if dim is not beam and dim not in batch))
     out = x.copy_transpose(order)
     return out._like(out._raw, tuple(new if dim is beam else renamed_dim(dim, beam, new) for dim in order))
-
-
-def beam_dim_of(x: Tensor) -> Dim | None:
-    """The beam dim of a search that x has."""
-    return next((dim for dim in x.dims if "search" in dim.__dict__), None)
 
 
 def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
+from rfnb.core import generations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import Selection, align_host
+
+_number = itertools.count()
 
 
 class Link:
@@ -37,6 +41,11 @@ class Link:
         self.stay: dict[Any, Tensor] = {}
         self.written: dict[int, Any] = {}
         self._dims: dict[int, tuple[Dim, Dim]] = {}
+        self.step = 0  # that its dims are of, if each step has its own
+
+    def forget_dims(self) -> None:
+        """The next choice makes new beam dims."""
+        self._dims = {}
 
     def dims(self, size: int) -> tuple[Dim, Dim]:
         """The beam after this choice and, of the same size, the one between steps; the same ones in every step, so that plans are
@@ -55,6 +64,7 @@ class Search:
     """The choices of one loop. It hangs on their beam dims, so whoever has a value with one of them finds it."""
 
     def __init__(self) -> None:
+        self.number = next(_number)  # searches are counted
         self.links: list[Link] = []
         self.scores: Tensor | None = None  # of the last choice so far, {batch, its beam}, natural log
         self.selection: Selection | None = None  # the last one
@@ -75,7 +85,11 @@ class Search:
         position = 0 if before is None else before.out_dim.__dict__["link"].position + 1
         if position == len(self.links):
             self.links.append(Link(self, position))
-        return self.links[position]
+        link = self.links[position]
+        if generations.each_step_apart and link.step != loop.num_steps:
+            link.step = loop.num_steps
+            link.forget_dims()
+        return link
 
     def begin(self, loop: Loop) -> tuple[Dim | None, Tensor | None]:
         """The beam before the choice that is being made, and the scores of its hypotheses; None before the first choice."""
@@ -130,30 +144,40 @@ class Search:
     def batch_dims(self) -> tuple[Dim, ...]:
         """The dims of the scores besides the beam."""
         assert self.scores is not None
-        return tuple(dim for dim in self.scores.dims if dim.kind != "beam")
+        return tuple(dim for dim in self.scores.dims if not self.owns(dim))
+
+    def owns(self, dim: Dim) -> bool:
+        """Whether a dim is a beam of this search; that of another one, whose hypotheses are searched on, is a batch dim here."""
+        return dim.__dict__.get("search") is self
 
     def scores_like(self, x: Tensor) -> Tensor:
         """The scores of the hypotheses that x belongs to."""
         for link in self.links:
-            if link.scores is not None and any(dim in x.dims for dim in link.scores.dims if dim.kind == "beam"):
+            if link.scores is not None and any(dim in x.dims for dim in link.scores.dims if self.owns(dim)):
                 return link.scores
         assert self.scores is not None and self.selection is not None
         return self.scores if self.finished else self.selection.to_carried(self.scores)
 
 
 def search_of(x: Tensor, what: str) -> Search:
-    """The search that made a value.
+    """The search that made a value: of one that searched on with the hypotheses of another the later one.
 
     Raises:
         ValueError: If none did.
     """
-    for dim in x.dims:
-        if "search" in dim.__dict__:
-            return dim.__dict__["search"]
+    beam = beam_dim_of(x)
+    if beam is not None:
+        return beam.__dict__["search"]
     raise ValueError(
         message(f"{what}: no search has made this.", [("value", shape_of(x))], "A value of a search has its beam dim.",
                 "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)")
     )  # fmt: skip
+
+
+def beam_dim_of(x: Tensor) -> Dim | None:
+    """The beam dim of the search that made a value; None if none did."""
+    beams = [dim for dim in x.dims if "search" in dim.__dict__]
+    return max(beams, key=lambda dim: dim.__dict__["search"].number, default=None)
 
 
 def place_of(loop: Loop) -> str:
