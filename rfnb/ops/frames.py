@@ -36,7 +36,9 @@ def from_frames(values: Sequence[Tensor], *, axis: Dim, like: Tensor) -> Tensor:
     if not values:
         raw = backend.full_raw((0, *full_shape(like.dims)), 0, dtype=like.dtype, device=like.device)
     else:
-        raw = backend.stack_raw([value.copy_transpose(like.dims)._raw for value in values], 0)
+        own = like.dims
+        raws = [value._raw if value.dims == own else value.copy_transpose(own)._raw for value in values]
+        raw = backend.stack_raw(raws, 0)
     return like._like(raw, dims)
 
 

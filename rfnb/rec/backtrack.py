@@ -40,7 +40,8 @@ class Paths:
         last.check(first)
         if self._host is None:
             self._host = self._positions()
-        return [last.to_carried(value) for value in values], self._host, (last.parents.dims[0], last.carried)
+        dims = last.to_carried(first).dims
+        return [value._like(value._raw, dims) for value in values], self._host, (last.parents.dims[0], last.carried)
 
     def _positions(self) -> np.ndarray:
         backend = self._history[0].parents.backend

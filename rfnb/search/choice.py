@@ -26,6 +26,7 @@ from rfnb.search.reference import reference, sampled
 from rfnb.search.score import INPUT_TYPES, Fusion, check_finite_options
 from rfnb.search.several import choose_several
 from rfnb.search.step import Options, choose
+from rfnb.search.usual import choose_best
 
 
 @overload
@@ -136,6 +137,16 @@ def choice(
         raise RuntimeError(
             "choice: outside of a loop.\nA choice is made in every step of a search.\n    for _ in loop:\n        label = rf.choice(...)"
         )
+    if (
+        isinstance(scores, Tensor) and input_type == "log_prob" and target is None and search is None and beam_size
+        and beam_size > 0 and not scheduled_sampling and prob_scale == 1 and base_beam_score_scale == 1 and not random_sample_scale
+        and not length_normalization and not keep_beams and cheating is False and source_beam_sizes is None
+        and custom_score_combine is None and end_label == 0 and not sampling and temperature == 1 and top_k is None
+        and top_p is None and prefix is None and banned is None and not no_repeat_ngram and threshold is None and not fusion
+        and not check and keep_candidates is None
+        and ((axis is None and scores._feature_dim is not None) or (isinstance(axis, Dim) and axis in scores.dims))
+    ):  # fmt: skip
+        return choose_best(loop, scores, axis or scores._feature_dim, beam_size, name)
     if input_type not in INPUT_TYPES:
         raise ValueError(
             message(f'choice: input_type "{input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these.")

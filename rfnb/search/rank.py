@@ -103,10 +103,7 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
         left, right = host[..., :found], host[..., 1 : found + 1]
         same = left[..., : right.shape[-1]] == right
         if same.any() and (same & (right > -np.inf)).any():
-            best, index = backend.sort_raw(raw, axis, True, True)
-            best, index = (
-                backend.copy_raw(backend.slice_raw(x, axis, 0, more)) for x in (best, index)
-            )  # not all of it
+            best, index = _first_of_equals(flat, more)
             host = backend.raw_to_numpy(best)
     further = None
     if num_more:
@@ -120,6 +117,23 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     ranked = _filled(flat, best, index, host, count)
     ranked.more = further
     return ranked
+
+
+def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
+    """The `count` best, of equal scores the first: so they are the same on every machine."""
+    backend, raw, axis = flat.backend, flat.raw, len(flat.rest)
+    size = backend.get_shape_tuple_raw(raw)[-1]
+    enough = 4 * count + 16
+    if enough < size:
+        best, index = map(backend.raw_to_numpy, backend.top_k_raw(raw, enough, True))
+        last = best[..., count - 1]
+        if ((best[..., -1] < last) | (last == -np.inf)).all():  # so all that are as good as the last one are among them
+            order = np.lexsort((index, -best))[..., :count]
+            first = np.take_along_axis(index, order, -1)
+            first = backend.from_numpy(first, dtype="int64", device=backend.get_device_raw(raw))
+            return take(flat, first), first
+    best, index = backend.sort_raw(raw, axis, True, True)
+    return tuple(backend.copy_raw(backend.slice_raw(x, axis, 0, count)) for x in (best, index))  # type: ignore
 
 
 def _falls(host: np.ndarray, count: int) -> bool:

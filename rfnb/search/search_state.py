@@ -68,6 +68,7 @@ class Search:
         self.links: list[Link] = []
         self.scores: Tensor | None = None  # of the last choice so far, {batch, its beam}, natural log
         self.selection: Selection | None = None  # the last one
+        self._carried_of: Selection | None = None  # the one after which the scores are under the carried beam already
         self.finished = False
         self.leave = False  # what ends leaves the beam, see leaving.py
         self.left: np.ndarray | None = None  # {batch dims}: whether something has
@@ -97,7 +98,8 @@ class Search:
         if last is None or self.scores is None:
             return None, None
         if loop.selection is not last:  # the first choice of this step
-            self.scores = last.to_carried(self.scores)
+            if self._carried_of is not last:
+                self.scores, self._carried_of = last.to_carried(self.scores), last
             return last.carried, self.scores
         return last.out_dim, self.scores
 
