@@ -176,14 +176,27 @@ def test_a_custom_combination_is_called_as_documented(loop):
     seen = []
 
     def combine(layer, scores_in, scores_base, t, end_flags, batch_dim, scores_beam_in, base_beam_in):
-        seen.append((layer.name, int(t), end_flags.dtype))
+        seen.append((layer.name, int(t), end_flags.dtype, len(end_flags.dims)))
         return 0.7 * scores_in + 0.9 * scores_base
 
     body["output"]["custom_score_combine"] = combine
     scales = GoldenNet("search_scales")
     out = run(net, loop=loop, golden=scales, outputs=["scores"])
     np.testing.assert_allclose(out["scores"].numpy(), scales.arrays["beam_scores/output"], rtol=1e-4, atol=1e-4)
-    assert seen[:2] == [("output", 0, "bool"), ("output", 1, "bool")]
+    assert seen[:2] == [("output", 0, "bool", 1), ("output", 1, "bool", 2)]
+
+
+def test_labels_have_the_names_of_those_of_the_target():
+    net, _ = parts()
+    classes = {"dim": 6, "sparse": True, "vocab": {"labels": list("$abcde")}}
+    made = rf.net_from_dict(net, {**GOLDEN.meta["extern_data"], "classes": classes}, search=True)
+    made.set_parameters(GOLDEN.params)
+    with rf.record() as trace:
+        out = made({"data": (GOLDEN.part("in")["data"], GOLDEN.part("in_len")["data"])}, outputs=["output"])
+    text = rf.nbest(out["output"], join="")[0][0].text
+    assert text == "".join("$abcde"[label] for label in EXPECTED[0][0])
+    (history,) = trace.beams.values()
+    assert history.labels == list("$abcde")
 
 
 @LOOPS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -14,10 +15,12 @@ from rfnb.interop.net.layer import Layer, Unknown, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
+from rfnb.ops.dims import replace_dim
 from rfnb.ops.math import log, maximum
 from rfnb.ops.softmax import log_softmax
 from rfnb.search.choice import choice
-from rfnb.search.decide import beam_dim_of, decide, decide_keep_beam, get_beam_scores, get_src_beams, split_batch_beam
+from rfnb.search.decide import decide, decide_keep_beam, get_beam_scores, get_src_beams, split_batch_beam
+from rfnb.search.search_state import beam_dim_of
 
 _PASSED_ON = ("prob_scale", "base_beam_score_scale", "random_sample_scale", "length_normalization", "length_normalization_exponent",
               "keep_beams", "cheating", "source_beam_sizes", "custom_score_combine")  # fmt: skip
@@ -110,35 +113,43 @@ class ChoiceLayer(Layer):
             return sources[0]
         if not self.searches(env.call.search):
             return self._targets(env)
-        for ref, x, target in zip(self.sources, sources, self.targets, strict=False):
-            self._check_target(env, ref, x, target)
-        found = [self._labels_over(x) for x in sources]
+        found = [self._labels_over(env, place, x) for place, x in enumerate(sources)]
         self._keep_parts(env, found)
         return found[0]
 
-    def _check_target(self, env: Scope, ref: str, scores: Tensor, target: Any) -> None:
-        """There is a score for each label of the target."""
-        labels = env.call.data[target].sparse_dim if target in env.call.data else None
-        feature = scores.feature_dim
-        if labels is not None and feature is not None and labels.extent != feature.extent:
+    def _labels(self, env: Scope, place: int, scores: Tensor) -> Dim | None:
+        """What the labels of a source are over: as those of the target, whose names they have then; else the features of the scores.
+
+        Raises:
+            ValueError: If there is another number of scores than of labels.
+        """
+        target = self.targets[place] if place < len(self.targets) else None
+        labels, feature = env.call.keys.get(target) if isinstance(target, str) else None, scores.feature_dim
+        if labels is None or feature is None or labels in scores.dims:
+            return feature
+        if labels.extent != feature.extent:
             raise ValueError(
                 message(
                     f"{self.what}: other labels than those of the target.",
-                    [("from", f"{ref}  {shape_of(scores)}"), ("target", f"{target}  {labels.short_repr()}")],
+                    [
+                        ("from", f"{self.sources[place]}  {shape_of(scores)}"),
+                        ("target", f"{target}  {labels.short_repr()}"),
+                    ],
                     "Each label of the target has a score.",
-                    f'"{ref}": {{..., "n_out": {labels.extent}}}',
+                    f'"{self.sources[place]}": {{..., "n_out": {labels.extent}}}',
                 )
             )
+        return labels
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
         raise Unknown(self.path)
 
-    def _labels_over(self, scores: Tensor) -> Tensor:
+    def _labels_over(self, env: Scope, place: int, scores: Tensor) -> Tensor:
         """A template of labels, from that of their scores."""
         if self.opts.get("input_type") == "regression":
             return scores
         dims = [dim for dim in scores.dims if dim is not scores.feature_dim]
-        return zeros(dims, dtype="int32", sparse_dim=scores.feature_dim)
+        return zeros(dims, dtype="int32", sparse_dim=self._labels(env, place, scores))
 
     def _keep_parts(self, env: Scope, found: list[Tensor]) -> None:
         for index, labels in enumerate(found):
@@ -187,7 +198,7 @@ class ChoiceLayer(Layer):
     def _combine(self, *, scores_in: Tensor, end_flags: Tensor | None, **values: Any) -> Tensor:
         """The documented call of the function in the option: with the layer, and always with end flags."""
         if end_flags is None:
-            end_flags = zeros([dim for dim in scores_in.dims if dim is not scores_in.feature_dim], dtype="bool")
+            end_flags = zeros([dim for dim in scores_in.dims if dim.kind in ("batch", "beam")], dtype="bool")
         return self.opts["custom_score_combine"](layer=self, scores_in=scores_in, end_flags=end_flags, **values)
 
     def _with_scores(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -212,7 +223,11 @@ class ChoiceLayer(Layer):
             out: Any = choice(sources[0], input_type="regression", beam_size=1)
         else:
             scores: Any = [self._log_prob(env, ref, x) for ref, x in zip(self.sources, sources, strict=True)]
-            axes: Any = [x.feature_dim for x in scores]
+            axes: Any = [self._labels(env, place, x) for place, x in enumerate(scores)]
+            scores = [
+                x if axis is x.feature_dim else replace_dim(x, in_dim=x.feature_dim, out_dim=axis)[0]
+                for x, axis in zip(scores, axes, strict=True)
+            ]
             if len(scores) == 1:
                 scores, axes = scores[0], axes[0]
             out = choice(scores, axis=axes, name=self.path, **options)

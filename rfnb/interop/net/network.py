@@ -115,7 +115,13 @@ class DictNetwork(Module):
         dims = CallDims()
         dims.batch = Dim(2, name="batch", kind="batch")
         data = {key: declared.dummy(dims) for key, declared in self.extern_data.items()}
-        call = Call(data, search=self.search, face="for", move_out=False, keys=list(self.extern_data))
+        call = Call(
+            data,
+            search=self.search,
+            face="for",
+            move_out=False,
+            keys={key: declared.sparse_dim for key, declared in self.extern_data.items()},
+        )
         scope = Scope(self.layers, call, dims, dry=True)
         needed = self.default_outputs()
         with held_back():
@@ -172,7 +178,7 @@ class DictNetwork(Module):
             search=self.search if search is None else search,
             face=self.loop if loop is None else _face(loop),
             move_out=self.move_out if move_out is None else move_out,
-            keys=list(self.extern_data),
+            keys={key: declared.sparse_dim for key, declared in self.extern_data.items()},
         )
         scope = Scope(self.layers, call, dims)
         out = NetOutputs()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
@@ -27,11 +27,14 @@ class Call:
         search: Whether choices search; else they give the targets.
         face: "with" or "for": how loops run.
         move_out: Whether loops may move what does not need the state; None: as the dict says.
+        keys: The inputs that are declared, and the labels of each; None if it is dense.
         weights: Layer path -> what computes its attention weights.
     """
 
-    def __init__(self, data: dict[str, Tensor], *, search: bool, face: str, move_out: bool | None, keys: Sequence[str]):
-        self.data, self.search, self.face, self.move_out, self.keys = data, search, face, move_out, list(keys)
+    def __init__(
+        self, data: dict[str, Tensor], *, search: bool, face: str, move_out: bool | None, keys: Mapping[str, Dim | None]
+    ):
+        self.data, self.search, self.face, self.move_out, self.keys = data, search, face, move_out, keys
         self.weights: dict[str, Callable[[], Tensor]] = {}
 
 
