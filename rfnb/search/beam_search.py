@@ -288,7 +288,8 @@ class _Watch:
         self, stop: EarlyStop, vocab: Sequence[str] | None, join: str, progress: Callable[[Progress], None] | None
     ):
         self.stop, self.vocab, self.join, self.progress = stop, vocab, join, progress
-        self.values: list[dict[str, Any]] = []
+        self.values: list[Mapping[str, Any]] = []
+        self.steps: list[Mapping[str, np.ndarray]] = []  # the same on the host, each moved once
 
     def hear(self, kind: str, place: Any, values: dict[str, Any]) -> None:
         """A listener."""
@@ -297,17 +298,24 @@ class _Watch:
 
     def history(self) -> BeamHistory:
         """What was heard so far."""
-        history = BeamHistory.of_values(self.values)
+        self._look()
+        history = BeamHistory.of_values(self.values, steps=self.steps)
         if self.vocab is not None:
             history.labels = list(self.vocab)
         return history
+
+    def _look(self) -> None:
+        for index in range(len(self.steps), len(self.values)):
+            self.values[index] = dict(self.values[index])
+            self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
 
     def after_step(self, step: int) -> bool:
         """Whether the search can stop after so many steps."""
         stop = self.stop
         if not self.values:
             return False
-        stop.after_step(step, BeamHistory.of_values(self.values[-2:]))
+        self._look()
+        stop.after_step(step, BeamHistory(self.steps[-2:]))
         if self.progress is not None:
             history = self.history()
             best = tuple(

@@ -61,6 +61,8 @@ class BeamDims:
 
     def host(self, value: Tensor) -> np.ndarray:
         """As array [batch, beam or candidate, ...]."""
+        if value.dims[:-1] == self.batch and len(self.batch) == 1:  # most are, and a search looks at each step
+            return value.numpy()
         batch = [dim for dim in value.dims if dim in self.batch]
         slots = [dim for dim in value.dims if self._is_beam(dim) or dim in self.candidates]
         rest = [dim for dim in value.dims if dim not in batch and dim not in slots]
