@@ -189,8 +189,8 @@ def beam_search(
         raise ValueError(
             f"beam_search: num_best {num_best}.\nAt least the best result has to be sure before the search stops."
         )
-    if max_seq_len < 1:
-        raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made.")
+    if max_seq_len is None or max_seq_len < 1:
+        raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made, and the search ends some time.")
     raw = isinstance(batch, (int, np.integer))
     if isinstance(batch, (int, np.integer)):
         dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)
@@ -198,8 +198,8 @@ def beam_search(
         dims = (batch,) if isinstance(batch, Dim) else tuple(batch)
     models = {"": (step, state, 1.0), **(fusion or {})}
     raw_steps = {key: RawStep(fn, dims[0], vocab) for key, (fn, _, _) in models.items()} if raw else {}
-    for other in raw_steps.values():
-        other.vocab_of = raw_steps[""]
+    for key, other in raw_steps.items():
+        other.vocab_of = raw_steps[""] if key else None
     steps: dict[str, Any] = {key: raw_steps.get(key, fn) for key, (fn, _, _) in models.items()}
     loop = Loop(max_seq_len=max_seq_len, name=name)
     Search.of(loop).leave = leaves(ended, {"coverage": coverage, **options})
@@ -228,6 +228,7 @@ def beam_search(
                 scores = {}
                 for key, fn in steps.items():
                     out = fn(label, None if raw else loop.state["model" + key])
+                    out = out if raw else RawStep.checked(out)
                     scores[key] = out[0]
                     if not raw:
                         loop.state["model" + key] = out[1] if out[1] is not None else {}
@@ -291,7 +292,7 @@ class _Watch:
         self.values: list[Mapping[str, Any]] = []
         self.steps: list[Mapping[str, np.ndarray]] = []  # the same on the host, each moved once
 
-    def hear(self, kind: str, place: Any, values: dict[str, Any]) -> None:
+    def hear(self, kind: str, place: Any, values: Mapping[str, Any]) -> None:
         """A listener."""
         if kind == "beams":
             self.values.append(values)
