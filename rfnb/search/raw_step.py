@@ -35,7 +35,7 @@ class RawStep:
         beams = [dim for dim in label.dims if dim is not self.batch]
         raw = label.copy_transpose([self.batch, *beams])._raw
         self.rows = int(np.prod([dim.extent for dim in label.dims]))
-        out = self.last = self.fn(label.backend.reshape_raw(raw, (self.rows,)), self.state)
+        out = self.last = self.checked(self.fn(label.backend.reshape_raw(raw, (self.rows,)), self.state))
         scores, self.state = out[0], out[1]
         shape = tuple(scores.shape)
         owner = self.vocab_of or self
@@ -49,11 +49,31 @@ class RawStep:
             )  # fmt: skip
         if known is None:
             vocab = None if self.vocab is None else list(self.vocab)
+            if vocab is not None and len(vocab) != shape[1]:
+                raise ValueError(
+                    message("beam_search: vocab is of other labels than the scores.",
+                            [("vocab", f"{len(vocab)} labels"), ("scores", shape)], "It has the text of each label, in their order.")
+                )  # fmt: skip
             known = owner.labels_dim = Dim(shape[1], name="labels", vocab=vocab)
         self.labels_dim = known
         tensor = self.tensor(scores, [known], beams)
         tensor.feature_dim = known
         return tensor, None
+
+    @staticmethod
+    def checked(out: Any) -> tuple[Any, ...]:
+        """What a step function gives.
+
+        Raises:
+            TypeError: If it is not at least the scores and the state.
+        """
+        if not isinstance(out, (tuple, list)) or not 2 <= len(out) <= 3:
+            given = f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__
+            raise TypeError(
+                message("beam_search: the step function gives no pair.", [("given", given)],
+                        "It gives the scores of the next labels and the next state (None if there is none).", "return log_prob, state")
+            )  # fmt: skip
+        return tuple(out)
 
     def tensor(self, raw: Any, rest: list[Dim], beams: list[Dim]) -> Tensor:
         """A raw array (n, ...) as Tensor {batch, beam, ...}."""
