@@ -22,7 +22,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.rec.loop import Loop
 from rfnb.rec.recorder import decides
-from rfnb.search.reference import reference, sampled
+from rfnb.search.reference import gold_mixed, reference, sampled
 from rfnb.search.score import INPUT_TYPES, Fusion, check_finite_options
 from rfnb.search.several import choose_several
 from rfnb.search.step import Options, choose
@@ -84,7 +84,8 @@ def choice(
         scores: {batch, ..., axis}: scores of the next label of each hypothesis. A list: of several sources, see below.
         beam_size: How many hypotheses; 1 is greedy search.
         axis: The labels; default: the feature_dim of scores. Of several sources a list.
-        input_type: "log_prob", "prob" or "logits"; "regression": the value itself is passed on, there is nothing to choose.
+        input_type: "log_prob", "prob" or "logits"; "regression": the value itself is passed on, there is nothing to choose; in
+            training the target, unless it is sampled.
         target: The reference label of this step, {batch, ...}. Of several sources a list.
         search: False: the reference labels are what is chosen (training, forced scores). Default: unless there is a target that is
             not for `cheating`.
@@ -163,7 +164,7 @@ def choice(
             "    rf.choice(scores, target=labels, scheduled_sampling=True)"
         )
     if input_type == "regression":
-        return _regression(scores, beam_size)
+        return _regression(scores, beam_size, None if search else target, scheduled_sampling)
     sources = list(scores) if isinstance(scores, (list, tuple)) else None
     axes = _axes(sources or [scores], axis)
     if not search:
@@ -256,10 +257,15 @@ def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
     return out
 
 
-def _regression(value: Any, beam_size: int | None) -> Any:
+def _regression(
+    value: Any, beam_size: int | None, target: Any, scheduled_sampling: bool | Mapping[str, float]
+) -> Any:
     if beam_size not in (None, 1):
         raise ValueError(
             f"choice: regression with beam_size {beam_size}.\nA value that is no label has one continuation: itself.\n"
             '    rf.choice(value, input_type="regression", beam_size=1)'
         )
-    return value
+    if target is None or not scheduled_sampling:
+        return value if target is None else target
+    mix = scheduled_sampling.get("gold_mixin_prob") if isinstance(scheduled_sampling, Mapping) else None
+    return gold_mixed(value, target, mix)

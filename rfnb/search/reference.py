@@ -41,7 +41,7 @@ def reference(
         return x if has_ended is None else only_end_label(x, has_ended, axis, link, end_label)
 
     total = combined(
-        fused(own, fusion), base, has_ended, prob_scale=prob_scale, base_scale=base_scale, noise_scale=0.0, stay=stay
+        fused(own, fusion, axis), base, has_ended, prob_scale=prob_scale, base_scale=base_scale, noise_scale=0.0, stay=stay
     )
     flat = flat_of(total, in_dim, axis)
     size = 1 if in_dim is None else in_dim.extent
@@ -91,18 +91,24 @@ def sampled(
     top_k: int | None, top_p: float | None,
 ) -> Any:  # fmt: skip
     """A label drawn from the scores, without gradient; with probability `gold_mixin_prob` the reference of a sequence."""
-    if gold_mixin_prob is not None and (target is None or not 0 <= gold_mixin_prob <= 1):
-        raise ValueError(
-            message("choice: gold_mixin_prob does not fit.",
-                    [("gold_mixin_prob", gold_mixin_prob), ("target", None if target is None else shape_of(target))],
-                    "It is the probability, 0 to 1, to take the reference label in place of the sample.")
-        )  # fmt: skip
     log_prob = log_prob_of(scores, axis, input_type)
     noisy = filtered(log_prob, axis, temperature=temperature, top_k=top_k, top_p=top_p) + gumbel(log_prob)
     label = reduce.reduce_argmax(noisy, axis=axis)
-    if gold_mixin_prob:
-        assert target is not None
-        gold = random_uniform(target.dims, device=scores.device) < gold_mixin_prob
-        label = where(gold, target, label, allow_broadcast_all_sources=True)
+    label = gold_mixed(label, target, gold_mixin_prob)
     label.sparse_dim = axis
     return label
+
+
+def gold_mixed(sample: Tensor, target: Tensor | None, probability: float | None) -> Tensor:
+    """The sample, or with a probability the reference of a sequence."""
+    if probability is not None and (target is None or not 0 <= probability <= 1):
+        raise ValueError(
+            message("choice: gold_mixin_prob does not fit.",
+                    [("gold_mixin_prob", probability), ("target", None if target is None else shape_of(target))],
+                    "It is the probability, 0 to 1, to take the reference label in place of the sample.")
+        )  # fmt: skip
+    if not probability or target is None:
+        return sample
+    of_sequence = [dim for dim in target.dims if dim is not target.feature_dim]
+    gold = random_uniform(of_sequence, device=sample.device) < probability
+    return where(gold, target, sample, allow_broadcast_all_sources=True)

@@ -200,6 +200,35 @@ def test_labels_have_the_names_of_those_of_the_target():
 
 
 @LOOPS
+def test_a_regression_is_its_source_in_a_search_and_its_target_in_training(loop):
+    net, body = parts()
+    body["value"] = linear("s", 4)
+    body["output"] = {
+        "class": "choice",
+        "input_type": "regression",
+        "beam_size": 1,
+        "from": "value",
+        "target": "frames",
+    }
+    body["emb"] = linear("prev:output", 4)
+    limit = "tf.greater(source(0) + tf.cast(0 * source(1), 'int32'), 2)"
+    body["end"] = {"class": "eval", "eval": limit, "from": [":i", "base:zero"]}  # over the batch
+    net["zero"] = {"class": "reduce", "mode": "max", "axis": "F", "from": "ctx"}
+    extern = {"data": {"dim": 4}, "frames": {"dim": 4}}
+    net["output"].update(target="frames", is_output_layer=True)
+    made = rf.net_from_dict({key: net[key] for key in ("lin", "ctx", "zero", "output")}, extern, loop=loop)
+    frames = np.random.default_rng(0).standard_normal((3, 5, 4)).astype("float32")
+    lengths = GOLDEN.part("in_len")["classes"]
+    data = {"data": (GOLDEN.part("in")["data"], GOLDEN.part("in_len")["data"]), "frames": (frames, lengths)}
+    trained, searched = made(data)["output"], made(data, search=True)["output"]
+    (time,) = (dim for dim in trained.dims if dim.lengths is not None)
+    order = [next(dim for dim in trained.dims if dim.kind == "batch"), time, trained.feature_dim]
+    got = trained.copy_transpose(order).numpy()
+    assert all((got[seq, :length] == frames[seq, :length]).all() for seq, length in enumerate(lengths))
+    assert searched.feature_dim is not None and (np.abs(searched.numpy()) < 1).all()  # tanh
+
+
+@LOOPS
 def test_a_loop_without_steps_has_no_hypotheses(loop):
     net, _ = parts()
     net["output"]["max_seq_len"] = 0
@@ -281,6 +310,14 @@ ERRORS = {
         "Each label of the target has a score.\n"
         '    "s": {..., "n_out": 6}',
     ),
+    "order": (
+        {},
+        'Layer "output" of class "rec": two choices without an order.\n'
+        "  output  from p\n"
+        "  other   from q\n"
+        "A choice starts from the hypotheses of the one before it in the step, so one of them has to read the other.\n"
+        '    "q": {..., "from": ["output", ...]}',
+    ),
     "forced": (
         {"search": False, "length_normalization": True},
         "choice: add_to_beam_scores with length_normalization, noise, custom_score_combine or several sources.\n"
@@ -295,6 +332,9 @@ def test_message(name):
     options, text = ERRORS[name]
     net, body = parts()
     body["output"].update(options)
+    if name == "order":
+        body["q"] = {**body["p"], "n_out": 6}
+        body["other"] = {**body["output"], "from": "q", "is_output_layer": True}
     with pytest.raises(ValueError) as error:
         run(net)
     assert error.value.args[0] == text

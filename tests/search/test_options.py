@@ -316,6 +316,20 @@ def test_regression_passes_the_value_on():
         assert rf.choice(x, input_type="regression") is x
 
 
+def test_in_training_a_regression_gets_the_target_unless_it_is_sampled():
+    rf.set_random_seed(1)
+    batch, feature = Dim(3000, name="batch"), Dim(2, name="feature")
+    target = rf.ones([batch, feature])
+    target.feature_dim = feature
+    for _ in rf.Loop(axis=Dim(1, name="time")):
+        value = rf.zeros([batch, feature])
+        assert rf.choice(value, input_type="regression", target=target) is target
+        assert rf.choice(value, input_type="regression", target=target, scheduled_sampling=True) is value
+        mixed = rf.choice(value, input_type="regression", target=target, scheduled_sampling={"gold_mixin_prob": 0.25})
+    found = mixed.copy_transpose([batch, feature]).numpy()
+    assert (found[:, 0] == found[:, 1]).all() and found.mean() == pytest.approx(0.25, abs=0.05)
+
+
 # -- several choices --------------------------------------------------------------------------------------------------------
 
 

@@ -85,9 +85,16 @@ class ChoiceLayer(Layer):
                 )
             )
 
+    @property
+    def _regresses(self) -> bool:
+        """Whether its values are no labels."""
+        return self.opts.get("input_type") == "regression"
+
     def searches(self, search: bool) -> bool:
         """Whether it makes a choice in such a call."""
         given = self.opts.get("search")
+        if self._regresses:
+            return False
         return search if given is None else bool(given)
 
     def refs(self, search: bool) -> list[str]:
@@ -100,16 +107,14 @@ class ChoiceLayer(Layer):
         return self.sources if self._uses_scores(env.call.search) else []
 
     def _uses_scores(self, search: bool) -> bool:
-        if self.opts.get("input_type") == "regression" or self.searches(search):
+        if self.searches(search):
             return True
-        return (
-            self.opts.get("add_to_beam_scores", True) is not False
-            if search
-            else bool(self.opts.get("scheduled_sampling"))
-        )
+        if not search:
+            return bool(self.opts.get("scheduled_sampling")) or (self._regresses and not self.targets[0])
+        return self._regresses or self.opts.get("add_to_beam_scores", True) is not False
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        if self.opts.get("input_type") == "regression":
+        if self._regresses and self._uses_scores(env.call.search):
             return sources[0]
         if not self.searches(env.call.search):
             return self._targets(env)
@@ -146,8 +151,6 @@ class ChoiceLayer(Layer):
 
     def _labels_over(self, env: Scope, place: int, scores: Tensor) -> Tensor:
         """A template of labels, from that of their scores."""
-        if self.opts.get("input_type") == "regression":
-            return scores
         dims = [dim for dim in scores.dims if dim is not scores.feature_dim]
         return zeros(dims, dtype="int32", sparse_dim=self._labels(env, place, scores))
 
@@ -170,7 +173,7 @@ class ChoiceLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if env.dry:
             return self.infer(env, sources)
-        if self.opts.get("input_type") == "regression" and not env.call.search:
+        if self._regresses and (env.call.search or not self.targets[0]):
             return sources[0]
         if self.opts.get("scheduled_sampling") and not env.call.search:
             return self._chosen(
@@ -219,8 +222,8 @@ class ChoiceLayer(Layer):
 
     def _chosen(self, env: Scope, sources: list[Tensor], **options: Any) -> Tensor:
         """What rf.choice gives; scores are log probabilities."""
-        if self.opts.get("input_type") == "regression":
-            out: Any = choice(sources[0], input_type="regression", beam_size=1)
+        if self._regresses:
+            out: Any = choice(sources[0], input_type="regression", beam_size=1, **options)
         else:
             scores: Any = [self._log_prob(env, ref, x) for ref, x in zip(self.sources, sources, strict=True)]
             axes: Any = [self._labels(env, place, x) for place, x in enumerate(scores)]

@@ -8,10 +8,11 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.interop.net.choice_layers import ChoiceLayer
 from rfnb.interop.net.initial_output import initial_output
 from rfnb.interop.net.layer import Layer, LayerDict
 from rfnb.interop.net.loop_length import loop_axis, step_limit
-from rfnb.interop.net.needs import Needs
+from rfnb.interop.net.needs import Needs, reads_in_step
 from rfnb.interop.net.scope import Scope
 from rfnb.interop.net.step_scope import StepScope, TemplateScope
 from rfnb.nn.parameter import Parameter
@@ -129,6 +130,7 @@ class _Run:
         self.with_end = has_end and self.axis is None
         self.include_eos = bool(layer.opts.get("include_eos", False))
         self.needs = Needs(layer.body, layer.roots(self.with_end), search=env.call.search)
+        self._check_choices()
         if (
             layer.direction == -1
             and self.axis is not None
@@ -138,6 +140,23 @@ class _Run:
             self.source = self._marked(reverse_sequence(self.source, axis=self.axis), self.source)
         self.inner: TemplateScope | None = None
         self.found: dict[str, Any] = {}
+
+    def _check_choices(self) -> None:
+        """The choices of a step come one after the other."""
+        body, search = self.layer.body, self.env.call.search
+        choices = [layer for layer in map(body.__getitem__, self.needs.layers) if isinstance(layer, ChoiceLayer)]
+        names = [layer.name for layer in choices if layer.searches(search)]
+        for place, one in enumerate(names):
+            for other in names[:place]:
+                if not any(reads_in_step(body, *pair, search=search) for pair in ((one, other), (other, one))):
+                    raise ValueError(
+                        message(
+                            f"{self.layer.what}: two choices without an order.",
+                            [(name, f"from {', '.join(body[name].sources)}") for name in (other, one)],
+                            "A choice starts from the hypotheses of the one before it in the step, so one of them has to read the other.",
+                            f'"{body[one].sources[0]}": {{..., "from": ["{other}", ...]}}',
+                        )
+                    )
 
     def templates(self, *, make: bool, roots: list[str] | None = None) -> None:
         """Find out the dims of the values of the body."""

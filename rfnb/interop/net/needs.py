@@ -45,6 +45,20 @@ class Needs:
                     self._need(inner)
 
 
+def reads_in_step(layers: LayerDict, name: str, other: str, *, search: bool) -> bool:
+    """Whether a layer needs another one in the same step."""
+    seen, left = {name}, [name]
+    while left:
+        for ref in layers[left.pop()].refs(search):
+            found = ref.removeprefix("layer:")
+            while found not in layers and "/" in found:
+                found = found.rpartition("/")[0]
+            if found in layers and found not in seen:
+                seen.add(found)
+                left.append(found)
+    return other in seen - {name}
+
+
 def makers_of_dims(layers: LayerDict, name: str) -> list[str]:
     """The layers that make the dims which an entry names as those of its keys."""
     wanted = layers[name].opts.get("key_value_spatial_dim")
