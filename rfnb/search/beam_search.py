@@ -31,7 +31,7 @@ from rfnb.search.raw_step import RawStep
 from rfnb.search.search_state import Search
 from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beams import BeamHistory, Hypothesis
-from rfnb.trace.probe import listen
+from rfnb.trace.probe import Later, listen
 
 Step = Callable[[Any, Any], Any]
 _SHOWN = 4  # sequences in the note of an error
@@ -288,9 +288,9 @@ class _Watch:
         self, stop: EarlyStop, vocab: Sequence[str] | None, join: str, progress: Callable[[Progress], None] | None
     ):
         self.stop, self.vocab, self.join, self.progress = stop, vocab, join, progress
-        self.values: list[dict[str, Any]] = []
+        self.values: list[Mapping[str, Any]] = []
 
-    def hear(self, kind: str, place: Any, values: dict[str, Any]) -> None:
+    def hear(self, kind: str, place: Any, values: Mapping[str, Any]) -> None:
         """A listener."""
         if kind == "beams":
             self.values.append(values)
@@ -307,7 +307,9 @@ class _Watch:
         stop = self.stop
         if not self.values:
             return False
-        stop.after_step(step, BeamHistory.of_values(self.values[-2:]))
+        last = self.values[-1]
+        host = last.host if isinstance(last, Later) else None
+        stop.after_step(step, host() if host is not None else BeamHistory.of_values([last]).steps[0])
         if self.progress is not None:
             history = self.history()
             best = tuple(
