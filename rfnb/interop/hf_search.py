@@ -182,5 +182,5 @@ def _vocab(tokenizer: Any, model: Any) -> list[str] | None:
     if tokenizer is None:
         return None
     tokens = list(map(str, tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))))
-    rest = getattr(model.config, "vocab_size", 0) - len(tokens)  # models pad their vocabulary to a round size
-    return tokens + [f"<{len(tokens) + index}>" for index in range(rest)]
+    size = getattr(model.config, "vocab_size", len(tokens))  # models pad their vocabulary to a round size
+    return tokens[:size] + [f"<{index}>" for index in range(len(tokens), size)]

@@ -189,8 +189,8 @@ def beam_search(
         raise ValueError(
             f"beam_search: num_best {num_best}.\nAt least the best result has to be sure before the search stops."
         )
-    if max_seq_len < 1:
-        raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made.")
+    if max_seq_len is None or max_seq_len < 1:
+        raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made, and the search ends some time.")
     raw = isinstance(batch, (int, np.integer))
     if isinstance(batch, (int, np.integer)):
         dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)
@@ -198,8 +198,8 @@ def beam_search(
         dims = (batch,) if isinstance(batch, Dim) else tuple(batch)
     models = {"": (step, state, 1.0), **(fusion or {})}
     raw_steps = {key: RawStep(fn, dims[0], vocab) for key, (fn, _, _) in models.items()} if raw else {}
-    for other in raw_steps.values():
-        other.vocab_of = raw_steps[""]
+    for key, other in raw_steps.items():
+        other.vocab_of = raw_steps[""] if key else None
     steps: dict[str, Any] = {key: raw_steps.get(key, fn) for key, (fn, _, _) in models.items()}
     loop = Loop(max_seq_len=max_seq_len, name=name)
     Search.of(loop).leave = leaves(ended, {"coverage": coverage, **options})
@@ -228,6 +228,7 @@ def beam_search(
                 scores = {}
                 for key, fn in steps.items():
                     out = fn(label, None if raw else loop.state["model" + key])
+                    out = out if raw else RawStep.checked(out)
                     scores[key] = out[0]
                     if not raw:
                         loop.state["model" + key] = out[1] if out[1] is not None else {}
@@ -289,6 +290,7 @@ class _Watch:
     ):
         self.stop, self.vocab, self.join, self.progress = stop, vocab, join, progress
         self.values: list[Mapping[str, Any]] = []
+        self.steps: list[Mapping[str, np.ndarray]] = []  # the same on the host, each moved once
 
     def hear(self, kind: str, place: Any, values: Mapping[str, Any]) -> None:
         """A listener."""
@@ -297,10 +299,16 @@ class _Watch:
 
     def history(self) -> BeamHistory:
         """What was heard so far."""
-        history = BeamHistory.of_values(self.values)
+        self._look()
+        history = BeamHistory.of_values(self.values, steps=self.steps)
         if self.vocab is not None:
             history.labels = list(self.vocab)
         return history
+
+    def _look(self) -> None:
+        for index in range(len(self.steps), len(self.values)):
+            self.values[index] = dict(self.values[index])
+            self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
 
     def after_step(self, step: int) -> bool:
         """Whether the search can stop after so many steps."""
@@ -309,7 +317,9 @@ class _Watch:
             return False
         last = self.values[-1]
         host = last.host if isinstance(last, Later) else None
-        stop.after_step(step, host() if host is not None else BeamHistory.of_values([last]).steps[0])
+        if host is None:
+            self._look()
+        stop.after_step(step, self.steps[-1] if host is None else host())
         if self.progress is not None:
             history = self.history()
             best = tuple(

@@ -19,13 +19,13 @@ class RawStep:
 
     Attributes:
         state: Anything nested with arrays (n, ...).
-        vocab_of: The step whose labels these are too.
+        vocab_of: The step whose labels these are too; None: its own.
     """
 
     def __init__(self, fn: Callable[[Any, Any], Any], batch: Dim, vocab: Sequence[str] | None):
         self.fn, self.batch, self.vocab = fn, batch, vocab
         self.state: Any = None
-        self.vocab_of: RawStep = self
+        self.vocab_of: RawStep | None = None
         self.labels_dim: Dim | None = None
         self.rows = batch.extent
         self.last: tuple[Any, ...] = ()
@@ -38,7 +38,8 @@ class RawStep:
         out = self.last = self.fn(label.backend.reshape_raw(raw, (self.rows,)), self.state)
         scores, self.state = out[0], out[1]
         shape = tuple(scores.shape)
-        known = self.vocab_of.labels_dim
+        owner = self.vocab_of or self
+        known = owner.labels_dim
         if len(shape) != 2 or shape[0] != self.rows or (known is not None and shape[1] != known.extent):
             raise ShapeError(
                 message("beam_search: the step function gives scores of another shape.",
@@ -48,7 +49,7 @@ class RawStep:
             )  # fmt: skip
         if known is None:
             vocab = None if self.vocab is None else list(self.vocab)
-            known = self.vocab_of.labels_dim = Dim(shape[1], name="labels", vocab=vocab)
+            known = owner.labels_dim = Dim(shape[1], name="labels", vocab=vocab)
         self.labels_dim = known
         tensor = self.tensor(scores, [known], beams)
         tensor.feature_dim = known

@@ -63,6 +63,8 @@ class BeamDims:
 
     def host(self, value: Tensor) -> np.ndarray:
         """As array [batch, beam or candidate, ...]."""
+        if value.dims[:-1] == self.batch and len(self.batch) == 1:  # most are
+            return value.numpy()
         known = self._orders.get(value.dims)
         if known is None:
             batch = sorted((dim for dim in value.dims if dim in self.batch), key=self.batch.index)

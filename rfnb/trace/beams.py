@@ -103,12 +103,17 @@ class BeamHistory:
 
     @classmethod
     def of_values(
-        cls, values: Sequence[Mapping[str, Any]], loop_steps: Sequence[int | None] | None = None
+        cls,
+        values: Sequence[Mapping[str, Any]],
+        loop_steps: Sequence[int | None] | None = None,
+        *,
+        steps: Sequence[Mapping[str, np.ndarray]] | None = None,
     ) -> BeamHistory:
         """From the values of `beams` events, one per step.
 
         Args:
             loop_steps: The step of each in its loop. Default: one after the other.
+            steps: The same as arrays, from a history of them, if they are known.
 
         Raises:
             ValueError: If a field is missing.
@@ -126,7 +131,7 @@ class BeamHistory:
         each = [labels_of(fields) for fields in values] if len(sparse) > 1 else None
         last = values[-1] if values else {}
         return cls(
-            [host_fields(fields, dims) for fields in values],
+            [host_fields(fields, dims) for fields in values] if steps is None else steps,
             labels_of(values[0]) if values else None,
             dims=dims,
             step_labels=each,
