@@ -31,7 +31,7 @@ from rfnb.search.raw_step import RawStep
 from rfnb.search.search_state import Search
 from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beams import BeamHistory, Hypothesis
-from rfnb.trace.probe import listen
+from rfnb.trace.probe import Later, listen
 
 Step = Callable[[Any, Any], Any]
 _SHOWN = 4  # sequences in the note of an error
@@ -315,8 +315,11 @@ class _Watch:
         stop = self.stop
         if not self.values:
             return False
-        self._look()
-        stop.after_step(step, BeamHistory(self.steps[-2:]))
+        last = self.values[-1]
+        host = last.host if isinstance(last, Later) else None
+        if host is None:
+            self._look()
+        stop.after_step(step, self.steps[-1] if host is None else host())
         if self.progress is not None:
             history = self.history()
             best = tuple(

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.trace.beams import BeamHistory
-
 _ROUNDING = 1e-6  # how far above 0 the logarithm of a rounded probability may be
 
 
@@ -74,21 +72,22 @@ class EarlyStop:
         self.finished: list[list[float]] = []
         self.decided: list[int | None] = []
         self._falls: list[bool] = []
+        self._ended: np.ndarray | None = None  # in the step before
         self._largest = np.zeros(0)  # by how much a score of each sequence has grown in a step, by rounding
 
-    def after_step(self, length: int, last_two: BeamHistory) -> None:
+    def after_step(self, length: int, fields: Mapping[str, np.ndarray]) -> None:
         """Look at a step.
 
         Args:
             length: How many steps were made.
-            last_two: The last step, and if there is one the one before.
+            fields: Of the last one: scores, parents, ended, base, log_probs and the parts, as arrays [batch, beam].
         """
-        fields = last_two.steps[-1]
         scores, ended, real = fields["scores"], fields["ended"], fields["scores"] > -np.inf
         if not self.finished:
             self.finished, self.decided = [[] for _ in scores], [None] * len(scores)
             self._falls, self._largest = [True] * len(scores), np.zeros(len(scores))
-        before = last_two.steps[-2]["ended"] if len(last_two.steps) > 1 else np.zeros((len(scores), 1), bool)
+        before = np.zeros((len(scores), 1), bool) if self._ended is None else self._ended
+        self._ended = ended
         ran = real & ~np.take_along_axis(before, fields["parents"], 1)
         for seq, found in enumerate(self.finished):
             self._watch_growth(fields, seq, ran[seq])
@@ -104,7 +103,7 @@ class EarlyStop:
             ):
                 self.decided[seq] = length
 
-    def _watch_growth(self, fields: dict[str, np.ndarray], seq: int, ran: np.ndarray) -> None:
+    def _watch_growth(self, fields: Mapping[str, np.ndarray], seq: int, ran: np.ndarray) -> None:
         """What grows is made of something else than log probabilities."""
         if not ran.any():
             return

@@ -202,6 +202,26 @@ class Seen:
             parts = {name: backend.where_raw(ended, 0.0, raw) for name, raw in parts.items()}
         return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
 
+    def host(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, np.ndarray]:
+        """Of the hypotheses that are kept scores and what they are made of, as host arrays [batch, beam]."""
+        flat, numpy = self.flat, self.flat.backend.raw_to_numpy
+        rows = math.prod(dim.extent for dim in flat.rest)
+        some = self.candidates if self.kept is None else self.kept
+        own = lambda raw: numpy(raw).reshape(rows, -1)[:, : self.num_kept]  # noqa: E731
+        carried = (*flat.rest, self.carried)
+        parents = own(some.index) // flat.num_labels
+        of_parents = lambda value: np.take_along_axis(numpy(over_hypotheses(value, flat)).reshape(rows, -1), parents, 1)  # noqa: E731
+        parts = {"log_probs": own(some.log_prob), **{f"part:{name}": own(raw) for name, raw in some.fused.items()}}
+        if self.ended_before is not None:
+            before = of_parents(self.ended_before)
+            parts = {name: np.where(before, 0, array) for name, array in parts.items()}
+        scores = own(some.scores)
+        host = np.broadcast_to(
+            False if ended is None else align_host(ended, ended_dims, carried), [dim.extent for dim in carried]
+        )
+        base = np.zeros_like(scores) if self.base is None or flat.in_dim is None else of_parents(self.base)
+        return {"scores": scores, "parents": parents, "ended": host.reshape(rows, -1), "base": base, **parts}
+
     def num_bytes(self) -> int:
         """bytes of the fields, as they will be."""
         rows = math.prod(dim.extent for dim in self.flat.rest)
@@ -219,7 +239,7 @@ def tell(loop: Loop, seen: Seen, before: Callable[[], tuple[np.ndarray | None, t
     """
     last = loop.selection is not None and loop.selection.carried is seen.carried
     host, dims = (loop.ended, loop.end_dims) if last else before()
-    probe_later("beams", Later(lambda: seen.fields(host, dims), seen.num_bytes()))
+    probe_later("beams", Later(lambda: seen.fields(host, dims), seen.num_bytes(), lambda: seen.host(host, dims)))
 
 
 def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:

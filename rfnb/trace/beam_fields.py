@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class BeamDims:
     batch: tuple[Dim, ...] = ()
     beams: tuple[Dim, ...] = ()
     candidates: tuple[Dim, ...] = ()
+    _orders: dict[tuple[Dim, ...], tuple[list[Dim], int]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of_values(cls, values: Sequence[Mapping[str, Any]]) -> BeamDims:
@@ -61,15 +63,17 @@ class BeamDims:
 
     def host(self, value: Tensor) -> np.ndarray:
         """As array [batch, beam or candidate, ...]."""
-        if value.dims[:-1] == self.batch and len(self.batch) == 1:  # most are, and a search looks at each step
+        if value.dims[:-1] == self.batch and len(self.batch) == 1:  # most are
             return value.numpy()
-        batch = [dim for dim in value.dims if dim in self.batch]
-        slots = [dim for dim in value.dims if self._is_beam(dim) or dim in self.candidates]
-        rest = [dim for dim in value.dims if dim not in batch and dim not in slots]
-        order = [*sorted(batch, key=self.batch.index), *slots, *rest]
+        known = self._orders.get(value.dims)
+        if known is None:
+            batch = sorted((dim for dim in value.dims if dim in self.batch), key=self.batch.index)
+            slots = [dim for dim in value.dims if self._is_beam(dim) or dim in self.candidates]
+            rest = [dim for dim in value.dims if dim not in batch and dim not in slots]
+            known = self._orders[value.dims] = [*batch, *slots, *rest], len(batch)
+        order, num_batch = known
         array = value.copy_transpose(order).numpy()
-        count = int(np.prod([dim.extent for dim in batch], dtype=np.int64))
-        return array.reshape([count, *array.shape[len(batch) :]])
+        return array.reshape([math.prod(array.shape[:num_batch]), *array.shape[num_batch:]])
 
     def pick(self, value: Any, seq: int, slot: int) -> np.ndarray:
         """The entry of one sequence and slot of a Tensor, or of an array [batch, beam, ...]."""

@@ -48,7 +48,10 @@ class Combined(Sequence[str]):
 
 def further_sources(fields: Mapping[str, Any]) -> list[str]:
     """The names of the fields with the labels of further sources, in order."""
-    return [f"tokens:{source}" for source in range(1, len(fields)) if f"tokens:{source}" in fields]
+    names: list[str] = []
+    while f"tokens:{len(names) + 1}" in fields:
+        names.append(f"tokens:{len(names) + 1}")
+    return names
 
 
 def labels_of(fields: Mapping[str, Any]) -> Labels:

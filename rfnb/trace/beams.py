@@ -23,6 +23,7 @@ from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beam_fields import FIELDS, BeamDims, host_fields
 from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
 from rfnb.trace.beam_smaller import SmallerBeam
+from rfnb.trace.probe import Later
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class BeamHistory:
         Raises:
             ValueError: If a field is missing.
         """
+        values = [fields.made() if isinstance(fields, Later) else fields for fields in values]
         for index, fields in enumerate(values):
             missing = [name for name in FIELDS if name not in fields]
             if missing:

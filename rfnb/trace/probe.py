@@ -109,29 +109,33 @@ class Later(Mapping[str, Any]):
     Args:
         make: Called once. What it needs is not changed meanwhile.
         num_bytes: bytes of the values.
+        host: Gives some of them as host arrays without making all; for who needs only these in every step.
     """
 
-    def __init__(self, make: Callable[[], dict[str, Any]], num_bytes: int):
-        self.num_bytes = num_bytes
+    def __init__(
+        self, make: Callable[[], dict[str, Any]], num_bytes: int, host: Callable[[], dict[str, Any]] | None = None
+    ):
+        self.num_bytes, self.host = num_bytes, host
         self._make: Callable[[], dict[str, Any]] | None = make
         self._values: dict[str, Any] | None = None
 
-    def _made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, Any]:
+        """All values."""
         make = self._make
         if self._values is None and make is not None:  # two threads may make it twice, to the same end
             self._values = make()
-            self._make = None
+            self._make = self.host = None
         assert self._values is not None
         return self._values
 
     def __getitem__(self, name: str) -> Any:
-        return self._made()[name]
+        return self.made()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._made())
+        return iter(self.made())
 
     def __len__(self) -> int:
-        return len(self._made())
+        return len(self.made())
 
 
 def probe_later(kind: str, values: Later) -> None:
