@@ -231,3 +231,12 @@ def test_options_that_are_for_hypotheses_that_stay():
         """,
     ):
         leave("raw", Markov(), sampling=True)
+
+
+def test_a_view_shows_the_winner_that_has_left():
+    result = leave("raw", Markov(seed=4), beam_size=2, early_stopping=False)
+    lines = rf.viz.beams(result.history).text().splitlines()
+    (winner,) = (line for line in lines if line.endswith("winner"))
+    assert winner.split() == ["1", f"{result.best().score:.3f}", result.best().text, "winner"]
+    assert any("</s> -0.216 *$" in line for line in lines)
+    assert sum("not complete" in line for line in lines) == 2
