@@ -85,7 +85,8 @@ class _Reader:
         for raw in file:
             self.number += 1
             self.line = "..."
-            self.line = raw.decode("utf-8").strip(_BLANKS)
+            # Editors of one operating system put a byte order mark before UTF-8 text.
+            self.line = raw.decode("utf-8" if self.number > 1 else "utf-8-sig").strip(_BLANKS)
             if self.line:
                 yield self.line
         self.line = ""
@@ -170,7 +171,7 @@ class _Reader:
             value = float(text)
         except ValueError:
             value = float("nan")
-        if value != value:
+        if value != value or value == float("inf"):
             raise self._error(
                 f'the {what} "{text}" is not a number.', "Probability and back-off weight are log10 values, as -1.2345."
             )

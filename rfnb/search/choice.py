@@ -22,6 +22,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.rec.loop import Loop
 from rfnb.rec.recorder import decides
+from rfnb.search.option_checks import check_limits, check_scores, whole_beam_size
 from rfnb.search.reference import gold_mixed, reference, sampled
 from rfnb.search.score import INPUT_TYPES, Fusion, check_finite_options
 from rfnb.search.several import choose_several
@@ -139,7 +140,7 @@ def choice(
             "choice: outside of a loop.\nA choice is made in every step of a search.\n    for _ in loop:\n        label = rf.choice(...)"
         )
     if (
-        isinstance(scores, Tensor) and input_type == "log_prob" and target is None and search is None and beam_size
+        isinstance(scores, Tensor) and input_type == "log_prob" and target is None and search is None and beam_size.__class__ is int
         and beam_size > 0 and not scheduled_sampling and prob_scale == 1 and base_beam_score_scale == 1 and not random_sample_scale
         and not length_normalization and not keep_beams and cheating is False and source_beam_sizes is None
         and custom_score_combine is None and end_label == 0 and not sampling and temperature == 1 and top_k is None
@@ -201,11 +202,12 @@ def choice(
             fusion,
             keep_candidates,
         )
-    if beam_size is None or beam_size < 1:
-        raise ValueError(
-            f"choice: {'no beam_size' if beam_size is None else f'beam_size {beam_size}'}.\n"
-            "At least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
-        )
+    beam_size = whole_beam_size(beam_size)
+    exponent = length_normalization_exponent if length_normalization else None
+    check_limits(
+        threshold=threshold, no_repeat_ngram=no_repeat_ngram, keep_candidates=keep_candidates, length_exponent=exponent,
+        end_label=end_label,
+    )  # fmt: skip
     if prob_scale != 1 or base_beam_score_scale != 1 or random_sample_scale:
         check_finite_options(
             prob_scale=prob_scale, base_beam_score_scale=base_beam_score_scale, random_sample_scale=random_sample_scale
@@ -227,7 +229,7 @@ def choice(
         )
     options = Options(
         beam_size, input_type, prob_scale, base_beam_score_scale, random_sample_scale,
-        length_normalization_exponent if length_normalization else None, keep_beams, cheating, target if cheating else None,
+        exponent, keep_beams, cheating, target if cheating else None,
         custom_score_combine, end_label, sampling, temperature, top_k, top_p, prefix, banned, no_repeat_ngram, threshold, fusion,
         check, keep_candidates, name,
     )  # fmt: skip
@@ -250,6 +252,7 @@ def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
         )  # fmt: skip
     out = []
     for scores, dim in zip(sources, given):
+        check_scores(scores)
         dim = dim or scores.feature_dim
         if dim is None or dim not in scores.dims:
             raise missing_dim("choice", scores, dim or Dim(0, name="labels"), "scores")

@@ -15,6 +15,7 @@ from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
+from rfnb.search.option_checks import check_mask
 from rfnb.search.search_state import Link, host_of, on_backend
 
 
@@ -102,8 +103,11 @@ def allowed_labels(
     parts = []
     if prefix is not None:
         parts.append(_forced(prefix, axis, loop.num_steps - 1, like))
-    if banned is not None:
-        parts.append(math.logical_not(banned) if isinstance(banned, Tensor) else _not_these(banned, axis, like))
+    if isinstance(banned, Tensor):
+        check_mask(banned, like, axis)
+        parts.append(math.logical_not(banned))
+    elif banned is not None:
+        parts.append(_not_these(banned, axis, like))
     if no_repeat_ngram:
         mask = _no_ngram_again(written.before(loop), no_repeat_ngram, axis, like)
         parts += [] if mask is None else [mask]
@@ -150,13 +154,14 @@ def _anything(axis: Dim, like: Tensor) -> Tensor:
 
 def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
     row = np.ones(axis.extent, bool)
-    labels = np.asarray(list(banned), np.int64)
-    if labels.size and not ((labels >= 0) & (labels < axis.extent)).all():
+    labels = np.atleast_1d(np.asarray(list(banned) if isinstance(banned, (set, frozenset)) else banned))
+    whole = labels.dtype.kind in "iu" and labels.ndim == 1
+    if labels.size and not (whole and ((labels >= 0) & (labels < axis.extent)).all()):
         raise ValueError(
             message("choice: a banned label is none.", [("banned", ", ".join(map(str, labels.tolist()))), ("labels", axis.short_repr())],
-                    "Labels are counted from 0.")
+                    "Labels are whole numbers, counted from 0.", "banned=[0, 2]")
         )  # fmt: skip
-    row[labels] = False
+    row[labels.astype(np.int64)] = False
     return on_backend(row, (axis,), like, "bool")
 
 

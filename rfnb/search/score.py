@@ -19,6 +19,7 @@ from rfnb.ops import math, reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
+from rfnb.search.option_checks import check_fused
 from rfnb.search.search_state import Link, on_backend
 
 INPUT_TYPES = ("log_prob", "prob", "logits", "regression")
@@ -53,9 +54,17 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
         )  # fmt: skip
 
 
-def fused(log_prob: Tensor, fusion: Fusion | None) -> Tensor:
-    """log_prob with the log probabilities of other models added, each times its scale."""
-    for other, scale in (fusion or {}).values():
+def fused(log_prob: Tensor, fusion: Fusion | None, axis: Dim) -> Tensor:
+    """log_prob with the log probabilities of other models added, each times its scale.
+
+    Raises:
+        DimError: For a model over other labels.
+        TypeError: For what is no pair of scores and scale.
+        ValueError: For a scale that is no number.
+    """
+    for name, entry in (fusion or {}).items():
+        check_fused(name, entry, log_prob, axis)
+        other, scale = entry
         log_prob = math.combine_bc(log_prob, "add", other * scale if scale != 1 else other)
     return log_prob
 

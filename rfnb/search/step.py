@@ -82,7 +82,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         check_sums(log_prob, axis, has_ended, place_of(loop))
     own = log_prob
     if options.fusion:
-        log_prob = fused(log_prob, options.fusion)
+        log_prob = fused(log_prob, options.fusion, axis)
     base_used = base
     if options.length_exponent is not None:
         link.normalized = options.length_exponent

@@ -73,6 +73,8 @@ BAD = [
      "Probability and back-off weight are log10 values, as -1.2345."),
     ("-0.7 a", "-0.7 a nan", 'the back-off weight "nan" is not a number.', "9: -0.7 a nan",
      "Probability and back-off weight are log10 values, as -1.2345."),
+    ("-0.7 a", "-0.7 a inf", 'the back-off weight "inf" is not a number.', "9: -0.7 a inf",
+     "Probability and back-off weight are log10 values, as -1.2345."),
     ("-0.7 a", "0.7 a", "a probability above 1.", "9: 0.7 a", "The first field is a log10 probability: 0 or below."),
     ("-0.7 a", "-0.7 <s>", "this n-gram was there before.", "9: -0.7 <s>", "Each n-gram is listed once."),
     ("<s> a", "<s> c", '"c" is not among the 1-grams.', "13: -0.2 <s> c", "The 1-grams list all words."),
@@ -89,6 +91,38 @@ def test_a_malformed_file(tmp_path, old, new, what, line, rule):
     with pytest.raises(ValueError) as caught:
         read_arpa(path)
     assert str(caught.value) == f"ARPA file: {what}\n  file  {path}\n  line  {line}\n{rule}"
+
+
+@pytest.mark.parametrize(
+    "change", [lambda text: "\ufeff" + text, lambda text: text.replace("\n", "\r\n"), lambda text: text + "and more"],
+    ids=["byte order mark", "carriage returns", "text behind the end"],
+)  # fmt: skip
+def test_what_does_not_matter(tmp_path, change):
+    path = tmp_path / "model.arpa"
+    path.write_text(GOOD)
+    expected = read_arpa(path)
+    path.write_bytes(change(GOOD).encode())
+    assert read_arpa(path) == expected
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_an_empty_file(tmp_path, content):
+    path = tmp_path / "model.arpa"
+    path.write_text(content)
+    with pytest.raises(ValueError) as caught:
+        read_arpa(path)
+    assert str(caught.value) == (
+        f"ARPA file: no line \\data\\.\n  file  {path}\n  line  {len(content)}, the last one\n"
+        "An ARPA file begins with \\data\\ and the number of n-grams of each order."
+    )
+
+
+@pytest.mark.parametrize("length", range(0, len(GOOD) - 7, 9))
+def test_a_file_that_is_cut_off_anywhere(tmp_path, length):
+    path = tmp_path / "model.arpa"
+    path.write_text(GOOD[:length])
+    with pytest.raises(ValueError, match=r"^ARPA file: .*\n  file  .*\n  line  \d+"):
+        read_arpa(path)
 
 
 def test_a_file_that_is_no_text(tmp_path):
