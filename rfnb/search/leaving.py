@@ -101,7 +101,14 @@ def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_l
 
 
 def tell_with_left(
-    loop: Loop, link: Link, name: str, flat: Flat, told: Ranked, labels: Tensor, parts: Parts, keep_candidates: int | None
+    loop: Loop,
+    link: Link,
+    name: str,
+    flat: Flat,
+    told: Ranked,
+    labels: Tensor,
+    parts: Parts,
+    keep_candidates: int | None,
 ) -> None:
     """Offer the `beams` event at the end of a step in which something has left."""
     count, size = labels.dims[-1].extent, told.host.shape[-1]

@@ -49,7 +49,9 @@ def choose_best(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str
         if scores.dims != own.dims:
             scores = scores.copy_transpose(own.dims)
     raw = scores._raw if order is None else order(scores._raw)
-    flat = Flat(reshape(add(raw, reshape(base._raw, base_shape)), shape), rest, axis.extent, in_dim, axis, scores.backend)
+    flat = Flat(
+        reshape(add(raw, reshape(base._raw, base_shape)), shape), rest, axis.extent, in_dim, axis, scores.backend
+    )
     told = listening("beams")
     ranked = rank.best_of(flat, beam_size, num_candidates(None, beam_size) if told else 0)
     if not ranked.distinct:
@@ -57,7 +59,9 @@ def choose_best(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str
     labels = follow(loop, search, link, flat, ranked)
     if told:
         options = Options(beam_size, name=name)
-        tell_at_end(loop, link, flat, ranked, labels, _parts(flat, scores, scores, None, own, base, options, has_ended), options)
+        tell_at_end(
+            loop, link, flat, ranked, labels, _parts(flat, scores, scores, None, own, base, options, has_ended), options
+        )
     return labels
 
 
