@@ -25,6 +25,19 @@ def test_network_has_the_golden_parameters(name):
     assert needed == set(golden.params) or name == "choice_train"  # where lin stands for nothing that comes out
 
 
+@pytest.mark.parametrize("loop", ["for", "with"])
+@pytest.mark.parametrize("name", [name for name in names() if name.startswith("editdist_table")])
+def test_rows_of_edit_distances_go_on_flat_after_the_target(name, loop):
+    golden = GoldenNet(name)
+    rows = golden.run(golden.net(loop=loop))["output"]
+    (batch,) = (dim for dim in rows.dims if dim.kind == "batch")
+    (time,) = (dim for dim in rows.dims if dim.name == "time")
+    (row_dim,) = (dim for dim in rows.dims if dim not in (batch, time))
+    got, expected = rows.copy_transpose([batch, time, row_dim]).numpy(), golden.arrays["out/output"]
+    for seq, length in enumerate(golden.arrays["in_len/data"]):
+        assert (got[seq, :length] == expected[seq, :length, : row_dim.extent]).all()
+
+
 def test_a_wrong_parameter_is_seen():
     golden = GoldenNet("rec_linear_relu_prev")
     net = golden.net()

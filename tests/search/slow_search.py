@@ -80,7 +80,7 @@ class SlowSearch:
         """Search, and say everything."""
         beams = [[Hypothesis()] for _ in range(self.num_seqs)]
         sizes = self.lengths[self.loop["size_target"]] if self.loop.get("size_target") else None
-        if self.loop["from"]:
+        if self.loop.get("from"):
             sizes = self.lengths["data"]
         step, limit = 0, max(sizes) if sizes is not None else self.loop["max_seq_len"]
         while step < limit and (sizes is not None or not all(hyp.ended for beam in beams for hyp in beam)):
