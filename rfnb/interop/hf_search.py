@@ -26,7 +26,7 @@ def hf_search_options(
     end_token_id: int | None = None,
     **inputs: Any,
 ) -> dict[str, Any]:
-    """Arguments of `rf.beam_search` for a model of `transformers` that generates, with its cache of keys and values.
+    """Arguments of `rf.beam_search` for a model of `transformers` that generates, with its cache of keys and values if it has one.
 
     The n-best list of `model.generate(num_beams=k, num_return_sequences=k, max_new_tokens=n, length_penalty=p)` is then
 
@@ -96,7 +96,7 @@ def hf_search_options(
 
 
 class _Past:
-    """What the model has seen, as state of a search: labels, and the cache of keys and values from the first step on.
+    """What the model has seen, as state of a search: labels, and from the first step on the cache of keys and values.
 
     Args:
         labels: (n, time), the start or prompt and what came after it.
@@ -132,7 +132,10 @@ class _Past:
                 else {"position_ids": mask.cumsum(1)[:, -new.shape[1] :].sub(1).clamp(min=0)}
             )
             out = self.model(input_ids=new, attention_mask=mask, **padded, **cached)
-        self.cache = out.past_key_values
+        cache = getattr(out, "past_key_values", None)
+        self.cache = (
+            cache if hasattr(cache, "reorder_cache") else None
+        )  # without one, all labels are seen again in each step
         return out.logits[:, -1]
 
     def reorder_cache(self, rows: Any) -> None:
@@ -144,7 +147,8 @@ class _Past:
         else:  # hypotheses of one sequence have the same source
             cache = getattr(cache, "self_attention_cache", cache)
         self.labels = self.labels[rows]
-        cache.reorder_cache(rows)
+        if cache is not None:
+            cache.reorder_cache(rows)
 
 
 def _prompts(inputs: dict[str, Any]) -> Any:

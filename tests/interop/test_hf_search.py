@@ -48,9 +48,20 @@ def test_options_can_be_used_for_several_searches():
     assert first.nbest(0) != first.nbest(1)
 
 
+def mamba():
+    """Its state is no cache of keys and values."""
+    transformers = pytest.importorskip("transformers", reason="runs a model of an installed transformers")
+    torch.manual_seed(3)
+    config = transformers.MambaConfig(
+        vocab_size=7, hidden_size=8, num_hidden_layers=1, state_size=3, eos_token_id=2, initializer_range=1.0
+    )
+    return transformers.MambaForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize("make", [gpt2, mamba])
 @pytest.mark.parametrize("ended", ["stay", "leave"])
-def test_scores_are_those_of_the_model(ended):
-    made = gpt2()
+def test_scores_are_those_of_the_model(make, ended):
+    made = make()
     result = rf.beam_search(**rf.hf_search_options(made, input_ids=IDS), beam_size=4, max_seq_len=5, ended=ended)
     for seq in range(2):
         for row in result.nbest(seq, unfinished=True):
