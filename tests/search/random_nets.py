@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-SHAPES = ("one", "several", "two", "frames")
+SHAPES = ("one", "several", "two", "three", "frames")
 
 
 @dataclass
@@ -23,7 +23,7 @@ class RandomNet:
 
 
 def random_net(seed: int, shape: str) -> RandomNet:
-    """One choice in a step, one of several sources, two choices, or one for each frame of the input."""
+    """One choice in a step, one of several sources, two or three choices, or one for each frame of the input."""
     return _Maker(np.random.default_rng(seed), shape).made()
 
 
@@ -100,9 +100,10 @@ class _Maker:
         self.weights("ctx_frames", 2, 2)
         self.weights("output/rec/emb", self.vocab, 3, bias=False)
         num_in = 9
-        if self.shape == "two":
+        if self.shape in ("two", "three"):
             self.first_choice(body, kind, beam, normalized)
-            body["p"] = self.scores("p", ["s", "emb_first"], 6, self.vocab, kind)
+            embedding = "emb_first" if self.shape == "two" else self.middle_choice(body, kind, normalized)
+            body["p"] = self.scores("p", ["s", embedding], 6, self.vocab, kind)
         else:
             body["p"] = self.scores("p", ["s"], 4, self.vocab, kind)
         if self.shape == "several":
@@ -184,3 +185,13 @@ class _Maker:
         body["q"] = self.scores("q", ["s", "emb_before"], 6, self.other, kind)
         for name in ("emb_before", "emb_first"):
             self.weights(f"output/rec/{name}", self.other, 2, bias=False)
+
+    def middle_choice(self, body: dict[str, Any], kind: str, normalized: dict[str, Any]) -> str:
+        """A choice between the first one and "output"; returns the layer that reads it."""
+        body["middle"] = {"class": "choice", "target": "classes2", "beam_size": int(self.rng.integers(2, 5)), "from": "r",
+                          "input_type": kind, "initial_output": 0, "is_output_layer": True, **normalized,
+                          **self.ranking(single=True)}  # fmt: skip
+        body["r"] = self.scores("r", ["s", "emb_first"], 6, self.other, kind)
+        body["emb_middle"] = {"class": "linear", "activation": None, "with_bias": False, "from": "middle", "n_out": 2}
+        self.weights("output/rec/emb_middle", self.other, 2, bias=False)
+        return "emb_middle"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from asserting import ragged, tensor
 from golden_search import StepsCompared
-from random_nets import SHAPES, random_net
+from random_nets import random_net
 from slow_search import SlowSearch
 from test_slow_search import check_decision, check_hypotheses
 
@@ -143,7 +143,7 @@ FACES = pytest.mark.parametrize("face", ["for", "with"])
 
 
 @FACES
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "frames"])
+@pytest.mark.parametrize("shape", ["one", "several", "two"])
 @pytest.mark.parametrize("seed", range(1000, 1025))
 def test_python_code_searches_as_the_slow_search(seed, shape, face):
     made = random_net(seed, shape)
