@@ -240,3 +240,18 @@ def test_a_view_shows_the_winner_that_has_left():
     assert winner.split() == ["1", f"{result.best().score:.3f}", result.best().text, "winner"]
     assert any("</s> -0.216 *$" in line for line in lines)
     assert sum("not complete" in line for line in lines) == 2
+
+
+def test_rules_that_stop_sooner_hold_for_hypotheses_that_stay():
+    stopped = 0
+    for seed in range(6):
+        model = Markov(num_seqs=2, seed=seed)
+        options = {"beam_size": 4, "num_best": 2, "max_seq_len": STEPS}
+        result, late = run("raw", model, early_stopping="complete", **options), run("raw", model, **options)
+        for seq, steps in enumerate(result.decided):
+            ends = sorted(len(item.tokens) for item in late.history.finished(seq))
+            if steps is not None and len(ends) >= 2:
+                assert steps == ends[1]
+                stopped += late.decided[seq] is None or steps < late.decided[seq]
+            assert len(result.nbest(seq)) >= 2 or steps is None
+    assert stopped
