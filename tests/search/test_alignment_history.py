@@ -175,6 +175,56 @@ def test_each_candidate_of_a_frame_has_the_right_verdict(beam_size):
     assert merges or beam_size == 1
 
 
+@pytest.mark.parametrize("beam_size", [1, 2, 4, 30])
+def test_each_candidate_of_a_step_of_a_transducer_has_the_right_verdict(beam_size):
+    seen = set()
+    for seed in range(4):
+        run = Searched("transducer", seed=seed, beam_size=beam_size, keep_candidates=200)
+        for seq, length in enumerate(run.lengths):
+            state, before = {(): 0.0}, [()]
+            for step in range(run.history.num_steps):
+                whole, brought = {}, {}
+                for labels, total in state.items():
+                    frame = step - len(labels)  # each step is a frame or a label
+                    if frame >= length:
+                        whole[labels] = float(np.logaddexp(whole.get(labels, NEVER), total))
+                        continue
+                    row = run.model.plain(run.frames[seq, frame], labels)
+                    for label in (BLANK, 0, 1)[: 1 if len(labels) == 2 else 3]:
+                        grown = labels if label == BLANK else (*labels, label)
+                        value = total + float(row[label])
+                        whole[grown] = float(np.logaddexp(whole.get(grown, NEVER), value))
+                        if grown in state and label != BLANK:
+                            brought[labels, label] = value
+                kept = sorted(whole.items(), key=lambda item: -item[1])[:beam_size]
+                mine = run.kept(seq, step)
+                assert list(mine) == [labels for labels, _ in kept]
+                np.testing.assert_allclose(list(mine.values()), [score for _, score in kept], atol=1e-4)
+                for item in run.history.verdicts(seq, step):
+                    seen.add(item.verdict)
+                    parent = before[item.parent]
+                    labels = parent if item.token == BLANK else (*parent, item.token)
+                    if (parent, item.token) in brought:
+                        assert item.verdict == "merged"
+                        assert item.score == pytest.approx(brought[parent, item.token], abs=1e-4)
+                        continue
+                    assert item.verdict in (("kept", "ended") if labels in mine else ("cut by rank",))
+                    assert item.score == pytest.approx(whole[labels], abs=1e-4)
+                found = {
+                    (before[item.parent], item.token)
+                    for item in run.history.verdicts(seq, step)
+                    if item.verdict == "merged"
+                }
+                assert found == set(brought)
+                state = {labels: whole[labels] for labels in mine}
+                before = list(mine)
+    assert (
+        {"kept", "ended"} <= seen
+        and ("merged" in seen or beam_size == 1)
+        and ("cut by rank" in seen or beam_size == 30)
+    )
+
+
 @KINDS
 def test_what_is_kept_is_among_the_candidates_however_many_were_merged(kind):
     for seed in range(4):
