@@ -201,7 +201,8 @@ class ChoiceLayer(Layer):
     def _combine(self, *, scores_in: Tensor, end_flags: Tensor | None, **values: Any) -> Tensor:
         """The documented call of the function in the option: with the layer, and always with end flags."""
         if end_flags is None:
-            end_flags = zeros([dim for dim in scores_in.dims if dim.kind in ("batch", "beam")], dtype="bool")
+            dims = [dim for dim in scores_in.dims if dim.kind in ("batch", "beam")]
+            end_flags = zeros(dims, dtype="bool", device=scores_in.device)
         return self.opts["custom_score_combine"](layer=self, scores_in=scores_in, end_flags=end_flags, **values)
 
     def _with_scores(self, env: Scope, sources: list[Tensor]) -> Tensor:
