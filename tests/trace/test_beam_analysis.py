@@ -190,6 +190,19 @@ def test_ranking_anew_gives_what_the_final_scores_of_a_search_with_that_exponent
         np.testing.assert_allclose([item.rating(exponent) for item in ranked], finals, atol=1e-4)
 
 
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5])
+def test_where_nothing_is_pruned_ranking_anew_is_a_search_with_that_exponent(exponent):
+    for seed in range(5):
+        model = Markov(num_seqs=2, seed=seed, size=3, sharpness=1.0)
+        with rf.record(kinds=["beams"]) as trace:
+            model.search(100, max_seq_len=4)
+        history = trace.beams["search"]
+        _, labels = model.search(100, max_seq_len=4, length_normalization=True, length_normalization_exponent=exponent)
+        for seq, found in enumerate(hypotheses(labels, model.batch)):
+            rows = [row for row, score in found if score > -np.inf]
+            assert [item.tokens for item in history.rerank(seq, length_exponent=exponent)] == rows
+
+
 @KINDS
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(2))
