@@ -260,9 +260,7 @@ def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
     return out
 
 
-def _regression(
-    value: Any, beam_size: int | None, target: Any, scheduled_sampling: bool | Mapping[str, float]
-) -> Any:
+def _regression(value: Any, beam_size: int | None, target: Any, scheduled_sampling: bool | Mapping[str, float]) -> Any:
     if beam_size not in (None, 1):
         raise ValueError(
             f"choice: regression with beam_size {beam_size}.\nA value that is no label has one continuation: itself.\n"

@@ -41,7 +41,13 @@ def reference(
         return x if has_ended is None else only_end_label(x, has_ended, axis, link, end_label)
 
     total = combined(
-        fused(own, fusion, axis), base, has_ended, prob_scale=prob_scale, base_scale=base_scale, noise_scale=0.0, stay=stay
+        fused(own, fusion, axis),
+        base,
+        has_ended,
+        prob_scale=prob_scale,
+        base_scale=base_scale,
+        noise_scale=0.0,
+        stay=stay,
     )
     flat = flat_of(total, in_dim, axis)
     size = 1 if in_dim is None else in_dim.extent
