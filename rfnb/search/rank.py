@@ -232,7 +232,8 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
         where = ", ".join(f"{dim.name} {i}" for dim, i in zip(flat.rest, np.argwhere(top == -np.inf)[0]))
         raise ValueError(
             message(f"{place}: no hypothesis is left.", [("scores", shape_of(total)), ("first", where or "the sequence")],
-                    "All labels of all hypotheses have probability 0, or are banned. What was found so far is in the trace.")
+                    "All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:",
+                    "with rf.record() as trace: ...   # the same search; then rf.show(trace)")
         )  # fmt: skip
 
 

@@ -149,7 +149,8 @@ PRUNED = """
     choice in loop "search", step 2: no hypothesis is left.
       scores  [batch=2, beam=3, vocab=4]
       first   batch 1
-    All labels of all hypotheses have probability 0, or are banned. What was found so far is in the trace.
+    All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:
+        with rf.record() as trace: ...   # the same search; then rf.show(trace)
     """
 
 

@@ -195,7 +195,8 @@ def test_nothing_is_left():
         choice in loop "search", step 2: no hypothesis is left.
           scores  [batch=1, beam=2, labels=4]
           first   batch 0
-        All labels of all hypotheses have probability 0, or are banned. What was found so far is in the trace.
+        All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:
+            with rf.record() as trace: ...   # the same search; then rf.show(trace)
         """,
     ):
         leave("raw", model, beam_size=2)
