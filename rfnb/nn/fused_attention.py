@@ -51,7 +51,9 @@ def fused_attention(
         plan = _plans.put(key, _plan(query, keys, values, key_dim, axis, causal_dim))
     if plan is None:
         return None
-    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims, _, _ = plan
+    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims, _, _ = (
+        plan
+    )
     if mask_k is not None and not keys._finite:  # weight 0 times NaN is NaN
         k = where(mask_k(k), k, 0)
     if mask_v is not None and not values._finite:
@@ -207,7 +209,12 @@ def _bias(seen: np.ndarray, backend: Any) -> Raw:
 
 def _weigh(dims: Dims, bias: Raw | None, backend: Any) -> Callable[[Any, Any, float], Any]:
     """Queries and keys [batch, heads, ..., features] -> softmax(q k scale), one axis per dim."""
-    shape, reshape, transpose, softmax = full_shape(dims), backend.reshape_raw, backend.transpose_raw, backend.softmax_raw
+    shape, reshape, transpose, softmax = (
+        full_shape(dims),
+        backend.reshape_raw,
+        backend.transpose_raw,
+        backend.softmax_raw,
+    )
     mul, add, matmul = backend.binary_fn("mul"), backend.binary_tensors_fn("add"), backend.matmul_raw
 
     def weigh(q: Any, k: Any, scale: float) -> Any:

@@ -206,12 +206,14 @@ def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]
 
 
 def take_host(value: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
+    """The entries of a host array at an index along an axis."""
     if value.ndim == 2 and axis == 1 and len(value) == len(index):  # the usual {batch, beam}
         return value[np.arange(len(value))[:, None], index]
     return np.take_along_axis(value, index, axis)
 
 
 def rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
+    """The same values with another dim in place of `old`, also in the dims whose lengths are over it."""
     key = (value.dims, old, new)
     try:
         dims = _renamed[key]

@@ -59,7 +59,11 @@ def keep(value: Any) -> Any:
         raw = value.raw_tensor
         if raw is None:
             return value.copy_template()
-        if type(value) is Tensor and getattr(raw, "requires_grad", None) is False and getattr(raw, "_base", None) is None:
+        if (
+            type(value) is Tensor
+            and getattr(raw, "requires_grad", None) is False
+            and getattr(raw, "_base", None) is None
+        ):
             return value._like(raw, value.dims)
         backend = value.backend
         kept = backend.detach_raw(raw)

@@ -39,7 +39,6 @@ class Place(NamedTuple):
     outer: Place | None = None
 
 
-
 class _InModule:
     """Inside of a module, whose path nobody has asked for yet."""
 
@@ -63,7 +62,7 @@ def _resolved(place: Place | _InModule) -> Place:
 def _here() -> Place:
     """Where the run is in this context."""
     place = _place.get()
-    return place.place() if place.__class__ is _InModule else place  # type: ignore
+    return place.place() if place.__class__ is _InModule else place
 
 
 Listener = Callable[[str, Place, Mapping[str, Any]], None]
