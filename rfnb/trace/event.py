@@ -16,9 +16,9 @@ EVENT_COST = 1024
 """bytes: about what an event takes besides its values, so that many tiny events reach the limit of a recording too"""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Event:
-    """One offer that was taken.
+    """One offer that was taken. To be read only.
 
     Attributes:
         kind: "attention", "states", "beams", "module", or another word.
