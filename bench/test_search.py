@@ -5,6 +5,7 @@ The breakdown at the end says where the time of rfnb goes: step of the model, ch
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import numpy as np
@@ -211,46 +212,50 @@ def breakdown(name, search, world, beam):
 
 
 def test_g2p_one_word(overhead, capsys):
+    # The goal is 1.5. What is over it is Python: about 400 calls a step, 14 of them only reshape between {batch, beam} and rows.
     word = Word()
     with capsys.disabled():
         breakdown("G2P, one word, beam 4", word.rfnb, word, 4)
-    overhead("G2P, one word, beam 4", lambda: word.rfnb(4), lambda: word.raw(4), limit=2.5)  # the goal is 1.5
+    overhead("G2P, one word, beam 4", lambda: word.rfnb(4), lambda: word.raw(4), limit=2.0)
 
 
+@pytest.mark.parametrize(("batch", "steps"), [(16, 25), (64, 8)])
 @pytest.mark.parametrize("beam", [4, 12])
-def test_attention_lstm(overhead, beam, capsys):
-    world = World(16)
+def test_attention_lstm(overhead, batch, steps, beam, capsys):
+    world, name = World(batch, steps), f"attention LSTM, batch {batch}, beam {beam}"
     with capsys.disabled():
-        breakdown(f"attention LSTM, batch 16, beam {beam}", world.rfnb, world, beam)
-    overhead(f"attention LSTM, batch 16, beam {beam}", lambda: world.rfnb(beam), lambda: world.raw(beam), limit=1.2)
+        breakdown(name, world.rfnb, world, beam)
+    overhead(name, lambda: world.rfnb(beam), lambda: world.raw(beam), limit=1.2, warmup=1, turns=7)
 
 
-def cost_of_history(search, beam, turns=9):
-    """Median of time with a recording / time without, in turns."""
+def cost_of_history(name, search, beam, turns, capsys):
+    """Median over turns of time with a recording / time without; of the beams alone, and with attention and states."""
     ratios = []
     for turn in range(turns + 1):
-        start = time.process_time()
-        search(beam)
-        middle = time.process_time()
-        with rf.record(kinds=["beams"]):
-            search(beam)
+        times = []
+        for kinds in ([], ["beams"], ["beams", "attention", "states"]):
+            start = time.process_time()
+            with rf.record(kinds=kinds) if kinds else contextlib.nullcontext():
+                search(beam)
+            times.append(time.process_time() - start)
         if turn:
-            ratios.append((time.process_time() - middle) / (middle - start))
-    return float(np.median(ratios))
+            ratios.append([one / times[0] for one in times[1:]])
+    beams, everything = np.median(ratios, 0)
+    with capsys.disabled():
+        print(
+            f"\nhistory, {name}: beams {100 * (beams - 1):+.0f} %, with attention and states {100 * (everything - 1):+.0f} %"
+        )
+    return beams, everything
 
 
 def test_history_of_a_small_search(capsys):
-    word = Word()
     torch.set_num_threads(1)
-    ratio = cost_of_history(word.rfnb, 4, 41)
-    with capsys.disabled():
-        print(f"\nhistory, G2P: {100 * (ratio - 1):.0f} %")
-    assert ratio < 2.0  # the goal is 1.25
+    beams, everything = cost_of_history("G2P, one word", Word().rfnb, 4, 41, capsys)
+    assert beams < 1.35
+    assert everything < 1.65  # the goal is 1.25: each recorded value costs as much as an op of the step
 
 
 def test_history_of_a_large_search(capsys):
     torch.set_num_threads(1)
-    ratio = cost_of_history(World(16, steps=10).rfnb, 4, 5)
-    with capsys.disabled():
-        print(f"\nhistory, attention LSTM: {100 * (ratio - 1):.0f} %")
-    assert ratio < 1.2  # the goal is 1.1
+    _, everything = cost_of_history("attention LSTM, batch 16", World(16, steps=10).rfnb, 4, 7, capsys)
+    assert everything < 1.1

@@ -9,12 +9,18 @@ import numpy as np
 
 def attention(query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
     """See `Backend.attention_raw`."""
+    if causal:
+        seen = np.tri(query.shape[-2], keys.shape[-2], dtype=np.bool_)
+        bias = np.where(seen, 0, -np.inf)
+    return attention_and_weights(query, keys.swapaxes(-1, -2), values, bias, scale)[0]
+
+
+def attention_and_weights(query: Any, keys: Any, values: Any, bias: Any | None, scale: float) -> tuple[Any, Any]:
+    """See `Backend.attention_and_weights_raw`."""
     with np.errstate(all="ignore"):  # queries in the padding may be NaN
-        energy = query @ keys.swapaxes(-1, -2) * scale
+        energy = query @ keys * scale
         if bias is not None:
             energy = energy + bias
-        if causal:
-            energy = np.where(np.tri(*energy.shape[-2:], dtype=np.bool_), energy, -np.inf)
         weights = np.exp(energy - energy.max(-1, keepdims=True))
         weights = weights / weights.sum(-1, keepdims=True)
-        return (weights @ values).astype(values.dtype)
+        return (weights @ values).astype(values.dtype), weights.astype(query.dtype)

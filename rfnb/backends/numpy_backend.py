@@ -241,6 +241,7 @@ class NumpyBackend(Backend):
     next_edit_distance_row_raw = staticmethod(next_edit_distance_row)
 
     attention_raw = staticmethod(numpy_attention.attention)
+    attention_and_weights_raw = staticmethod(numpy_attention.attention_and_weights)
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
     lstm_raw = staticmethod(numpy_lstm.lstm)

@@ -123,6 +123,14 @@ class Kernels:
         """
         raise NotImplementedError
 
+    @classmethod
+    def attention_and_weights_raw(
+        cls, query: Any, keys: Any, values: Any, bias: Any | None, scale: float
+    ) -> tuple[Any, Any]:
+        """The same of query [batch, m, key], keys [batch, key, n] and values [batch, n, value], without gradient, and the weights
+        [batch, m, n]."""
+        raise NotImplementedError
+
     # -- recurrence ----------------------------------------------------------------------------------------------------
     @classmethod
     def lstm_raw(

@@ -232,6 +232,14 @@ class TorchBackend(Backend):
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
         return F.scaled_dot_product_attention(query, keys, values, bias, 0.0, causal, scale=scale)
 
+    @classmethod
+    def attention_and_weights_raw(
+        cls, query: Any, keys: Any, values: Any, bias: Any | None, scale: float
+    ) -> tuple[Any, Any]:
+        energy = torch.bmm(query, keys).mul_(scale)
+        weights = torch.softmax(energy if bias is None else energy.add_(bias), -1)
+        return torch.bmm(weights, values), weights
+
     lstm_raw = staticmethod(lstm)
     lstm_step_raw = staticmethod(lstm_step)
     two_d_lstm_raw = staticmethod(two_d_lstm)

@@ -8,7 +8,7 @@ from rfnb.core.tensor_text import missing_dim
 from rfnb.nn import run_ctx
 from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
-from rfnb.nn.fused_attention import fused_attention, fused_weights
+from rfnb.nn.fused_attention import fused_attention
 from rfnb.ops.finite import finite_for_gradient
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
@@ -65,24 +65,32 @@ def dot_attention(
     """
     causal_dim = causal_query_spatial_dim
     scale = key_dim.extent**-0.5 if scale is None else scale
-    out = None
     if not att_dropout or not run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout):
-        out = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
-        if out is not None and not listening("attention"):
+        found = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
+        if found is not None:
+            out, weights = found
+            if listening("attention"):
+                if weights is None:
+                    _offer_weights(query, keys, values, key_dim, axis, causal_dim, scale)
+                else:
+                    probe("attention", weights=weights, axis=axis)
             return out
     _check("dot_attention", query, keys, values, axis, key_dim)
     if causal_dim is not None and causal_dim not in query.dims:
         raise missing_dim("dot_attention", query, causal_dim, "query")
     keys, values, kv_axis = _apart(query, keys, values, axis)
-    if out is None:
-        energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
-        return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_dim)
-    with query.backend.no_grad():  # only to be looked at: recording does not change the result
-        weights = fused_weights(query, keys, values, key_dim, kv_axis, scale) if causal_dim is None else None
-        if weights is None:
-            weights = _weights(matmul(query * scale, keys, reduce=key_dim), kv_axis, causal_dim)
-    probe("attention", weights=weights, axis=kv_axis)
-    return out
+    energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
+    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_dim)
+
+
+def _offer_weights(
+    query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None, scale: float
+) -> None:
+    """The weights behind a fused result, computed only to be looked at: recording does not change the result."""
+    with query.backend.no_grad():
+        keys, _, axis = _apart(query, keys, values, axis)
+        weights = _weights(matmul(query * scale, keys, reduce=key_dim), axis, causal_dim)
+    probe("attention", weights=weights, axis=axis)
 
 
 @recordable

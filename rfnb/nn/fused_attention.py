@@ -1,4 +1,8 @@
-"""Scaled dot-product attention in one kernel of the backend, where the dims allow it. Nobody sees the weights there."""
+"""Scaled dot-product attention in one kernel of the backend, where the dims allow it. Nobody sees the weights there.
+
+For few queries without gradients, as in a step of a search, that kernel has nothing to save on a CPU; there it is done in three, which
+leave the weights for whoever looks.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,13 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.query_offset import keys_before
 
 _plans = PlanCache()
 _make = Tensor.__new__
 Raw = Callable[[Any], Any]
+_FEW = 1 << 16  # weights
 
 
 class _Plan(NamedTuple):
@@ -31,14 +36,17 @@ class _Plan(NamedTuple):
     causal: bool
     finish: Raw | None
     dims: Dims
-    weigh: Callable[[Any, Any, float], Any] | None  # arrays of queries and keys -> weights over weight_dims
+    few: (
+        Callable[[Any, Any, Any, float], tuple[Any, Any]] | None
+    )  # arrays over the dims of the operands -> result, weights
     weight_dims: Dims
 
 
 def fused_attention(
     query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None, scale: float
-) -> Tensor | None:
-    """`dot_attention` without weights or dropout; None if the kernel cannot do it with these dims."""
+) -> tuple[Tensor, Tensor | None] | None:
+    """`dot_attention` without dropout, and the weights {..., axis} if they are left over; None if the kernel cannot do it with
+    these dims."""
     q, k, v = query._raw, keys._raw, values._raw
     key = (q.__class__, query.dims, keys.dims, values.dims, key_dim, axis, causal_dim)
     try:
@@ -51,7 +59,9 @@ def fused_attention(
         plan = _plans.put(key, _plan(query, keys, values, key_dim, axis, causal_dim))
     if plan is None:
         return None
-    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims, _, _ = plan
+    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims, few, _ = (
+        plan
+    )
     if mask_k is not None and not keys._finite:  # weight 0 times NaN is NaN
         k = where(mask_k(k), k, 0)
     if mask_v is not None and not values._finite:
@@ -59,37 +69,25 @@ def fused_attention(
     finite = query._finite
     if mask_q is not None and not finite and (tracks(k) or tracks(v)):  # their gradients are sums over the queries
         q, finite = where(mask_q(q), q, 0), True
-    if order_q is not None:
-        q = order_q(q)
-    if order_k is not None:
-        k = order_k(k)
-    if order_v is not None:
-        v = order_v(v)
-    raw = attend(q, k, v, None if bias is None else bias(q), causal, scale)
+    weights = None
+    if few is not None and getattr(q, "is_cpu", True) and not query.backend.grad_enabled():
+        raw, raw_weights = few(q, k, v, scale)
+        weights = new_tensor(raw_weights, plan.weight_dims)
+    else:
+        q = q if order_q is None else order_q(q)
+        k = k if order_k is None else order_k(k)
+        v = v if order_v is None else order_v(v)
+        raw = attend(q, k, v, None if bias is None else bias(q), causal, scale)
+        raw = raw if finish is None else finish(raw)
     out = _make(Tensor)
-    out._raw = raw if finish is None else finish(raw)
+    out._raw = raw
     out.dims = dims
     if finite:
         out._finite = True
     feature = values._feature_dim
     if feature is not None and feature in dims:
         out._feature_dim = feature
-    return out
-
-
-def fused_weights(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, scale: float) -> Tensor | None:
-    """The weights {..., axis} behind a result of `fused_attention`, for somebody who looks at them; None if it takes more."""
-    plan = _plans.get((query._raw.__class__, query.dims, keys.dims, values.dims, key_dim, axis, None))
-    if plan is None or plan.weigh is None:
-        return None
-    k, mask, (order_q, order_k, _) = keys._raw, plan.masks[1], plan.orders
-    if mask is not None and not keys._finite:
-        k = plan.where(mask(k), k, 0)
-    q = query._raw if order_q is None else order_q(query._raw)
-    out = _make(Tensor)
-    out._raw = plan.weigh(q, k if order_k is None else order_k(k), scale)
-    out.dims = plan.weight_dims
-    return out
+    return out, weights
 
 
 def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None) -> _Plan | None:
@@ -115,7 +113,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     plain = len(common) == 2 and len(queries) == len(features) == 1
     bias = None if seen is None else _bias(_grouped_mask(seen, (*groups, queries, (axis,))), backend)
     weight_dims = (*common, *queries, axis)
-    weighs = causal_dim is None and some is None and axis not in queries
+    is_few = causal_dim is None and some is None and axis not in queries and math.prod(full_shape(weight_dims)) <= _FEW
     return _Plan(
         backend.attention_raw,
         backend.where_raw,
@@ -130,7 +128,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
         causal,
         _finish(dims, plain, None if some is None else some.reshape(some.shape + (1,) * len(features)), backend),
         dims,
-        _weigh(weight_dims, bias, backend) if weighs else None,
+        _few(operands, (common, queries, features), (key_dim, axis), seen) if is_few else None,
         weight_dims,
     )
 
@@ -205,16 +203,31 @@ def _bias(seen: np.ndarray, backend: Any) -> Raw:
     return bias
 
 
-def _weigh(dims: Dims, bias: Raw | None, backend: Any) -> Callable[[Any, Any, float], Any]:
-    """Queries and keys [batch, heads, ..., features] -> softmax(q k scale), one axis per dim."""
-    shape, reshape, transpose, softmax = full_shape(dims), backend.reshape_raw, backend.transpose_raw, backend.softmax_raw
-    mul, add, matmul = backend.binary_fn("mul"), backend.binary_tensors_fn("add"), backend.matmul_raw
+def _few(
+    operands: tuple[Tensor, Tensor, Tensor],
+    dims: tuple[Dims, Dims, Dims],
+    over: tuple[Dim, Dim],
+    seen: np.ndarray | None,
+) -> Callable[[Any, Any, Any, float], tuple[Any, Any]]:
+    """Arrays as they are -> the result and the weights, one axis per dim."""
+    (query, keys, values), (common, queries, features), (key_dim, axis) = operands, dims, over
+    backend = query.backend
+    attend, reshape = backend.attention_and_weights_raw, backend.reshape_raw
+    order_q = _grouped(query.dims, (common, queries, (key_dim,)), backend)
+    order_k = _grouped(keys.dims, (common, (key_dim,), (axis,)), backend)
+    order_v = _grouped(values.dims, (common, (axis,), features), backend)
+    bias = None if seen is None else _bias(_grouped_mask(seen, (common, queries, (axis,))), backend)
+    shape, weight_shape = full_shape((*common, *queries, *features)), full_shape((*common, *queries, axis))
+    plain = len(common) == len(queries) == len(features) == 1
 
-    def weigh(q: Any, k: Any, scale: float) -> Any:
-        energy = matmul(mul(q, scale), transpose(k, (0, 1, 3, 2)))
-        return reshape(softmax(energy if bias is None else add(energy, bias(q)), 3), shape)
+    def few(q: Any, k: Any, v: Any, scale: float) -> tuple[Any, Any]:
+        q = q if order_q is None else order_q(q)
+        k = k if order_k is None else order_k(k)
+        v = v if order_v is None else order_v(v)
+        out, weights = attend(q, k, v, None if bias is None else bias(q), scale)
+        return (out, weights) if plain else (reshape(out, shape), reshape(weights, weight_shape))
 
-    return weigh
+    return few
 
 
 def _finish(dims: Dims, plain: bool, some: np.ndarray | None, backend: Any) -> Raw | None:

@@ -56,7 +56,7 @@ class Paths:
 
 def backtrack(
     values: Sequence[Tensor], history: Sequence[Selection | None]
-) -> tuple[list[Tensor], list[np.ndarray], tuple[Dim, ...]]:
+) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
     """Which hypothesis of every step each final one goes through.
 
     Args:
@@ -107,4 +107,4 @@ def backtrack(
                 value, here = pick(value, index, beam, carried, carried), same
         renamed.append(value)
         positions.append(here)
-    return renamed[::-1], positions[::-1], dims
+    return renamed[::-1], np.stack(positions[::-1]), dims

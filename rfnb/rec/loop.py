@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -480,7 +480,6 @@ class Loop:
         if not values:
             return None
         history = self._history if any(self._history) else None
-        positions: Sequence[np.ndarray] = []
         if history is not None:
             if self._paths is None:
                 self._paths = Paths(history)
@@ -497,7 +496,6 @@ class Loop:
         if beam is None or beam not in first.dims:
             return out
         host = positions[: len(values)]
-        host = host if isinstance(host, np.ndarray) else np.stack(host)
         index = new_tensor(
             first.backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims)
         )

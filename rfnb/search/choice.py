@@ -148,7 +148,8 @@ def choice(
         and not check and keep_candidates is None
         and ((axis is None and scores._feature_dim is not None) or (isinstance(axis, Dim) and axis in scores.dims))
     ):  # fmt: skip
-        return choose_best(loop, scores, axis or scores._feature_dim, beam_size, name)
+        labels: Any = axis or scores._feature_dim
+        return choose_best(loop, scores, labels, beam_size, name)
     if input_type not in INPUT_TYPES:
         raise ValueError(
             message(f'choice: input_type "{input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these.")

@@ -133,7 +133,7 @@ def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
             first = backend.from_numpy(first, dtype="int64", device=backend.get_device_raw(raw))
             return take(flat, first), first
     best, index = backend.sort_raw(raw, axis, True, True)
-    return tuple(backend.copy_raw(backend.slice_raw(x, axis, 0, count)) for x in (best, index))  # type: ignore
+    return tuple(backend.copy_raw(backend.slice_raw(x, axis, 0, count)) for x in (best, index))
 
 
 def _falls(host: np.ndarray, count: int) -> bool:

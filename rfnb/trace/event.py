@@ -16,9 +16,9 @@ EVENT_COST = 1024
 """bytes: about what an event takes besides its values, so that many tiny events reach the limit of a recording too"""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Event:
-    """One offer that was taken.
+    """One offer that was taken. To be read only.
 
     Attributes:
         kind: "attention", "states", "beams", "module", or another word.
@@ -59,7 +59,11 @@ def keep(value: Any) -> Any:
         raw = value.raw_tensor
         if raw is None:
             return value.copy_template()
-        if type(value) is Tensor and getattr(raw, "requires_grad", None) is False and getattr(raw, "_base", None) is None:
+        if (
+            type(value) is Tensor
+            and getattr(raw, "requires_grad", None) is False
+            and getattr(raw, "_base", None) is None
+        ):
             return value._like(raw, value.dims)
         backend = value.backend
         kept = backend.detach_raw(raw)

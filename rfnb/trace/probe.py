@@ -39,7 +39,6 @@ class Place(NamedTuple):
     outer: Place | None = None
 
 
-
 class _InModule:
     """Inside of a module, whose path nobody has asked for yet."""
 
@@ -51,19 +50,17 @@ class _InModule:
 
     def place(self) -> Place:
         if self._place is None:
-            outer, path = _resolved(self._outer), self._path()
+            outer, path = self._outer, self._path()
+            while isinstance(outer, _InModule):  # their paths are not needed for that
+                outer = outer._outer
             self._place = Place(path, outer.step, outer.axis, path, outer.steps, outer.entry, next(_number), outer)
         return self._place
-
-
-def _resolved(place: Place | _InModule) -> Place:
-    return place.place() if place.__class__ is _InModule else place  # type: ignore
 
 
 def _here() -> Place:
     """Where the run is in this context."""
     place = _place.get()
-    return place.place() if place.__class__ is _InModule else place  # type: ignore
+    return place.place() if place.__class__ is _InModule else place
 
 
 Listener = Callable[[str, Place, Mapping[str, Any]], None]
