@@ -292,6 +292,11 @@ class Loop:
                     for node in self.plan.inside:
                         offer_again(node.offers)
                     self._commit()
+                else:
+                    self._index = -1  # the step that was recorded was none
+                    if self.selection is not None:
+                        for output in self._outputs:
+                            output.values[:] = map(self.selection.to_carried, output.values)
             self._check_length()
             replay = Replay(recording, self.plan, self._outputs)
             while steps and self._index + 1 < self._max_steps() and not self._all_ended():
@@ -309,7 +314,7 @@ class Loop:
             self._state._finish()
 
     def _has_no_steps(self) -> bool:
-        return self._given_axis is not None and self._max_steps() == 0
+        return (self._given_axis is not None or self.max_seq_len is not None) and self._max_steps() == 0
 
     @contextlib.contextmanager
     def _in_step(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops.const import zeros_like
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import Selection, align_host
 
@@ -115,6 +116,8 @@ class Search:
         if self.selection is None or self.scores is None:
             return
         self.scores = self.selection.to_carried(self.scores)
+        if not loop.num_steps:  # a step was recorded, and none made
+            self.scores = zeros_like(self.scores)
         self.selection.close()
         self.finished = True
         if self.links[-1].normalized is not None:

@@ -287,6 +287,30 @@ def test_no_steps_at_all():
     assert_same(states["h"], rf.ones([BATCH, FEAT]))
 
 
+def test_a_loop_of_at_most_no_steps_makes_none():
+    loop = rf.Loop(max_seq_len=0)
+    loop.state.count = rf.zeros([BATCH])
+    with loop:
+        loop.state.count = loop.state.count + 1
+        loop.end(loop.state.count > 3, include_eos=True)
+        out = loop.stack(loop.state.count)
+    assert loop.num_steps == 0 and loop.axis.extent == 0
+    assert out.raw_tensor.shape == (0, 3)
+    assert loop.state.count.numpy().tolist() == [0, 0, 0]
+
+
+def test_a_search_without_steps_has_scores_of_0_under_the_beam_of_its_results():
+    labels = Dim(5, name="labels")
+    scores = rf.log_softmax(randn(BATCH, labels), axis=labels)
+    loop = rf.Loop(axis=Dim(0, name="none"))
+    with loop:
+        found = loop.stack(rf.choice(scores, axis=labels, beam_size=2))
+    beam_scores = rf.get_beam_scores(found)
+    assert set(beam_scores.dims) == set(found.dims) - {loop.axis}
+    assert not beam_scores.numpy().any()
+    assert rf.decide(found).dims == (loop.axis, BATCH)
+
+
 def test_an_op_that_would_be_another_one_for_all_steps_stays():
     other = ragged([2, 2, 1], BATCH, name="other")
     x, y = randn(BATCH, TIME), randn(BATCH, other)
