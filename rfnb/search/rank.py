@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,11 +139,11 @@ def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
 
 
 def _falls(host: np.ndarray, count: int) -> bool:
-    """Whether the first entries of each row are each better than the next."""
+    """Whether the first entries of each row are finite, and each better than the next."""
     if host.size > 64:
-        return bool((host[..., : count - 1] > host[..., 1:count]).all())
+        return bool((host[..., : count - 1] > host[..., 1:count]).all() and (host[..., 0] < np.inf).all())
     rows = host.reshape(-1, host.shape[-1]).tolist()  # few: Python is quicker than NumPy
-    return all(row[place] > row[place + 1] for row in rows for place in range(count - 1))
+    return all(row[0] < np.inf and all(map(operator.gt, row, row[1:count])) for row in rows)
 
 
 def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:
@@ -217,7 +219,7 @@ def split_index(flat: Flat, index: Any) -> tuple[Any, Any]:
 
 
 def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
-    """Refuse NaN, and a sequence for which nothing is possible.
+    """Refuse NaN and +inf, and a sequence for which nothing is possible.
 
     Raises:
         ValueError: Says in which step, sequence and hypothesis.
@@ -228,6 +230,12 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
     worst = host.min()  # NaN if there is one among the scores: it is first in every ranking
     if np.isnan(worst):
         raise _nan_error(total, flat.axis, place)
+    if host.max() == np.inf:
+        where = _first(np.isposinf, total, flat.axis)
+        raise ValueError(
+            message(f"{place}: the scores contain +inf.", [("scores", shape_of(total)), ("first", where)],
+                    "It beats everything, and the next step would be NaN. A log probability is at most 0.")
+        )  # fmt: skip
     if worst == -np.inf and ((top := host.max(-1)) == -np.inf).any():
         where = ", ".join(f"{dim.name} {i}" for dim, i in zip(flat.rest, np.argwhere(top == -np.inf)[0]))
         raise ValueError(
@@ -237,10 +245,15 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
         )  # fmt: skip
 
 
-def _nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
+def _first(is_bad: Callable[[np.ndarray], np.ndarray], total: Tensor, axis: Dim) -> str:
+    """The sequence and hypothesis of the first bad score."""
     dims = tuple(dim for dim in total.dims if dim is not axis)
-    bad = np.isnan(total.copy_transpose((*dims, axis)).numpy()).any(-1)
-    where = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
+    bad = is_bad(total.copy_transpose((*dims, axis)).numpy()).any(-1)
+    return ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
+
+
+def _nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
+    where = _first(np.isnan, total, axis)
     return ValueError(
         message(
             f"{place}: the scores contain NaN.",

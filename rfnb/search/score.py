@@ -100,6 +100,8 @@ def combined(
 ) -> Tensor:
     """Line 3. `stay` filters what has ended: after scaling, since 0 times -inf is no number."""
     total = log_prob if prob_scale == 1 else log_prob * prob_scale
+    if prob_scale <= 0:  # what is impossible stays so
+        total = where(log_prob == float("-inf"), log_prob, total)
     if has_ended is not None:
         total = stay(total)
     if base is not None:

@@ -462,3 +462,27 @@ def test_nan_in_a_step_of_a_transducer():
     ):
         TransducerRun(model, encoder(2, 3), beam_size=4)
     check_kept(trace, 2, path="transducer")
+
+
+@FACES
+def test_a_score_of_infinity_is_refused_in_its_step(face):
+    model = Markov(num_seqs=2, seed=1)
+    model.table[1, 0, :, 3] = np.inf
+    text = """
+        choice in loop "search", step 0: the scores contain +inf.
+          scores  [batch=2, vocab=4]
+          first   batch 1
+        It beats everything, and the next step would be NaN. A log probability is at most 0.
+        """
+    with raises_message(ValueError, text):
+        search(model, face)
+
+
+@FACES
+@pytest.mark.parametrize("prob_scale", [0.0, -1.0])
+def test_what_is_impossible_stays_so_under_any_scale(face, prob_scale):
+    model = Markov(num_seqs=2, seed=1)
+    model.table[..., 2] = -np.inf
+    labels = search(model, face, prob_scale=prob_scale)
+    assert np.isfinite(rf.get_beam_scores(labels).numpy()).all()
+    assert not (labels.numpy() == 2).any()

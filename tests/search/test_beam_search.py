@@ -158,7 +158,9 @@ def test_a_step_function_of_another_shape():
 
 
 def test_no_step():
-    with raises_message(ValueError, "beam_search: max_seq_len 0.\nAt least one step is made, and the search ends some time."):
+    with raises_message(
+        ValueError, "beam_search: max_seq_len 0.\nAt least one step is made, and the search ends some time."
+    ):
         rf.beam_search(lambda labels, state: (torch.zeros(1, 4), state), batch=1, max_seq_len=0)
 
 
