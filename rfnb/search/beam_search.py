@@ -190,9 +190,7 @@ def beam_search(
             f"beam_search: num_best {num_best}.\nAt least the best result has to be sure before the search stops."
         )
     if max_seq_len is None or max_seq_len < 1:
-        raise ValueError(
-            f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made, and the search ends some time."
-        )
+        raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made, and the search ends some time.")
     raw = isinstance(batch, (int, np.integer))
     if isinstance(batch, (int, np.integer)):
         dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)
