@@ -20,10 +20,12 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.ops.const import full, zeros
+from rfnb.ops.const import convert_to_tensor, full, zeros
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.gather import gather
+from rfnb.ops.math import maximum
+from rfnb.ops.where import where
 from rfnb.rec.arpa import is_kenlm_binary, read_arpa
 from rfnb.rec.kenlm_package import KenLmTable
 from rfnb.rec.ngram_table import LN10, Columns, NGramTable, Table
@@ -31,6 +33,7 @@ from rfnb.rec.recorder import recordable
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 
+_BEFORE_START = -1  # the context before a start label
 _DENSE = 1 << 24  # so many scores (64 MB) may be made in advance
 
 
@@ -83,15 +86,25 @@ class NGramLM:
         self._end = self.table.word("</s>")
         self._host: tuple[np.ndarray, np.ndarray] | None = None
         self._dense: dict[Any, tuple[Tensor, Tensor, Tensor]] = {}
+        self._rows: dict[int, Dim] = {}
+
+    def __repr__(self) -> str:
+        unknown = f", {len(self.unknown_labels)} of them unknown" if self.unknown_labels else ""
+        return f"<NGramLM: order {self.order}, {self.out_dim.extent} labels{unknown}>"
 
     @property
     def start(self) -> int:
         """The context before the first label."""
         return self.table.start
 
-    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """Before the first label: `context` int32 {*batch_dims}."""
-        return State(context=full(dims=batch_dims, fill_value=self.table.start, dtype="int32"))
+    def default_initial_state(self, *, batch_dims: Sequence[Dim], start_label: bool = False) -> State:
+        """Before the first label: `context` int32 {*batch_dims}.
+
+        Args:
+            start_label: Whether a start label comes before it, which `step` reads and does not score.
+        """
+        before = _BEFORE_START if start_label else self.table.start
+        return State(context=full(dims=batch_dims, fill_value=before, dtype="int32"))
 
     def __call__(
         self, label: Tensor, *, state: State | None = None, spatial_dim: Dim = single_step_dim
@@ -129,6 +142,38 @@ class NGramLM:
     def next_scores(self, state: State) -> Tensor:
         """Natural-log probability of each label that may come next; float32 {..., out_dim}."""
         return _next_scores(self, state.context)
+
+    def step(self, labels: Any, state: Any = None) -> tuple[Any, Any]:
+        """Scores of the next labels and the next state: the step function of this model, as `rf.beam_search` wants it.
+
+            rf.beam_search(step, ..., fusion={"lm": (lm.step, None, 0.3)})
+
+        The first labels are start labels, which are not scored.
+
+        Args:
+            labels: The last label of each hypothesis: a raw array (n,), or a Tensor {...}.
+            state: What the step before gave. Before the first step None; of Tensors
+                `lm.default_initial_state(batch_dims=[batch], start_label=True)`, since a loop needs to know it.
+
+        Returns:
+            Natural-log probabilities {..., out_dim} and the next state; of raw labels both raw, (n, labels) and (n,).
+        """
+        if isinstance(labels, Tensor):
+            if state is None or "context" not in state:
+                raise _needs_start_state(labels)
+            context = copy_to_device(state.context, labels.device)
+            _, after = self(labels, state=State(context=maximum(context, 0)))
+            after.context = where(context < 0, self.table.start, after.context)
+            return self.next_scores(after), after
+        count = len(labels)
+        rows = self._rows.setdefault(count, Dim(count, name="rows"))  # the same dim again, for its plans
+        label = convert_to_tensor(labels, dims=[rows], sparse_dim=self.out_dim)
+        if state is None:
+            state = self.default_initial_state(batch_dims=[rows], start_label=True)
+        else:
+            state = State(context=convert_to_tensor(state, dims=[rows]))
+        scores, state = self.step(label, state)
+        return scores.copy_transpose([rows, self.out_dim]).raw_tensor, state.context.raw_tensor
 
     def end_score(self, state: State) -> Tensor:
         """Natural-log probability of the end of the sentence; float32 {...}. 0 if the model does not have `</s>`."""
@@ -235,6 +280,15 @@ def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
 def _tensor(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
     values = values.reshape([dim.extent for dim in dims])
     return new_tensor(like.backend.from_numpy(values, dtype=str(values.dtype), device=like.device), dims)
+
+
+def _needs_start_state(label: Tensor) -> ValueError:
+    return ValueError(
+        message("NGramLM.step: no state.", [("label", shape_of(label))],
+                "Of Tensors the state has to be there before the first step.",
+                'start = lm.default_initial_state(batch_dims=[batch], start_label=True)\n'
+                'rf.beam_search(step, ..., fusion={"lm": (lm.step, start, 0.3)})')
+    )  # fmt: skip
 
 
 def needs_state(what: str, label: Tensor) -> RuntimeError:

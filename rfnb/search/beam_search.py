@@ -97,8 +97,8 @@ class SearchResult:
         if self._coverage is not None:
             parts["coverage"] = self._coverage.penalty(seq, item)
             score += parts["coverage"]
-        shown = item.tokens[:-1] if item.ended and item.tokens[-1] == self.end_label else item.tokens
-        return Found(item.tokens, self.join.join(map(self.history.label, shown)), score, parts, item.ended)
+        text = _text_of(self.history, item, self.join, self.end_label)
+        return Found(item.tokens, text, score, parts, item.ended)
 
     def __repr__(self) -> str:
         return "\n\n".join(f"sequence {seq}\n{self.nbest(seq)!r}" for seq in range(self.history.num_seqs))
@@ -156,7 +156,7 @@ def beam_search(
         ended: "stay": a hypothesis that has ended keeps its place in the beam until better ones push it out, as `choice` has it.
             "leave": if it is among the best `beam_size` it is a result, and leaves the beam, where always `beam_size` unfinished
             ones go on; as in `transformers`. Wider for the same beam_size, and it stops later.
-        fusion: name -> (step function, state, scale) of other models over the same labels.
+        fusion: name -> (step function, state, scale) of other models over the same labels; of an n-gram model (lm.step, None, scale).
         coverage: Factor of the coverage penalty in the final ranking (Wu et al. 2016, equation 14).
         no_repeat_ngram: No hypothesis has the same n labels in a row twice; 0: it may.
         progress: True draws a bar on stderr; or a function that is called with a `Progress` after each step.
@@ -190,7 +190,9 @@ def beam_search(
             f"beam_search: num_best {num_best}.\nAt least the best result has to be sure before the search stops."
         )
     if max_seq_len is None or max_seq_len < 1:
-        raise ValueError(f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made, and the search ends some time.")
+        raise ValueError(
+            f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made, and the search ends some time."
+        )
     raw = isinstance(batch, (int, np.integer))
     if isinstance(batch, (int, np.integer)):
         dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)
@@ -217,7 +219,7 @@ def beam_search(
     stops = bool(early_stopping) and (rule != "sure" or scores_only_fall(scales=scales, coverage=coverage, **options))
     penalty = None if cover is None else cover.after_last_step
     stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
-    watch = _Watch(stop, vocab, join, Bar() if progress is True else progress or None)
+    watch = _Watch(stop, vocab, join, end_label, Bar() if progress is True else progress or None)
     stopped = False
     try:
         with listen(watch.hear, wants=lambda kind: kind == "beams"):
@@ -258,6 +260,12 @@ def beam_search(
     return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, decided, cover)
 
 
+def _text_of(history: BeamHistory, item: Hypothesis, join: str, end_label: int) -> str:
+    """Without the label that ends it."""
+    shown = item.tokens[:-1] if item.ended and item.tokens[-1] == end_label else item.tokens
+    return join.join(map(history.label, shown))
+
+
 def _start(label: Any, dims: tuple[Dim, ...], axis: Dim | None) -> Tensor:
     if isinstance(label, Tensor):
         return label
@@ -286,9 +294,14 @@ class _Watch:
     """Hears the steps of the search, and tells how far it is."""
 
     def __init__(
-        self, stop: EarlyStop, vocab: Sequence[str] | None, join: str, progress: Callable[[Progress], None] | None
+        self,
+        stop: EarlyStop,
+        vocab: Sequence[str] | None,
+        join: str,
+        end_label: int,
+        progress: Callable[[Progress], None] | None,
     ):
-        self.stop, self.vocab, self.join, self.progress = stop, vocab, join, progress
+        self.stop, self.vocab, self.join, self.end_label, self.progress = stop, vocab, join, end_label, progress
         self.values: list[Mapping[str, Any]] = []
         self.steps: list[Mapping[str, np.ndarray]] = []  # the same on the host, each moved once
 
@@ -323,7 +336,7 @@ class _Watch:
         if self.progress is not None:
             history = self.history()
             best = tuple(
-                self.join.join(history.best(seq, length_exponent=stop.exponent).labels)
+                _text_of(history, history.best(seq, length_exponent=stop.exponent), self.join, self.end_label)
                 for seq in range(history.num_seqs)
             )
             decided = sum(found is not None for found in stop.decided)

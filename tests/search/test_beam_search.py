@@ -170,6 +170,7 @@ def test_progress_is_told_after_each_step(capsys):
     result = run("raw", model, progress=told.append)
     assert [item.step for item in told] == list(range(1, result.steps + 1))
     assert told[-1].decided == 2 and told[0].max_steps == STEPS
+    assert told[-1].best == tuple(result.best(seq).text for seq in range(2))  # without the end label
     run("raw", model, progress=True)
     assert "step 1/6, decided" in capsys.readouterr().err
 
