@@ -141,6 +141,8 @@ def _is_plain_causal(queries: Dims, causal_dim: Dim, axis: Dim) -> bool:
 
 def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.ndarray | None:
     """Which key is seen: bool, broadcasting over {common, queries, axis}; None: all are."""
+    if causal_dim is None and not axis.has_padding():
+        return None
     dims = (*common, *queries, _KEY)
     seen = np.ones([1] * len(dims), dtype=bool)
     if axis.has_padding():
