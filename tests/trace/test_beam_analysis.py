@@ -1,5 +1,6 @@
 """What the history of a search tells, against searches that were run again."""
 
+import gc
 import itertools
 import sys
 from pathlib import Path
@@ -130,6 +131,32 @@ def test_memory_grows_with_steps_times_beam_not_with_the_vocabulary():
         fields = trace.beams["search"].steps
         sizes.append(sum(value.size for step in fields for value in step.values()))
     assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize(
+    "options", ["plain", "equal scores", "threshold", "banned", "fusion", "sampling", "keep_beams"]
+)
+def test_what_a_step_keeps_does_not_hold_on_to_all_scores(options):
+    # An array of few values may be a view of a large one, which then stays in memory with it.
+    vocab, batch = rf.Dim(50_000, name="vocab"), rf.Dim(2, name="batch")
+    table = np.random.default_rng(0).standard_normal((2, vocab.size)).astype(np.float32)
+    scores = rf.convert_to_tensor(table * 0 if options == "equal scores" else table, dims=[batch, vocab])
+    given = {
+        "threshold": {"threshold": 0.5}, "banned": {"banned": [3]}, "sampling": {"sampling": True},
+        "keep_beams": {"keep_beams": True}, "fusion": {"fusion": {"lm": (scores, 0.5)}},
+    }.get(options, {})  # fmt: skip
+    with rf.record(kinds=["beams"]) as trace:
+        for _ in rf.Loop(axis=rf.Dim(5, name="time"), name="search"):
+            rf.choice(scores, axis=vocab, beam_size=4, **given)
+    gc.collect()
+    storages = {}
+    for item in gc.get_objects():
+        if issubclass(type(item), torch.Tensor):
+            storages[item.untyped_storage().data_ptr()] = item.untyped_storage().nbytes()
+    rows = 2 * vocab.size * 4  # bytes of the scores of one hypothesis of each sequence
+    large = [size for size in storages.values() if size >= rows // 2]
+    assert len(trace.events) == 5
+    assert large.count(rows) == len(large) == 1, sorted(large)  # `scores` itself
 
 
 def test_a_saved_search_says_the_same(tmp_path):

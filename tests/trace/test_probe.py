@@ -9,7 +9,7 @@ from asserting import tensor
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.probe import listen, listening, probe, trace_context
+from rfnb.trace.probe import Later, listen, listening, probe, probe_later, trace_context
 from rfnb.trace.record import record
 
 
@@ -182,3 +182,38 @@ def test_a_listener_may_be_left_in_another_context_than_it_was_entered():
     contextvars.copy_context().run(block.__enter__)
     block.__exit__(None, None, None)
     assert not listening()
+
+
+def test_values_that_are_made_later_are_made_once_and_only_if_somebody_looks():
+    made = []
+
+    def make():
+        made.append(1)
+        return {"value": tensor([1.0, 2.0], Dim(2, name="time")), "name": "x"}
+
+    with record() as trace:
+        for _ in range(2):
+            probe_later("test", Later(make, num_bytes=8))
+    assert not made
+    assert trace.num_bytes == 16 and trace.counts() == {"test": 2}
+    first = trace.events[0].values
+    assert first["name"] == "x" and list(first) == ["value", "name"] and len(first) == 2
+    assert first["value"] is first["value"] and "other" not in first
+    assert len(made) == 1
+
+
+def test_values_that_are_made_later_are_saved(tmp_path):
+    with record() as trace:
+        probe_later("test", Later(lambda: {"value": tensor([1.0, 2.0], Dim(2, name="time"))}, num_bytes=8))
+    trace.save(tmp_path / "run.rfnb")
+    assert rf.load_trace(tmp_path / "run.rfnb").events[0].values["value"].numpy().tolist() == [1, 2]
+
+
+def test_the_path_of_a_module_is_that_of_its_call_also_if_it_is_asked_for_later():
+    seen = []
+    with listen(lambda kind, place, values: seen.append((place.path, place.step, place.steps))):
+        with trace_context.module("model"), trace_context.loop("loop", 3, None):
+            with trace_context.module("model.decoder"), trace_context.module("model.decoder.att"):
+                probe("test")
+            probe("test")
+    assert seen == [("model.decoder.att", 3, (3,)), ("model.loop", 3, (3,))]
