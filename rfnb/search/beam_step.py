@@ -27,7 +27,7 @@ from rfnb.rec.nested import gather_nested, map_nested
 from rfnb.rec.recorder import recordable
 from rfnb.rec.selection import renamed_dim
 from rfnb.search import rank
-from rfnb.search.score import gumbel, log_prob_of
+from rfnb.search.score import combined, log_prob_of
 
 
 @recordable
@@ -87,18 +87,15 @@ def beam_search_step(
                     [("beam_size", beam_size), ("out_beam_dim", out_beam_dim.short_repr())],
                     "It is the dim of the hypotheses that go on.")
         )  # fmt: skip
-    total = log_prob_of(scores, axis, input_type) * prob_scale
-    if ended is not None:
-        total = where(ended, _only(end_label, axis, total), total, allow_broadcast_all_sources=True)
-    if base is not None:
-        if length_normalization and ended is not None:
-            before = math.maximum(cast(step, base.dtype), 1.0) if isinstance(step, Tensor) else max(step, 1)
-            grown = base * ((before + 1) / before) ** length_normalization_exponent
-            base = where(ended, grown, base, allow_broadcast_all_sources=True)
-        base = where(base == float("-inf"), base, base * base_beam_score_scale)  # 0 times -inf is no number
-        total = math.combine_bc(total, "add", base)
-    if random_sample_scale:
-        total = total + gumbel(total) * random_sample_scale
+    if base is not None and length_normalization and ended is not None:
+        before = math.maximum(cast(step, base.dtype), 1.0) if isinstance(step, Tensor) else max(step, 1)
+        grown = base * ((before + 1) / before) ** length_normalization_exponent
+        base = where(ended, grown, base, allow_broadcast_all_sources=True)
+    total = combined(
+        log_prob_of(scores, axis, input_type), base, ended, prob_scale=prob_scale, base_scale=base_beam_score_scale,
+        noise_scale=random_sample_scale,
+        stay=lambda x: where(ended, _only(end_label, axis, x), x, allow_broadcast_all_sources=True),
+    )  # fmt: skip
     flat = rank.flat_of(total, beam_dim if beam_dim in total.dims else None, axis)
     ranked = (
         rank.best_of_each(flat, _kept_of_each(beam_size, beam_dim)) if keep_beams else rank.best_of(flat, beam_size)

@@ -28,6 +28,7 @@ NEVER_RAGGED = {
     "LSTM one step": "has no time",
     "masked_select_nested": "packs a batch of states without time",
     "scan until a condition": "the ragged dim of the outputs is summed over",
+    "beam_search_step": "a step has no time, and refuses NaN",
 }
 
 
