@@ -142,7 +142,8 @@ def beam_search(
         max_seq_len: Limit of steps. What has not ended then is in the result only if nothing else is, and says so.
         state: Before the first step, nested; without beam.
         start_label: Before the first label; {batch}, raw (batch,) or the same for all.
-        axis: The dim of the labels; default: the feature_dim of the scores.
+        axis: The dim of the labels; default: the feature_dim of the scores. Start labels are sparse over it, which an Embedding asks
+            for: so it is needed where the step function has one.
         vocab: Text of each label; default: the vocab of axis.
         input_type: Of the scores, see `choice`.
         length_exponent: Hypotheses are ranked by score / length ** exponent in the end (not while they are pruned).

@@ -27,6 +27,7 @@ from rfnb.rec.nested import gather_nested, map_nested
 from rfnb.rec.recorder import recordable
 from rfnb.rec.selection import renamed_dim
 from rfnb.search import rank
+from rfnb.search.option_checks import no_labels_dim
 from rfnb.search.score import combined, log_prob_of
 
 
@@ -76,8 +77,10 @@ def beam_search_step(
     Source: Sutskever et al. 2014, section 3.2; noise: Kool et al. 2019.
     """
     axis = axis or scores.feature_dim
-    if axis is None or axis not in scores.dims:
-        raise missing_dim("beam_search_step", scores, axis or Dim(0, name="labels"), "scores")
+    if axis is None:
+        raise no_labels_dim("beam_search_step", scores)
+    if axis not in scores.dims:
+        raise missing_dim("beam_search_step", scores, axis, "scores")
     beam_dim = beam_dim or _beam_of(scores, base, axis)
     if out_beam_dim is None:
         out_beam_dim = Dim(beam_size, name="beam", kind="beam")

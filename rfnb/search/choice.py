@@ -22,7 +22,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.rec.loop import Loop
 from rfnb.rec.recorder import decides
-from rfnb.search.option_checks import check_limits, check_scores, whole_beam_size
+from rfnb.search.option_checks import check_limits, check_scores, no_labels_dim, whole_beam_size
 from rfnb.search.reference import gold_mixed, reference, sampled
 from rfnb.search.score import INPUT_TYPES, Fusion, check_finite_options
 from rfnb.search.several import choose_several
@@ -255,8 +255,10 @@ def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
     for scores, dim in zip(sources, given):
         check_scores(scores)
         dim = dim or scores.feature_dim
-        if dim is None or dim not in scores.dims:
-            raise missing_dim("choice", scores, dim or Dim(0, name="labels"), "scores")
+        if dim is None:
+            raise no_labels_dim("choice", scores)
+        if dim not in scores.dims:
+            raise missing_dim("choice", scores, dim, "scores")
         out.append(dim)
     return out
 

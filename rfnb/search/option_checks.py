@@ -28,6 +28,14 @@ def whole_beam_size(beam_size: Any) -> int:
     return size
 
 
+def no_labels_dim(what: str, scores: Tensor) -> DimError:
+    """The error for scores of which nobody has said which dim has the labels."""
+    return DimError(
+        message(f"{what}: which dim of scores has the labels?", [("scores", shape_of(scores))],
+                "It has no feature_dim, so name the dim of the labels:", f"rf.{what}(..., axis=...)")
+    )  # fmt: skip
+
+
 def check_limits(
     *,
     threshold: float | None,

@@ -1,5 +1,6 @@
-"""The code in the guides runs."""
+"""The code in the guides runs, and prints what they show."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -7,17 +8,55 @@ import pytest
 
 import rfnb as rf
 
-GUIDES = ["training.md"]
 DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+NUMBER = re.compile(r"-?\d+\.\d+")
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_guide_runs_from_top_to_bottom(guide, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def assert_same_text(printed: str, shown: str) -> None:
+    """The same but for trailing spaces and the last digits of numbers, which differ from machine to machine."""
+    printed, shown = ("\n".join(line.rstrip() for line in text.strip().splitlines()) for text in (printed, shown))
+    assert NUMBER.sub("0.0", printed) == NUMBER.sub("0.0", shown)
+    for number, other in zip(NUMBER.findall(printed), NUMBER.findall(shown)):
+        last_digit = 10.0 ** -len(other.partition(".")[2])
+        assert float(number) == pytest.approx(float(other), abs=2.1 * last_digit)
+
+
+def run(guide: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict, int]:
+    """Names after all blocks, and how many of them showed what they print."""
     names: dict = {"__name__": guide}
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / guide).read_text(), flags=re.DOTALL):
-        exec(compile(block, guide, "exec"), names)
+    shown = 0
+    for code, text in BLOCK.findall((DOCS / guide).read_text()):
+        if "import transformers" in code and importlib.util.find_spec("transformers") is None:
+            continue
+        exec(compile(code, guide, "exec"), names)
+        printed = capsys.readouterr().out
+        if text:
+            assert_same_text(printed, text)
+            shown += 1
+    return names, shown
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_training_runs_from_top_to_bottom(capsys):
+    names, _ = run("training.md", capsys)
     assert names["logits"].dims == (names["batch"], names["time"], names["vocab"])
     marked = names["run"].outputs["logits"]
     assert tuple(marked.raw_tensor.shape) == (4, 6, 11)
     assert isinstance(marked, rf.Tensor)
+
+
+def test_search_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
+    _, shown = run("search.md", capsys)
+    assert shown >= 15
+
+
+def test_another_number_or_word_is_found():
+    assert_same_text("a -1.2504 \n", "a -1.250")
+    for other in ("a -1.260", "b -1.250", "a -1.250 0.1"):
+        with pytest.raises(AssertionError):
+            assert_same_text("a -1.250", other)

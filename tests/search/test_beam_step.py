@@ -6,7 +6,7 @@ from asserting import assert_same, raises_message, tensor
 from slow_search import SlowSearch
 
 import rfnb as rf
-from rfnb import Dim
+from rfnb import Dim, DimError
 
 NAMES = (
     "input_type",
@@ -207,3 +207,16 @@ def test_parents_for_each_step():
         """,
     ):
         rf.backtrack([rf.zeros([])], [])
+
+
+def test_scores_without_a_dim_of_the_labels():
+    with raises_message(
+        DimError,
+        """
+        beam_search_step: which dim of scores has the labels?
+          scores  [batch=3, vocab=2]
+        It has no feature_dim, so name the dim of the labels:
+            rf.beam_search_step(..., axis=...)
+        """,
+    ):
+        rf.beam_search_step(rf.zeros([Dim(3, name="batch"), Dim(2, name="vocab")]), beam_size=1)

@@ -392,6 +392,20 @@ def test_choice_of_another_input_type():
         one_step(lambda: rf.choice(randn(vocab), beam_size=1, axis=vocab, input_type="energy"))
 
 
+def test_choice_without_a_dim_of_the_labels():
+    vocab, batch = Dim(2, name="vocab"), Dim(3, name="batch")
+    with raises_message(
+        DimError,
+        """
+        choice: which dim of scores has the labels?
+          scores  [batch=3, vocab=2]
+        It has no feature_dim, so name the dim of the labels:
+            rf.choice(..., axis=...)
+        """,
+    ):
+        one_step(lambda: rf.choice(rf.zeros([batch, vocab]), beam_size=1))
+
+
 def test_choice_over_a_missing_axis():
     vocab, other, batch = Dim(2, name="vocab"), Dim(5, name="other"), Dim(3, name="batch")
     with raises_message(
