@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.rec.loop import Loop
+from rfnb.rec.ngram import NGramLM
 from rfnb.search.choice import choice
 from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams
@@ -70,8 +72,9 @@ class SearchResult:
             unfinished: Whether hypotheses that max_seq_len has cut are ranked with the complete ones.
         """
         exponent = self.length_exponent if length_exponent is None else length_exponent
+        found = self.history.finished(seq)
         limit = self.decided[seq] if self.decided else None
-        items = [item for item in self.history.finished(seq) if limit is None or len(item.tokens) <= limit]
+        items = [item for item in found if limit is None or len(item.tokens) <= limit]
         cut = not self.stopped_early and limit in (None, self.steps)
         if (unfinished and cut) or not items:
             items += [item for item in self.history.nbest(seq) if not item.ended]
@@ -169,6 +172,7 @@ def beam_search(
         n-best lists and the history of the search.
 
     Raises:
+        TypeError: If a step function gives no pair, or fusion has no step function with state and scale.
         ValueError: If the step function gives scores of another shape, or coverage is asked for without attention weights; and see
             `choice`. An error in a step tells, as a note, what the steps before have found, and has it as `error.history`.
 
@@ -199,8 +203,8 @@ def beam_search(
         dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)
     else:
         dims = (batch,) if isinstance(batch, Dim) else tuple(batch)
-    models = {"": (step, state, 1.0), **(fusion or {})}
-    raw_steps = {key: RawStep(fn, dims[0], vocab) for key, (fn, _, _) in models.items()} if raw else {}
+    models = {"": (step, state, 1.0), **_models(fusion)}
+    raw_steps = {key: RawStep(fn, dims[0], vocab, key) for key, (fn, _, _) in models.items()} if raw else {}
     for key, other in raw_steps.items():
         other.vocab_of = raw_steps[""] if key else None
     steps: dict[str, Any] = {key: raw_steps.get(key, fn) for key, (fn, _, _) in models.items()}
@@ -259,6 +263,32 @@ def beam_search(
         watch.close()
     decided = tuple(stop.decided) if stop.safe else ()
     return SearchResult(watch.history(), len(watch.values), stopped, length_exponent, join, end_label, decided, cover)
+
+
+def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:
+    """The models that are fused in, each with its state and scale."""
+    fusion = {} if fusion is None else fusion
+    if not isinstance(fusion, Mapping):
+        raise TypeError(
+            message("beam_search: fusion names no models.", [("fusion", type(fusion).__name__)],
+                    "Each model has a name, under which its part of the scores is shown.",
+                    'rf.beam_search(..., fusion={"lm": (lm_step, lm_state, 0.3)})')
+        )  # fmt: skip
+    for name, model in fusion.items():
+        if not isinstance(model, (tuple, list)) or len(model) != 3 or not isinstance(model[2], Real):
+            given = ", ".join(type(part).__name__ for part in model) if isinstance(model, (tuple, list)) else ""
+            raise TypeError(
+                message(f'beam_search: fusion "{name}" is no step function with state and scale.',
+                        [("given", f"({given})" if given else type(model).__name__)],
+                        "Without a state it is None.", f'rf.beam_search(..., fusion={{"{name}": (lm_step, None, 0.3)}})')
+            )  # fmt: skip
+        if isinstance(model[0], NGramLM):
+            raise TypeError(
+                message(f'beam_search: fusion "{name}" is an n-gram model, not its step function.', [("given", model[0])],
+                        "Its step function leaves the start label out.",
+                        f'rf.beam_search(..., fusion={{"{name}": (lm.step, None, {model[2]})}})')
+            )  # fmt: skip
+    return fusion
 
 
 def _text_of(history: BeamHistory, item: Hypothesis, join: str, end_label: int) -> str:

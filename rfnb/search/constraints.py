@@ -118,6 +118,12 @@ def allowed_labels(
 
 
 def _forced(prefix: Tensor, axis: Dim, step: int, like: Tensor) -> Tensor:
+    if not isinstance(prefix, Tensor):
+        raise TypeError(
+            message("choice: the prefix is no Tensor.", [("prefix", type(prefix).__name__), ("scores", shape_of(like))],
+                    "It is the labels that each sequence begins with, -1 where it is free.",
+                    "prefix = rf.convert_to_tensor(labels, dims=[batch, time])")
+        )  # fmt: skip
     times = [dim for dim in prefix.dims if dim not in like.dims]
     if len(times) > 1 or prefix.dtype[:3] != "int":
         raise ValueError(

@@ -18,12 +18,13 @@ class RawStep:
     """Calls a step function with raw labels (n,) and its state.
 
     Attributes:
+        name: Of a model that is fused in; "" of the model itself.
         state: Anything nested with arrays (n, ...).
         vocab_of: The step whose labels these are too; None: its own.
     """
 
-    def __init__(self, fn: Callable[[Any, Any], Any], batch: Dim, vocab: Sequence[str] | None):
-        self.fn, self.batch, self.vocab = fn, batch, vocab
+    def __init__(self, fn: Callable[[Any, Any], Any], batch: Dim, vocab: Sequence[str] | None, name: str = ""):
+        self.fn, self.batch, self.vocab, self.name = fn, batch, vocab, name
         self.state: Any = None
         self.vocab_of: RawStep | None = None
         self.labels_dim: Dim | None = None
@@ -42,10 +43,11 @@ class RawStep:
         known = owner.labels_dim
         if len(shape) != 2 or shape[0] != self.rows or (known is not None and shape[1] != known.extent):
             raise ShapeError(
-                message("beam_search: the step function gives scores of another shape.",
+                message(f"beam_search: the step function{self.name and ' of '}{self.name} gives scores of another shape.",
                         [("labels", f"({self.rows},)"), ("scores", shape),
                          ("needs", f"({self.rows}, {known.extent if known else 'labels'})")],
-                        "One row for each label it was given: batch times hypotheses.")
+                        "One row for each label it was given: batch times hypotheses."
+                        + ("\nAll models score the same labels." if self.name else ""))
             )  # fmt: skip
         if known is None:
             vocab = None if self.vocab is None else list(self.vocab)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.core.errors import message
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
-from rfnb.trace.beam_labels import Combined
+from rfnb.trace.beam_labels import Combined, Labels
 
 if TYPE_CHECKING:
     from rfnb.trace.beams import BeamHistory, Hypothesis
@@ -107,7 +107,22 @@ def _tokens(history: BeamHistory, reference: Sequence[Any]) -> list[int]:
     labels = history.labels
     if isinstance(labels, Combined):
         return [labels.combine(item) if isinstance(item, (tuple, list)) else int(item) for item in reference]
-    return [int(item) for item in reference]
+    last = history.num_steps - 1
+    return [
+        _of_text(history.labels_of(min(step, last)), item) if isinstance(item, str) else int(item)
+        for step, item in enumerate(reference)
+    ]
+
+
+def _of_text(labels: Labels, text: str) -> int:
+    """The number of a label."""
+    if labels is None or text not in labels:
+        known = "none have a text" if labels is None else ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
+        raise ValueError(
+            message("BeamHistory.diagnose: no such label.", [("reference", text), ("labels", known)],
+                    "A reference has labels of the search, their numbers or texts.")
+        )  # fmt: skip
+    return labels.index(text)
 
 
 def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _Way:

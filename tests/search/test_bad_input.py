@@ -486,3 +486,17 @@ def test_what_is_impossible_stays_so_under_any_scale(face, prob_scale):
     labels = search(model, face, prob_scale=prob_scale)
     assert np.isfinite(rf.get_beam_scores(labels).numpy()).all()
     assert not (labels.numpy() == 2).any()
+
+
+def test_a_prefix_that_is_no_tensor():
+    with raises_message(
+        TypeError,
+        """
+        choice: the prefix is no Tensor.
+          prefix  list
+          scores  [batch=1, vocab=4]
+        It is the labels that each sequence begins with, -1 where it is free.
+            prefix = rf.convert_to_tensor(labels, dims=[batch, time])
+        """,
+    ):
+        search(Markov(), prefix=[[1, -1]])

@@ -269,3 +269,17 @@ def test_a_cache_that_reorders_itself_is_told_the_rows():
         assert [(row.tokens, row.score) for row in result.nbest(seq)] == [
             (row.tokens, row.score) for row in expected.nbest(seq)
         ]
+
+
+def test_results_of_a_sequence_that_is_not_there():
+    with raises_message(
+        IndexError,
+        """
+        BeamHistory: no such seq.
+          seq   2 of 2
+          step  2 of 3
+          k     0 of 5
+        All three are counted from 0; k is a slot of the beam after that step.
+        """,
+    ):
+        run("raw", Markov(num_seqs=2, seed=1)).nbest(2)

@@ -8,6 +8,7 @@ from ngram_models import random_arpa, score
 from test_beam_search import run
 
 import rfnb as rf
+from rfnb import ShapeError
 from rfnb.rec import ngram as ngram_file
 
 LN10 = np.log(10)
@@ -77,3 +78,64 @@ def test_a_step_on_tensors_needs_the_state_before_it(lm):
 def test_the_text_of_a_model_says_what_it_knows(lm):
     assert repr(lm[0]) == "<NGramLM: order 3, 4 labels>"
     assert repr(rf.NGramLM(lm[0].file, [*VOCAB, "z"])) == "<NGramLM: order 3, 5 labels, 1 of them unknown>"
+
+
+@pytest.mark.parametrize(
+    "fusion, text",
+    [
+        (
+            lambda lm: [(lm.step, None, 0.5)],
+            """
+            beam_search: fusion names no models.
+              fusion  list
+            Each model has a name, under which its part of the scores is shown.
+                rf.beam_search(..., fusion={"lm": (lm_step, lm_state, 0.3)})
+            """,
+        ),
+        (
+            lambda lm: {"lm": (lm.step, 0.5)},
+            """
+            beam_search: fusion "lm" is no step function with state and scale.
+              given  (method, float)
+            Without a state it is None.
+                rf.beam_search(..., fusion={"lm": (lm_step, None, 0.3)})
+            """,
+        ),
+        (
+            lambda lm: {"lm": lm.step},
+            """
+            beam_search: fusion "lm" is no step function with state and scale.
+              given  method
+            Without a state it is None.
+                rf.beam_search(..., fusion={"lm": (lm_step, None, 0.3)})
+            """,
+        ),
+        (
+            lambda lm: {"lm": (lm, None, 0.5)},
+            """
+            beam_search: fusion "lm" is an n-gram model, not its step function.
+              given  <NGramLM: order 3, 4 labels>
+            Its step function leaves the start label out.
+                rf.beam_search(..., fusion={"lm": (lm.step, None, 0.5)})
+            """,
+        ),
+    ],
+)
+def test_what_is_no_model_to_fuse(lm, fusion, text):
+    with raises_message(TypeError, text):
+        run("raw", Markov(), fusion=fusion(lm[0]))
+
+
+def test_a_model_over_other_labels(lm):
+    with raises_message(
+        ShapeError,
+        """
+        beam_search: the step function of lm gives scores of another shape.
+          labels  (1,)
+          scores  (1, 5)
+          needs   (1, 4)
+        One row for each label it was given: batch times hypotheses.
+        All models score the same labels.
+        """,
+    ):
+        run("raw", Markov(), fusion={"lm": (rf.NGramLM(lm[0].file, [*VOCAB, "z"]).step, None, 0.5)})

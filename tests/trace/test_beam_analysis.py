@@ -437,3 +437,22 @@ def test_each_of_two_choices_in_a_step_has_its_own_labels():
     assert [int(x) for x in first] == [0, slots[1] * 10 + 1]
     assert {item.label for item in history.verdicts(0, 1)} == {"x", "y", "z"}
     assert rf.viz.beams(history).spec.head["seqs"][0]["result"] == " ".join(labels)
+
+
+def test_a_reference_may_be_texts():
+    model = Markov(seed=1)
+    with rf.record() as trace:
+        model.search(2)
+    history = trace.beams["search"]
+    for item in history.finished(0):
+        assert history.diagnose(0, item.labels) == history.diagnose(0, item.tokens)
+    with raises_message(
+        ValueError,
+        """
+        BeamHistory.diagnose: no such label.
+          reference  x
+          labels     </s>, a, b, c
+        A reference has labels of the search, their numbers or texts.
+        """,
+    ):
+        history.diagnose(0, ["a", "x", "</s>"])
