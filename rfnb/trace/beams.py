@@ -277,8 +277,8 @@ class BeamHistory:
 
         Args:
             seq: Index in the batch.
-            reference: Labels, numbers or texts, with the one that ends it. Of several sources a tuple of their labels for each step; of a search over
-                alignments without blanks.
+            reference: Labels, numbers or texts, with the one that ends it. Of several sources a tuple of their labels for each step;
+                of a search over alignments without blanks.
             score: The model's own score of the reference (`rf.choice(scores, target=..., search=False,
                 add_to_beam_scores=True)` gives it); only needed if it fell out of the beam before its end.
             length_exponent: Scores are compared as score / length ** exponent. Default: that of the search.
