@@ -16,11 +16,14 @@ import numpy as np
 from rfnb.core.errors import ShapeError, message
 from rfnb.trace.beam_fields import VERDICTS
 from rfnb.viz import beams_html, beams_text
+from rfnb.viz.beams_parts import Parts
 from rfnb.viz.beams_tree import grow
 from rfnb.viz.spec import Spec, host
 
 _FIELDS = ("tokens", "parents", "scores")
 _CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
+_FURTHER = ("base", "left", "end_scores")  # what an end adds to the score of what is complete is not in the score
+_PARTS = ("log_probs", "part:")
 _BLANK = "·"  # in the place of a token where a hypothesis stays as it is
 _EXAMPLE = "rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
 
@@ -35,7 +38,7 @@ def spec(
     names: Sequence[str] | None = None,
     cuts: int = 8,
     length_exponent: float | None = None,
-    join: str = " ",
+    join: str | None = None,
     title: str = "Beam search",
     live: bool = False,
     **fields: Any,
@@ -43,12 +46,13 @@ def spec(
     """The spec of a beam search.
 
     Args:
-        history: A `BeamHistory`, or a list with one dict of fields per step (arrays {batch, beam} or {beam}).
+        history: A `BeamHistory`, what `rf.beam_search` gives, or a list with one dict of fields per step (arrays {batch, beam} or
+            {beam}).
         labels: Text of each token. Default: those of the history, else the numbers.
         names: One per sequence of the batch. Default "sequence 0", ...
         cuts: How many of the best cut candidates to keep per step.
         length_exponent: The n-best list is sorted by score / length ** exponent. Default: that of the search, else 0, by score.
-        join: Between the tokens of a result.
+        join: Between the tokens of a result. Default: that of the search, else a space.
         live: Whether more steps may come.
         **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
             `cand_scores`, `cand_kept`, `cand_verdict`, each a list over steps.
@@ -57,6 +61,11 @@ def spec(
         ShapeError: If the fields of a step differ in their sizes.
         ValueError: If a field is missing or unknown, or a parent points to no hypothesis.
     """
+    if hasattr(history, "history"):  # a SearchResult ranks, but does not prune, by length
+        length_exponent = history.length_exponent if length_exponent is None else length_exponent
+        join = history.join if join is None else join
+        history = history.history
+    join = " " if join is None else join
     steps = [_complete(index, step) for index, step in enumerate(_steps(history, fields))]
     of_step = getattr(history, "labels_of", None) if labels is None else None
     labels = getattr(history, "labels", None) if labels is None else labels
@@ -67,15 +76,22 @@ def spec(
     for index, step in enumerate(steps):
         _check(index, step, steps[index - 1] if index else None, batch)
     blank = getattr(history, "blank", None)
+    by_rank = getattr(history, "by_rank", None) or [True] * len(steps)
+    parts = Parts(steps)
     seqs = []
     for seq in range(batch):
-        listed = _trim([_listed(step, seq, labels, cuts, blank) for step, labels in zip(steps, each)])
+        listed = [_listed(step, seq, labels, cuts, blank, parts) for step, labels in zip(steps, each)]
+        listed = _trim([step if ranked else {**step, "by_rank": False} for step, ranked in zip(listed, by_rank)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
         one = {"label": str(name), "steps": listed, "best": []}
         if blank is not None:
             one["blank"] = _BLANK
+        if parts.names:
+            one["parts"] = parts.names
         seqs.append(_finish(one, length_exponent, join))
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
+    if getattr(history, "threshold", None) is not None:
+        head["threshold"] = history.threshold
     return Spec("beams", head, {})
 
 
@@ -134,13 +150,12 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
                 _EXAMPLE,
             )
         )
+    parts = [name for name in step if name.removeprefix("cand_").startswith(_PARTS)]
     out = {
         name: np.atleast_2d(host(step[name]))
-        for name in (*_FIELDS, "ended", *_CANDIDATES)
+        for name in (*_FIELDS, "ended", *_CANDIDATES, *_FURTHER, *parts)
         if step.get(name) is not None
     }
-    if step.get("end_scores") is not None:  # what its end adds to the score of what is complete
-        out["scores"] = out["scores"] + np.atleast_2d(host(step["end_scores"]))
     out.setdefault("ended", np.zeros(out["tokens"].shape, bool))
     return out
 
@@ -175,31 +190,41 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
 
 
 def _listed(
-    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, cuts: int, blank: int | None
+    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, cuts: int, blank: int | None, parts: Parts
 ) -> dict[str, Any]:
     """One step of one sequence as plain lists."""
-    scores = [_number(score) for score in step["scores"][seq]]
-    kept = {
+    ends = step["end_scores"][seq] if "end_scores" in step else np.zeros(len(step["scores"][seq]))
+    scores = [_number(score) for score in step["scores"][seq] + ends]
+    kept: dict[str, Any] = {
         "tokens": [_label(token, labels, blank) for token in step["tokens"][seq]],
         "parents": [int(parent) if score is not None else 0 for parent, score in zip(step["parents"][seq], scores)],
         "scores": scores,
         "ended": [bool(ended) for ended in step["ended"][seq]],
     }
-    return {**kept, "cuts": _cut(step, seq, labels, blank)[:cuts]}
+    if np.any(ends):
+        kept["ends"] = [_number(end) for end in ends]
+    if "left" in step and step["left"][seq].any():
+        kept["left"] = [bool(left) for left in step["left"][seq]]
+    if parts.names:
+        kept["parts"] = parts.of(step, seq)
+    return {**kept, "cuts": _cut(step, seq, labels, blank, parts)[:cuts]}
 
 
 def _cut(
-    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, blank: int | None
+    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, blank: int | None, parts: Parts
 ) -> list[dict[str, Any]]:
     if "cand_tokens" not in step:
         return []
-    kept = step["cand_kept"][seq] if "cand_kept" in step else np.zeros(step["cand_tokens"].shape[1], bool)
-    why = step["cand_verdict"][seq] if "cand_verdict" in step else np.ones(len(kept), int)
-    rows = zip(step["cand_tokens"][seq], step["cand_parents"][seq], step["cand_scores"][seq], kept, why)
+    count = step["cand_tokens"].shape[1]
+    kept = step["cand_kept"][seq] if "cand_kept" in step else np.zeros(count, bool)
+    why = step["cand_verdict"][seq] if "cand_verdict" in step else np.ones(count, int)
+    rows = list(zip(*parts.of(step, seq, "cand_"))) if parts.names else [()] * count
+    fields = zip(step["cand_tokens"][seq], step["cand_parents"][seq], step["cand_scores"][seq], kept, why, rows)
     out = [
         {"token": _label(token, labels, blank), "parent": int(parent), "score": _number(score)}
         | ({"why": VERDICTS[code]} if code > 1 else {})
-        for token, parent, score, survived, code in rows
+        | ({"parts": list(row)} if parts.names else {})
+        for token, parent, score, survived, code, row in fields
         if not survived and _number(score) is not None
     ]
     return sorted(out, key=lambda cut: -cut["score"])

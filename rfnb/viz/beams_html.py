@@ -8,10 +8,10 @@ import io
 import math
 from typing import Any
 
-from rfnb.viz.beams_text import prefix
-from rfnb.viz.beams_tree import Node, Tree, grow, problem
+from rfnb.viz.beams_text import EMPTY, prefix, remark, telling
+from rfnb.viz.beams_tree import Node, Tree, grow, parts_along, problem
 
-_MAX_SEQS, _MAX_NBEST, _MAX_LABELLED = 4, 10, 400
+_MAX_SEQS, _MAX_NBEST, _MAX_LABELLED, _MAX_CUTS = 4, 10, 400, 60
 _DPI = 160  # the picture is shown at 100 dots per inch, so that it is sharp on fine screens
 _INK, _FAINT, _WINNER, _PAPER = "#24292f", "#8c959f", "#0b62b0", "#ffffff"
 
@@ -30,7 +30,7 @@ def html(spec: Any) -> str:
 
 
 def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
-    tree = grow(seq, length_exponent=head.get("length_exponent") or 0.0)
+    tree = grow(seq, length_exponent=head.get("length_exponent") or 0.0, threshold=head.get("threshold"))
     caption = f"{title}, {escape.escape(str(seq.get('label', 'sequence')))}"
     if not tree.nodes:
         return f"<p>{caption}: nothing yet</p>"
@@ -41,26 +41,49 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
     width = round(int.from_bytes(png[16:20], "big") * 100 / _DPI)  # PNG: the width is at byte 16
     rows = []
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
-        won = tree.best and tree.best[-1] == (node.step, node.slot)
-        remark = "winner" if won else "" if node.state == "ended" else "not complete"
-        line = escape.escape(prefix(node.path(), join))
-        line = f"<b>{line}</b>" if won else line
-        rows.append(f"<tr><td>{rank}</td><td>{node.score:.3f}</td><td>{line}</td><td>{remark}</td></tr>")
-    table = (
-        "<table><thead><tr><th>rank</th><th>score</th><th>text</th><th></th></tr></thead><tbody>"
-        + "".join(rows)
-        + "</tbody></table>"
-    )
+        path, note = node.path(), remark(tree, node, bool(head.get("live")))
+        line = escape.escape(prefix(path, join) or EMPTY)
+        line = f"<b>{line}</b>" if (node.step, node.slot) in tree.best[-1:] else line
+        parts = [f"{value:.3f}" for value in parts_along(path)]
+        rows.append([str(rank), f"{node.score:.3f}", *parts, line, note])
+    table = _table(["rank", "score", *map(escape.escape, tree.parts), "text", ""], rows) + _reasons(tree)
     return f'<p><b>{caption}</b></p>\n<img alt="{alt}" width="{width}" src="data:image/png;base64,{data}">\n{table}'
+
+
+def _reasons(tree: Tree) -> str:
+    """Why candidates did not go on, as a table to unfold."""
+    found = [cut for cuts in tree.cuts for cut in telling(cuts)]
+    rows = [
+        [str(cut.step), "" if cut.parent is None else str(cut.parent.slot), escape.escape(cut.token), f"{cut.score:.3f}",
+         *(f"{value:.3f}" for value in cut.parts), escape.escape(cut.verdict)]
+        for cut in found[:_MAX_CUTS]
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    of_token = [f"+ {escape.escape(name)}" for name in tree.parts]
+    table = _table(["step", "continues slot", "token", "score", *of_token, "verdict"], rows)
+    added = " (+ what the token has added to the score)" if tree.parts else ""
+    more = f"<p>... and {len(found) - len(rows)} more</p>" if len(found) > len(rows) else ""
+    return (
+        f"\n<details><summary>The best candidates that were not kept, and why{added}</summary>{table}{more}</details>"
+    )
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    """Cells are HTML."""
+    head = "".join(f"<th>{cell}</th>" for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
     """The picture in words."""
-    width = max(len(row) for row in tree.nodes)
-    words = f"Beam search over {len(tree.nodes)} steps with up to {width} hypotheses, {seq.get('label', 'sequence')}."
+    words = (
+        f"Beam search over {len(tree.nodes)} steps with up to {tree.width} hypotheses, {seq.get('label', 'sequence')}."
+    )
     if tree.nbest:
         top = tree.nbest[0]
-        words += f" Best: {prefix(top.path(), head.get('join', ' '))}, score {top.score:.3f}."
+        words += f" Best: {prefix(top.path(), head.get('join', ' ')) or EMPTY}, score {top.score:.3f}."
     complete = sum(node.state == "ended" for node in tree.nbest)
     return (
         words

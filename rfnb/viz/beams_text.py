@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.viz.beams_tree import Node, Tree, grow, problem, rating
+from rfnb.viz.beams_tree import Cut, Node, Tree, grow, parts_along, problem, rating
 
 _MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST = 4, 60, 8, 10
+EMPTY = "(empty)"  # a hypothesis without labels
 _LEGEND = "1>L: token L continues slot 1 of the step before. * winner's path, $ complete, = keeps its place, x died out"
 
 
@@ -38,33 +39,53 @@ def is_mark(token: str) -> bool:
 
 def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
     exponent = head.get("length_exponent") or 0.0
-    tree = grow(seq, length_exponent=exponent)
-    width = max((len(row) for row in tree.nodes), default=0)
+    tree = grow(seq, length_exponent=exponent, threshold=head.get("threshold"))
+    steps = "1 step" if len(tree.nodes) == 1 else f"{len(tree.nodes)} steps"
     lines = [
-        f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {len(tree.nodes)} steps, up to {width} hypotheses"
+        f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {steps}, up to {tree.width} hypotheses"
     ]
     if not tree.nodes:
         return lines[0] + "\n  nothing yet"
-    lines += _nbest_table(tree, exponent, head.get("join", " ")) + [""] + _step_table(tree) + [_LEGEND]
+    lines += (
+        _nbest_table(tree, exponent, head.get("join", " "), bool(head.get("live")))
+        + [""]
+        + _step_table(tree)
+        + [_LEGEND]
+    )
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _nbest_table(tree: Tree, exponent: float, join: str) -> list[str]:
+def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str]:
     rows = [["rank", "score", "text", ""]]
     if exponent:
         rows[0][2:2] = [f"score / length^{exponent:g}"]
+    if tree.parts:
+        rows[0][-2:-2] = [("= " if place == 0 else "+ ") + name for place, name in enumerate(tree.parts)]
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         path = node.path()
-        won = tree.best and tree.best[-1] == (node.step, node.slot)
-        remark = "winner" if won else "" if node.state == "ended" else "not complete"
-        row = [str(rank), f"{node.score:.3f}", prefix(path, join), remark]
+        row = [str(rank), f"{node.score:.3f}", prefix(path, join) or EMPTY, remark(tree, node, live)]
         if exponent:
             row[2:2] = [f"{rating(node, exponent):.3f}"]
+        if tree.parts:
+            row[-2:-2] = [f"{value:.3f}" for value in parts_along(path)]
         rows.append(row)
     lines = _aligned(rows)
     if len(tree.nbest) > _MAX_NBEST:
         lines.append(f"... and {len(tree.nbest) - _MAX_NBEST} more")
     return lines
+
+
+def remark(tree: Tree, node: Node, live: bool) -> str:
+    """What there is to say of a hypothesis in the n-best list."""
+    won = tree.best and tree.best[-1] == (node.step, node.slot)
+    words = ["best so far" if live else "winner"] if won else []
+    return ", ".join(words if node.state == "ended" else [*words, "not complete"])
+
+
+def telling(cuts: Sequence[Cut]) -> list[Cut]:
+    """The best candidate that was cut; if it had no part in the contest, also the best one that had."""
+    first = next((cut for cut in cuts if cut.why not in ("blocked", "merged")), None)
+    return [cut for cut in cuts if cut is first or cut is cuts[0]]
 
 
 def _step_table(tree: Tree) -> list[str]:
@@ -84,9 +105,7 @@ def _step_table(tree: Tree) -> list[str]:
         cells = [_cell(node, best) for node in nodes[:slots]] + [""] * (slots - len(nodes))
         row = [str(index), *cells, *([""] if more else [])]
         if any_cut:
-            row.append(
-                f"{_arrow(cuts[0].parent)}{cuts[0].token} {cuts[0].score:.3f}  {cuts[0].verdict}" if cuts else ""
-            )
+            row.append("; ".join(f"{_arrow(c.parent)}{c.token} {c.score:.3f}  {c.verdict}" for c in telling(cuts)))
         rows.append(row)
     lines = _aligned(rows)
     if len(tree.nodes) > _MAX_STEPS:

@@ -17,6 +17,7 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
+from rfnb.search.beam_search import SearchResult
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.trace import Trace
 from rfnb.viz import of_trace
@@ -31,8 +32,8 @@ def show(value: Any, *, live: bool | None = None, **options: Any) -> View:
     """Display the view of a value, and return it.
 
     Args:
-        value: A Tensor, Dim, Module, Trace, BeamHistory, a recorded Loop, a list or dict of Tensors and Dims, a plain array (with
-            `names`), a Spec, a View.
+        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` gives, a recorded Loop, a list or dict of Tensors and
+            Dims, a plain array (with `names`), a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
 
@@ -54,7 +55,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
     if isinstance(value, (Loop, LoopPlan)):
         return View(plan_spec(value, **options))
-    if isinstance(value, BeamHistory):
+    if isinstance(value, (BeamHistory, SearchResult)):
         return View(beams_spec(value, **options))
     if (
         isinstance(value, (Tensor, Dim, Mapping, list, tuple))

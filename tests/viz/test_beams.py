@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from viz.stored_files import assert_stored
 
+import rfnb as rf
 from rfnb.core.errors import ShapeError
+from rfnb.trace.beams import BeamHistory
 from rfnb.viz import beams_text
 from rfnb.viz.beams_tree import grow, problem
+from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
 beams = import_module("rfnb.viz.beams")
@@ -111,8 +115,9 @@ def test_a_branch_without_survivors_is_dead_and_says_when():
         made.nodes[0][1].verdict
         == "kept: rank 2 of 3, 2.30 nats behind the best; the last that continued it was cut after step 1"
     )
-    assert (
-        made.nodes[0][2].verdict == "kept: rank 3 of 3, 3.00 nats behind the best; nothing that continues it survived"
+    assert made.nodes[0][2].verdict == (
+        "kept: rank 3 of 3, 3.00 nats behind the best; nothing that continues it survived, "
+        "at best L (cut: rank 5, 2.20 nats behind the last survivor)"
     )
 
 
@@ -305,8 +310,91 @@ def test_it_says_why_a_candidate_was_cut_if_not_by_its_rank():
     }  # fmt: skip
     (row,) = grow(beams.spec([step]).head["seqs"][0]).cuts
     assert [(cut.token, cut.verdict) for cut in row] == [
-        ("2", "blocked: forbidden, whatever its score"),
+        ("2", "blocked: forbidden, although 0.50 nats ahead of the last survivor"),
         ("3", "merged: part of another hypothesis with the same labels"),
-        ("4", "cut: rank 4, 1.00 nats behind the last survivor"),
+        ("4", "cut: rank 2, 1.00 nats behind the last survivor"),
         ("5", "below the threshold: 2.00 nats behind the last survivor"),
     ]
+
+
+def reasons() -> BeamHistory:
+    """A search over alignments with a language model (factor 0.5): candidates that were merged, blocked, below the threshold, worse
+    and not drawn; what has ended leaves the beam, and its end adds to its score."""
+
+    def fields(tokens, parents, base, log_probs, lm, cuts, **more):
+        scores = np.add(np.add(base, log_probs), np.multiply(0.5, lm))
+        rows = [*zip(tokens, parents, scores, log_probs, lm, [0] * len(tokens)), *cuts]
+        names = ("tokens", "parents", "scores", "log_probs", "part:lm", "verdict")
+        candidates = {f"cand_{name}": np.array([[row[place] for row in rows]]) for place, name in enumerate(names)}
+        kept = {
+            "tokens": tokens,
+            "parents": parents,
+            "scores": scores,
+            "base": base,
+            "log_probs": log_probs,
+            "part:lm": lm,
+            **more,
+        }
+        return {name: np.array([value]) for name, value in kept.items()} | candidates | {
+            "cand_kept": np.array([[row[-1] == 0 for row in rows]])}  # fmt: skip
+
+    steps = [
+        fields([1, 3], [0, 0], [0.0, 0.0], [-0.8, -1.5], [-0.4, 0.0], [(2, 0, -1.8, -1.2, -1.2, 1), (0, 0, -3.5, -3.0, -1.0, 2)]),
+        fields([3, 2], [0, 0], [-1.0, -1.0], [-0.1, -0.6], [0.0, -0.8],
+               [(2, 1, -1.8, -0.2, -0.2, 3), (1, 1, -1.9, -0.2, -0.4, 4), (0, 0, -2.004, -1.0, -0.008, 1)]),
+        fields([0, 1], [1, 0], [-2.0, -1.1], [-1.5, -2.5], [-1.0, -1.0], [(3, 0, -1.3, -0.2, 0.0, 1)],
+               ended=[True, False], left=[True, False], end_scores=[-0.25, 0.0]),
+    ]  # fmt: skip
+    return BeamHistory(steps, ["</s>", "a", "b", "<blank>"], blank=3, threshold=2.0, by_rank=[True, True, False])
+
+
+def test_spec_text_and_verdicts_of_a_search_with_every_reason_are_the_stored_ones():
+    spec = beams.spec(reasons(), title="alignments")
+    assert_stored("beams_reasons.json", to_json(spec))
+    assert_stored("beams_reasons.txt", beams.text(spec))
+    assert_stored("beams_reasons.tree.json", as_data(grow(spec.head["seqs"][0], threshold=spec.head["threshold"])))
+
+
+def test_the_parts_of_a_score_add_up_to_it():
+    spec = beams.spec(reasons())
+    made = grow(spec.head["seqs"][0])
+    assert made.parts == ["log_prob", "0.5 \u00d7 lm", "end"]
+    for item in [*(node for row in made.nodes for node in row), *(cut for row in made.cuts for cut in row)]:
+        assert sum(item.parts) == pytest.approx(item.gain, abs=1e-3)
+
+
+def test_parts_that_do_not_add_up_are_shown_as_they_are():
+    steps = [{name: np.array(value) for name, value in step.items()} for step in reasons().steps]
+    steps[1]["scores"] = steps[1]["scores"] - [[0.0, 0.7]]  # as of a combination that is no sum
+    assert beams.spec(steps).head["seqs"][0]["parts"] == ["log_prob (unscaled)", "lm (unscaled)", "end"]
+
+
+def test_a_score_that_is_one_log_probability_has_no_parts_to_show():
+    step = {"tokens": [[1]], "parents": [[0]], "scores": [[-1.0]], "base": [[0.0]], "log_probs": [[-1.0]]}
+    assert "parts" not in beams.spec([step]).head["seqs"][0]
+    scaled = beams.spec([{**step, "log_probs": [[-2.0]]}]).head["seqs"][0]
+    assert scaled["parts"] == ["0.5 \u00d7 log_prob"] and scaled["steps"][0]["parts"] == [[-1.0]]
+
+
+def test_html_has_the_parts_and_the_reasons():
+    html = beams.html(beams.spec(reasons()))
+    assert "<th>0.5 \u00d7 lm</th>" in html
+    assert "<details><summary>The best candidates that were not kept, and why" in html
+    assert "<td>blocked: forbidden, although 0.20 nats ahead of the last survivor</td>" in html
+
+
+def test_what_a_search_gives_is_shown_with_its_length_exponent():
+    def step(labels, state):
+        return torch.tensor([[-1.0, -0.5]]).expand(len(labels), 2), state
+
+    result = rf.beam_search(
+        step, batch=1, state=torch.zeros(1, 1), max_seq_len=3, beam_size=2, length_exponent=0.5, join="+"
+    )
+    spec = view_of(result).spec
+    assert spec.head["length_exponent"] == 0.5
+    assert spec.head["seqs"] == beams.spec(result.history, length_exponent=0.5, join="+").head["seqs"]
+
+
+def test_a_running_search_has_no_winner_yet():
+    lines = beams.text(beams.spec(small()[:2], labels=LABELS, live=True))
+    assert "best so far, not complete" in lines and "  winner" not in lines

@@ -1,26 +1,35 @@
 import { afterEach, describe, expect, it } from "vitest";
+import reasons from "../../tests/viz/fixtures/beams_reasons.json";
+import reasonsExpected from "../../tests/viz/fixtures/beams_reasons.tree.json";
 import small from "../../tests/viz/fixtures/beams_small.json";
 import expected from "../../tests/viz/fixtures/beams_small.tree.json";
 import { keyOf, placeOf, sentence, start, walk } from "../src/beams/cursor";
 import { hit, layout, nearest, shorten } from "../src/beams/layout";
 import { BeamsView } from "../src/beams/render";
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
-import { cutVerdict, grow, nbest, pathOf, prefix, problem, rating } from "../src/beams/tree";
+import { cutText, cutVerdict, grow, nbest, pathOf, prefix, problem, rating } from "../src/beams/tree";
 import { busOf } from "../src/selection";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
 const head = small.head as unknown as BeamsHead;
 const tree = grow(head.seqs[0]!);
+const reasonsHead = reasons.head as unknown as BeamsHead;
+const searched = grow(reasonsHead.seqs[0]!, 0, reasonsHead.threshold);
 const options = { width: 900, zoom: "auto", cuts: 3, measure: (label: string) => label.length * 7 } as const;
 const places = (nodes: { step: number; slot: number }[]) => nodes.map((node) => [node.step, node.slot]);
 const round = (value: number) => Math.round(value * 1e4) / 1e4;
 
+const asData = (made: Tree) => ({
+  nodes: made.nodes.map((row) => row.map((node) => node && [node.token, node.state, node.rank, round(node.gain), node.verdict])),
+  cuts: made.cuts.map((row) => row.map((cut) => [cut.token, cut.rank, round(cut.gain), cut.verdict])),
+  nbest: places(made.nbest), best: made.best,
+});
+
 describe("the tree of a search", () => {
   it("says the same about each hypothesis as the Python side", () => {
-    const nodes = tree.nodes.map((row) => row.map((node) => node && [node.token, node.state, node.rank, round(node.gain), node.verdict]));
-    const cuts = tree.cuts.map((row) => row.map((cut) => [cut.token, cut.rank, round(cut.gain), cut.verdict]));
-    expect({ nodes, cuts, nbest: places(tree.nbest), best: tree.best }).toEqual(expected);
+    expect(asData(tree)).toEqual(expected);
+    expect(asData(searched)).toEqual(reasonsExpected);
   });
 
   it("gives a candidate that a worse survivor beat another verdict", () => {
@@ -30,7 +39,7 @@ describe("the tree of a search", () => {
 
   it("says why a candidate was cut if not by its rank", () => {
     expect(cutVerdict(-3.63, 6, [-1, -2.8], "below the threshold")).toBe("below the threshold: 0.83 nats behind the last survivor");
-    expect(cutVerdict(-0.5, 6, [-1, -2.8], "blocked")).toBe("blocked: forbidden, whatever its score");
+    expect(cutVerdict(-0.5, 6, [-1, -2.8], "blocked")).toBe("blocked: forbidden, although 2.30 nats ahead of the last survivor");
     expect(cutVerdict(-0.5, 6, [-1, -2.8], "merged")).toBe("merged: part of another hypothesis with the same labels");
   });
 
@@ -40,6 +49,19 @@ describe("the tree of a search", () => {
     const [best] = nbest(grow(seq).nodes, 1);
     expect(prefix(pathOf(best!))).toBe("a b");
     expect(rating(best!, 1)).toBe(-2);
+  });
+
+  it("knows what a score is made of, and that a hypothesis which left the beam is not in it", () => {
+    expect(searched.parts).toEqual(["log_prob", "0.5 × lm", "end"]);
+    const items = [...searched.nodes.flat(), ...searched.cuts.flat()];
+    for (const item of items) expect(item!.parts.reduce((sum, part) => sum + part, 0)).toBeCloseTo(item!.gain, 3);
+    expect([tree.width, searched.width]).toEqual([3, 2]);
+    expect(grow({ steps: [{ tokens: ["a", "e"], parents: [0, 0], scores: [-1, -2], ended: [false, true], left: [false, true] }] }).width).toBe(1);
+  });
+
+  it("gives the labels of a candidate without blanks", () => {
+    expect(searched.cuts[2]!.map((cut) => cutText(cut, " "))).toEqual(["a"]);
+    expect(searched.cuts[0]!.map((cut) => cutText(cut, " "))).toEqual(["b", "</s>"]);
   });
 
   it("sorts the list by score per length when asked to", () => {
@@ -175,6 +197,26 @@ describe("the view in the page", () => {
     expect(rows).toEqual(["1−0.800HH AH0 L OW1★ winner", "2−1.900HH EH0 L OW1", "3−2.900HH AH0"]);
     root.querySelectorAll<HTMLButtonElement>(".rfnb-beams-pick")[2]!.click();
     expect(root.dataset["cursor"]).toBe("2,2");
+  });
+
+  it("says what the score of a candidate is made of, and why it is not there", () => {
+    open(reasonsHead);
+    for (const key of ["ArrowLeft", "ArrowDown", "ArrowDown"]) press(key);
+    expect(root.dataset["cursor"]).toBe("1,cut0");
+    expect(root.querySelector('[aria-live="polite"]')!.textContent).toBe(
+      "step 1, cut candidate: b. Score -1.800, token b -0.300 (log_prob -0.200, 0.5 × lm -0.100). "
+      + "blocked: forbidden, although 0.20 nats ahead of the last survivor.");
+    const rows = [...root.querySelectorAll(".rfnb-beams-parts tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+    expect(rows).toEqual([["", "·", "b", "sum"], ["", "", "", ""],
+      ["log_prob", "−1.50", "−0.20", "−1.70"], ["0.5 × lm", "0.00", "−0.10", "−0.10"], ["score", "−1.50", "−0.30", "−1.80"]]);
+    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain("⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged");
+  });
+
+  it("has no winner while the search runs", () => {
+    open({ ...reasonsHead, live: true });
+    const rows = [...root.querySelectorAll(".rfnb-beams-nbest tbody tr")].map((row) => row.textContent);
+    expect(rows).toEqual(["1−4.100a a★ best so far, open", "2−4.250a b"]);
+    expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("Nothing follows yet.");
   });
 
   it("keeps the cursor while a running search grows", () => {

@@ -1,7 +1,7 @@
 // Walking a beam tree by keyboard: left to the parent, right to the continuation, up and down through the step, its cut candidates last.
 
 import type { Cut, Node, Tree } from "./tree";
-import { pathOf, prefix } from "./tree";
+import { cutText, pathOf, prefix, untold } from "./tree";
 
 export type Place = { kind: "node"; node: Node } | { kind: "cut"; cut: Cut };
 
@@ -65,10 +65,11 @@ function beside(tree: Tree, at: Place, direction: 1 | -1, cuts: number): Place {
 }
 
 /** One place in a sentence, for the status line and for screen readers. */
-export function sentence(place: Place, join: string): string {
+export function sentence(place: Place, join: string, parts: string[] = []): string {
   const item = place.kind === "node" ? place.node : place.cut;
-  const path = place.kind === "node" ? pathOf(place.node) : pathOf(place.cut.parent);
-  const text = prefix(path, join) + (place.kind === "cut" ? join + place.cut.token : "");
+  const text = place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join);
+  const added = parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
+  const made = added.length ? ` (${added.join(", ")})` : "";
   const where = place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
-  return `${where}: ${text.trim() || item.token}. Score ${item.score.toFixed(3)}, token ${item.token} ${item.gain.toFixed(3)}. ${item.verdict}.`;
+  return `${where}: ${text.trim() || untold(item)}. Score ${item.score.toFixed(3)}, token ${item.token} ${item.gain.toFixed(3)}${made}. ${item.verdict}.`;
 }

@@ -111,11 +111,24 @@ function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], 
     g.strokeStyle = g.fillStyle = here ? palette.focus : palette.muted;
     g.lineWidth = 1.2;
     g.beginPath();
-    const x = stub.x - 5;
-    g.moveTo(x - 3, stub.y - 3); g.lineTo(x + 3, stub.y + 3); g.moveTo(x - 3, stub.y + 3); g.lineTo(x + 3, stub.y - 3);
+    glyph(g, stub.x - 5, stub.y, stub.cut.why);
     g.stroke();
-    if (here) underline(g, stub.x + 3, stub.y + 7, g.measureText(stub.label).width);
+    const width = g.measureText(stub.label).width;
+    if (here) underline(g, stub.x + 3, stub.y + 7, width);
+    const { margin } = stub.cut;
+    if (margin === null) continue;
+    g.font = `9px ${palette.font}`;
+    const far = (margin > 0 ? "+" : "−") + Math.abs(margin).toFixed(Math.abs(margin) < 0.005 ? 4 : 2);
+    if (width + 5 + g.measureText(far).width <= stub.room) haloed(g, far, stub.x + 3 + width + 5, stub.y + 0.5, palette);
   }
+}
+
+/** Why it is not there: a cross; blocked, a circle with a bar; below the threshold, a triangle; merged, lines that join. */
+function glyph(g: CanvasRenderingContext2D, x: number, y: number, why: string | undefined): void {
+  if (why === "blocked") { g.arc(x, y, 3.8, 0, Math.PI * 2); g.moveTo(x - 2.6, y - 2.6); g.lineTo(x + 2.6, y + 2.6); }
+  else if (why === "below the threshold") { g.moveTo(x - 3.5, y - 3); g.lineTo(x + 3.5, y - 3); g.lineTo(x, y + 3.5); g.closePath(); }
+  else if (why === "merged") { g.moveTo(x - 3.5, y - 3.5); g.lineTo(x, y - 3.5); g.arc(x, y, 3.5, -Math.PI / 2, Math.PI / 2); g.lineTo(x - 3.5, y + 3.5); }
+  else { g.moveTo(x - 3, y - 3); g.lineTo(x + 3, y + 3); g.moveTo(x - 3, y + 3); g.lineTo(x + 3, y - 3); }
 }
 
 function underline(g: CanvasRenderingContext2D, x: number, y: number, width: number): void {

@@ -14,7 +14,7 @@ export interface PlacedNode {
   node: Node; x: number; y: number; label: string; width: number; won: boolean;
   fromX: number; fromY: number; // where the edge from the parent starts
 }
-export interface PlacedCut { cut: Cut; x: number; y: number; label: string; fromX: number; fromY: number }
+export interface PlacedCut { cut: Cut; x: number; y: number; label: string; fromX: number; fromY: number; room: number } // room: for its text
 export interface Layout {
   labels: boolean; // pills with text; else dots
   width: number; height: number; axis: number; // height of the step axis on top
@@ -68,14 +68,16 @@ function pillLayout(tree: Tree, options: Options, labels: string[][], widths: nu
   const root = { x: MARGIN - 10, y: y[0]! };
   const width = (node: Node) => (node.state === "carried" ? 10 : Math.max(26, options.measure(labels[node.step]![node.slot]!) + 18));
   const columns = place(tree, x, y, root, (node) => labels[node.step]![node.slot]!, width);
+  const left = (step: number) => x[step]! - widths[step]! / 2 + 4;
   const cuts = shown.map((row, step) => {
     const here = new Map<number, number>();
+    const room = (step + 1 < steps ? left(step + 1) : at + MARGIN) - left(step) - 16;
     return row.map((cut) => {
       const lane = cut.parent?.slot ?? 0;
       const order = here.get(lane) ?? 0;
       here.set(lane, order + 1);
       return {
-        cut, label: shorten(cut.token), x: x[step]! - widths[step]! / 2 + 4, y: y[lane]! + PILL_HALF + 21 + order * STUB,
+        cut, label: shorten(cut.token), x: left(step), y: y[lane]! + PILL_HALF + 24 + order * STUB, room,
         fromX: cut.parent ? x[step - 1]! + width(cut.parent) / 2 : root.x, fromY: y[lane]!,
       };
     });
@@ -95,7 +97,7 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   const few = pitch >= 8 && lane >= 8 ? Math.min(options.cuts, 3) : 0;
   const cuts = tree.cuts.map((row, step) => row.slice(0, few).map((cut, order) => {
     const fromY = y[cut.parent?.slot ?? 0]!;
-    return { cut, label: cut.token, x: x[step]! - pitch * 0.45, y: fromY + lane * 0.3 + order * 2, fromX: step ? x[step - 1]! : root.x, fromY };
+    return { cut, label: cut.token, x: x[step]! - pitch * 0.45, y: fromY + lane * 0.3 + order * 2, fromX: step ? x[step - 1]! : root.x, fromY, room: 0 };
   }));
   return {
     labels: false, width: MARGIN * 2 + steps * pitch, height: AXIS + 12 + Math.max(lanes, 1) * lane, axis: AXIS, x, lanes: y, root, half, columns, cuts,

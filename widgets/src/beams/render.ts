@@ -16,7 +16,8 @@ import { grow, nbest, pathOf, problem } from "./tree";
 
 const CUTS = [["few", 3], ["all", 64], ["none", 0]] as const;
 const MOST_HEIGHT = 560;
-const LEGEND = "thick: the winner · double frame or square: complete, with its place in the n-best list · ✕ dashed: cut · faint: died out · dotted: keeps its place";
+const LEGEND = "thick: the winner · double frame or square: complete, with its place in the n-best list · faint: died out · dotted: keeps its place";
+const CUT_LEGEND = [[undefined, "✕\u00a0cut, with its distance to the last survivor"], ["blocked", "⊘\u00a0blocked"], ["below the threshold", "▽\u00a0below\u00a0the\u00a0threshold"], ["merged", "⊃\u00a0merged"]] as const;
 
 export const render: Render = (el, frame, ctx) => {
   const view = new BeamsView(el, ctx.palette, ctx.bus);
@@ -28,7 +29,7 @@ export const render: Render = (el, frame, ctx) => {
 
 export class BeamsView {
   private head: BeamsHead = { seqs: [] };
-  private tree: Tree = { nodes: [], cuts: [], best: [], nbest: [] };
+  private tree: Tree = { nodes: [], cuts: [], best: [], nbest: [], parts: [], width: 0 };
   private made: Layout | null = null;
   private seq = 0;
   private zoom: Zoom = "auto";
@@ -52,11 +53,13 @@ export class BeamsView {
   private readonly space = h("div", { class: "rfnb-beams-space" });
   private readonly scroller = h("div", { class: "rfnb-beams-scroll", tabindex: "0", role: "application", "aria-roledescription": "beam search tree" });
   private readonly readout = h("div", { class: "rfnb-beams-readout", role: "status", "aria-live": "polite" });
+  private readonly legend = h("div", { class: "rfnb-beams-legend" });
   private readonly card = h("section", { class: "rfnb-beams-card", "aria-label": "hypothesis" });
   private readonly table = h("table", { class: "rfnb-beams-nbest" });
   private readonly body = h("div", { class: "rfnb-beams-body" });
   private readonly tools = h("span", { class: "rfnb-beams-tools" }, this.seqs, this.cutButton, this.zoomButton);
   private readonly fault = h("p", { class: "rfnb-beams-fault", role: "alert" });
+  private readonly exponentLabel: HTMLElement;
   private readonly watcher: ResizeObserver | null;
   private readonly unlink: (() => void) | undefined;
 
@@ -65,10 +68,10 @@ export class BeamsView {
     root.setAttribute("data-lm-suppress-shortcuts", "true");
     this.space.append(this.canvas);
     this.scroller.append(this.space);
-    const exponent = h("label", { class: "rfnb-beams-alpha", title: "Sort the n-best list by score ÷ length^α" }, "length exponent ", this.alpha, this.alphaText);
+    this.exponentLabel = h("label", { class: "rfnb-beams-alpha", title: "Sort the n-best list by score ÷ length^α" }, "length exponent ", this.alpha, this.alphaText);
     const bar = h("div", { class: "rfnb-beams-bar-top" }, this.title, this.status, h("span", { class: "rfnb-beams-fill" }), this.tools);
-    const side = h("div", { class: "rfnb-beams-list" }, this.table, exponent);
-    this.body.append(this.scroller, h("div", { class: "rfnb-beams-legend" }, LEGEND), this.readout, h("div", { class: "rfnb-beams-below" }, this.card, side));
+    const side = h("div", { class: "rfnb-beams-list" }, this.table, this.exponentLabel);
+    this.body.append(this.scroller, this.legend, this.readout, h("div", { class: "rfnb-beams-below" }, this.card, side));
     root.append(h("div", { class: "rfnb-beams" }, bar, this.fault, this.body));
     this.listen();
     this.watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => this.relayout());
@@ -110,11 +113,12 @@ export class BeamsView {
   private regrow(): void {
     const seq = this.head.seqs[this.seq] ?? { steps: [] };
     const atEnd = this.scroller.scrollLeft + this.scroller.clientWidth >= this.scroller.scrollWidth - 8;
-    this.tree = grow(seq, this.exponent);
+    this.tree = grow(seq, this.exponent, this.head.threshold);
     this.hover = null;
     if (this.pinned && !placeOf(this.tree, this.pinned)) this.pinned = null;
     this.title.textContent = this.head.title ?? "Beam search";
-    const lanes = Math.max(0, ...this.tree.nodes.map((row) => row.length));
+    const lanes = this.tree.width, reasons = new Set(this.tree.cuts.flatMap((row) => row.map((cut) => cut.why)));
+    this.legend.textContent = [LEGEND, ...CUT_LEGEND.flatMap(([why, words]) => (reasons.has(why) ? [words] : []))].join(" · ");
     const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     this.status.textContent = `${count(this.tree.nodes.length, "step")} · beam ${lanes}${this.head.live ? " · running" : ""}`;
     this.seqs.value = String(this.seq);
@@ -142,6 +146,7 @@ export class BeamsView {
     this.scroller.style.height = `${Math.min(MOST_HEIGHT, Math.ceil(this.made.height) + (this.made.width > width ? 16 : 2))}px`;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;
     this.cutButton.hidden = !this.tree.cuts.some((row) => row.length);
+    this.zoomButton.hidden = this.legend.hidden = this.exponentLabel.hidden = !this.tree.nodes.length;
     this.zoomButton.textContent = this.made.labels ? "Overview" : "Labels";
     this.rerank();
   }
@@ -166,10 +171,10 @@ export class BeamsView {
     const place = this.place;
     const key = keyOf(place);
     this.root.setAttribute("data-cursor", key);
-    showCard(this.card, this.tree, place, this.join);
-    this.readout.textContent = place ? sentence(place, this.join) : "";
+    showCard(this.card, this.tree, place, this.join, this.head.live);
+    this.readout.textContent = place ? sentence(place, this.join, this.tree.parts) : "";
     showNbest(this.table, this.tree.nbest, {
-      best: this.tree.best[this.tree.best.length - 1], exponent: this.exponent, join: this.join, cursor: key,
+      best: this.tree.best[this.tree.best.length - 1], exponent: this.exponent, join: this.join, live: !!this.head.live, cursor: key,
       choose: (node) => this.moveTo({ kind: "node", node }),
     });
     this.paintSoon();

@@ -1,10 +1,10 @@
 // What a beam search decided, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
 // The same as rfnb/viz/beams_tree.py; both are tested with the files in tests/viz/fixtures/.
 
-export interface CutSpec { token: string; parent: number; score: number | null; why?: string }
-export interface StepSpec { tokens: string[]; parents: number[]; scores: (number | null)[]; ended: boolean[]; cuts?: CutSpec[] }
-export interface SeqSpec { label?: string; steps: StepSpec[]; best?: [number, number][]; result?: string; blank?: string }
-export interface BeamsHead { title?: string; live?: boolean; length_exponent?: number; join?: string; seqs: SeqSpec[] }
+export interface CutSpec { token: string; parent: number; score: number | null; why?: string; parts?: number[] }
+export interface StepSpec { tokens: string[]; parents: number[]; scores: (number | null)[]; ended: boolean[]; cuts?: CutSpec[]; ends?: (number | null)[]; left?: boolean[]; parts?: number[][]; by_rank?: boolean }
+export interface SeqSpec { label?: string; steps: StepSpec[]; best?: [number, number][]; result?: string; blank?: string; parts?: string[] }
+export interface BeamsHead { title?: string; live?: boolean; length_exponent?: number; join?: string; threshold?: number; seqs: SeqSpec[] }
 
 /**
  * alive: leads to a hypothesis that is still there at the end, or is one. ended: complete after this step, and stays in the result.
@@ -19,16 +19,24 @@ export interface Node {
   last: number; // the last step that a continuation of it reached
   share: number; // of the probability in the beam of its step, 0 to 1
   written: boolean; // whether the token is one; in a search over alignments a hypothesis may stay as it is
+  parts: number[]; // what `gain` is made of, by the names in Tree.parts
+  left: boolean; // whether it was complete and left the beam for the result
 }
-export interface Cut { step: number; index: number; token: string; score: number; parent: Node | null; gain: number; rank: number; verdict: string }
-export interface Tree { nodes: (Node | null)[][]; cuts: Cut[][]; best: [number, number][]; nbest: Node[] }
+export interface Cut {
+  step: number; index: number; token: string; score: number; parent: Node | null; gain: number; rank: number; verdict: string;
+  why: string | undefined; // if not by its rank
+  margin: number | null; // to the last survivor, below 0 if behind; null if that says nothing
+  written: boolean; parts: number[];
+}
+/** `parts`: of what the scores are made, if it is more than one log probability; `width`: of the beam, without those that left it. */
+export interface Tree { nodes: (Node | null)[][]; cuts: Cut[][]; best: [number, number][]; nbest: Node[]; parts: string[]; width: number }
 
-export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
+export function grow(seq: SeqSpec, lengthExponent = 0, threshold?: number): Tree {
   const nodes = link(seq.steps, seq.blank);
-  const cuts = cutCandidates(seq.steps, nodes);
   setStates(nodes, seq.steps, carries(seq.steps, nodes));
-  for (const row of nodes) rank(row);
-  return { nodes, cuts, best: seq.best ?? [], nbest: nbest(nodes, lengthExponent) };
+  const cuts = cutCandidates(seq.steps, nodes, seq.blank, threshold);
+  nodes.forEach((row, step) => rank(row, cuts[step + 1] ?? []));
+  return { nodes, cuts, best: seq.best ?? [], nbest: nbest(nodes, lengthExponent), parts: seq.parts ?? [], width: Math.max(0, ...nodes.map((row) => row.filter((node) => !node?.left).length)) };
 }
 
 /** The nodes from the first step to this one, without those that only keep their place. */
@@ -72,7 +80,7 @@ function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
       const node: Node = {
         step, slot, token, score, parent, gain: score - (parent?.score ?? 0),
         state: "dead", rank: 0, verdict: "", children: [], last: step, share: Math.exp(score - top) / total,
-        written: blank === undefined || token !== blank,
+        written: blank === undefined || token !== blank, parts: (spec.parts ?? []).map((values) => values[slot]!), left: !!spec.left?.[slot],
       };
       parent?.children.push(node);
       return node;
@@ -92,7 +100,10 @@ function carries(steps: StepSpec[], nodes: (Node | null)[][]): boolean {
 
 function setStates(nodes: (Node | null)[][], steps: StepSpec[], carrying: boolean): void {
   const end = nodes.length - 1;
-  for (const node of nodes.flat()) if (node?.parent && steps[node.step - 1]!.ended[node.parent.slot]) node.state = "carried";
+  for (const node of nodes.flat()) if (node?.parent && steps[node.step - 1]!.ended[node.parent.slot]) {
+    node.state = "carried";
+    node.token = node.parent.token; // that of several sources is any
+  }
   for (let step = end; step >= 0; step--) {
     for (const node of nodes[step]!) {
       if (!node) continue;
@@ -104,55 +115,87 @@ function setStates(nodes: (Node | null)[][], steps: StepSpec[], carrying: boolea
   }
 }
 
-function rank(row: (Node | null)[]): void {
+function rank(row: (Node | null)[], following: Cut[]): void {
   const present = row.filter((node): node is Node => node !== null).sort((a, b) => b.score - a.score || a.slot - b.slot);
   present.forEach((node, index) => {
     node.rank = index + 1;
     const behind = present[0]!.score - node.score;
     const place = `rank ${node.rank} of ${present.length}, ` + (index === 0 ? "the best" : `${behind.toFixed(2)} nats behind the best`);
-    node.verdict = nodeVerdict(node, place);
+    node.verdict = nodeVerdict(node, place, following.find((cut) => cut.parent === node));
   });
 }
 
-function nodeVerdict(node: Node, place: string): string {
+/** `cut`: the best of its continuations that were cut. */
+function nodeVerdict(node: Node, place: string, cut: Cut | undefined): string {
   if (node.state === "carried") {
     let first = node;
     while (first.parent && first.state === "carried") first = first.parent;
     return `complete since step ${first.step}: ${place}`;
   }
-  if (node.state === "ended") return `complete: ${place}`;
+  if (node.state === "ended") return `complete${node.left ? ", and left the beam" : ""}: ${place}`;
   if (node.state === "dropped") return `complete, then cut after step ${node.last}: ${place}`;
   if (node.state === "alive") return `kept: ${place}`;
   return `kept: ${place}; ` + (node.last === node.step
-    ? "nothing that continues it survived" : `the last that continued it was cut after step ${node.last}`);
+    ? `nothing that continues it survived${cut ? `, at best ${cut.token} (${cut.verdict})` : ""}` : `the last that continued it was cut after step ${node.last}`);
 }
 
-function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][]): Cut[][] {
+function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][], blank?: string, threshold?: number): Cut[][] {
   return steps.map((step, index) => {
-    const kept = nodes[index]!.flatMap((node) => (node ? [node.score] : []));
-    return (step.cuts ?? []).flatMap((cut, place) => {
+    const kept = nodes[index]!.flatMap((node) => (node ? [node.score - (step.ends?.[node.slot] ?? 0)] : [])); // as they were ranked
+    const worst = Math.min(...kept), byRank = step.by_rank ?? true;
+    let rank = kept.length;
+    return (step.cuts ?? []).flatMap((cut): Cut[] => {
       const parent = index ? nodes[index - 1]![cut.parent] ?? null : null;
-      if (cut.score === null || (index && !parent)) return [];
-      const rank = kept.length + place + 1;
-      const made: Cut = {
-        step: index, index: 0, token: cut.token, score: cut.score, parent, gain: cut.score - (parent?.score ?? 0),
-        rank, verdict: cutVerdict(cut.score, rank, kept, cut.why),
-      };
-      return [made];
+      const { token, score, why } = cut, written = blank === undefined || token !== blank;
+      if (why !== "blocked" && why !== "merged") rank++; // these had no part in the contest
+      if (score === null || (index && !parent)) return [];
+      const into = why === "merged" ? sameLabels(nodes[index]!, [...labelsOf(pathOf(parent)), ...(written ? [token] : [])]) : undefined;
+      return [{
+        step: index, index: 0, token, score, parent, gain: score - (parent?.score ?? 0), rank, why, written, parts: cut.parts ?? [],
+        margin: kept.length && (why === undefined || why === "blocked") ? score - worst : null,
+        verdict: cutVerdict(score, rank, kept, why, { into, threshold, byRank }),
+      }];
     }).map((cut, at) => ({ ...cut, index: at }));
   });
 }
 
-/** Why a candidate did not go on, e.g. "cut: rank 6, 0.83 nats behind the last survivor"; `why`: if not by its rank. */
-export function cutVerdict(score: number, rank: number, kept: number[], why?: string): string {
-  if (why === "merged") return "merged: part of another hypothesis with the same labels";
-  if (why === "blocked") return "blocked: forbidden, whatever its score";
-  if (!kept.length) return `cut: rank ${rank}, with no survivor`;
-  const margin = Math.min(...kept) - score;
-  if (why !== undefined) return `${why}: ${margin.toFixed(2)} nats behind the last survivor`;
-  if (margin >= 0) return `cut: rank ${rank}, ${margin.toFixed(2)} nats behind the last survivor`;
-  return `cut: rank ${rank}, although ${(-margin).toFixed(2)} nats ahead of the last survivor`;
+const labelsOf = (path: Node[]): string[] => path.filter((node) => node.written).map((node) => node.token);
+
+/** The labels of a candidate that was cut. */
+export const cutText = (cut: Cut, join: string): string => [...labelsOf(pathOf(cut.parent)), ...(cut.written ? [cut.token] : [])].join(join);
+
+/** In the place of the text of a hypothesis that has none. */
+export const untold = (item: { token: string; written: boolean }): string => (item.written ? item.token : "(empty)");
+
+/** The slot of the hypothesis that a candidate was merged with; undefined: of none that was kept. */
+function sameLabels(row: (Node | null)[], labels: string[]): number | undefined {
+  return row.find((node) => {
+    if (!node) return false;
+    const own = labelsOf(pathOf(node));
+    return own.length === labels.length && own.every((label, at) => label === labels[at]);
+  })?.slot;
 }
+
+/**
+ * Why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
+ * `why`: if not by its rank; `into`: the slot of what it was merged with; `byRank`: whether the best were kept, samples are not.
+ */
+export function cutVerdict(
+  score: number, rank: number, kept: number[], why?: string, more: { into?: number | undefined; threshold?: number | undefined; byRank?: boolean } = {},
+): string {
+  if (why === "merged") return `merged: part of ${more.into === undefined ? "another hypothesis" : `slot ${more.into}`} with the same labels`;
+  if (!kept.length) return why ? `${why}: no survivor` : `cut: rank ${rank}, with no survivor`;
+  const margin = Math.min(...kept) - score, isBehind = margin >= 0;
+  const behind = `${nats(Math.abs(margin))} ${isBehind ? "behind" : "ahead of"} the last survivor`;
+  if (why === "blocked") return `blocked: forbidden, ${isBehind ? "and" : "although"} ${behind}`;
+  if (why === "below the threshold" && more.threshold != null) return `${why}: ${nats(Math.max(...kept) - score)} behind the best, where ${more.threshold} are allowed`;
+  if (why !== undefined) return `${why}: ${behind}`;
+  if (more.byRank === false) return `not chosen, ${behind}: this choice did not keep the best`;
+  return `cut: rank ${rank}, ${isBehind ? "" : "although "}${behind}`;
+}
+
+/** A difference of scores with as many digits as it takes to see that it is one. */
+const nats = (value: number): string => `${value.toFixed(value > 0 && value < 0.005 ? 5 : 2)} nats`;
 
 /** What is wrong with the head of a `beams` spec, as a sentence; null if it can be drawn. */
 export function problem(head: unknown): string | null {

@@ -1,0 +1,87 @@
+"""What the scores of a `beams` spec are made of: how much each model has added to the score of each token.
+
+A search records what its models gave (`log_probs`, `part:NAME`), without the factors that they were added with. These follow from the
+scores themselves: of all hypotheses together they are the one solution of `score - score before = sum of factor * part`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_CLOSE = 2e-3  # nats; scores are float32, and may be some hundred
+_ENOUGH = 4000  # hypotheses to find the factors with; they are checked with all
+
+Steps = Sequence[Mapping[str, np.ndarray]]
+
+
+class Parts:
+    """The parts of all scores of a search.
+
+    Args:
+        steps: Arrays [batch, entry]; scores without what an end adds.
+
+    Attributes:
+        names: Of the parts that there are to show: none if a score is nothing but one log probability. With the factor
+            ("0.3 × lm"); or with a remark, if the parts as they are do not add up to the scores.
+    """
+
+    def __init__(self, steps: Steps):
+        fields = {name: None for step in steps for name in step if name == "log_probs" or name.startswith("part:")}
+        self._fields = list(fields)
+        self._scales = factors(steps, self._fields) if self._fields else None
+        self._ends = any(np.any(step["end_scores"]) for step in steps if "end_scores" in step)
+        plain = self._scales is not None and self._fields == ["log_probs"] and self._scales[0] == 1
+        if not self._ends and (plain or not self._fields):
+            self._fields = []
+        self.names = [self._name(place) for place in range(len(self._fields))]
+        if self.names and self._ends:
+            self.names.append("end")
+
+    def of(self, step: Mapping[str, np.ndarray], seq: int, prefix: str = "") -> list[list[float]]:
+        """For each part its values, of the slots or (prefix "cand_") of the candidates of a step."""
+        like = step[f"{prefix}scores"][seq]
+        scales = self._scales if self._scales is not None else np.ones(len(self._fields))
+        none = np.zeros(len(like))
+        rows = [
+            step[prefix + name][seq] * s if prefix + name in step else none for name, s in zip(self._fields, scales)
+        ]
+        if self.names and self._ends:
+            rows.append(step["end_scores"][seq] if not prefix and "end_scores" in step else none)
+        return [[round(float(value), 4) if np.isfinite(value) else 0.0 for value in row] for row in rows]
+
+    def _name(self, place: int) -> str:
+        field = self._fields[place]
+        name = "log_prob" if field == "log_probs" else field.removeprefix("part:")
+        if self._scales is None:
+            return f"{name} (unscaled)"
+        return name if self._scales[place] == 1 else f"{self._scales[place]:g} × {name}"
+
+
+def factors(steps: Steps, fields: Sequence[str]) -> np.ndarray | None:
+    """The factor of each field; None: there are none with which they add up to the scores, or they are not the only ones."""
+    rows, gains = [], []
+    for step in steps:
+        if "base" not in step or any(name not in step for name in fields):
+            return None
+        table = np.stack([np.asarray(step[name], np.float64) for name in (*fields, "base", "scores")], -1)
+        table = table[np.isfinite(table).all(-1)]
+        rows.append(table[:, :-2])
+        gains.append(table[:, -1] - table[:, -2])
+    parts, gain = np.concatenate(rows), np.concatenate(gains)
+    found = np.ones(len(fields))
+    if len(fields) > 1 or np.abs(parts[:, 0] - gain).max(initial=0) > _CLOSE:
+        used = np.flatnonzero(parts.any(0))  # what has added nothing yet may have any factor
+        every = -(-len(parts) // _ENOUGH) or 1
+        solved, _, rank, _ = np.linalg.lstsq(parts[::every, used], gain[::every], rcond=1e-6)
+        if rank < len(used):
+            return None
+        found[used] = np.round(solved, 3)
+    return found if np.abs(parts @ found - gain).max(initial=0) <= _CLOSE else None
+
+
+def columns(seq: Mapping[str, Any]) -> list[str]:
+    """The names of the parts of one sequence of a spec."""
+    return [str(name) for name in seq.get("parts") or []]
