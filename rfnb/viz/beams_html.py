@@ -8,10 +8,14 @@ import io
 import math
 from typing import Any
 
+import numpy as np
+
+from rfnb.viz.beams_parts import adds_up
 from rfnb.viz.beams_text import EMPTY, prefix, remark, telling
 from rfnb.viz.beams_tree import Node, Tree, grow, parts_along, problem
 
 _MAX_SEQS, _MAX_NBEST, _MAX_LABELLED, _MAX_CUTS = 4, 10, 400, 60
+_COLORS = 16
 _DPI = 160  # the picture is shown at 100 dots per inch, so that it is sharp on fine screens
 _INK, _FAINT, _WINNER, _PAPER = "#24292f", "#8c959f", "#0b62b0", "#ffffff"
 
@@ -60,9 +64,9 @@ def _reasons(tree: Tree) -> str:
     ]  # fmt: skip
     if not rows:
         return ""
-    of_token = [f"+ {escape.escape(name)}" for name in tree.parts]
+    of_token = [f"{'+ ' if adds_up(tree.parts) else ''}{escape.escape(name)}" for name in tree.parts]
     table = _table(["step", "continues slot", "token", "score", *of_token, "verdict"], rows)
-    added = " (+ what the token has added to the score)" if tree.parts else ""
+    added = " (+ what the token has added to the score)" if tree.parts and adds_up(tree.parts) else ""
     more = f"<p>... and {len(found) - len(rows)} more</p>" if len(found) > len(rows) else ""
     return (
         f"\n<details><summary>The best candidates that were not kept, and why{added}</summary>{table}{more}</details>"
@@ -95,13 +99,14 @@ def picture(tree: Tree) -> bytes:
     """A PNG of the tree: x = step, y = slot; the winner's path is thick, dead branches are faint, complete hypotheses are squares."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and not needed by the widget
     from matplotlib.figure import Figure
+    from PIL import Image  # matplotlib needs it too
 
     steps, lanes = len(tree.nodes), max(len(row) for row in tree.nodes)
     labelled = steps * lanes <= _MAX_LABELLED
     pitch = (0.72, 0.42) if labelled else (max(0.05, min(0.3, 12 / steps)), max(0.06, min(0.3, 5 / lanes)))
     size = (max(3.0, (steps + 1) * pitch[0]), max(1.2, (lanes + 0.8) * pitch[1]))
     figure = Figure(figsize=size, dpi=_DPI, facecolor=_PAPER)
-    FigureCanvasAgg(figure)
+    canvas = FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(-1.1, steps - 0.4)
     axes.set_ylim(lanes - 0.3, -0.9)
@@ -114,7 +119,13 @@ def picture(tree: Tree) -> bytes:
     for step in range(0, steps, max(1, math.ceil(steps * 0.3 / (steps * pitch[0])))):
         axes.text(step, -0.75, str(step), ha="center", va="center", fontsize=7, color=_FAINT)
     out = io.BytesIO()
-    figure.savefig(out, format="png", metadata={"Software": None})
+    canvas.draw()
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+    # Of the many shades of thin lines that cross, few colours are enough: a large search takes a seventh of the bytes.
+    image = image.quantize(_COLORS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    colors = image.getpalette() or []
+    image.putpalette([255 if value >= 253 else value for value in colors])  # the paper is white, not nearly
+    image.save(out, format="png", optimize=True)
     return out.getvalue()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+_UNSCALED = " (unscaled)"
 _CLOSE = 2e-3  # nats; scores are float32, and may be some hundred
 _ENOUGH = 4000  # hypotheses to find the factors with; they are checked with all
 
@@ -56,7 +57,7 @@ class Parts:
         field = self._fields[place]
         name = "log_prob" if field == "log_probs" else field.removeprefix("part:")
         if self._scales is None:
-            return f"{name} (unscaled)"
+            return name + _UNSCALED
         return name if self._scales[place] == 1 else f"{self._scales[place]:g} × {name}"
 
 
@@ -80,6 +81,11 @@ def factors(steps: Steps, fields: Sequence[str]) -> np.ndarray | None:
             return None
         found[used] = np.round(solved, 3)
     return found if np.abs(parts @ found - gain).max(initial=0) <= _CLOSE else None
+
+
+def adds_up(names: Sequence[str]) -> bool:
+    """Whether parts with these names add up to the scores."""
+    return not any(name.endswith(_UNSCALED) for name in names)
 
 
 def columns(seq: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.viz.beams_parts import adds_up
 from rfnb.viz.beams_tree import Cut, Node, Tree, grow, parts_along, problem, rating
 
 _MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST = 4, 60, 8, 10
@@ -60,7 +61,8 @@ def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str
     if exponent:
         rows[0][2:2] = [f"score / length^{exponent:g}"]
     if tree.parts:
-        rows[0][-2:-2] = [("= " if place == 0 else "+ ") + name for place, name in enumerate(tree.parts)]
+        signs = ["= ", *["+ "] * len(tree.parts)] if adds_up(tree.parts) else [""] * len(tree.parts)
+        rows[0][-2:-2] = [sign + name for sign, name in zip(signs, tree.parts)]
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         path = node.path()
         row = [str(rank), f"{node.score:.3f}", prefix(path, join) or EMPTY, remark(tree, node, live)]

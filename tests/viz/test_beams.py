@@ -205,7 +205,8 @@ def test_html_is_a_picture_with_a_description_and_the_list_as_table():
     from PIL import Image
 
     picture = Image.open(io.BytesIO(base64.b64decode(re.search('base64,([^"]*)"', page)[1])))
-    assert len(picture.convert("RGB").getcolors(1 << 20)) > 16
+    assert len(picture.convert("RGB").getcolors(1 << 20)) > 8
+    assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
 
 
 def test_html_escapes_labels():
@@ -366,7 +367,9 @@ def test_the_parts_of_a_score_add_up_to_it():
 def test_parts_that_do_not_add_up_are_shown_as_they_are():
     steps = [{name: np.array(value) for name, value in step.items()} for step in reasons().steps]
     steps[1]["scores"] = steps[1]["scores"] - [[0.0, 0.7]]  # as of a combination that is no sum
-    assert beams.spec(steps).head["seqs"][0]["parts"] == ["log_prob (unscaled)", "lm (unscaled)", "end"]
+    spec = beams.spec(steps)
+    assert spec.head["seqs"][0]["parts"] == ["log_prob (unscaled)", "lm (unscaled)", "end"]
+    assert "score   log_prob (unscaled)  lm (unscaled)" in beams.text(spec)
 
 
 def test_a_score_that_is_one_log_probability_has_no_parts_to_show():
@@ -398,3 +401,10 @@ def test_what_a_search_gives_is_shown_with_its_length_exponent():
 def test_a_running_search_has_no_winner_yet():
     lines = beams.text(beams.spec(small()[:2], labels=LABELS, live=True))
     assert "best so far, not complete" in lines and "  winner" not in lines
+
+
+def test_a_large_search_is_a_small_picture():
+    random = np.random.default_rng(0)
+    parents, scores = random.integers(0, 12, (80, 12)), -np.arange(80)[:, None] - np.sort(random.random((80, 12)), 1)
+    page = beams.html(beams.spec(tokens=parents, parents=parents, scores=scores))
+    assert len(page) < 200_000

@@ -161,6 +161,11 @@ describe("the cursor", () => {
     expect(go("0,0", "ArrowLeft")).toBe("0,0");
     expect(walk(tree, start(tree), "x", 3)).toBeNull();
   });
+  it("is read out with the end of a long text, so that the verdict stays in sight", () => {
+    const steps = Array.from({ length: 40 }, (_, at) => ({ tokens: [`w${at}`], parents: [0], scores: [-at], ended: [false] }));
+    const said = sentence(start(grow({ steps }))!, " ");
+    expect(said).toMatch(/^step 39, slot 0: … .{57}w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/);
+  });
   it("is read out with text, score, log-probability of the token and verdict", () => {
     expect(sentence(placeOf(tree, "1,1")!, " ")).toBe("step 1, slot 1: HH EH0. Score -1.200, token EH0 -1.100. kept: rank 2 of 3, 0.80 nats behind the best.");
     expect(sentence(placeOf(tree, "1,cut0")!, " ")).toBe(

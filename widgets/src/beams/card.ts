@@ -5,7 +5,7 @@ import type { Place } from "./cursor";
 import type { Node, Tree } from "./tree";
 import { cutText, pathOf, prefix, rating, untold } from "./tree";
 
-const MOST_TOKENS = 16, MOST_COLUMNS = 10, MOST_NEXT = 4;
+const MOST_TOKENS = 16, MOST_COLUMNS = 8, MOST_NEXT = 4;
 
 interface Piece { token: string; gain: number; parts: number[] }
 

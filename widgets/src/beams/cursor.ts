@@ -3,6 +3,8 @@
 import type { Cut, Node, Tree } from "./tree";
 import { cutText, pathOf, prefix, untold } from "./tree";
 
+const LONGEST = 60;
+
 export type Place = { kind: "node"; node: Node } | { kind: "cut"; cut: Cut };
 
 export const keyOf = (place: Place | null): string =>
@@ -68,8 +70,9 @@ function beside(tree: Tree, at: Place, direction: 1 | -1, cuts: number): Place {
 export function sentence(place: Place, join: string, parts: string[] = []): string {
   const item = place.kind === "node" ? place.node : place.cut;
   const text = place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join);
+  const shown = text.length > LONGEST ? `… ${text.slice(-LONGEST)}` : text.trim() || untold(item); // so that the verdict is in sight
   const added = parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
   const made = added.length ? ` (${added.join(", ")})` : "";
   const where = place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
-  return `${where}: ${text.trim() || untold(item)}. Score ${item.score.toFixed(3)}, token ${item.token} ${item.gain.toFixed(3)}${made}. ${item.verdict}.`;
+  return `${where}: ${shown}. Score ${item.score.toFixed(3)}, token ${item.token} ${item.gain.toFixed(3)}${made}. ${item.verdict}.`;
 }
