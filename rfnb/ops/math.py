@@ -36,7 +36,7 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     """A binary op as function of two operands; what it knows about dims is a plan."""
     plans = PlanCache()
     number_fns: dict[type, Any] = {}
-    finite = kind in _FINITE
+    finite, same_meaning = kind in _FINITE, kind not in protocol.COMPARE_KINDS
 
     def op(a: Any, b: Any) -> Any:
         cls = b.__class__
@@ -58,7 +58,7 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
             or b.sparse_dim is not None
             or b._feature_dim is not None
         ):
-            _mark(out, a, b)
+            _mark(out, a, b, same_meaning)
         return out
 
     op.__name__ = op.__qualname__ = kind
@@ -75,15 +75,15 @@ def _with_number(kind: str, fns: dict[type, Any], a: Tensor, number: Any) -> Ten
     out = _make(Tensor)
     out._raw = fn(raw, number)
     out.dims = a.dims
-    out.sparse_dim = a.sparse_dim
+    out.sparse_dim = None if kind in protocol.COMPARE_KINDS else a.sparse_dim
     out._feature_dim = a._feature_dim
     out._finite = a._finite and kind in _FINITE
     return out
 
 
-def _mark(out: Tensor, a: Any, b: Any) -> None:
-    """Keep sparse_dim and feature_dim; of two different ones the first operand's."""
-    sparse = getattr(a, "sparse_dim", None) or getattr(b, "sparse_dim", None)
+def _mark(out: Tensor, a: Any, b: Any, same_meaning: bool = True) -> None:
+    """Keep sparse_dim and feature_dim; of two different ones the first operand's. What compares labels gives none."""
+    sparse = (getattr(a, "sparse_dim", None) or getattr(b, "sparse_dim", None)) if same_meaning else None
     feature = getattr(a, "_feature_dim", None) or getattr(b, "_feature_dim", None)
     if sparse is not None:
         out.sparse_dim = sparse
@@ -105,7 +105,7 @@ def _binary_slow(
         fn = tensor.backend.binary_fn(kind)
         raw = fn(tensor._raw, number) if tensor_a else fn(number, tensor._raw)
         out = new_tensor(raw, tensor.dims)
-        _mark(out, tensor, None)
+        _mark(out, tensor, None, kind not in protocol.COMPARE_KINDS)
         return out
     together = aligned(kind, (a, b))
     if together is not None:
@@ -128,7 +128,7 @@ def _binary_slow(
     if plans is not None:
         plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), (fn, dims))
     out = new_tensor(fn(a._raw, b._raw), dims)
-    _mark(out, a, b)
+    _mark(out, a, b, kind not in protocol.COMPARE_KINDS)
     return out
 
 

@@ -235,7 +235,7 @@ class BeamHistory:
         nbest = self.nbest(seq, length_exponent=length_exponent)
         if not nbest:
             raise ValueError(
-                f"BeamHistory: sequence {seq} has no hypothesis after {self.num_steps} steps: all scores are -inf."
+                f"BeamHistory: sequence {seq} has no hypothesis after {_count(self.num_steps, 'step', 'steps')}: all scores are -inf."
             )
         return nbest[0]
 
@@ -354,7 +354,7 @@ class BeamHistory:
     def _table(self, seq: int, length_exponent: float | None) -> str:
         nbest = self.nbest(seq, length_exponent=length_exponent)
         lines = [
-            f"sequence {seq}: {len(nbest)} hypotheses after {self.num_steps} steps",
+            f"sequence {seq}: {_count(len(nbest), 'hypothesis', 'hypotheses')} after {_count(self.num_steps, 'step', 'steps')}",
             "rank    score  ended  labels",
         ]
         for rank, item in enumerate(nbest):
@@ -433,3 +433,7 @@ class BeamHistory:
                 message(f"BeamHistory: no such {wrong[0]}.", [(name, f"{value} of {size}") for name, value, size in ranges],
                         "All three are counted from 0; k is a slot of the beam after that step.")
             )  # fmt: skip
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"

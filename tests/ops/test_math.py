@@ -199,3 +199,11 @@ def test_where_of_two_numbers_has_their_default_dtype(true, false, dtype):
     chosen = rf.where(tensor([True, False, True], n), true, false)
     assert chosen.dtype == dtype
     assert chosen.numpy().tolist() == [true, false, true]
+
+
+def test_whether_labels_are_equal_is_no_label():
+    batch, labels = Dim(3, name="batch"), Dim(5, name="labels")
+    x = rf.convert_to_tensor([1, 2, 3], dims=[batch], sparse_dim=labels)
+    for result in (x == 0, x == x, x == x, x != 1, x < 2, 2 > x, rf.compare(x, ">=", x), rf.compare_bc(x, "less", x)):
+        assert result.dtype == "bool" and result.sparse_dim is None
+    assert (x + 1).sparse_dim is labels
