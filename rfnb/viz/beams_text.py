@@ -51,7 +51,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
         _nbest_table(tree, exponent, head.get("join", " "), bool(head.get("live")))
         + [""]
         + _step_table(tree)
-        + [_LEGEND]
+        + [_LEGEND + (f", {seq['blank']} no new label" if seq.get("blank") else "")]
     )
     return "\n".join(line.rstrip() for line in lines)
 

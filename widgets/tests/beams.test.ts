@@ -164,7 +164,7 @@ describe("the cursor", () => {
   it("is read out with the end of a long text, so that the verdict stays in sight", () => {
     const steps = Array.from({ length: 40 }, (_, at) => ({ tokens: [`w${at}`], parents: [0], scores: [-at], ended: [false] }));
     const said = sentence(start(grow({ steps }))!, " ");
-    expect(said).toMatch(/^step 39, slot 0: … .{57}w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/);
+    expect(said).toMatch(/^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/);
   });
   it("is read out with text, score, log-probability of the token and verdict", () => {
     expect(sentence(placeOf(tree, "1,1")!, " ")).toBe("step 1, slot 1: HH EH0. Score -1.200, token EH0 -1.100. kept: rank 2 of 3, 0.80 nats behind the best.");
@@ -214,7 +214,7 @@ describe("the view in the page", () => {
     const rows = [...root.querySelectorAll(".rfnb-beams-parts tr")].map((row) => [...row.children].map((cell) => cell.textContent));
     expect(rows).toEqual([["", "·", "b", "sum"], ["", "", "", ""],
       ["log_prob", "−1.50", "−0.20", "−1.70"], ["0.5 × lm", "0.00", "−0.10", "−0.10"], ["score", "−1.50", "−0.30", "−1.80"]]);
-    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain("⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged");
+    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain("·\u00a0no new label · ✕\u00a0cut, with its distance to the last survivor · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged");
   });
 
   it("has no winner while the search runs", () => {

@@ -3,7 +3,7 @@
 import type { Cut, Node, Tree } from "./tree";
 import { cutText, pathOf, prefix, untold } from "./tree";
 
-const LONGEST = 60;
+const LONGEST = 40;
 
 export type Place = { kind: "node"; node: Node } | { kind: "cut"; cut: Cut };
 
@@ -66,11 +66,17 @@ function beside(tree: Tree, at: Place, direction: 1 | -1, cuts: number): Place {
   return column[index + direction] ?? at;
 }
 
+/** The last whole tokens of a long text. */
+function ending(text: string, join: string): string {
+  const end = text.slice(-LONGEST), at = join ? end.indexOf(join) : -1;
+  return `… ${end.slice(at < 0 ? 0 : at + join.length)}`;
+}
+
 /** One place in a sentence, for the status line and for screen readers. */
 export function sentence(place: Place, join: string, parts: string[] = []): string {
   const item = place.kind === "node" ? place.node : place.cut;
   const text = place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join);
-  const shown = text.length > LONGEST ? `… ${text.slice(-LONGEST)}` : text.trim() || untold(item); // so that the verdict is in sight
+  const shown = text.length > LONGEST ? ending(text, join) : text.trim() || untold(item); // so that the verdict is in sight
   const added = parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
   const made = added.length ? ` (${added.join(", ")})` : "";
   const where = place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
