@@ -214,7 +214,7 @@ describe("the view in the page", () => {
     const rows = [...root.querySelectorAll(".rfnb-beams-parts tr")].map((row) => [...row.children].map((cell) => cell.textContent));
     expect(rows).toEqual([["", "·", "b", "sum"], ["", "", "", ""],
       ["log_prob", "−1.50", "−0.20", "−1.70"], ["0.5 × lm", "0.00", "−0.10", "−0.10"], ["score", "−1.50", "−0.30", "−1.80"]]);
-    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain("·\u00a0no new label · ✕\u00a0cut, with its distance to the last survivor · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged");
+    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain("“·”\u00a0no new label · ✕\u00a0cut, with its distance to the last survivor · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged");
   });
 
   it("has no winner while the search runs", () => {

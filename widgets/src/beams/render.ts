@@ -118,7 +118,7 @@ export class BeamsView {
     if (this.pinned && !placeOf(this.tree, this.pinned)) this.pinned = null;
     this.title.textContent = this.head.title ?? "Beam search";
     const lanes = this.tree.width, reasons = new Set(this.tree.cuts.flatMap((row) => row.map((cut) => cut.why)));
-    this.legend.textContent = [LEGEND, ...(seq.blank ? [`${seq.blank}\u00a0no new label`] : []), ...CUT_LEGEND.flatMap(([why, words]) => (reasons.has(why) ? [words] : []))].join(" · ");
+    this.legend.textContent = [LEGEND, ...(seq.blank ? [`“${seq.blank}”\u00a0no new label`] : []), ...CUT_LEGEND.flatMap(([why, words]) => (reasons.has(why) ? [words] : []))].join(" · ");
     const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     this.status.textContent = `${count(this.tree.nodes.length, "step")} · beam ${lanes}${this.head.live ? " · running" : ""}`;
     this.seqs.value = String(this.seq);
