@@ -113,7 +113,9 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     plain = len(common) == 2 and len(queries) == len(features) == 1
     bias = None if seen is None else _bias(_grouped_mask(seen, (*groups, queries, (axis,))), backend)
     weight_dims = (*common, *queries, axis)
-    is_few = causal_dim is None and some is None and axis not in queries and math.prod(full_shape(weight_dims)) <= _FEW
+    plain_3d = len(common) == len(queries) == len(features) == 1
+    is_few = plain_3d and causal_dim is None and some is None and axis not in queries
+    is_few = is_few and math.prod(full_shape(weight_dims)) <= _FEW
     return _Plan(
         backend.attention_raw,
         backend.where_raw,
@@ -211,23 +213,20 @@ def _few(
     over: tuple[Dim, Dim],
     seen: np.ndarray | None,
 ) -> Callable[[Any, Any, Any, float], tuple[Any, Any]]:
-    """Arrays as they are -> the result and the weights, one axis per dim."""
+    """Arrays as they are -> the result and the weights. One dim of each kind: then nothing has to be reshaped."""
     (query, keys, values), (common, queries, features), (key_dim, axis) = operands, dims, over
     backend = query.backend
-    attend, reshape = backend.attention_and_weights_raw, backend.reshape_raw
-    order_q = _grouped(query.dims, (common, queries, (key_dim,)), backend)
-    order_k = _grouped(keys.dims, (common, (key_dim,), (axis,)), backend)
-    order_v = _grouped(values.dims, (common, (axis,), features), backend)
+    attend = backend.attention_and_weights_raw
+    order_q = to_order(query.dims, (*common, *queries, key_dim), backend)
+    order_k = to_order(keys.dims, (*common, key_dim, axis), backend)
+    order_v = to_order(values.dims, (*common, axis, *features), backend)
     bias = None if seen is None else _bias(_grouped_mask(seen, (common, queries, (axis,))), backend)
-    shape, weight_shape = full_shape((*common, *queries, *features)), full_shape((*common, *queries, axis))
-    plain = len(common) == len(queries) == len(features) == 1
 
     def few(q: Any, k: Any, v: Any, scale: float) -> tuple[Any, Any]:
         q = q if order_q is None else order_q(q)
         k = k if order_k is None else order_k(k)
         v = v if order_v is None else order_v(v)
-        out, weights = attend(q, k, v, None if bias is None else bias(q), scale)
-        return (out, weights) if plain else (reshape(out, shape), reshape(weights, weight_shape))
+        return attend(q, k, v, None if bias is None else bias(q), scale)
 
     return few
 
