@@ -26,14 +26,19 @@ def run_face(face: str, body: Callable[[Loop], Any], *, axis: Dim, **initial: An
     loop = rf.Loop(axis=axis, optimize_move_layers_out=face != "with, nothing moved")
     for name, value in initial.items():
         loop.state[name] = value
+    return run_steps(loop, face, lambda: body(loop)), loop.state
+
+
+def run_steps(loop: Loop, face: str, body: Callable[[], Any]) -> Any:
+    """Run the steps of a loop as `for _ in loop:`, or as `with loop:`; what body() gave last."""
     result = None
     if face == "for":
         for _ in loop:
-            result = body(loop)
+            result = body()
     else:
         with loop:
-            result = body(loop)
-    return result, loop.state
+            result = body()
+    return result
 
 
 def gradients(module: rf.Module, *inputs: rf.Tensor, of: Callable[[], rf.Tensor]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from asserting import assert_same, ragged
 from laws import Case
+from loop_faces import run_steps
 from world import World
 
 import rfnb as rf
@@ -80,12 +81,7 @@ def _run(call: Any, sources: list[Tensor], axis: Dim, place: str, face: str) -> 
             loop.state.sum = loop.state.sum + sum((_total(x) for x in results), start=rf.zeros([]))
         return [loop.stack(x) for x in results]
 
-    if face == "for":
-        for _ in loop:
-            stacked = body()
-    else:
-        with loop:
-            stacked = body()
+    stacked = run_steps(loop, face, body)
     return [*stacked, loop.state.sum]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from asserting import assert_same, ragged, raises_message, tensor
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -41,12 +42,7 @@ def test_scores_are_those_of_the_reference(name, way):
             score, loop.state.lm = lm(loop.unstack(labels), state=loop.state.lm)
             return loop.stack(score)
 
-        if way == "for":
-            for _ in loop:
-                out = body()
-        else:
-            with loop:
-                out = body()
+        out = run_steps(loop, way, body)
     assert_same(out, tensor(data["out/output"], *dims), tolerance=1e-4)
 
 
@@ -123,12 +119,7 @@ def test_partial_words_in_a_loop(face):
         out, loop.state.lm = lm(loop.unstack(labels), state=loop.state.lm)
         return loop.stack(out)
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     assert_same(out, lm(labels, spatial_dim=time)[0])
 
 
@@ -147,12 +138,7 @@ def test_partial_words_follow_the_hypotheses_of_a_search(face):
         loop.state.lm = new
         return loop.stack(label)
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     scores, state = lm(out, spatial_dim=time)
     assert_same(loop.state.total, rf.reduce_sum(scores, axis=time))
     assert_same(loop.state.lm.partial, state.partial)
@@ -174,12 +160,7 @@ def test_dense_scores_choose_the_next_part_in_a_beam(face):
         _, loop.state.lm = lm(label, state=loop.state.lm)
         return loop.stack(label)
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     found = rf.get_beam_scores(out)
     beam = next(dim for dim in found.dims if dim is not batch)
     rows = out.copy_transpose([batch, beam, time]).numpy()

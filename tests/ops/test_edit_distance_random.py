@@ -7,6 +7,7 @@ import pytest
 from asserting import ragged, tensor, using_backend
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loop_faces import run_steps
 from rapidfuzz.distance import Levenshtein
 
 import rfnb as rf
@@ -98,12 +99,7 @@ def test_rows_with_blanks(rows, way):
             row, loop.state.table = table(symbol, state=loop.state.table, spatial_dim=rf.single_step_dim)
             return loop.stack(row)
 
-        if way == "for":
-            for _ in loop:
-                out = body()
-        else:
-            with loop:
-                out = body()
+        out = run_steps(loop, way, body)
         state = loop.state.table
     check_rows(pair.by_batch(out, pair.time, pair.frames + 1), pair)
     assert pair.by_batch(state.n).tolist() == [sum(symbol != BLANK for symbol in a) for a in pair.a]

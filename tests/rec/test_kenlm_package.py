@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from asserting import assert_same, ragged, raises_message, tensor
+from loop_faces import run_steps
 from ngram_models import random_arpa
 
 import rfnb as rf
@@ -122,12 +123,7 @@ def test_contexts_follow_the_hypotheses_of_a_search(tmp_path, face):
             _, loop.state.lm = lm(label, state=loop.state.lm)
             return loop.stack(label)
 
-        if face == "for":
-            for _ in loop:
-                out = body()
-        else:
-            with loop:
-                out = body()
+        out = run_steps(loop, face, body)
         found = rf.get_beam_scores(out)
         beam = next(dim for dim in found.dims if dim is not pair.batch)
         return out.copy_transpose([pair.batch, beam, pair.time]).numpy(), found.copy_transpose(

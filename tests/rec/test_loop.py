@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from asserting import assert_same, ragged, randn, tensor
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -331,12 +332,7 @@ def test_a_state_may_be_called_like_a_method(name, face, batch):
         setattr(loop.state, name, getattr(loop.state, name) + 1)
         return loop.stack(loop.state[name])
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     assert_same(getattr(loop.state, name), rf.full(dims=[batch], fill_value=3.0))
     assert out.dims[1:] == (batch,)
 
@@ -353,12 +349,7 @@ def test_last_of_a_sequence_without_steps_is_the_initial_value_of_its_state(face
         loop.state.pair = {"double": loop.state.pair["double"] * 2}
         return loop.last(loop.state.total), loop.last(loop.state.pair["double"]), loop.last(loop.state.total * 2)
 
-    if face == "for":
-        for _ in loop:
-            outputs = body()
-    else:
-        with loop:
-            outputs = body()
+    outputs = run_steps(loop, face, body)
     total, double, other = outputs
     assert_same(total, tensor([20.0, 21, 30], batch))
     assert_same(double, tensor([16.0, 4, 3], batch))
@@ -381,12 +372,7 @@ def test_stacked_frames_of_different_sizes_are_padded_with_zeros(face, ragged_st
         )
         return loop.stack(loop.state.history)
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     (history,) = set(out.dims) - {time, batch}
     assert history.name == "history"
     before = [0, 2, 1] if ragged_start else [0, 0, 0]

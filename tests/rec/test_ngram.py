@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from asserting import assert_same, ragged, raises_message, tensor, using_backend
+from loop_faces import run_steps
 from ngram_models import random_arpa, score
 
 import rfnb as rf
@@ -129,12 +130,7 @@ def test_the_context_follows_the_hypotheses_of_a_search(face, dense, monkeypatch
         _, loop.state.lm = lm(label, state=loop.state.lm)
         return loop.stack(label)
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     scores, state = lm(out, spatial_dim=time)
     assert_same(rf.reduce_sum(scores + rf.gather(frames, indices=out, axis=labels), axis=time), rf.get_beam_scores(out))
     assert_same(loop.state.lm.context, state.context)

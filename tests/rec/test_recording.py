@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from asserting import assert_same, ragged, randn, tensor
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -24,12 +25,7 @@ def run(body, face, states, **options):
     loop = rf.Loop(optimize_move_layers_out=face == "with", **options)
     for name, value in states.items():
         loop.state[name] = value
-    if face == "for":
-        for _ in loop:
-            result = body(loop)
-    else:
-        with loop:
-            result = body(loop)
+    result = run_steps(loop, face, lambda: body(loop))
     return result, dict(loop.state.items()), loop
 
 

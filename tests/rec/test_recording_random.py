@@ -5,6 +5,7 @@ from __future__ import annotations
 from asserting import assert_same, ragged, randn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -127,12 +128,7 @@ def run(program, face):
         )
 
     rf.set_random_seed(11)
-    if face == "for":
-        for _ in loop:
-            outputs = body()
-    else:
-        with loop:
-            outputs = body()
+    outputs = run_steps(loop, face, body)
     states = [state for state in loop.state.deep_tensors() if set(state.dims) == {BATCH, HIDDEN}]
     lengths = loop.axis.get_size_tensor() if axis is None else None
     outputs = [_by_number(x, loop.axis) if axis is None else x for x in outputs]

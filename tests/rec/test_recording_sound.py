@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from asserting import assert_same, ragged, randn, tensor, using_backend
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -23,12 +25,7 @@ def run(body, face, states=None, axis=TIME, **options):
     loop = rf.Loop(axis=axis, name="decoder", **options)
     for name, value in ({"h": rf.zeros([BATCH, HIDDEN])} if states is None else states).items():
         loop.state[name] = value
-    if face == "for":
-        for _ in loop:
-            out = body(loop)
-    else:
-        with loop:
-            out = body(loop)
+    out = run_steps(loop, face, lambda: body(loop))
     return out, loop
 
 
@@ -293,12 +290,7 @@ def test_a_loop_without_steps_draws_nothing():
         rf.set_random_seed(1)
         loop = rf.Loop(axis=empty)
         loop.state.h = rf.zeros([BATCH, HIDDEN])
-        if face == "for":
-            for _ in loop:
-                body(loop)
-        else:
-            with loop:
-                body(loop)
+        run_steps(loop, face, partial(body, loop))
         draws.append(rf.random_uniform([BATCH]).numpy())
     np.testing.assert_array_equal(*draws)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from asserting import raises_message, tensor
+from loop_faces import run_steps
 from markov import Markov, hypotheses
 from test_transducer import Model, encoder
 from test_transducer import Run as TransducerRun
@@ -36,12 +37,7 @@ def search(model, face="for", *, steps=5, input_type="log_prob", of_step=None, *
         loop.end(label == 0, include_eos=True)
         return loop.stack(label)
 
-    if face == "for":
-        for _ in loop:
-            labels = body()
-    else:
-        with loop:
-            labels = body()
+    labels = run_steps(loop, face, body)
     return labels
 
 

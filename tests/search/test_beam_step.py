@@ -1,8 +1,11 @@
 """The step of a search as a pure function, with states and the way back in a loop of one's own, against the slow search."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from asserting import assert_same, raises_message, tensor
+from loop_faces import run_steps
 from slow_search import SlowSearch
 
 import rfnb as rf
@@ -154,12 +157,7 @@ def test_in_a_recorded_loop():
     for face in ("for", "with"):
         loop = rf.Loop(axis=time)
         loop.state.score = loop.state.sum = rf.zeros([beam])
-        if face == "for":
-            for _ in loop:
-                out = body(loop)
-        else:
-            with loop:
-                out = body(loop)
+        out = run_steps(loop, face, partial(body, loop))
         found.append([*out, loop.state.score, loop.state.sum])
     for a, b in zip(*found, strict=True):
         assert_same(a, b)

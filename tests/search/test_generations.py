@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from asserting import raises_message, randn, tensor
+from loop_faces import run_steps
 from markov import Markov, hypotheses
 
 import rfnb as rf
@@ -15,12 +16,7 @@ FEAT, TIME, HIDDEN, KEYS = Dim(3, name="feat"), Dim(5, name="time"), Dim(4, name
 
 def run(face, loop, body):
     """What the body of a loop gives, in either face."""
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     return out
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from asserting import ragged, raises_message, randn, tensor, using_backend
+from loop_faces import run_steps
 from markov import Markov, hypotheses
 
 import rfnb as rf
@@ -31,12 +32,7 @@ def search(model, face="for", *, max_seq_len=5, include_eos=True, more=None, axi
         loop.end(label == 0, include_eos=include_eos)
         return loop.stack(label)
 
-    if face == "for":
-        for _ in loop:
-            labels = body()
-    else:
-        with loop:
-            labels = body()
+    labels = run_steps(loop, face, body)
     return labels
 
 
@@ -347,12 +343,7 @@ def test_a_forced_choice_after_a_searching_one_adds_its_score(face):
         rf.choice(loop.unstack(scores_b), axis=b, target=loop.unstack(target))
         return loop.stack(chosen)
 
-    if face == "for":
-        for _ in loop:
-            labels = body()
-    else:
-        with loop:
-            labels = body()
+    labels = run_steps(loop, face, body)
     best = rf.reduce_max(scores_a, axis=a).copy_transpose([time, batch]).numpy().sum(0)
     forced = rf.gather(scores_b, indices=target, axis=b).copy_transpose([time, batch]).numpy().sum(0)
     np.testing.assert_allclose(rf.get_beam_scores(labels).numpy()[:, 0], best + forced, atol=1e-5)

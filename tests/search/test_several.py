@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from asserting import ragged, raises_message, tensor
+from loop_faces import run_steps
 from markov import Markov
 
 import rfnb as rf
@@ -44,12 +45,7 @@ def search(models, face="for", *, steps=STEPS, **options):
         loop.end(labels[0] == 0, include_eos=True)
         return [loop.stack(label) for label in labels]
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     return out
 
 
@@ -207,12 +203,7 @@ def test_two_choices_in_a_step_each_without_a_label_twice(face):
         loop.end(second == -1, include_eos=True)
         return loop.stack(first), loop.stack(second)
 
-    if face == "for":
-        for _ in loop:
-            out = body()
-    else:
-        with loop:
-            out = body()
+    out = run_steps(loop, face, body)
     for seq, found in enumerate(hypotheses(out, a.batch)):
         beam = [((), 0.0)]
         for step in range(3):
