@@ -100,10 +100,9 @@ def beam_search_step(
         stay=lambda x: where(ended, _only(end_label, axis, x), x, allow_broadcast_all_sources=True),
     )  # fmt: skip
     flat = rank.flat_of(total, beam_dim if beam_dim in total.dims else None, axis)
-    ranked = (
-        rank.best_of_each(flat, _kept_of_each(beam_size, beam_dim)) if keep_beams else rank.best_of(flat, beam_size)
-    )
-    rank.check_ranked(flat, ranked, total, "beam_search_step")
+    place = "beam_search_step"
+    ranked = rank.best_of_each(flat, beam_size, place) if keep_beams else rank.best_of(flat, beam_size)
+    rank.check_ranked(flat, ranked, total, place)
     parent, label = rank.split_index(flat, ranked.index)
     make = lambda raw, sparse=None: rank.out_tensor(raw, flat, out_beam_dim, sparse)  # noqa: E731
     return make(label, axis), make(parent, beam_dim or out_beam_dim), make(ranked.scores)
@@ -122,16 +121,6 @@ def _only(label: int, axis: Dim, like: Tensor) -> Tensor:
     index = range_over_dim(axis, device=like.device)
     index.sparse_dim = None
     return cast(where(index == label, 0.0, float("-inf")), like.dtype)
-
-
-def _kept_of_each(beam_size: int, beam_dim: Dim | None) -> int:
-    count = 1 if beam_dim is None else beam_dim.extent
-    if beam_size % count:
-        raise ValueError(
-            message("beam_search_step: keep_beams with a beam that does not divide.", [("beam_size", beam_size), ("hypotheses", count)],
-                    "Each hypothesis gets beam_size / hypotheses of its own labels.")
-        )  # fmt: skip
-    return beam_size // count
 
 
 @recordable

@@ -112,8 +112,7 @@ def tell_with_left(
 ) -> None:
     """Offer the `beams` event at the end of a step in which something has left."""
     count, size = labels.dims[-1].extent, told.host.shape[-1]
-    out_dim, carried = link.dims(size)
-    seen = Seen(name, flat, told, parts, link, out_dim, carried, num_candidates(keep_candidates, size))
+    seen = Seen(name, flat, told, parts, link, num_candidates(keep_candidates, size))
     left = np.broadcast_to(np.arange(size) >= count, told.host.shape) & (told.host > -np.inf)
     seen.more["left"] = left, "bool"
-    loop.call_on_commit(lambda: tell(loop, seen, lambda: (left, (*flat.rest, carried))))
+    loop.call_on_commit(lambda: tell(loop, seen, lambda: (left, (*flat.rest, seen.carried))))

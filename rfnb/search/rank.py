@@ -16,6 +16,7 @@ from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.search.search_state import first_of
 
 _plans = PlanCache()
 
@@ -158,11 +159,21 @@ def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> 
     return Ranked(best, index, host)
 
 
-def best_of_each(flat: Flat, count: int) -> Ranked:
-    """The best `count` continuations of every hypothesis by itself: no hypothesis competes with another."""
+def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
+    """The best continuations of every hypothesis by itself, together `beam_size`: no hypothesis competes with another.
+
+    Raises:
+        ValueError: If that does not divide.
+    """
     backend = flat.backend
     shape = backend.get_shape_tuple_raw(flat.raw)
     hypotheses = shape[-1] // flat.num_labels
+    count, rest = divmod(beam_size, hypotheses)
+    if rest:
+        raise ValueError(
+            message(f"{place}: keep_beams with a beam that does not divide.", [("beam_size", beam_size), ("hypotheses", hypotheses)],
+                    "Each hypothesis gets beam_size / hypotheses of its own labels.")
+        )  # fmt: skip
     own = Flat(
         backend.reshape_raw(flat.raw, (*shape[:-1], hypotheses, flat.num_labels)),
         (*flat.rest, flat.axis), flat.num_labels, None, flat.axis, backend,
@@ -229,7 +240,7 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
         return
     worst = host.min()  # NaN if there is one among the scores: it is first in every ranking
     if np.isnan(worst):
-        raise _nan_error(total, flat.axis, place)
+        raise nan_error(total, flat.axis, place)
     if host.max() == np.inf:
         where = _first(np.isposinf, total, flat.axis)
         raise ValueError(
@@ -237,7 +248,7 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
                     "It beats everything, and the next step would be NaN. A log probability is at most 0.")
         )  # fmt: skip
     if worst == -np.inf and ((top := host.max(-1)) == -np.inf).any():
-        where = ", ".join(f"{dim.name} {i}" for dim, i in zip(flat.rest, np.argwhere(top == -np.inf)[0]))
+        where = first_of(top == -np.inf, flat.rest)
         raise ValueError(
             message(f"{place}: no hypothesis is left.", [("scores", shape_of(total)), ("first", where or "the sequence")],
                     "All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:",
@@ -248,11 +259,12 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
 def _first(is_bad: Callable[[np.ndarray], np.ndarray], total: Tensor, axis: Dim) -> str:
     """The sequence and hypothesis of the first bad score."""
     dims = tuple(dim for dim in total.dims if dim is not axis)
-    bad = is_bad(total.copy_transpose((*dims, axis)).numpy()).any(-1)
-    return ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
+    bad = np.asarray(is_bad(total.copy_transpose((*dims, axis)).numpy()).any(-1))
+    return first_of(bad, dims)
 
 
-def _nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
+def nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
+    """The error for scores with NaN."""
     where = _first(np.isnan, total, axis)
     return ValueError(
         message(

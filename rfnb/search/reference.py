@@ -14,11 +14,12 @@ from rfnb.ops import reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
+from rfnb.rec.selection import align_host
 from rfnb.search import rank
 from rfnb.search.rank import Ranked, flat_of
 from rfnb.search.score import Fusion, combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
-from rfnb.search.step import Options, _parts, follow, tell_at_end
+from rfnb.search.step import Options, follow, parts_of, tell_at_end
 from rfnb.trace.probe import listening
 
 
@@ -54,7 +55,7 @@ def reference(
     dims = flat.rest if in_dim is None else (*flat.rest, in_dim)
     labels = host_of(_within(target, dims, place_of(loop)), dims).astype(np.int64)
     if ended is not None and set(ended[1]) <= set(dims):
-        labels = np.where(_aligned(ended, dims), end_label, labels)
+        labels = np.where(align_host(*ended, dims), end_label, labels)
     labels = labels.reshape([*(dim.extent for dim in flat.rest), size])
     if labels.size and not 0 <= labels.min() <= labels.max() < axis.extent:
         raise ValueError(
@@ -67,12 +68,12 @@ def reference(
     best = rank.take(flat, index)
     ranked = Ranked(best, index, flat.backend.raw_to_numpy(best), in_order=False)
     if np.isnan(ranked.host).any():
-        raise rank._nan_error(total, axis, place_of(loop))
+        raise rank.nan_error(total, axis, place_of(loop))
     out = follow(loop, search, link, flat, ranked)
     if listening("beams"):
         options = Options(size, keep_candidates=keep_candidates, name=name, fusion=fusion)
-        parts = _parts(flat, total, total, None, own, base, options, has_ended)
-        tell_at_end(loop, link, flat, ranked, out, parts, options)
+        parts = parts_of(flat, total, total, None, own, base, options, has_ended)
+        tell_at_end(loop, link, flat, ranked, out.dims, parts, options)
     return out
 
 
@@ -84,12 +85,6 @@ def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
                     "The target of a step is one label for each sequence.", "target=loop.unstack(labels)")
         )  # fmt: skip
     return target
-
-
-def _aligned(ended: tuple[np.ndarray, tuple[Dim, ...]], dims: tuple[Dim, ...]) -> np.ndarray:
-    from_dims = ended[1]
-    order = [from_dims.index(dim) for dim in dims if dim in from_dims]
-    return ended[0].transpose(order).reshape([dim.extent if dim in from_dims else 1 for dim in dims])
 
 
 def sampled(

@@ -93,21 +93,21 @@ class Seen:
     """What a step keeps of its choice, until somebody looks.
 
     Args:
-        out_dim: Of the hypotheses that are kept.
-        carried: The same between steps.
         count: How many candidates.
+
+    Attributes:
+        carried: The dim of the hypotheses that are kept, between steps.
     """
 
-    def __init__(
-        self, name: str, flat: Flat, ranked: Ranked, parts: Parts, link: Link, out_dim: Dim, carried: Dim, count: int
-    ):  # fmt: skip
-        self.name, self.carried, self.in_order = name, carried, ranked.in_order
+    def __init__(self, name: str, flat: Flat, ranked: Ranked, parts: Parts, link: Link, count: int):
+        self.name, self.in_order = name, ranked.in_order
+        self.num_kept = ranked.host.shape[-1]
+        self.carried = link.dims(self.num_kept)[1]
         self.flat = Flat(None, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend)
         self.token_dims = [dim for _, dim in parts.tokens]
         options = {"length_exponent": link.normalized, "threshold": parts.threshold}
         self.options = {name: value for name, value in options.items() if value is not None}
         self.base, self.ended_before = parts.base, parts.ended
-        self.num_kept = out_dim.extent
         self.is_prefix = ranked.in_order and parts.unblocked is None and (
             ranked.distinct or ranked.host.min(initial=0) > -np.inf
         )  # fmt: skip

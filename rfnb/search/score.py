@@ -20,7 +20,7 @@ from rfnb.ops.random import random_uniform
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
 from rfnb.search.option_checks import check_fused
-from rfnb.search.search_state import Link, on_backend
+from rfnb.search.search_state import Link, first_of, on_backend
 
 INPUT_TYPES = ("log_prob", "prob", "logits", "regression")
 Fusion = Mapping[str, tuple[Tensor, float]]
@@ -43,12 +43,11 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
     if ended is not None:
         total = where(ended, 1.0, total, allow_broadcast_all_sources=True)
     host = total.numpy()
-    bad = np.argwhere(~(np.abs(host - 1) < 1e-3))
-    if bad.size:
-        first = ", ".join(f"{dim.name} {index}" for dim, index in zip(total.dims, bad[0]))
+    bad = ~(np.abs(host - 1) < 1e-3)
+    if bad.any():
         raise ValueError(
             message(f"{place}: the probabilities do not sum to 1.",
-                    [("scores", shape_of(log_prob)), ("first", first), ("sum", f"{host[tuple(bad[0])]:.4g}")],
+                    [("scores", shape_of(log_prob)), ("first", first_of(bad, total.dims)), ("sum", f"{host[bad][0]:.4g}")],
                     "What a choice adds up are log probabilities over the labels.",
                     'rf.choice(scores, input_type="logits", ...)   # normalizes')
         )  # fmt: skip

@@ -190,6 +190,11 @@ def place_of(loop: Loop) -> str:
     return f'choice in loop "{loop.name}", step {loop.num_steps - 1}'
 
 
+def first_of(bad: np.ndarray, dims: tuple[Dim, ...]) -> str:
+    """Where in a host array over `dims` the first True is, for messages."""
+    return ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
+
+
 def host_of(value: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
     """A Tensor as host array in the order of `dims`, broadcast over those that it lacks."""
     return np.broadcast_to(align_host(value.numpy(), value.dims, dims), [dim.extent for dim in dims])

@@ -93,7 +93,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         return x if has_ended is None else only_end_label(x, has_ended, axis, link, options.end_label)
 
     if options.combine is not None:
-        total = _custom(options.combine, stay(log_prob), base_used, has_ended, loop, axis, in_dim, search)
+        total = _custom(options.combine, stay(log_prob), base_used, has_ended, loop, axis, in_dim)
     else:
         total = combined(
             log_prob, base_used, has_ended, prob_scale=options.prob_scale, base_scale=options.base_scale,
@@ -116,16 +116,16 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     if search.leave:
         ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place_of(loop))
     else:
-        ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
+        ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop)
         if not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
         written(link).add(labels, link, loop)
     if listening("beams"):
-        parts = _parts(flat, total, free, allowed, own, base_used, options, has_ended)
+        parts = parts_of(flat, total, free, allowed, own, base_used, options, has_ended)
         if told is ranked:
-            tell_at_end(loop, link, flat, ranked, labels, parts, options)
+            tell_at_end(loop, link, flat, ranked, labels.dims, parts, options)
         else:
             tell_with_left(loop, link, options.name, flat, told, labels, parts, options.keep_candidates)
     return labels
@@ -142,33 +142,21 @@ def follow(loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked) -
 
 
 def tell_at_end(
-    loop: Loop, link: Link, flat: Flat, ranked: Ranked, labels: Tensor, parts: Parts, options: Options
+    loop: Loop, link: Link, flat: Flat, ranked: Ranked, dims: tuple[Dim, ...], parts: Parts, options: Options
 ) -> None:
-    """Offer the `beams` event at the end of the step."""
-    out_dim = labels.dims[-1]
-    carried = link.dims(out_dim.extent)[1]
-    seen = Seen(
-        options.name,
-        flat,
-        ranked,
-        parts,
-        link,
-        out_dim,
-        carried,
-        num_candidates(options.keep_candidates, out_dim.extent),
-    )
+    """Offer the `beams` event at the end of the step. `dims`: of the labels that were chosen."""
+    out_dim = dims[-1]
+    seen = Seen(options.name, flat, ranked, parts, link, num_candidates(options.keep_candidates, out_dim.extent))
     host, end_dims, selection = loop.ended_before(), loop.end_dims, loop.selection
 
     def before() -> tuple[np.ndarray | None, tuple[Dim, ...]]:
         if host is None or selection is None:
             return None, ()
-        target = (*labels.dims[:-1], carried)
         after = tuple(out_dim if dim is selection.start else dim for dim in end_dims)
-        if not set(after) <= set(labels.dims):
+        if not set(after) <= set(dims):
             return host, end_dims
-        return np.broadcast_to(
-            selection.follow_host(host, end_dims, labels.dims), [dim.extent for dim in target]
-        ), target
+        shape = [dim.extent for dim in dims]
+        return np.broadcast_to(selection.follow_host(host, end_dims, dims), shape), (*dims[:-1], seen.carried)
 
     loop.call_on_commit(lambda: tell(loop, seen, before))
 
@@ -185,7 +173,7 @@ def _check_size(link: Link, beam_size: int, loop: Loop) -> None:
 
 def _custom(
     combine: Callable[..., Tensor], log_prob: Tensor, base: Tensor | None, has_ended: Tensor | None, loop: Loop, axis: Dim,
-    in_dim: Dim | None, search: Search,
+    in_dim: Dim | None,
 ) -> Tensor:  # fmt: skip
     rest = [dim for dim in log_prob.dims if dim is not axis and dim is not in_dim]
     if base is None:
@@ -215,20 +203,13 @@ def _pruned(flat: Flat, threshold: float) -> Flat:
 
 def _ranked(
     flat: Flat, total: Tensor, log_prob: Tensor, options: Options, in_dim: Dim | None, axis: Dim,
-    stay: Callable[[Tensor], Tensor], loop: Loop, search: Search,
+    stay: Callable[[Tensor], Tensor], loop: Loop,
 ) -> Ranked:  # fmt: skip
     size = options.beam_size
     if options.sampling:
         return _sampled(flat, total, stay(log_prob), options, axis, in_dim)
     if options.keep_beams:
-        hypotheses = 1 if in_dim is None else in_dim.extent
-        if size % hypotheses:
-            raise ValueError(
-                message(f"{place_of(loop)}: keep_beams with a beam that does not divide.",
-                        [("beam_size", size), ("hypotheses", hypotheses)],
-                        "Each hypothesis gets beam_size / hypotheses of its own labels.")
-            )  # fmt: skip
-        return rank.best_of_each(flat, size // hypotheses)
+        return rank.best_of_each(flat, size, place_of(loop))
     if options.target is None:
         return rank.best_of(flat, size, num_candidates(options.keep_candidates, size) if listening("beams") else 0)
     index = reference_index(flat, options.target, loop, options.end_label)
@@ -266,7 +247,7 @@ def gumbel_over(like: Tensor, draws: Dim) -> Tensor:
     return gumbel(expanded)
 
 
-def _parts(
+def parts_of(
     flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: Options,
     has_ended: Tensor | None,
 ) -> Parts:  # fmt: skip

@@ -16,7 +16,7 @@ from rfnb.search.rank import Flat
 from rfnb.search.report import num_candidates
 from rfnb.search.score import only_end_label
 from rfnb.search.search_state import Search, on_backend, place_of
-from rfnb.search.step import Options, _parts, choose, follow, tell_at_end
+from rfnb.search.step import Options, choose, follow, parts_of, tell_at_end
 from rfnb.trace.probe import listening
 
 _plans = PlanCache()
@@ -59,9 +59,8 @@ def choose_best(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str
     labels = follow(loop, search, link, flat, ranked)
     if told:
         options = Options(beam_size, name=name)
-        tell_at_end(
-            loop, link, flat, ranked, labels, _parts(flat, scores, scores, None, own, base, options, has_ended), options
-        )
+        parts = parts_of(flat, scores, scores, None, own, base, options, has_ended)
+        tell_at_end(loop, link, flat, ranked, labels.dims, parts, options)
     return labels
 
 
