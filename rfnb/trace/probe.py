@@ -95,9 +95,13 @@ def probe(kind: str, **values: Any) -> None:
         values: Tensors and plain data (numbers, text, Dims, NumPy arrays, lists and dicts of these).
     """
     if _open[0]:
-        place = _here()
-        for listener, _, _ in _listeners.get():
-            listener(kind, place, values)
+        _offer(kind, values)
+
+
+def _offer(kind: str, values: Mapping[str, Any]) -> None:
+    place = _here()
+    for listener, _, _ in _listeners.get():
+        listener(kind, place, values)
 
 
 class Later(Mapping[str, Any]):
@@ -138,9 +142,7 @@ class Later(Mapping[str, Any]):
 def probe_later(kind: str, values: Later) -> None:
     """As `probe`, with values that are made when they are needed."""
     if _open[0]:
-        place = _here()
-        for listener, _, _ in _listeners.get():
-            listener(kind, place, values)
+        _offer(kind, values)
 
 
 @contextmanager
