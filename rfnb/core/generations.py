@@ -86,7 +86,7 @@ def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tupl
         raise DimError(
             message(
                 f"{what}: the operands are from different searches.",
-                [(chr(ord("a") + place), shape_of(value)) for place, value in enumerate(values) if isinstance(value, Tensor)],
+                _shown(values),
                 "Hypothesis 0 of one search has nothing to do with hypothesis 0 of another. Take the best of each first:",
                 "rf.decide(x)",
             )
@@ -100,9 +100,14 @@ def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tupl
         raise DimError(
             message(
                 f"{what}: the operands are of different steps of a search.",
-                [(chr(ord("a") + place), shape_of(value)) for place, value in enumerate(values) if isinstance(value, Tensor)],
+                _shown(values),
                 "A value of an earlier step does not follow its hypothesis by itself. Carry it in the state of the loop:",
                 "loop.state.x = x",
             )
         )  # fmt: skip
     return out
+
+
+def _shown(values: tuple[Any, ...]) -> list[tuple[str, str]]:
+    """The operands, for messages."""
+    return [(chr(ord("a") + place), shape_of(value)) for place, value in enumerate(values) if isinstance(value, Tensor)]
