@@ -20,11 +20,18 @@ from ratio import Ratio, measure
 _rows: list[Ratio] = []
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Everything is measured on one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def overhead(benchmark):
     """`overhead(name, rfnb, raw, limit=None)`: measures, adds a line to the table, fails over the limit; returns the median."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
 
     def run(
         name: str, rfnb: Callable[[], Any], raw: Callable[[], Any], *, limit: float | None = None, **options: int
@@ -36,8 +43,7 @@ def overhead(benchmark):
         row.check()
         return row.median
 
-    yield run
-    torch.set_num_threads(threads)
+    return run
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-import torch
 from ngram_models import random_arpa
 
 import rfnb as rf
@@ -83,14 +82,6 @@ def ratio(first, second, turns=15):
             times.append(time.process_time() - start)
         found.append(times[0] / times[1])
     return statistics.median(found[2:])
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_five_times_as_fast_as_plain_python(record_property):

@@ -249,13 +249,11 @@ def cost_of_history(name, search, beam, turns, capsys):
 
 
 def test_history_of_a_small_search(capsys):
-    torch.set_num_threads(1)
     beams, everything = cost_of_history("G2P, one word", Word().rfnb, 4, 41, capsys)
     assert beams < 1.35
     assert everything < 1.65  # the goal is 1.25: each recorded value costs as much as an op of the step
 
 
 def test_history_of_a_large_search(capsys):
-    torch.set_num_threads(1)
     _, everything = cost_of_history("attention LSTM, batch 16", World(16, steps=10).rfnb, 4, 7, capsys)
     assert everything < 1.1

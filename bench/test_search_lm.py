@@ -20,14 +20,6 @@ from rfnb import Dim
 from rfnb.models.g2p import label_dim
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 class SearchedWord(Word):
     """The G2P model on one word, with scores added to its own."""
 
