@@ -4,10 +4,10 @@ x is (T, features), one sequence.
 """
 
 import torch
+from plain_relative_attention import relative_attention
 from torch.nn import functional
 
 import rfnb as rf
-from rfnb import Dim
 
 
 def random_parameters(module):
@@ -60,19 +60,9 @@ def conv_block(module, x):
     return linear(module.positionwise_conv2, functional.silu(x))
 
 
-def attention(module, x):
-    """Tested by itself in test_relative_self_attention.py; here alone and without batch."""
-    alone = Dim(len(x), name="alone")
-    return (
-        module(rf.convert_to_tensor(x, dims=[alone, module.in_dim]), axis=alone)
-        .copy_transpose([alone, module.out_dim])
-        .raw_tensor
-    )
-
-
 def conformer_layer(layer, x):
     x = x + feed_forward(layer.ffn1, layer_norm(layer.ffn1_layer_norm, x)) / 2
-    x = x + attention(layer.self_att, layer_norm(layer.self_att_layer_norm, x))
+    x = x + relative_attention(layer.self_att, layer_norm(layer.self_att_layer_norm, x))
     x = x + conv_block(layer.conv_block, layer_norm(layer.conv_layer_norm, x))
     x = x + feed_forward(layer.ffn2, layer_norm(layer.ffn2_layer_norm, x)) / 2
     return layer_norm(layer.final_layer_norm, x)
@@ -91,7 +81,7 @@ def merge(module, x1, x2):
 
 def e_branchformer_layer(layer, x):
     x = x + feed_forward(layer.ffn1, layer_norm(layer.ffn1_layer_norm, x)) / 2
-    far = attention(layer.self_att, layer_norm(layer.self_att_layer_norm, x))
+    far = relative_attention(layer.self_att, layer_norm(layer.self_att_layer_norm, x))
     near = conv_gated(layer.cgmlp, layer_norm(layer.cgmlp_layer_norm, x))
     x = x + merge(layer.merge, far, near)
     x = x + feed_forward(layer.ffn2, layer_norm(layer.ffn2_layer_norm, x)) / 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,8 @@ from rfnb.ops.concat import concat
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.default import get_default_device, get_default_float_dtype
 from rfnb.ops.math import combine_bc, cos, sin
+
+Rates = Callable[[int, float], np.ndarray]
 
 
 def sinusoidal_positional_encoding(
@@ -57,7 +60,8 @@ def sinusoidal_positional_encoding(
     if isinstance(offset, Tensor):
         frames = 0 if single else dim_ops.range_over_dim(spatial_dim, device=offset.device)
         return sinusoidal_encoding(combine_bc(offset, "add", frames), feat_dim=feat_dim, base=base, dtype=dtype)
-    table = _table(offset or 0, 1 if single else spatial_dim.extent, feat_dim.extent, base, dtype, device, _backend())
+    count = 1 if single else spatial_dim.extent
+    table = _table(offset or 0, count, feat_dim.extent, _absolute_rates, base, dtype, device, _backend())
     if single:
         return _with_feature(new_tensor(_backend().select_raw(table, 0, 0), (feat_dim,)), feat_dim)
     return _with_feature(new_tensor(table, (spatial_dim, feat_dim)), feat_dim)
@@ -77,10 +81,14 @@ def sinusoidal_encoding(indices: Tensor, *, feat_dim: Dim, base: float = 1e4, dt
 
     Source: Vaswani et al. 2017, section 3.5, where sines and cosines alternate and the exponent is m / h.
     """
-    dtype = dtype or get_default_float_dtype()
-    half = Dim(feat_dim.extent // 2, name="half")
-    rates = convert_to_tensor(_rates(feat_dim.extent, base), dims=[half], dtype="float32", device=indices.device)
-    angles = combine_bc(cast(_plain(indices), "float32"), "mul", rates)  # positions need more than 16 bits
+    return _encoding(indices, _absolute_rates(feat_dim.extent, base), feat_dim, dtype or get_default_float_dtype())
+
+
+def _encoding(indices: Tensor, rates: np.ndarray, feat_dim: Dim, dtype: str) -> Tensor:
+    """Sines, then cosines of indices * rates: {..., feat}."""
+    half, wide = Dim(len(rates), name="half"), _wide(dtype)
+    factors = convert_to_tensor(rates, dims=[half], dtype=wide, device=indices.device)
+    angles = combine_bc(cast(_plain(indices), wide), "mul", factors)
     parts = [(cast(sin(angles), dtype), half), (cast(cos(angles), dtype), half)]
     if feat_dim.extent % 2:
         rest = Dim(1, name="rest")
@@ -98,28 +106,34 @@ def relative_positional_encoding(
     dtype: str | None = None,
     device: str | None = None,
 ) -> tuple[Tensor, Dim]:
-    """`sinusoidal_encoding` of all distances from a query to a key, in rising order; keys in the past have negative ones.
+    """Sines, then cosines of all distances from a query to a key, in rising order; keys in the past have negative ones.
+
+        out[r, m] = sin(distance * 10000 ** (-2 m / feat)),  out[r, h + m] = cos(the same),  m = 0 .. h - 1,  h = feat // 2
+
+    The wavelengths are not those of `sinusoidal_encoding`: the exponents end one step before -1.
 
     Args:
         query_spatial_dim: For `single_step_dim` there is one query.
+        feat_dim: If its size is odd, the last feature is 0.
         query_offset: Position of the first query, int {...}; keys begin at 0.
 
     Returns:
         {offset dims, distance, feat}, with an int made once for many sizes, and the static dim distance of size queries + keys - 1.
         Entry r is for the distance key - query = r - (queries - 1) - query_offset.
 
-    Source: Dai et al. 2019, "Transformer-XL", section 3.3.
+    Source: Dai et al. 2019, "Transformer-XL", section 3.3, with the sinusoids of Vaswani et al. 2017, section 3.5, sines first.
     """
     distance, first = distances(query_spatial_dim, key_value_spatial_dim)
+    dtype = dtype or get_default_float_dtype()
     if isinstance(query_offset, Tensor):
         steps = dim_ops.range_over_dim(distance, device=query_offset.device) + first
         steps = combine_bc(steps, "sub", _plain(query_offset))
-        return sinusoidal_encoding(steps, feat_dim=feat_dim, dtype=dtype), distance
+        return _encoding(steps, _relative_rates(feat_dim.extent), feat_dim, dtype), distance
     first -= query_offset
-    dtype, device = dtype or get_default_float_dtype(), device or get_default_device()
+    device = device or get_default_device()
     # From a table up to the next power of two: a growing history would need a new one in each step.
     size = 1 << max(abs(first), abs(first + distance.extent), 63).bit_length()
-    table = _table(-size, 2 * size + 1, feat_dim.extent, 1e4, dtype, device, _backend())
+    table = _table(-size, 2 * size + 1, feat_dim.extent, _relative_rates, 1e4, dtype, device, _backend())
     part = _backend().slice_raw(table, 0, first + size, first + size + distance.extent)
     return _with_feature(new_tensor(part, (distance, feat_dim)), feat_dim), distance
 
@@ -137,17 +151,29 @@ def _distance_dim(size: int) -> Dim:
 
 
 @lru_cache(maxsize=64)
-def _table(first: int, count: int, size: int, base: float, dtype: str, device: str | None, backend: Any) -> Any:
+def _table(
+    first: int, count: int, size: int, rates: Rates, base: float, dtype: str, device: str | None, backend: Any
+) -> Any:
     """Raw [count, size]: the encodings of `first` and those after it."""
-    angles = np.arange(first, first + count)[:, None] * _rates(size, base)
+    angles = np.arange(first, first + count)[:, None] * rates(size, base)
     table = np.concatenate([np.sin(angles), np.cos(angles), np.zeros((count, size % 2))], axis=1)
-    wide = "float64" if dtype == "float64" else "float32"
-    return backend.cast_raw(backend.from_numpy(table, dtype=wide, device=device), dtype)
+    return backend.cast_raw(backend.from_numpy(table, dtype=_wide(dtype), device=device), dtype)
 
 
-def _rates(size: int, base: float) -> np.ndarray:
+def _absolute_rates(size: int, base: float) -> np.ndarray:
+    """Radians per position of each sine, from 1 to 1 / base: the exponent is -m / (h - 1)."""
     half = size // 2
     return base ** (-np.arange(half) / max(half - 1, 1))
+
+
+def _relative_rates(size: int, base: float = 1e4) -> np.ndarray:
+    """Radians per step of each sine, from 1 to just above 1 / base: the exponent is -2 m / size."""
+    return base ** (-2 * np.arange(size // 2) / max(size, 1))
+
+
+def _wide(dtype: str) -> str:
+    """What positions and angles are computed in: they need more than 16 bits."""
+    return "float64" if dtype == "float64" else "float32"
 
 
 def _backend() -> Any:

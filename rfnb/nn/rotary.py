@@ -64,8 +64,9 @@ def _angles(x: Tensor, spatial_dim: Dim | None, half: Dim, offset: int | Tensor,
     """Sines and cosines, {offset dims, spatial_dim, half}."""
     if isinstance(offset, Tensor):
         frames: Any = 0 if spatial_dim is None else dim_ops.range_over_dim(spatial_dim, device=offset.device)
-        rates = convert_to_tensor(_rates(half.extent, base), dims=[half], dtype="float32", device=offset.device)
-        position = cast(combine_bc(offset, "add", frames), "float32")  # positions need more than 16 bits
+        wide = "float64" if x.dtype == "float64" else "float32"  # positions need more than 16 bits
+        rates = convert_to_tensor(_rates(half.extent, base), dims=[half], dtype=wide, device=offset.device)
+        position = cast(combine_bc(offset, "add", frames), wide)
         angles = combine_bc(position, "mul", rates)
         return cast(sin(angles), x.dtype), cast(cos(angles), x.dtype)
     backend, count = x.backend, 1 if spatial_dim is None else spatial_dim.extent

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from asserting import assert_same, ragged, raises_message, tensor
 
@@ -14,6 +15,12 @@ batch, feat, odd = Dim(2, name="batch"), Dim(6, name="feat"), Dim(5, name="odd")
 def signal(position, size, base=10000.0):
     half = size // 2
     angles = [position * base ** (-m / max(half - 1, 1)) for m in range(half)]
+    return [math.sin(a) for a in angles] + [math.cos(a) for a in angles] + [0.0] * (size % 2)
+
+
+def of_distance(distance, size):
+    """Dai et al. 2019: the wavelengths rise by a factor of 10000^(2 / size), and do not reach 10000 * 2π."""
+    angles = [distance / 10000 ** (2 * m / size) for m in range(size // 2)]
     return [math.sin(a) for a in angles] + [math.cos(a) for a in angles] + [0.0] * (size % 2)
 
 
@@ -82,18 +89,20 @@ def test_encoding_of_indices_over_any_dims():
     assert_same(out, [[signal(p, 6) for p in row] for row in ([1, 2, 0], [5, 100, 3])])
 
 
-@pytest.mark.parametrize("offset", [0, 2])
-def test_distances_rise_and_are_negative_for_keys_in_the_past(offset):
-    queries, keys = Dim(3, name="queries"), Dim(4, name="keys")
-    out, distance = rf.relative_positional_encoding(
-        query_spatial_dim=queries, key_value_spatial_dim=keys, feat_dim=feat, query_offset=offset
-    )
-    assert out.dims == (distance, feat) and distance.size == 6 and out.feature_dim is feat
-    values = out.numpy()
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("offset", [0, 2, 70])
+def test_distances_rise_and_are_negative_for_keys_in_the_past(offset, size):
+    queries, keys, own = Dim(3, name="queries"), Dim(4, name="keys"), Dim(size, name="own")
+    dims = {"query_spatial_dim": queries, "key_value_spatial_dim": keys, "feat_dim": own}
+    out, distance = rf.relative_positional_encoding(**dims, query_offset=offset)
+    assert out.dims == (distance, own) and distance.size == 6 and out.feature_dim is own
+    per_sequence, _ = rf.relative_positional_encoding(**dims, query_offset=tensor([offset, 1], batch))
+    per_sequence = per_sequence.copy_transpose([batch, distance, own]).numpy()
     for query in range(3):
         for key in range(4):
-            entry = values[key - query + 2].tolist()  # where query and key are found
-            assert entry == pytest.approx(signal(key - (query + offset), 6), abs=1e-6)
+            place = key - query + 2  # where query and key are found
+            for got, shift in ((out.numpy(), offset), (per_sequence[0], offset), (per_sequence[1], 1)):
+                assert got[place].tolist() == pytest.approx(of_distance(key - (query + shift), size), abs=1e-5)
 
 
 def test_distances_of_a_single_query():
@@ -101,4 +110,17 @@ def test_distances_of_a_single_query():
         query_spatial_dim=single_step_dim, key_value_spatial_dim=Dim(4, name="keys"), feat_dim=feat, query_offset=3
     )
     assert distance.size == 4
-    assert_same(out, [signal(key - 3, 6) for key in range(4)])
+    assert_same(out, [of_distance(key - 3, 6) for key in range(4)])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_positions_in_a_tensor_lose_no_digits(dtype):
+    """Neither beyond 16 bits of a position, nor those of float64."""
+    time, far = Dim(2, name="time"), 4099
+    tolerance = {"float64": 1e-12, "float32": 1e-3, "bfloat16": 1e-2, "float16": 2e-3}[dtype]
+    out = rf.sinusoidal_positional_encoding(
+        spatial_dim=time, feat_dim=feat, offset=tensor([far, 0], batch), dtype=dtype
+    )  # fmt: skip
+    out = rf.cast(out, "float64").copy_transpose([batch, time, feat])
+    expected = [[signal(first + i, 6) for i in range(2)] for first in (far, 0)]
+    assert_same(out, rf.convert_to_tensor(np.array(expected), dims=out.dims), tolerance=tolerance)

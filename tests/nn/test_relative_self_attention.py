@@ -4,6 +4,7 @@ import pytest
 import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
 from parameter_gradients import assert_same_gradients
+from plain_relative_attention import relative_attention
 
 import rfnb as rf
 from rfnb import Dim, DimError, single_step_dim
@@ -33,33 +34,6 @@ def make(causal=False, **options):
     return module
 
 
-def vector(module, distance):
-    """Of one distance, for both heads: (2, 4)."""
-    if module.learned_pos_emb is None:
-        index = tensor([distance], Dim(1, name="one"))
-        r = rf.sinusoidal_encoding(index, feat_dim=module.pos_emb_feat_dim).raw_tensor[0]
-    else:
-        clipping = module.learned_pos_emb.clipping
-        r = module.learned_pos_emb.pos_emb.raw_tensor[max(-clipping, min(distance, clipping)) + clipping]
-    r = r if module.linear_pos is None else r @ module.linear_pos.weight.raw_tensor
-    return r.reshape(2, 4) if module.separate_pos_emb_per_head else r.expand(2, 4)
-
-
-def by_hand(module, seq, causal):
-    """(T, 6) -> (T, 7): Dai et al. 2019, the equation of A^rel, written out."""
-    zero = torch.zeros(2, 4)
-    u, v = (zero if bias is None else bias.raw_tensor for bias in (module.pos_bias_u, module.pos_bias_v))
-    heads = []
-    for head, qkv in enumerate((seq @ module.qkv.weight.raw_tensor + module.qkv.bias.raw_tensor).split(13, -1)):
-        q, k, values = qkv.split([4, 4, 5], -1)
-        energy = torch.full((len(seq), len(seq)), float("-inf"))
-        for i in range(len(seq)):
-            for j in range(i + 1 if causal else len(seq)):
-                energy[i, j] = ((q[i] + u[head]) @ k[j] + (q[i] + v[head]) @ vector(module, j - i)[head]) / 2
-        heads.append(torch.softmax(energy, -1) @ values)
-    return torch.cat(heads, -1) @ module.proj.weight.raw_tensor + module.proj.bias.raw_tensor
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_energies_are_those_of_the_formula_for_each_sequence_alone(kind, causal):
@@ -68,7 +42,7 @@ def test_energies_are_those_of_the_formula_for_each_sequence_alone(kind, causal)
     got = module(with_nan_padding(x), axis=time)
     got = (got[0] if causal else got).copy_transpose([batch, time, out]).raw_tensor
     for seq, length in enumerate(LENGTHS):
-        expected = by_hand(module, x.raw_tensor[seq, :length], causal)
+        expected = relative_attention(module, x.raw_tensor[seq, :length], causal)
         torch.testing.assert_close(got[seq, :length], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -83,7 +57,7 @@ def test_gradients_are_those_of_the_formula(kind, causal):
         return [got[seq, :length] for seq, length in enumerate(LENGTHS)]
 
     def formula(raw):
-        return [by_hand(module, raw[seq, :length], causal) for seq, length in enumerate(LENGTHS)]
+        return [relative_attention(module, raw[seq, :length], causal) for seq, length in enumerate(LENGTHS)]
 
     assert_same_gradients(module, torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(0)), ours, formula)
 
