@@ -35,7 +35,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         padding: Of the convolutions. Pooling is always "same", so that a short sequence keeps a frame.
 
     Attributes:
-        out_dim: Last channels times what is left of the features, channels first.
+        out_dim: What is left of the features times the last channels, the channels of one feature beside each other.
         downsample_factor: Of time: product of all strides and pool sizes.
 
     Parameters:
@@ -70,7 +70,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
             Conv2d(before, after, _pair(size), strides=_pair(stride), padding=padding)
             for before, after, size, stride in zip((_one, *out_dims), out_dims, filter_sizes, strides)
         )
-        self.out_dim = self.out_dims[-1] * self._after(in_dim, axis=1)
+        self.out_dim = self._after(in_dim, axis=1) * self.out_dims[-1]
         self.downsample_factor = 1
         for conv, pool_size in zip(self.conv_layers, self.pool_sizes):
             self.downsample_factor *= conv.strides[0] * (pool_size[0] if pool_size else 1)
@@ -91,7 +91,9 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
             x = self.activation(x)
             if pool_size is not None:
                 x, spatial = pool2d(x, mode="max", pool_size=pool_size, padding="same", in_spatial_dims=spatial)
-        out, _ = merge_dims(x, dims=(self.out_dims[-1], spatial[1]), out_dim=self.out_dim)
+        features = (spatial[1], self.out_dims[-1])
+        x = x.copy_transpose([*x.remaining_dims(features), *features])  # what comes next works on features
+        out, _ = merge_dims(x, dims=features, out_dim=self.out_dim)
         out.feature_dim = self.out_dim
         return out, spatial[0]
 

@@ -40,7 +40,7 @@ def test_subsampling_is_conv2d_relu_and_pooling_of_each_sequence_alone(padding):
         y = torch.relu(functional.conv2d(frames, first.filter.raw_tensor, first.bias.raw_tensor, padding=pad))
         y = functional.max_pool2d(y, (1, 2))
         y = torch.relu(functional.conv2d(y, second.filter.raw_tensor, second.bias.raw_tensor, (2, 1), pad))
-        return y.transpose(0, 1).flatten(1)  # channels before features
+        return y.permute(1, 2, 0).flatten(1)  # the channels of one feature beside each other
 
     assert shorter.lengths.tolist() == [len(alone(seq)) for seq in range(3)]
     assert shorter is module.get_out_spatial_dim(time)
