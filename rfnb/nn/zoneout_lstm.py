@@ -24,13 +24,13 @@ class ZoneoutLSTM(LSTM):
         zoneout_factor_cell, zoneout_factor_output: Probabilities for c and h.
         use_zoneout_output: False gives out h_lstm; the state is h' all the same.
         forget_bias: Added to the forget gate before its sigmoid.
-        parts_order: Order of the gates in the weights: input, forget, cell, output.
+        parts_order: Order of the gates in the weights: i input, f forget, o output, and c, g or j, the cell's input.
 
     Parameters:
         ff_weight, rec_weight, bias: as of `LSTM`.
 
     Raises:
-        ValueError: If a factor is not in [0, 1], or parts_order is not an order of "ifco".
+        ValueError: If a factor is not in [0, 1], or parts_order has not each of the four once.
 
     Source: Krueger et al. 2017, "Zoneout", section 3.2.
     """
@@ -48,8 +48,9 @@ class ZoneoutLSTM(LSTM):
         parts_order: str = "ifco",
     ):
         check_zoneout_factors("ZoneoutLSTM", zoneout_factor_cell, zoneout_factor_output)
-        if sorted(parts_order) != sorted("ifco"):
-            rule, fix = "Each of the four gates has its letter once.", 'rf.ZoneoutLSTM(..., parts_order="ifco")'
+        if sorted(_gates(parts_order)) != sorted("ifco"):
+            rule = "Each of the four gates has its letter once: i, f, o, and c, g or j for the input of the cell."
+            fix = 'rf.ZoneoutLSTM(..., parts_order="ifco")'
             raise ValueError(message("ZoneoutLSTM: no order of the gates.", [("parts_order", parts_order)], rule, fix))
         super().__init__(in_dim, out_dim, with_bias=with_bias)
         self.zoneout_factor_cell, self.zoneout_factor_output = zoneout_factor_cell, zoneout_factor_output
@@ -81,7 +82,7 @@ class ZoneoutLSTM(LSTM):
             state.h, self.rec_weight, reduce=self.out_dim
         )
         gates = gates if self.bias is None else gates + self.bias
-        parts = dict(zip(self.parts_order, split(gates, axis=4 * self.out_dim, out_dims=[self.out_dim] * 4)))
+        parts = dict(zip(_gates(self.parts_order), split(gates, axis=4 * self.out_dim, out_dims=[self.out_dim] * 4)))
         c = sigmoid(parts["f"] + self.forget_bias) * state.c + sigmoid(parts["i"]) * tanh(parts["c"])
         h = sigmoid(parts["o"]) * tanh(c)
         new = LstmState(
@@ -91,3 +92,8 @@ class ZoneoutLSTM(LSTM):
         out = new.h if self.use_zoneout_output else h
         out._feature_dim = self.out_dim
         return out, new
+
+
+def _gates(parts_order: str) -> str:
+    """With one letter for the input of the cell, which papers call c, g or j."""
+    return parts_order.translate(str.maketrans("gj", "cc"))

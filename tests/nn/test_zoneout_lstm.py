@@ -1,8 +1,10 @@
 """ZoneoutLSTM against the LSTM without zoneout, and the formulas in raw torch."""
 
+import math
+
 import pytest
 import torch
-from asserting import assert_same, ragged, raises_message, randn, with_nan_padding
+from asserting import assert_same, ragged, raises_message, randn, tensor, with_nan_padding
 
 import rfnb as rf
 from rfnb import Dim, single_step_dim
@@ -25,7 +27,7 @@ def some_state():
 def formula(lstm, x, h, c):
     """(h, c) of an LSTM without zoneout."""
     gates = x @ lstm.ff_weight.raw_tensor.T + h @ lstm.rec_weight.raw_tensor.T + lstm.bias.raw_tensor
-    parts = dict(zip(lstm.parts_order, gates.chunk(4, -1)))
+    parts = dict(zip(lstm.parts_order.replace("g", "c").replace("j", "c"), gates.chunk(4, -1)))
     c = torch.sigmoid(parts["f"] + lstm.forget_bias) * c + torch.sigmoid(parts["i"]) * torch.tanh(parts["c"])
     return torch.sigmoid(parts["o"]) * torch.tanh(c), c
 
@@ -40,6 +42,21 @@ def test_without_zoneout_it_is_the_lstm():
     assert_same(got, expected)
     assert_same(dict(end), dict(expected_end))
     assert got.feature_dim is out
+
+
+@pytest.mark.parametrize("parts_order", ["ifco", "jifo", "igfo", "ofic", "jofi"])
+def test_the_gates_stand_in_the_order_of_their_letters(parts_order):
+    """With weights 0 the biases are all there is; each gate has another one."""
+    sizes = {"i": 0.3, "f": -0.7, "o": 1.1, "c": 0.5, "g": 0.5, "j": 0.5}
+    one = Dim(1, name="one")
+    lstm = rf.ZoneoutLSTM(d_in, one, parts_order=parts_order)
+    lstm.ff_weight.initial = lstm.rec_weight.initial = 0.0
+    lstm.bias.assign(tensor([sizes[letter] for letter in parts_order], *lstm.bias.dims))
+    old = tensor([2.0], one)
+    _, new = lstm(tensor([1.0, 1.0], d_in), state=rf.LstmState(h=old, c=old), spatial_dim=single_step_dim)
+    sigmoid = lambda x: 1 / (1 + math.exp(-x))  # noqa: E731
+    c = sigmoid(-0.7) * 2 + sigmoid(0.3) * math.tanh(0.5)
+    assert_same(dict(new), {"h": tensor([sigmoid(1.1) * math.tanh(c)], one), "c": tensor([c], one)})
 
 
 @pytest.mark.parametrize("use_zoneout_output", [True, False])
@@ -94,14 +111,15 @@ def test_a_factor_that_is_no_probability():
         make(zoneout_factor_cell=1.5)
 
 
-def test_an_order_that_lacks_a_gate():
-    with raises_message(ValueError, """
+@pytest.mark.parametrize("order", ["ifcc", "ifgj", "ifo", "ifcox"])
+def test_an_order_that_lacks_a_gate_or_has_one_twice(order):
+    with raises_message(ValueError, f"""
         ZoneoutLSTM: no order of the gates.
-          parts_order  ifcc
-        Each of the four gates has its letter once.
+          parts_order  {order}
+        Each of the four gates has its letter once: i, f, o, and c, g or j for the input of the cell.
             rf.ZoneoutLSTM(..., parts_order="ifco")
     """):  # fmt: skip
-        make(parts_order="ifcc")
+        make(parts_order=order)
 
 
 def test_no_frames_keep_the_state():
