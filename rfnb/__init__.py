@@ -423,6 +423,8 @@ from rfnb.ops.transposed_conv_dims import calc_transposed_conv_out_length as cal
 from rfnb.ops.transposed_conv_dims import make_transposed_conv_out_spatial_dims as make_transposed_conv_out_spatial_dims
 from rfnb.ops.where import where as where
 from rfnb.ops.window import window as window
+from rfnb.places import paths as _paths
+from rfnb.places.unknown_names import of_rfnb as __getattr__
 from rfnb.rec.cond import cond as cond
 from rfnb.rec.cum_concat import cum_concat as cum_concat
 from rfnb.rec.cum_concat import cum_concat_initial_state as cum_concat_initial_state
@@ -461,5 +463,6 @@ from rfnb.viz.save import save_html as save_html
 from rfnb.viz.show import show as show
 
 _backend_methods.bind(globals())
-del _backend_methods, _marking, _operators
+_paths.make_modules(globals())
+del _backend_methods, _marking, _operators, _paths
 __version__ = "0.1.0"

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": _BELOW_DATA | {"data"},  # a model's training reads its data; data/ knows no model
     "interop": _BELOW_DATA,
     "tensor": {"core"},  # documented places of names; nothing imports it
+    "places": {"core", "interop"},  # the other documented places, made from a table; only the package itself imports it
 }
 
 # Package: (files that may import it, whether it has to be inside a function there).

@@ -1,0 +1,177 @@
+"""The documented places of public names: `from rfnb.decoder.transformer import TransformerDecoder`.
+
+The documentation sorts the frontend into modules that are not the files here. `PATHS` lists them; `make_modules` makes each as a
+module without a file. What is in it is the very object of `rfnb`, which keeps the `__module__` of the file that defines it, so
+pickle and `inspect` see nothing of this.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from rfnb.places.unknown_names import no_name
+
+# Module: the public names in it.
+PATHS = {
+    "nested": "mask_nested gather_nested masked_select_nested masked_scatter_nested where_nested",
+    "encoder.conformer": (
+        "ConformerPositionwiseFeedForward ConformerConvBlock ConformerConvSubsample ConformerEncoderLayer"
+        " ConformerEncoder make_ff conv_norm_use_mask_default"
+    ),
+    "encoder.conformer_v2": "ConformerFrontend ConformerEncoderV2",
+    "encoder.e_branchformer": "EBranchformerLayer FeedForwardConvGated Merge",
+    "encoder.base": "IEncoder ISeqFramewiseEncoder ISeqDownsamplingEncoder",
+    "encoder.transformer": "TransformerEncoder TransformerEncoderLayer",
+    "decoder.transformer": "TransformerDecoder TransformerDecoderLayer FeedForward FeedForwardGated make_norm",
+    "tensor_array": "TensorArray",
+    "hooks": "setup_post_hook_on_method RemovableHandle",
+    "init": "ParamInit ParamInitType Normal VarianceScaling Glorot He HeNormal HeUniform",
+    "audio.mel": "mel_filterbank log_mel_filterbank_from_raw",
+    "audio.specaugment": "specaugment random_mask mask",
+    "conversions.hf_llama": (
+        "import_params_hf_llama_to_rf_transformer_decoder import_params_hf_llama_decoder_layer_to_rf"
+        " import_params_hf_llama_mlp_to_rf_feed_forward_gated import_params_hf_llama_rms_norm_to_rf"
+        " import_params_hf_llama_att_to_rf_rotary_att"
+    ),
+    "attention": (
+        "dot_attention SelfAttentionBase SelfAttention CausalSelfAttention CausalSelfAttentionState"
+        " RotaryPosSelfAttention RotaryPosCausalSelfAttention RelPosSelfAttention RelPosCausalSelfAttention"
+        " CrossAttention LearnedRelativePositionalEncoding relative_positional_encoding"
+        " sinusoidal_positional_encoding sinusoidal_encoding"
+    ),
+    "parametrizations": "weight_dropout WeightDropout weight_noise WeightNoise",
+    "parametrize": "register_parametrization remove_parametrization is_parametrized",
+    "build_from_dict": "build_from_dict build_dict",
+    "linear": "Linear Embedding",
+    "conv": (
+        "conv Conv1d Conv2d Conv3d transposed_conv TransposedConv1d TransposedConv2d TransposedConv3d pool"
+        " max_pool max_pool1d pool1d pool2d pool3d make_conv_out_spatial_dims calc_conv_out_length"
+        " make_transposed_conv_out_spatial_dims calc_transposed_conv_out_length"
+    ),
+    "rec": "LSTM LstmState ZoneoutLSTM",
+    "normalization": (
+        "moments LayerNorm RMSNorm GroupNorm GroupNormSpatial BatchNorm batch_norm_distributed_default normalize"
+        " Normalize"
+    ),
+    "container": "ModuleList Sequential sequential ParameterList",
+    "module": "Module Functional",
+    "parameter": "Parameter set_parameter_copy_behavior_ctx",
+    "state": "State",
+    "loss": (
+        "cross_entropy ctc_loss ctc_best_path ctc_greedy_decode ctc_durations_from_path"
+        " ctc_no_label_loop_blank_durations_from_path edit_distance"
+    ),
+    "loop": "while_loop scan",
+    "cond": "cond",
+    "dims": (
+        "range_over_dim range_over_dim_strided range_over_merged_dims linspace_over_dim replace_dim"
+        " replace_dim_v2 set_sparse_dim dim_match_priority_when_needed num_elements_of_shape"
+        " masked_fraction_of_shape last_frame_position_of_dim use_mask_default"
+    ),
+    "array_": (
+        "convert_to_tensor constant copy cast merge_dims split_dims reshape split expand_dim expand_dims squeeze"
+        " window concat concat_features pad cum_concat_step stack unstack masked_select masked_scatter"
+        " sequence_mask pack_padded pad_packed gather scatter scatter_mean scatter_argmax scatter_logsumexp"
+        " scatter_logmeanexp scatter_count slice shift_right shift_left reverse_sequence where sort search_sorted"
+        " sparse_to_dense one_hot top_k_mask top_p_mask repeat expand_make_non_empty real_as_complex"
+        " complex_as_real make_complex"
+    ),
+    "math_": (
+        "compare compare_bc combine combine_bc equal not_equal less less_equal greater greater_equal add sub mul"
+        " true_divide floor_divide ceil_divide neg reciprocal mod pow squared_difference logical_and logical_or"
+        " logical_not opt_logical_or opt_logical_and log_add_exp is_finite is_infinite is_neg_infinite maximum"
+        " minimum clip_by_value identity exp expm1 log safe_log log1p sqrt rsqrt square abs tanh sigmoid"
+        " log_sigmoid sin cos ceil floor round relu relu_square elu selu silu swish gelu softmax log_softmax"
+        " gating lerp cumsum"
+    ),
+    "reduce": (
+        "reduce reduce_sum reduce_max reduce_min reduce_mean reduce_logsumexp reduce_logmeanexp reduce_any"
+        " reduce_all reduce_argmin reduce_argmax reduce_out RunningMean top_k"
+    ),
+    "const": "full fill constant zeros ones zeros_like ones_like",
+    "rand": (
+        "set_random_seed get_random_state set_random_state reset_step_random_state get_static_step_based_seed"
+        " random random_uniform random_normal random_truncated_normal random_choice_without_replacement"
+        " random_choice_with_replacement"
+    ),
+    "dropout": "dropout dropout_broadcast_default",
+    "gradient": (
+        "set_requires_gradient gradient stop_gradient stop_gradient_scope scaled_gradient scaled_gradient_ext"
+        " gradient_checkpoint_scope"
+    ),
+    "signal": "stft",
+    "label_smoothing": "label_smoothing smooth_one_hot label_smoothed_log_prob_gradient",
+    "piecewise_linear": "PiecewiseLinear",
+    "graph": "get_tensor_dependencies get_tensor_consumers walk_tensor_consumers",
+    "run_ctx": "RunCtx Loss get_run_ctx get_run_ctx_step init_train_step_run_ctx init_forward_step_run_ctx",
+    "types": "RawTensorTypes ItemKeyType Tensor Dim get_raw_tensor_type GetModelFunc StepFunc",
+    "matmul": "matmul dot",
+    "stepwise_scheduler": "PiecewiseLinearStepwiseScheduler",
+    "device": (
+        "copy_to_device get_default_device set_default_device set_default_device_ctx get_default_dim_size_device"
+    ),
+    "backend": (
+        "select_backend get_selected_backend select_backend_numpy select_backend_tf"
+        " select_backend_returnn_layers_tf select_backend_torch is_executing_eagerly"
+        " is_backend_raw_tensor_dim_tag_independent"
+    ),
+    "control_flow_ctx": "control_flow_ctx get_current_control_flow_ctx",
+    "tensor.control_flow_ctx": "ControlFlowContext",
+    "tensor.dim": "Dim batch_dim single_step_dim",
+    "tensor.marked_dim": "ImplicitDim ImplicitDynSizeDim ImplicitSparseDim MarkedDim OptionalDim",
+    "tensor.tensor": "Tensor",
+    "tensor.tensor_dict": "TensorDict",
+}
+# Module: the file that it is, loaded when a name of it is asked for, since it needs torch.
+FILES = {"conversions.torch_nn": "rfnb.interop.torch_nn"}
+
+
+def make_modules(package: dict[str, Any]) -> None:
+    """Put the modules of `PATHS` into `sys.modules`, below the package whose namespace is given.
+
+    They are there before anybody imports them, because an import would set them as attribute of the package: `import rfnb.cond`
+    may not replace the function `rf.cond`. A name that is a module already (`rf.init`, `rf.audio`, the folder `rec`) stays that one.
+    """
+    public = {**vars(package["audio"]), **vars(package["tensor"]), **package}
+    for path, names in PATHS.items():
+        vars(_module_at(package, path)).update({name: public[name] for name in names.split()})
+    for path, file in FILES.items():
+        vars(_module_at(package, path))["__getattr__"] = _from_file(file)
+
+
+def _module_at(package: dict[str, Any], path: str) -> ModuleType:
+    """The module at a dotted path below the package, made with all above it if it is not there."""
+    above, full = package, package["__name__"]
+    for part in path.split("."):
+        full = f"{full}.{part}"
+        module = sys.modules.get(full)
+        if module is None:
+            there = above.get(part)
+            module = sys.modules[full] = there if isinstance(there, ModuleType) else _new_module(full)
+            above.setdefault(part, module)
+        above = vars(module)
+    return module
+
+
+def _new_module(name: str) -> ModuleType:
+    module = ModuleType(name, f"A documented place of public names of rfnb; dir({name}) lists them.")
+    module.__spec__ = ModuleSpec(name, None, is_package=True)
+    module.__path__ = []
+
+    def unknown(attribute: str) -> Any:
+        raise no_name(name, attribute, [other for other in vars(module) if not other.startswith("_")])
+
+    vars(module)["__getattr__"] = unknown
+    return module
+
+
+def _from_file(file: str) -> Callable[[str], Any]:
+    def look_up(name: str) -> Any:
+        return getattr(import_module(file), name)
+
+    return look_up

@@ -1,0 +1,95 @@
+"""What to write instead of a name that there is not: `rf.reduce_men`, `rf.Dropout`, `rf.cat`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from rfnb.core.errors import message
+
+# Documented names that are not there, by the reason.
+ABSENT = {
+    "Sequences are stored with padding, which ops leave out; there is no packed storage. Use the padded tensor as it is.": (
+        "is_packed pack pack_import packed_flat_content packed_regap unpack"
+    ),
+    "Values are computed at once; there is no graph that is traced once for all sizes. Leave the call out.": (
+        "is_static_traceable set_static_traceable set_static_traceable_ctx static_traceable_generation"
+    ),
+    "A loop is an iterator, not a module: `for _ in loop:` or `with loop:`, see rf.Loop.": "LoopModule",
+    "Parameters of ESPnet are not imported yet. Assign them by name: parameter.assign(array).": (
+        "import_params_espnet_convolutional_gating_mlp_to_rf import_params_espnet_e_branchformer_layer_to_rf"
+        " import_params_espnet_multi_headed_attention_to_rf import_params_espnet_positionwise_feed_forward_to_rf"
+    ),
+}
+# Names of torch and NumPy: what does that here. Those that differ in case only are found without this.
+INSTEAD = {
+    "arange": "rf.range_over_dim(dim)",
+    "argmax": "rf.reduce_argmax(x, axis=dim)",
+    "as_tensor": "rf.convert_to_tensor(array, dims=[...])",
+    "bmm": "rf.matmul(a, b, reduce=dim)",
+    "cat": "rf.concat((a, a_dim), (b, b_dim))",
+    "chunk": "rf.split(x, axis=dim, out_dims=[...])",
+    "clamp": "rf.clip_by_value(x, low, high)",
+    "clip": "rf.clip_by_value(x, low, high)",
+    "CrossEntropyLoss": 'rf.cross_entropy(estimated=logits, estimated_type="logits", target=labels, axis=vocab)',
+    "CTCLoss": "rf.ctc_loss(logits=..., targets=..., ...)",
+    "einsum": "rf.matmul(a, b, reduce=dim)",
+    "enable_grad": "rf.set_requires_gradient(x)",
+    "expand": "rf.expand_dim(x, dim=dim)",
+    "flatten": "rf.merge_dims(x, dims=[...])",
+    "from_numpy": "rf.convert_to_tensor(array, dims=[...])",
+    "index_select": "rf.gather(x, indices=..., axis=dim)",
+    "masked_fill": "rf.where(mask, value, x)",
+    "max": "rf.reduce_max(x, axis=dim)    # of two tensors: rf.maximum(a, b)",
+    "mean": "rf.reduce_mean(x, axis=dim)",
+    "min": "rf.reduce_min(x, axis=dim)    # of two tensors: rf.minimum(a, b)",
+    "mm": "rf.matmul(a, b, reduce=dim)",
+    "ModuleDict": 'rf.ModuleList({"name": module})',
+    "MultiheadAttention": "rf.SelfAttention(...), rf.CrossAttention(...)",
+    "no_grad": "rf.stop_gradient_scope()",
+    "numel": "x.num_elements()",
+    "permute": "x.copy_transpose([...])",
+    "randint": 'rf.random_uniform([...], dtype="int32", maxval=n)',
+    "randn": "rf.random_normal([...])",
+    "sum": "rf.reduce_sum(x, axis=dim)",
+    "topk": "rf.top_k(x, axis=dim, k=n)",
+    "transpose": "x.copy_transpose([...])",
+    "unsqueeze": "rf.expand_dim(x, dim=dim)",
+    "view": "rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=dim, dims=[...])",
+}
+
+
+def of_rfnb(name: str) -> Any:
+    """`__getattr__` of the package: an AttributeError that says what is meant."""
+    import sys
+
+    package = vars(sys.modules["rfnb"])
+    raise no_name("rfnb", name, [other for other in package if not other.startswith("_")])
+
+
+def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have: why it is not there, or the nearest ones that are."""
+    what = f"{module} has no {name!r}."
+    if name.startswith("_"):  # what Python and tools ask of every module
+        return AttributeError(what, name=name)
+    for reason, absent in ABSENT.items():
+        if name in absent.split():
+            text = message(what, [], f"It is documented, but not offered. {reason}")
+            return AttributeError(text, name=name)
+    if name in INSTEAD:
+        return AttributeError(
+            message(what, [], "Functions here name the dims that they work on:", INSTEAD[name]), name=name
+        )
+    plain = {_plain(other): other for other in names}
+    near = [_plain(name)] if _plain(name) in plain else difflib.get_close_matches(_plain(name), plain, n=3, cutoff=0.7)
+    short = "rf" if module == "rfnb" else module
+    if not near:
+        return AttributeError(message(what, [], "What there is:", f"dir({short})"), name=name)
+    lines = "\n".join(f"{short}.{plain[other]}" for other in near)
+    return AttributeError(message(what, [], "Did you mean", lines), name=name)
+
+
+def _plain(name: str) -> str:
+    """Without case and underscores: torch says `LogSoftmax`, rfnb `log_softmax`."""
+    return name.lower().replace("_", "")
