@@ -10,6 +10,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import number_to_fill
 from rfnb.core.tensor_copies import TensorCopies
 from rfnb.core.tensor_text import dims_text
 
@@ -29,8 +30,11 @@ class TensorMask(TensorCopies):
         """A copy in which the padding (of all dims, or of `dims`) is `mask_value`.
 
         A dim is only masked where the dims that its lengths are over are here.
+
+        Raises:
+            TypeError: For a value that the dtype cannot hold, as 0.5 in integers.
         """
-        raw = self._raw
+        raw, mask_value = self._raw, number_to_fill("copy_masked", self, mask_value, "mask_value")
         for dim in self.dims if dims is None else dims:
             if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
                 mask = raw_mask_for(self, dim)

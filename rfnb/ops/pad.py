@@ -9,12 +9,14 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
+from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import check_size, define_size
@@ -49,7 +51,7 @@ def pad(
 
     Raises:
         DimError: If an axis is not in source, an out_dim has another size, or the frames on the left are ragged.
-        TypeError: If the padding of an axis is not two numbers.
+        TypeError: If the padding of an axis is not two numbers, or the dtype of source cannot hold value.
         ValueError: Unknown mode, or other numbers of axes and widths.
     """
     known = ("constant", *_MODES)
@@ -81,13 +83,15 @@ def _pad_one(
     source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, value: Any, at_the_ends: bool
 ) -> tuple[Tensor, Dim]:
     left, right, per_entry = _as_width(left), _as_width(right), isinstance(value, Tensor)
+    if per_entry:
+        check_entries_to_fill("pad", source, value)
     key = (source._raw.__class__, source.device, source.dims, axis, left, right, out_dim, at_the_ends, per_entry)
     try:
         plan = _plans[key]
     except KeyError:
         plan = _plans.put(key, _plan(source, axis, left, right, out_dim, at_the_ends, per_entry))
     dims, out_dim, widths, real = plan
-    number = 0 if value is None or per_entry else value
+    number = number_to_fill("pad", source, 0 if value is None or per_entry else value)
     if widths is None:
         shape, device = full_shape(dims), source.device
         return source._like(source.backend.full_raw(shape, 0, dtype=source.dtype, device=device), dims), out_dim
@@ -95,7 +99,7 @@ def _pad_one(
     if source.feature_dim is axis:
         out.feature_dim = out_dim
     if real is not None:
-        fill = copy_to_device(value, out.device) if per_entry else number
+        fill = cast(copy_to_device(value, out.device), source.dtype) if per_entry else number
         filled = where(real, out, fill, allow_broadcast_all_sources=True)
         further = [dim for dim in filled.dims if dim not in dims]
         out = out._like(filled.copy_transpose([*further, *dims])._raw, (*further, *dims))

@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import number_to_fill
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, new_tensor
@@ -66,7 +67,7 @@ def scatter(
         if mode == "sum" and fill_value is None:
             return out
         hit = _count(indices, indices_dim, out_dim, masked, source) > 0
-        return where(hit, out, 0 if fill_value is None else fill_value)
+        return where(hit, out, number_to_fill("scatter", out, 0 if fill_value is None else fill_value, "fill_value"))
     if mode == "mean":
         return _mean(source, indices, indices_dim, out_dim, fill_value, masked)
     if mode == "argmax":
@@ -83,7 +84,9 @@ def scatter_count(
 ) -> Tensor:
     """How often each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
     count = _count(indices, indices_dim, _out_dim("scatter_count", indices, out_dim), True, indices)
-    return count if fill_value is None else where(count > 0, count, fill_value)
+    if fill_value is None:
+        return count
+    return where(count > 0, count, number_to_fill("scatter_count", count, fill_value, "fill_value"))
 
 
 def scatter_mean(

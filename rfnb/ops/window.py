@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.fill import number_to_fill
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops import math
@@ -63,7 +64,8 @@ def window(
     if use_mask is not False and spatial_dim.has_padding():
         lengths = copy_to_device(cast(spatial_dim.get_size_tensor(), "int64"), source.device)
         inside = math.combine_bc(inside, "logical_and", math.compare_bc(positions, "less", lengths))
-    return where(inside, out, 0 if pad_value is None else pad_value).copy_transpose(out.dims), out_dim
+    fill = number_to_fill("window", source, 0 if pad_value is None else pad_value, "pad_value")
+    return where(inside, out, fill).copy_transpose(out.dims), out_dim
 
 
 def _left(width: int, left: int | None, right: int | None, padding: str) -> int:

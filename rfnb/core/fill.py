@@ -1,0 +1,62 @@
+"""What is put into a tensor takes the dtype of the tensor, whether or not there is a place for it in this batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rfnb.core.errors import message
+
+if TYPE_CHECKING:
+    from rfnb.core.tensor import Tensor
+
+_KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2, "bfloat": 2, "complex": 3}
+
+
+def number_to_fill(what: str, tensor: Tensor, value: Any, name: str = "value") -> Any:
+    """`value`, a Python number, as one that the dtype of `tensor` can hold: 0 is False in a bool tensor, 2.0 is 2 in an int one.
+
+    Raises:
+        TypeError: If the dtype cannot hold it: 0.5 in integers, 2 in bool. Promoting would change the dtype of the result,
+            and only in batches with padding.
+    """
+    kind = _kind(tensor.dtype)
+    if kind >= 2 or (kind == 1 and type(value) is int):
+        return value
+    kept = bool(value) if kind == 0 else int(value) if value == value and abs(value) != float("inf") else None
+    if kept != value:
+        dtype = "float32" if isinstance(value, float) else "int32"
+        raise TypeError(
+            message(
+                f"{what}: {value} is not {tensor.dtype}.",
+                [("tensor", f"{tensor.get_batch_axes_short_description()} {tensor.dtype}"), (name, repr(value))],
+                "What is put into a tensor has its dtype. Cast first, if the result is meant to have another:",
+                f'rf.cast(x, "{dtype}")',
+            )
+        )
+    return kept
+
+
+def check_entries_to_fill(what: str, tensor: Tensor, value: Tensor) -> None:
+    """That `value`, a Tensor, may be cast to the dtype of `tensor`.
+
+    Raises:
+        TypeError: For floats in integers, or numbers in bool.
+    """
+    if _kind(value.dtype) > _kind(tensor.dtype):
+        operands = [
+            (label, f"{x.get_batch_axes_short_description()} {x.dtype}")
+            for label, x in (("tensor", tensor), ("value", value))
+        ]
+        raise TypeError(
+            message(
+                f"{what}: {value.dtype} into {tensor.dtype}.",
+                operands,
+                "What is put into a tensor has its dtype. Cast one of them first:",
+                f'rf.cast(value, "{tensor.dtype}")',
+            )
+        )
+
+
+def _kind(dtype: str) -> int:
+    """bool, integers, floats, complex numbers: what a later one holds, an earlier one does not."""
+    return _KINDS.get(dtype.rstrip("0123456789"), 2)  # float8_e4m3fn
