@@ -12,9 +12,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from rfnb.core.whole_file import write_whole
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, G2PConfig
-from rfnb.nn.checkpoint import CheckpointError, check_params_complete, raise_problems, set_params, write_whole
+from rfnb.nn.checkpoint import CheckpointError, check_params_complete, raise_problems, set_params
 
 FORMAT = "rfnb-g2p-1"
 SHIPPED = Path(__file__).with_name("g2p.safetensors")

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from rfnb.core.whole_file import write_whole
 from rfnb.data.batching import examples_of
 from rfnb.data.cmudict import Pronunciations, Split, load_cmudict
 from rfnb.models.g2p import G2P, G2PConfig
@@ -27,7 +28,6 @@ from rfnb.models.g2p_card import card
 from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p
 from rfnb.models.g2p_search import evaluate, greedy
 from rfnb.models.g2p_training import Recipe, Trainer
-from rfnb.nn.checkpoint import write_whole
 
 SAMPLES = ("thoughtfully", "phonetics", "bicycle", "jalapeno", "attention")
 

@@ -13,13 +13,13 @@ import io
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.tensor import Tensor
+from rfnb.core.whole_file import write_whole
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 
@@ -153,17 +153,6 @@ def raise_problems(source: str, problems: Sequence[str], hint: str = "") -> None
     more = [f"... and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     lines = [f"The parameters in {source} are not those of the model:", *problems[:_SHOWN], *more]
     raise CheckpointError("\n  ".join(lines) + hint)
-
-
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file so that after a crash there is either the old or the new one, never a part."""
-    file = Path(path)
-    part = file.with_name(f"{file.name}.part")
-    with open(part, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, file)
 
 
 def _parameter_at(model: Module, name: str) -> Parameter | None:

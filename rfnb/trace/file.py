@@ -7,12 +7,12 @@ their formula. Tensors come back on the CPU, as arrays of the selected backend.
 from __future__ import annotations
 
 import json
-import os
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.core.whole_file import whole_file
 from rfnb.trace.file_values import Reader, Writer
 from rfnb.trace.probe import Place
 from rfnb.trace.trace import Trace, Truncated
@@ -27,7 +27,9 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
 
     Raises:
         TypeError: A value that is not a Tensor, Dim, NumPy array or plain data.
+        OSError: It cannot be written there: no such folder, no permission, a full disk.
     """
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     writer = Writer()
@@ -49,13 +51,15 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
     cut = trace.truncated
     truncated = None if cut is None else [cut.kind, cut.path, cut.step, cut.limit, cut.dropped]
     head = {"format": FORMAT, "version": VERSION, "events": events, "dims": writer.dims, "truncated": truncated}
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        save_file(writer.arrays, part, metadata={_KEY: json.dumps(head, allow_nan=False, separators=(",", ":"))})
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    description = json.dumps(head, allow_nan=False, separators=(",", ":"))
+    with whole_file(path) as part:
+        try:
+            save_file(writer.arrays, part, metadata={_KEY: description})
+        except SafetensorError as error:
+            raise OSError(
+                message("trace.save: the file cannot be written.", [("path", path), ("cause", error)],
+                        "A file that was there before is as it was.", 'trace.save("/another/disk/run.rfnb")')
+            ) from error  # fmt: skip
 
 
 def load_trace(path: str | PathLike[str]) -> Trace:

@@ -1,11 +1,13 @@
 """A saved trace comes back with the same events and the same dims; what is no trace file is named."""
 
 import json
+import os
 import pickle
 
 import numpy as np
 import pytest
 from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 import rfnb as rf
@@ -197,6 +199,17 @@ def test_a_loaded_trace_can_be_saved_again(path, probe_steps):
     assert_same(second.states["loop"]["h"].numpy().tolist(), first.states["loop"]["h"].numpy().tolist())
 
 
+def test_a_trace_has_the_permissions_of_the_umask_and_stays_behind_a_link(path):
+    (path.parent / "disk").mkdir()
+    path.symlink_to("disk/run.rfnb")
+    before = os.umask(0o027)
+    try:
+        through_file(rf.Trace(), path)
+    finally:
+        os.umask(before)
+    assert path.is_symlink() and path.stat().st_mode & 0o777 == 0o640
+
+
 # -- errors ----------------------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +228,28 @@ def test_a_value_that_a_file_cannot_hold_is_refused(path):
     ):
         trace.save(path)
     assert not path.exists()
+
+
+def test_a_full_disk_is_named_and_the_old_file_stays(path, monkeypatch):
+    path.write_bytes(b"old")
+    monkeypatch.setattr("safetensors.numpy.save_file", raising(SafetensorError("No space left on device")))
+    text = f"""
+        trace.save: the file cannot be written.
+          path   {path}
+          cause  No space left on device
+        A file that was there before is as it was.
+            trace.save("/another/disk/run.rfnb")
+        """
+    with raises_message(OSError, text):
+        rf.Trace().save(path)
+    assert [item.name for item in path.parent.iterdir()] == ["run.rfnb"] and path.read_bytes() == b"old"
+
+
+def raising(error):
+    def fail(*args, **kwargs):
+        raise error
+
+    return fail
 
 
 MAKE_ONE = '    with rf.record() as trace: ...\n    trace.save("run.rfnb")'

@@ -1,0 +1,79 @@
+"""Writing a file as a whole: whoever reads finds the old one or the new one, never a part, whenever the process ends.
+
+write_whole("model.npz", data)
+
+with whole_file("run.rfnb") as part:
+    save_file(arrays, part)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+_numbers = itertools.count()  # two threads may write the same file
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file; arguments and errors as of `whole_file`."""
+    with whole_file(path) as part:
+        part.write_bytes(data)
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to: when the block ends, what is there replaces the file at once; after an error the old one stays.
+
+    It is as if the file were written in place: a link stays and the file that it points to is new, an older file keeps its
+    permissions, a new one gets those of the umask. What is no file (a device, a pipe) is written to directly.
+
+    Raises:
+        OSError: With the path that was asked for: its folder is not there or not writable, it is a folder, the disk is full.
+    """
+    asked = os.fspath(path)
+    try:
+        target = Path(os.path.realpath(asked))
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), asked)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), asked)
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        part = target.with_name(f".{_short(target.name)}.{os.getpid()}.{next(_numbers)}.part")
+        try:
+            open(part, "xb").close()  # with the permissions of the umask
+            mode = stat.S_IMODE((target if target.exists() else part).stat().st_mode)
+            yield part
+            with open(part, "r+b") as written:
+                os.fsync(written.fileno())
+            os.chmod(part, mode)  # some writers replace the part by a file of their own
+            os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if error.filename is not None and _is_part(error.filename):
+            error.filename, error.filename2 = asked, None
+        raise
+
+
+def remove_parts(path: str | os.PathLike[str]) -> None:
+    """Remove what killed processes have left of a file, where nobody else writes it now."""
+    target = Path(os.path.realpath(path))
+    for left in target.parent.glob("*.part"):
+        if left.name.startswith(f".{_short(target.name)}.") and _is_part(left):
+            left.unlink(missing_ok=True)
+
+
+def _short(name: str) -> str:
+    """What fits into a file name beside the rest of it, which has at most 255 bytes."""
+    return os.fsencode(name)[:200].decode("utf-8", "ignore")
+
+
+def _is_part(path: object) -> bool:
+    return str(path).endswith(".part")
