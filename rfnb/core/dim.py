@@ -9,6 +9,7 @@ A dim matches another by identity, never by name or size. Lengths live on the ho
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ class Dim(DimRelations):
     """
 
     special = False  # of no axis, see `single_step_dim`
+    by_user = False  # whether user code made it itself, by `Dim(...)` or `ragged_dim(...)`
 
     class Types:
         """The values of `kind`."""
@@ -71,6 +73,7 @@ class Dim(DimRelations):
         self.twin_of = self.same_as = None
         self.expr = None
         self._place: Place | str = place_of_user(1)
+        self.by_user = self._place[0] is sys._getframe(1).f_code
         self.size = None
         self.declared_length_dims: tuple[Dim, ...] = ()
         self._reset()
@@ -180,7 +183,9 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
 
     check_lengths(name, array)
     raw = registry.selected().from_numpy(array, dtype="int32", device="cpu")
-    return Dim(Tensor("lengths", dims=(over,), raw_tensor=raw), name=name)
+    dim = Dim(Tensor("lengths", dims=(over,), raw_tensor=raw), name=name)
+    dim.by_user = dim._place[0] is sys._getframe(1).f_code
+    return dim
 
 
 batch_dim = Dim(None, name="batch", kind="batch")

@@ -15,7 +15,9 @@ import numpy as np
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.dim_lengths import on_resize
+from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import DimError, message
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
 
 Dims = tuple[Dim, ...]
@@ -62,6 +64,7 @@ def union(what: str, operands: Sequence[tuple[str, Dims]], *, outer: bool = Fals
     complete = next((dims for _, dims in operands if len(dims) == len(result)), None)
     if complete is None and not outer:
         _check_outer(what, operands, result)
+        check_remade(what, operands)
     if order is not None:
         if set(order) != set(result) or len(order) != len(result):
             raise DimError(
@@ -94,8 +97,10 @@ def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[D
                 )
             else:
                 continue
-            first = (ragged[0] or only_a)[0]
-            second = (ragged[1] or only_b)[0]
+            pairs = [
+                (one, other) for one in only_a for other in only_b if one.name == other.name and same_sizes(one, other)
+            ]
+            first, second = pairs[0] if pairs else ((ragged[0] or only_a)[0], (ragged[1] or only_b)[0])
             fix = _outer_code(what)
             if _alike(first, second):
                 rule += "\nIf they are the same axis, replace one first; if the outer product is meant, say so:"

@@ -9,6 +9,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, view
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
@@ -18,7 +19,10 @@ _masks = PlanCache()
 def batch_dims_of(source: Tensor, state: Tensor, *, skip: tuple[Dim, ...], out_dim: Dim) -> tuple[Dim, ...]:
     """The dims that ride along: those of source but for `skip`, then further ones of a part of the state."""
     batch = tuple(dim for dim in source.dims if dim not in skip)
-    return batch + tuple(dim for dim in state.dims if dim not in batch and dim is not out_dim)
+    more = tuple(dim for dim in state.dims if dim not in batch and dim is not out_dim)
+    if more:
+        check_remade("state", [("source", source.dims), ("state", state.dims)], but=(*skip, out_dim))
+    return batch + more
 
 
 def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:

@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, only_beams
 from rfnb.core.layout import PlanCache, full_shape, union, view
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import operand_rows, shape_of
@@ -99,6 +100,7 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
     for tensor, axis in sources:
         tensor.axis_of(axis, "concat")
     first_tensor, first_axis = sources[0]
+    check_remade("concat", [(f"source {i}", rest) for i, rest in enumerate(rests)])
     full = union("concat", [(f"source {i}", rest) for i, rest in enumerate(rests)], outer=True)
     place = first_tensor.dims.index(first_axis)
     if any(len(rest) != len(full) for rest in rests):

@@ -10,6 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, to_order
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
@@ -58,7 +59,8 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
                 message("gather: which axis?", [("source", shape_of(source)), ("indices", shape_of(indices))],
                         "The indices have no sparse_dim, so name the axis:", "rf.gather(x, indices=i, axis=...)")
             )  # fmt: skip
-    if clip_to_valid:
+    if clip_to_valid:  # by the lengths of source: the indices have all its dims then
+        check_remade("gather", [("source", source.dims), ("indices", indices.dims)], but=(axis,))
         indices = _clipped(indices, axis)
         if axis.extent == 0 or (axis.lengths is not None and (axis.lengths == 0).any()):
             return _gather_or_zero(source, indices, axis)
@@ -122,6 +124,7 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
         )
     if axis not in source.dims:
         raise missing_dim("gather", source, axis, "source")
+    check_remade("gather", [("source", source.dims), ("indices", indices.dims)], but=(axis,))
     backend = common_backend("gather", source, indices)
     common = tuple(dim for dim in source.dims if dim in indices.dims and dim is not axis)
     own = tuple(dim for dim in indices.dims if dim not in common)

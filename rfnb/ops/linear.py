@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.ops.math import add
 from rfnb.ops.matmul import matmul
@@ -75,6 +76,7 @@ def _plan(source: Tensor, weight: Tensor, bias: Tensor | None, reduce: Dim) -> A
         return None
     if bias is not None and bias.dims != weight.dims[1:]:
         return None
+    check_remade("linear", [("source", source.dims), ("weight", weight.dims)], but=(reduce,))
     backend, rest = source.backend, tuple(dim for dim in source.dims if dim is not reduce)
     mask = masks_for(source.dims, [dim for dim in rest if set(dim.length_dims) <= set(rest)], backend, "linear")
     order = to_order(source.dims, (*rest, reduce), backend)

@@ -10,8 +10,9 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text, operand_rows, shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.cumsum import cumsum
@@ -78,12 +79,14 @@ def masked_scatter(
         {..., dims}: the dims of mask, source (without in_dim) and backup.
 
     Raises:
-        DimError: If in_dim is not in source, or one of dims not in the mask.
+        DimError: If in_dim is not in source, one of dims not in the mask, or source and backup have different ragged dims.
         TypeError: If the mask is not bool.
     """
     dims = tuple(dims)
     _check_mask("masked_scatter", mask, dims)
     source.axis_of(in_dim, "masked_scatter")
+    if isinstance(backup, Tensor):
+        _check_frames(source, backup, in_dim, dims)
     if in_dim.extent == 0:  # then the mask is False everywhere, but gather needs something to read
         source, (in_dim,) = pad(source, axes=[in_dim], padding=[(0, 1)])
     mask = mask.copy_masked(False)
@@ -110,6 +113,25 @@ def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
                     "The packed dims are some or all of those of the mask.",
                     f"mask = rf.expand_dim(mask, {missing[0].name})" if missing else None)
         )  # fmt: skip
+
+
+def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, ...]) -> None:
+    """Each entry of the result is a frame of source or of backup, so the two have the same frames."""
+    operands = [("source", source), ("backup", backup)]
+    check_remade("masked_scatter", [(label, tensor.dims) for label, tensor in operands], but=(in_dim, *dims))
+    ours, theirs = (
+        [dim for dim in tensor.dims if dim.need_masking() and dim not in (*other.dims, in_dim, *dims)]
+        for tensor, other in ((source, backup), (backup, source))
+    )
+    if not ours or not theirs:
+        return
+    raise DimError(
+        message("masked_scatter: source and backup have different ragged dims.",
+                [*operand_rows(operands), ("in_dim", in_dim.short_repr())],
+                f"{ours[0].name} and {theirs[0].name} would make an outer product. Where the two have frames of their own, the dim that "
+                "stands for\nboth has the lengths of source or of backup for each sequence:",
+                f"rf.masked_scatter_nested((source, {ours[0].name}), (backup, {theirs[0].name}), mask=..., dims=[...], ...)")
+    )  # fmt: skip
 
 
 def pack_padded(

@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -76,6 +77,7 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
         for label, operand in (("a", a), ("b", b)):
             if dim not in operand.dims:
                 raise _missing(label, a, b, dim)
+    check_remade("matmul", [("a", a.dims), ("b", b.dims)], but=reduce)
     backend = common_backend("matmul", a, b)
     common = tuple(dim for dim in a.dims if dim in b.dims and dim not in reduce)
     only_a = tuple(dim for dim in a.dims if dim not in b.dims)

@@ -10,6 +10,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.fill import number_to_fill
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import shape_of
@@ -238,6 +239,7 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
                         [("source", shape_of(source)), ("indices", shape_of(indices))],
                         "The dim that goes away is in source, in indices, or in both.")
             )  # fmt: skip
+    check_remade("scatter", [("source", source.dims), ("indices", indices.dims)], but=dims)
     backend = common_backend("scatter", source, indices)
     batch = tuple(dim for dim in source.dims if dim in indices.dims and dim not in dims)
     batch += tuple(dim for dim in indices.dims if dim not in source.dims and dim not in dims)

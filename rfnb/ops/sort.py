@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
@@ -49,7 +50,8 @@ def search_sorted(
         side: "left": before equal entries; "right": after them.
 
     Returns:
-        The dims of values, and those of sorted_seq (without axis) that it lacks.
+        The dims of values, and those of sorted_seq (without axis) that it lacks; sparse over axis, whose size it has where a value
+        is larger than all.
 
     Raises:
         DimError: If axis is not a dim of sorted_seq, is in values, or is ragged.
@@ -71,6 +73,7 @@ def search_sorted(
         sorted_seq = cast(sorted_seq, values.dtype)
     values = cast(values, sorted_seq.dtype)
     batch = tuple(dim for dim in sorted_seq.dims if dim is not axis)
+    check_remade("search_sorted", [("sorted_seq", sorted_seq.dims), ("values", values.dims)], but=(axis,))
     values = expand_dims(values, [dim for dim in batch if dim not in values.dims])
     own = tuple(dim for dim in values.dims if dim not in batch)
     ordered = values.copy_transpose((*batch, *own))
@@ -81,7 +84,9 @@ def search_sorted(
     rows = backend.reshape_raw(sorted_seq.copy_transpose((*batch, axis))._raw, (count[0], axis.extent))
     raw = backend.search_sorted_raw(rows, backend.reshape_raw(ordered._raw, count), side == "right")
     out = new_tensor(backend.reshape_raw(raw, full_shape(ordered.dims)), ordered.dims)
-    return cast(out.copy_transpose(values.dims), out_dtype)
+    out = cast(out.copy_transpose(values.dims), out_dtype)
+    out.sparse_dim = axis
+    return out
 
 
 def _check_full(what: str, label: str, tensor: Tensor, axis: Dim) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
@@ -161,6 +162,7 @@ def mask_nested(
                         "rf.mask_nested(..., allow_dim_extension=True)")
             )  # fmt: skip
         a, b = _with_dims(a, dims), _with_dims(b, dims) if isinstance(b, Tensor) else b
+        check_remade("mask_nested", [("tensor", a.dims), ("mask", mask.dims)])
         out = where(mask, a, b, allow_broadcast_all_sources=True)
         return marked_like(out, a)
 

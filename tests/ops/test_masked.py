@@ -11,6 +11,8 @@ from rfnb import Dim, DimError
 batch, feat = Dim(3, name="batch"), Dim(2, name="feat")
 time = ragged([3, 1, 2], batch)
 x = tensor([[1.0, 2.0, 3.0], [4.0, -9.0, -9.0], [5.0, 6.0, -9.0]], batch, time)
+frames, picked = ragged([1, 2, 2], batch, "frames"), Dim(2, name="picked")
+some = tensor([True, False, True], batch)
 mask = tensor([[True, False, True], [False, True, True], [True, False, True]], batch, time)
 
 
@@ -108,6 +110,19 @@ ERRORS = {
           needed   3
         An out_dim fits, or has no size yet and takes it over.
             Dim(None, name="feat")
+        """,
+    ),
+    "frames of source and others of backup": (
+        lambda: rf.masked_scatter(randn(picked, time), randn(batch, frames), mask=some, dims=[batch], in_dim=picked),
+        DimError,
+        """
+        masked_scatter: source and backup have different ragged dims.
+          source  [picked=2, time<=3]
+          backup  [batch=3, frames<=2]
+          in_dim  picked=2
+        time and frames would make an outer product. Where the two have frames of their own, the dim that stands for
+        both has the lengths of source or of backup for each sequence:
+            rf.masked_scatter_nested((source, time), (backup, frames), mask=..., dims=[...], ...)
         """,
     ),
     "sorted packing": (

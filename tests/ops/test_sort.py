@@ -40,7 +40,12 @@ def test_search_sorted_beside_equal_entries(side, places):
     found = rf.search_sorted(
         tensor([1.0, 1.0, 2.0, 3.0], feat), tensor([0.0, 1.0, 2.5, 9.0], points), axis=feat, side=side
     )
-    assert_same(found, ints(places, points))
+    assert_same(found, ints(places, points, sparse_dim=feat))
+
+
+def test_what_search_sorted_finds_are_indices_into_the_axis():
+    found = rf.search_sorted(tensor([1.0, 1.0, 2.0, 3.0], feat), tensor(1.5), axis=feat)
+    assert_same(rf.gather(x, indices=found), rf.gather(x, indices=2, axis=feat))
 
 
 def test_search_sorted_of_integers_for_floats():

@@ -1,0 +1,55 @@
+"""A dim made anew is another dim: two of the same name and sizes that meet in one result are a cell run twice, never meant.
+
+Asked where an op makes a new plan, so the usual call does not pay for it. Only dims that user code made itself count: twins
+(`dim.copy(match_priority=1)`) and dims that ops make (`rf.replace_dim`) have the name of another one on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rfnb.core.dim import Dim
+from rfnb.core.dim_relations import same_sizes
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor_text import dims_text, labels_of, replace_code
+
+_ANONYMOUS = "dim"
+
+
+def check_remade(what: str, operands: Sequence[tuple[str, Sequence[Dim]]], but: Iterable[Dim] = ()) -> None:
+    """Raise a DimError if the result would have a dim of one operand and, of another one, the same dim made anew.
+
+    Args:
+        operands: What messages call each of them, and its dims.
+        but: Dims that go away in the op.
+    """
+    left = [[dim for dim in dims if dim.by_user and dim not in but] for _, dims in operands]
+    for place, (_, dims) in enumerate(operands):
+        for later in range(place + 1, len(operands)):
+            others = operands[later][1]
+            for other in left[later]:
+                for dim in left[place]:
+                    if dim.name == other.name and dim is not other and dim not in others and other not in dims:
+                        if dim.name != _ANONYMOUS and same_sizes(dim, other):
+                            raise _made_twice(what, operands, (place, dim), (later, other))
+
+
+def _made_twice(
+    what: str, operands: Sequence[tuple[str, Sequence[Dim]]], first: tuple[int, Dim], second: tuple[int, Dim]
+) -> DimError:
+    (place, dim), (later, other) = first, second
+    labels = labels_of(each for _, dims in operands for each in dims)
+    plain = {each: labels[each].removesuffix(each.short_repr()[len(each.name) :]) for each in (dim, other)}
+    old, new = sorted((dim, other), key=lambda each: each.serial)
+    (kept, kept_dims), (label, label_dims) = operands[place], operands[later]
+    name = f"{kept}.dims[{list(kept_dims).index(dim)}]"
+    return DimError(
+        message(
+            f"{what}: the same dim, made twice, would be in the result two times.",
+            [(each, dims_text(dims, labels)) for each, dims in operands],
+            f"{plain[new]} was made anew after {plain[old]}, as when a cell runs again. A Dim is itself only, whatever its name.\n"
+            "If they are the same axis, make both tensors with one, or replace one first; if they are two, give one another name:",
+            f"{replace_code(label, label_dims, other, dim, name)}\n"
+            f'{other.name if other.name.isidentifier() else "dim"} = Dim(..., name="other_{other.name}")',
+        )
+    )
