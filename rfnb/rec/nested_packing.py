@@ -86,14 +86,17 @@ def masked_scatter_nested(
                     "Each packed Tensor needs the one before at the same place.")
         )  # fmt: skip
     both = {} if masked_scatter_dim_map is None else masked_scatter_dim_map
+    known = set(both)
     both.update({packed: dim for dim, packed in masked_select_dim_map.items() if packed not in both})
     host = copy_to_device(mask, "cpu") if mask_cpu is None else mask_cpu
 
     def merge(a: Any, b: Any) -> Any:
-        if isinstance(a, Dim) and isinstance(b, Dim) and a is not b and a not in both:
+        # What selecting made of b is b again; of another dim than b, its sequences have lengths of their own.
+        if isinstance(a, Dim) and isinstance(b, Dim) and a is not b and a not in known and both.get(a) is not b:
             sizes = expand_dims(a.get_size_tensor(), [] if in_dim in a.length_dims else [in_dim]), b.get_size_tensor()
             lengths = masked_scatter(*sizes, mask=host, dims=dims, in_dim=in_dim)
             both[a] = both[b] = Dim(lengths, name=b.name)
+            known.update((a, b))
 
     def scatter(a: Any, b: Any) -> Any:
         if isinstance(a, Dim):

@@ -53,6 +53,27 @@ def test_scatter_of_a_cache_that_has_grown():
     assert_same(back["cache"], tensor(expected, batch, back["axis"]))
 
 
+@pytest.mark.parametrize("with_mask_cpu", [False, True])
+def test_scatter_of_branches_with_other_lengths(with_mask_cpu):
+    more = ragged([2, 4, 1], batch, "more")
+    other = tensor([[-1.0, -2.0, 9.0, 9.0], [-3.0, -4.0, -5.0, -6.0], [-7.0, 9.0, 9.0, 9.0]], batch, more)
+    packed, dim, dim_map = rf.masked_select_nested((cache, keys), mask=mask, dims=[batch])
+    both = {}
+    back, axis = rf.masked_scatter_nested(
+        packed,
+        (other, more),
+        mask=mask,
+        mask_cpu=mask if with_mask_cpu else None,
+        dims=[batch],
+        in_dim=dim,
+        masked_select_dim_map=dim_map,
+        masked_scatter_dim_map=both,
+    )
+    assert axis.lengths.tolist() == [1, 4, 2] and axis.length_dims == (batch,)
+    assert both[packed[1]] is both[more] is axis
+    assert_same(back, tensor([[1.0, 0, 0, 0], [-3.0, -4.0, -5.0, -6.0], [5.0, 6.0, 0, 0]], batch, axis))
+
+
 ERRORS = {
     "another structure": (
         lambda: rf.masked_scatter_nested(
