@@ -11,6 +11,11 @@ Place = tuple[CodeType, int]  # a line is looked up only when somebody wants to 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
+def in_package(code: CodeType) -> bool:
+    """Whether code is of this package, and not of a user."""
+    return code.co_filename.startswith(_PACKAGE)
+
+
 def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
     """The frame of user code that led here, and the one that it called; `depth` frames up, or more."""
     frame, called = sys._getframe(depth + 1), None

@@ -31,6 +31,7 @@ from rfnb.ops.operands import as_tensor
 from rfnb.ops.random_state import get_random_state
 from rfnb.ops.where import where
 from rfnb.rec.backtrack import Paths, backtrack
+from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import Ends
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
@@ -89,6 +90,7 @@ class Loop:
         self._move_out = optimize_move_layers_out is not False
         self._recording: Recording | None = None
         self._entered: Any = None
+        self._carried: CarriedByWith | None = None
         self.plan: LoopPlan | None = None
 
     @staticmethod
@@ -241,6 +243,7 @@ class Loop:
         if self._phase != "before":
             raise RuntimeError(f'Loop "{self.name}" has run already. A loop runs once; make a new one.')
         self._phase = "in"
+        carried: CarriedByFor | None = CarriedByFor(self.name, caller(1))
         try:
             while self._index + 1 < self._max_steps() and not self._all_ended():
                 self._index += 1
@@ -257,6 +260,9 @@ class Loop:
                         self._commit()
                 finally:
                     loops.remove(self)
+                if carried is not None:
+                    carried.check(self.axis)
+                    carried = None
                 self._check_length()
             self._finish()
         finally:
@@ -274,18 +280,21 @@ class Loop:
             random = get_random_state() if self._has_no_steps() else None
             self._recording = Recording(self, random).__enter__()
             self._state._record(self._recording)
+            self._carried = CarriedByWith(self.name, caller(1), self.axis)
             self._entered = stack.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
         recording, self._recording = self._recording, None
-        assert recording is not None
+        carried, self._carried = self._carried, None
+        assert recording is not None and carried is not None
         self._state._record(None)
         try:
             with self._entered:
                 recording.__exit__(None, None, None)
                 if error[0] is not None:
                     return
+                carried.check(recording.recorder.used)
                 self.plan = recording.plan(move_out=self._move_out)
                 steps = not self._has_no_steps()
                 if steps:

@@ -120,6 +120,7 @@ class Recorder:
         nodes: In the order they ran.
         registers: The StepTensor of each register.
         growing: Dims that each step has others for: those in the state, and those that ops of the step make.
+        used: ids of the Tensors from outside that the body has computed with.
         busy: Whether those who look at these dims are not the body: an op, or the loop.
     """
 
@@ -129,6 +130,7 @@ class Recorder:
         self.registers: list[StepTensor] = []
         self.growing: set[Dim] = set()
         self.busy = False
+        self.used: set[int] = set()
         self._first_serial = Dim(0, name="first of the step").serial
         self._modes = modes_now()
         self._generators = generators()
@@ -175,6 +177,7 @@ class Recorder:
             return self._offer(args, kwargs)
         decides = fn.__qualname__ in _deciding
         always, ops_only = _draws(fn) or decides, fn.__module__.startswith(("rfnb.ops.", "rfnb.core."))
+        self.note_used((args, kwargs))
         depends = self._depends((args, kwargs))
         if ops_only and not depends and not always:
             return fn(*args, **kwargs)  # once is enough
@@ -209,6 +212,10 @@ class Recorder:
                 self.growing.add(dim)
                 begin_growing(dim, self)
         return copied(node.result)
+
+    def note_used(self, value: Any) -> None:
+        """The body computes with what is in here, or gives it to the loop."""
+        self.used.update(id(leaf) for _, leaf in leaves(value) if isinstance(leaf, Tensor))
 
     def _offer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A probe of the body offers in every step."""

@@ -83,6 +83,7 @@ class Recording:
 
     def write_state(self, name: str, value: Any) -> Any:
         """Note a new value; returns it with the values of the first step."""
+        self.recorder.note_used(value)
         self.next_states[name] = copied(value)
         self._given.append((name, value, self.next_states[name]))
         return self.recorder.unwrapped(value)
@@ -117,6 +118,7 @@ class Recording:
 
     def output(self, value: Any, last: bool) -> Any:
         """Note an output; returns its value in the first step."""
+        self.recorder.note_used(value)
         self.outputs.append((value, last))
         return self.recorder.unwrapped(value)
 
@@ -131,6 +133,7 @@ class Recording:
 
     def end_with(self, cond: Any, include_eos: bool) -> Any:
         """Note the end condition; returns its value in the first step."""
+        self.recorder.note_used(cond)
         self.end = (cond, include_eos)
         return self.recorder.unwrapped(cond)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import types
 from functools import partial
 
 import numpy as np
@@ -454,16 +455,16 @@ TWO = Dim(2, name="two")
 
 
 def test_a_tensor_kept_from_a_recorded_step_cannot_be_used_afterwards():
-    kept = []
+    kept = types.SimpleNamespace(h=None)
 
     def body(loop):
         loop.state.h = loop.state.h + frame(loop)
-        kept.append(loop.state.h)
+        kept.h = loop.state.h
         return loop.stack(loop.state.h)
 
     run(body, "with")
     with pytest.raises(RecordingError, match="reads the values of a tensor of the step"):
-        rf.tanh(kept[0])
+        rf.tanh(kept.h)
 
 
 def test_a_choice_of_python_that_holds_for_all_steps():

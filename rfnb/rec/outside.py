@@ -1,0 +1,178 @@
+"""What the names of a loop's body reach: attributes, items, closures, globals of functions, arrays, generators of random numbers.
+
+Each place is a Slot, which knows what was there and says what has changed. Only what user code owns is looked into, and not deep:
+this happens each time that a loop is recorded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import pickle
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.place import in_package
+from rfnb.core.tensor import Tensor
+from rfnb.rec.nested import leaves
+
+_DEPTH = 3  # self.layers[0].h
+_MOST_SLOTS = 2000
+_MOST_ITEMS = 100
+_MOST_BYTES = 1 << 20  # of an array that is copied to be compared
+_MISSING = object()
+
+
+class Slot:
+    """A place, and what was in it.
+
+    Args:
+        root: The name in the body that leads there.
+        path: What to call it.
+        key: Attribute or item that it is, if it is one.
+        now: Gives what is there.
+        whole: Any change counts; else that of a number, or of a Tensor that the body has used.
+    """
+
+    def __init__(self, root: str, path: str, key: Any, now: Callable[[], Any], *, whole: bool = False):
+        self.root, self.path, self.key, self._now, self._whole = root, path, key, now, whole
+        self._before = now()
+
+    def change(self, was_used: Callable[[Any], bool]) -> tuple[Any, Any] | None:
+        """(before, now), if the steps of a loop would differ by it."""
+        before, now = self._before, self._now()
+        if self._whole:
+            return None if _same(before, now) else (before, now)
+        if now is before or now is _MISSING:
+            return None
+        if any(isinstance(leaf, Tensor) for _, leaf in leaves(before)):
+            return (before, now) if was_used(before) else None
+        if not isinstance(before, (int, float)) or isinstance(before, bool):
+            return None
+        return None if isinstance(now, (int, float)) and now == before else (before, now)
+
+
+class Contents:
+    """What is compared of something that changes in place: `shown` is for messages."""
+
+    def __init__(self, shown: str, key: Any):
+        self.shown, self.key = shown, key
+
+
+def reached(variables: Mapping[str, Any]) -> list[Slot]:
+    """The slots that the values of these names lead to."""
+    found: list[Slot] = []
+    seen: set[int] = set()
+    for name, value in variables.items():
+        for slot in _slots(name, name, None, value, _DEPTH, seen):
+            found.append(slot)
+            if len(found) == _MOST_SLOTS:
+                return found
+    return found
+
+
+def _same(before: Any, now: Any) -> bool:
+    return now is not _MISSING and before.key == now.key
+
+
+def _slots(root: str, path: str, key: Any, value: Any, depth: int, seen: set[int]) -> Iterator[Slot]:
+    if id(value) in seen or isinstance(value, (int, float, str, bytes, type, types.ModuleType, type(None))):
+        return
+    seen.add(id(value))
+    contents = _contents_of(value)
+    if depth and not isinstance(value, Tensor):
+        for part, entry, now in _entries(path, value):
+            found = now()
+            yield Slot(root, part, entry, now)
+            yield from _slots(root, part, entry, found, depth - 1, seen)
+    if contents is not None:
+        yield Slot(root, path, key, contents, whole=True)
+
+
+def _entries(path: str, value: Any) -> Iterator[tuple[str, Any, Callable[[], Any]]]:
+    """(path, key, what is there) of the places in a value."""
+    if isinstance(value, types.MethodType):
+        yield f"{path}.__self__", None, lambda: value.__self__
+    elif isinstance(value, types.FunctionType):
+        if not in_package(value.__code__) and _is_of_user(value.__module__ or ""):
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
+                yield name, None, _reader(lambda cell: cell.cell_contents, cell)
+            for name in value.__code__.co_names:
+                if name in value.__globals__:
+                    yield name, None, _reader(operator.itemgetter(name), value.__globals__)
+    elif isinstance(value, dict):
+        for name in list(value)[:_MOST_ITEMS]:
+            yield f"{path}[{name!r}]", name, _reader(operator.itemgetter(name), value)
+    elif isinstance(value, (list, tuple, deque)):
+        for index in range(min(len(value), _MOST_ITEMS)):
+            yield f"{path}[{index}]", index, _reader(operator.itemgetter(index), value)
+    elif _has_own_attributes(type(value)):
+        for name in list(vars(value)):
+            yield f"{path}.{name}", name, _reader(operator.itemgetter(name), vars(value))
+
+
+def _reader(read: Callable[[Any], Any], owner: Any) -> Callable[[], Any]:
+    def now() -> Any:
+        try:
+            return read(owner)
+        except (KeyError, IndexError, ValueError):  # it is not there any more; an empty cell
+            return _MISSING
+
+    return now
+
+
+def _contents_of(value: Any) -> Callable[[], Contents] | None:
+    """How to ask for what changes in place."""
+    if isinstance(value, (list, deque)):
+        return lambda: Contents(f"{type(value).__name__} of {len(value)}", tuple(map(id, value)))
+    if isinstance(value, set):
+        return lambda: Contents(f"set of {len(value)}", frozenset(map(id, value)))
+    if isinstance(value, np.ndarray):
+        return (lambda: Contents(f"array {value.shape}", value.tobytes())) if value.nbytes <= _MOST_BYTES else None
+    if isinstance(value, np.random.Generator):
+        return lambda: Contents("a generator of random numbers", pickle.dumps(value.bit_generator.state))
+    if isinstance(value, np.random.RandomState):
+        return lambda: Contents("a generator of random numbers", pickle.dumps(value.get_state()))
+    if isinstance(value, random.Random):
+        return lambda: Contents("a generator of random numbers", value.getstate())
+    if isinstance(value, itertools.count):
+        return lambda: Contents(repr(value), repr(value))
+    raw = (
+        value._raw
+        if type(value).__dict__.get("_raw") is None and isinstance(value, Tensor) and "_raw" in value.__dict__
+        else value
+    )
+    if type(raw).__module__.split(".")[0] == "torch":
+        if hasattr(raw, "_version"):
+            return lambda: Contents(f"a tensor of version {raw._version}", raw._version)
+        if hasattr(raw, "get_state"):
+            return lambda: Contents("a generator of random numbers", raw.get_state().tolist())
+    if isinstance(value, Iterator) and operator.length_hint(value, -1) >= 0:
+        return lambda: Contents(f"{operator.length_hint(value)} items left", operator.length_hint(value))
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _has_own_attributes(kind: type) -> bool:
+    """Whether objects of a class may hold what user code puts there."""
+    return kind is types.SimpleNamespace or (
+        _is_of_user(kind.__module__) and hasattr(kind, "__dict__") and not issubclass(kind, type)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _is_of_user(module: str) -> bool:
+    root = module.partition(".")[0]
+    if root == "__main__":
+        return True
+    if root in sys.stdlib_module_names or root == "rfnb":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return "site-packages" not in file and "dist-packages" not in file

@@ -1,0 +1,343 @@
+"""What Python carries from step to step where a state of the loop is meant: `for` warns of tensors, `with` refuses all that it can see."""
+
+import inspect
+import itertools
+import random
+import types
+import warnings
+from collections import deque
+
+import numpy as np
+import pytest
+import torch
+from asserting import assert_same, ragged
+
+import rfnb as rf
+from rfnb import Dim
+from rfnb.rec.step_tensor import RecordingError
+
+BATCH, FEAT = Dim(2, name="batch"), Dim(3, name="feat")
+TIME = ragged([5, 3], BATCH, "time")
+
+
+def source():
+    return rf.expand_dim(rf.range_over_dim(TIME, dtype="float32"), dim=BATCH)
+
+
+def line_of(function, text):
+    lines, first = inspect.getsourcelines(function)
+    return first + next(index for index, line in enumerate(lines) if text in line)
+
+
+def forgotten_in_for():
+    x, h = source(), rf.zeros([BATCH])
+    loop = rf.Loop(axis=TIME)
+    for _ in loop:
+        h = h + loop.unstack(x)
+        out = loop.stack(h)
+    return out
+
+
+def forgotten_in_with():
+    x, h = source(), rf.zeros([BATCH])
+    loop = rf.Loop(axis=TIME)
+    with loop:
+        h = h + loop.unstack(x)
+        out = loop.stack(h)
+    return out
+
+
+def test_for_warns_of_a_forgotten_state():
+    with pytest.warns(UserWarning) as caught:
+        forgotten_in_for()
+    line = line_of(forgotten_in_for, "h = h +")
+    assert (caught[0].filename, caught[0].lineno, len(caught)) == (__file__, line, 1)
+    assert str(caught[0].message) == (
+        f'Loop "loop": h, assigned in test_carried.py:{line}, is carried by Python.\n'
+        "  before        [batch=2] float32\n"
+        "  after step 0  [batch=2] float32\n"
+        "It goes on changing where a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
+        "What a step gets from the step before is a state of the loop:\n"
+        "    loop.state.h = h      # before the loop\n"
+        "    loop.state.h = ...      # in its body, from loop.state.h in place of h"
+    )
+
+
+def test_with_refuses_a_forgotten_state():
+    with pytest.raises(RecordingError) as error:
+        forgotten_in_with()
+    assert str(error.value) == (
+        f'Loop "loop", recorded step: h, assigned in test_carried.py:{line_of(forgotten_in_with, "h = h +")}, is carried by Python.\n'
+        "  before  [batch=2] float32\n"
+        "  after   [batch=2] float32\n"
+        "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
+        "What a step gets from the step before is a state of the loop:\n"
+        "    loop.state.h = h      # before the loop\n"
+        "    loop.state.h = ...      # in its body, from loop.state.h in place of h"
+    )
+
+
+def test_the_state_of_a_unit_and_a_first_number_count_as_well():
+    unit = rf.LSTM(FEAT, Dim(5, name="out"))
+    x = rf.random_normal([TIME, BATCH, FEAT], feature_dim=FEAT)
+
+    def with_unit():
+        state, loop = unit.default_initial_state(batch_dims=[BATCH]), rf.Loop(axis=TIME)
+        with loop:
+            y, state = unit(loop.unstack(x), state=state, spatial_dim=rf.single_step_dim)
+            loop.stack(y)
+
+    def for_unit():
+        state, loop = unit.default_initial_state(batch_dims=[BATCH]), rf.Loop(axis=TIME)
+        for _ in loop:
+            y, state = unit(loop.unstack(x), state=state, spatial_dim=rf.single_step_dim)
+            loop.stack(y)
+
+    def with_number():
+        total, loop = 0, rf.Loop(axis=TIME)
+        with loop:
+            total += loop.unstack(x)
+            loop.stack(total)
+
+    def for_number():
+        total, loop = 0, rf.Loop(axis=TIME)
+        for _ in loop:
+            total += loop.unstack(x)
+            loop.stack(total)
+
+    for refused, name in ((with_unit, "state"), (with_number, "total")):
+        with pytest.raises(RecordingError, match=f"recorded step: {name}, assigned in .* is carried by Python"):
+            refused()
+    for warned, name in ((for_unit, "state"), (for_number, "total")):
+        with pytest.warns(UserWarning, match=f": {name}, assigned in .* is carried by Python"):
+            warned()
+
+
+def test_a_cell_of_a_notebook_is_seen_too():
+    """There, names are global, and no source file is at hand."""
+    code = "loop = rf.Loop(axis=TIME)\nh = rf.zeros([BATCH])\n{head} loop:\n  h = h + loop.unstack(x)\n  out = loop.stack(h)\n"
+    scope = {"rf": rf, "TIME": TIME, "BATCH": BATCH, "x": source()}
+    with pytest.raises(RecordingError, match=r"h, assigned in <cell>:4, is carried by Python"):
+        exec(compile(code.format(head="with"), "<cell>", "exec"), scope)
+    with pytest.warns(UserWarning, match=r"h, assigned in <cell>:4, is carried by Python"):
+        exec(compile(code.format(head="for _ in"), "<cell>", "exec"), scope)
+
+
+class Model:
+    """Whose methods keep values."""
+
+    def __init__(self):
+        self.h, self.hs, self.by_name = rf.zeros([BATCH]), [rf.zeros([BATCH])], {"h": rf.zeros([BATCH])}
+        self.count, self.part = 0, types.SimpleNamespace(h=rf.zeros([BATCH]))
+
+    def attribute(self, x):
+        self.h = self.h + x
+        return self.h
+
+    def item(self, x):
+        self.hs[0] = self.hs[0] + x
+        return self.hs[0]
+
+    def key(self, x):
+        self.by_name["h"] = self.by_name["h"] + x
+        return self.by_name["h"]
+
+    def deeper(self, x):
+        self.part.h = self.part.h + x
+        return self.part.h
+
+    def counter(self, x):
+        self.count += 1
+        return x * self.count
+
+
+total = None
+
+
+def of_a_global(x):
+    global total
+    total = total + x
+    return total
+
+
+def of_a_closure():
+    h = rf.zeros([BATCH])
+
+    def call(x):
+        nonlocal h
+        h = h + x
+        return h
+
+    return call
+
+
+def with_own(value, change):
+    """A function that changes a value of its own in each call."""
+
+    def call(x):
+        return x * float(change(value))
+
+    return call
+
+
+CHANGES = {
+    "attribute": (lambda: Model().attribute, "call.__self__.h", "carried by Python"),
+    "item": (lambda: Model().item, "call.__self__.hs[0]", "carried by Python"),
+    "key": (lambda: Model().key, "call.__self__.by_name['h']", "carried by Python"),
+    "attribute of an attribute": (lambda: Model().deeper, "call.__self__.part.h", "carried by Python"),
+    "counter": (lambda: Model().counter, "call.__self__.count", "carried by Python"),
+    "global": (lambda: of_a_global, "total", "carried by Python"),
+    "closure": (of_a_closure, "h", "carried by Python"),
+    "list": (lambda: with_own([], lambda v: v.append(1) or len(v)), "value", "changed in place"),
+    "deque": (lambda: with_own(deque(), lambda v: v.append(1) or len(v)), "value", "changed in place"),
+    "set": (lambda: with_own(set(), lambda v: v.add(len(v)) or len(v)), "value", "changed in place"),
+    "array": (lambda: with_own(np.zeros(3), lambda v: v.__iadd__(1)[0]), "value", "changed in place"),
+    "torch, in place": (lambda: with_own(torch.zeros(3), lambda v: v.add_(1)[0]), "value", "changed in place"),
+    "NumPy generator": (lambda: with_own(np.random.default_rng(0), lambda v: v.random()), "value", "changed in place"),
+    "old NumPy generator": (lambda: with_own(np.random.RandomState(0), lambda v: v.rand()), "value", "changed in place"),
+    "Python generator": (lambda: with_own(random.Random(0), lambda v: v.random()), "value", "changed in place"),
+    "torch generator": (
+        lambda: with_own(torch.Generator(), lambda v: torch.rand((), generator=v)), "value", "changed in place",
+    ),
+    "iterator": (lambda: with_own(iter(range(9)), next), "value", "changed in place"),
+    "count": (lambda: with_own(itertools.count(), next), "value", "changed in place"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_with_refuses_what_the_body_changes_beyond_its_names(name):
+    make, path, how = CHANGES[name]
+    global total
+    total = rf.zeros([BATCH])
+    x, call, loop = source(), make(), rf.Loop(axis=TIME)
+    with pytest.raises(RecordingError) as error:
+        with loop:
+            loop.stack(call(loop.unstack(x)))
+    assert str(error.value).splitlines()[0] == f'Loop "loop", recorded step: {path} is {how}.'
+
+
+def test_what_is_changed_in_place_is_shown_without_its_values():
+    x, loop, kept = source(), rf.Loop(axis=TIME), []
+    with pytest.raises(RecordingError) as error:
+        with loop:
+            kept.append(1)
+            loop.stack(loop.unstack(x) * len(kept))
+    assert str(error.value) == (
+        'Loop "loop", recorded step: kept is changed in place.\n'
+        "  before  list of 0\n"
+        "  after   list of 1\n"
+        "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
+        "What steps collect is loop.stack(...), and random numbers are those of rf.random_...; or let Python run every step:\n"
+        "    for _ in loop:"
+    )
+
+
+def test_an_attribute_assigned_in_the_body_is_named_with_its_line():
+    def run():
+        model, x, loop = Model(), source(), rf.Loop(axis=TIME)
+        with loop:
+            model.h = model.h + loop.unstack(x)
+            loop.stack(model.h)
+
+    with pytest.raises(RecordingError, match=f"model.h, assigned in test_carried.py:{line_of(run, 'model.h = ')}, is"):
+        run()
+
+
+def test_a_counter_is_made_a_state_of_a_tensor():
+    x, loop, count = source(), rf.Loop(axis=TIME), 0
+    with pytest.raises(
+        RecordingError, match=r"\n    loop.state.count = rf.constant\(0, dims=\[\]\)      # before the loop"
+    ):
+        with loop:
+            count += 1
+            loop.stack(loop.unstack(x) * count)
+
+
+def names_used_again(loop, x, head):
+    """Names that are bound before the loop, and assigned before they are read, or read for another reason."""
+    h = rf.zeros([BATCH])
+    loop.state.h = h
+    scale, y, seen, memo = (
+        rf.constant(2.0, dims=[]),
+        rf.ones([BATCH]),
+        None,
+        types.SimpleNamespace(last=rf.zeros([BATCH])),
+    )
+    for_all = [scale, y]
+
+    def body():
+        memo.last = loop.state.h * scale
+        return memo.last
+
+    if head == "for":
+        for _ in loop:
+            x_t = loop.unstack(x)
+            h = loop.state.h + x_t
+            for factor in for_all:
+                h = h * factor
+            y = body() + h
+            loop.state.h = h
+            out = loop.stack(y)
+    else:
+        with loop:
+            x_t = loop.unstack(x)
+            h = loop.state.h + x_t
+            for factor in for_all:
+                h = h * factor
+            y = body() + h
+            loop.state.h = h
+            out = loop.stack(y)
+    assert seen is None
+    return out
+
+
+def test_names_that_are_assigned_before_they_are_read_are_nobodys_business():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results = [names_used_again(rf.Loop(axis=TIME), source(), head) for head in ("for", "with")]
+    assert_same(*results)
+
+
+def test_a_name_that_only_the_other_branch_carries_is_fine():
+    """`y` may be read first as far as the code says, but what it was before is not computed with."""
+    x, y, loop = source(), rf.ones([BATCH]), rf.Loop(axis=TIME)
+    with loop:
+        for number in range(2):
+            y = loop.unstack(x) if number == 0 else y * 2.0
+        out = loop.stack(y)
+    assert_same(out, source() * 2.0)
+
+
+def test_the_source_may_be_replaced_by_its_frame():
+    """The second step of `for` cannot unstack a frame, and says so."""
+    x, loop = source(), rf.Loop(axis=TIME)
+    with loop:
+        x = loop.unstack(x)
+        out = loop.stack(x)
+    assert_same(out, source())
+
+
+def test_counters_and_lists_are_free_in_for():
+    x, loop, count, kept = source(), rf.Loop(axis=TIME), 0, []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in loop:
+            count += 1
+            kept.append(loop.unstack(x))
+    assert (count, len(kept)) == (5, 5)
+
+
+def test_an_error_in_the_body_comes_out_as_it_is():
+    h, loop = rf.zeros([BATCH]), rf.Loop(axis=TIME)
+    with pytest.raises(KeyError):
+        with loop:
+            h = h + 1.0
+            raise KeyError("mine")
+
+
+def test_no_frame_is_kept_alive():
+    """The loop forgets the variables around it, else big tensors would live on with it."""
+    loop = rf.Loop(axis=TIME)
+    with loop:
+        loop.stack(loop.unstack(source()))
+    assert loop._carried is None
