@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.absent import put_absent
 from rfnb.core.dim_lengths import check_lengths, valid_lengths
 from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
@@ -39,6 +40,7 @@ class Dim(DimRelations):
         name: For messages and views; never part of equality.
         kind: None, "batch", "spatial" or "feature"; a hint for views.
         vocab: Labels of the indices into this dim, a list of str or None.
+        capacity, bounded_by: For storage of a fixed size; taken, without effect: storage is as long as the longest sequence.
 
     Raises:
         DimError: Negative sizes, or lengths that are not integers.
@@ -64,6 +66,8 @@ class Dim(DimRelations):
         description: str | None = None,
         dyn_size_ext: Tensor | None = None,
         match_priority: int = 0,
+        capacity: int | None = None,
+        bounded_by: Dim | None = None,
     ):
         self.name = name or description or "dim"
         self.serial = next(_serials)  # a later dim has a larger one: a recorded loop asks which dims a step has made
@@ -75,6 +79,8 @@ class Dim(DimRelations):
         self._place: Place | str = place_of_user(1)
         self.by_user = self._place[0] is sys._getframe(1).f_code
         self.size = None
+        if capacity is not None:
+            self.capacity = capacity
         self.declared_length_dims: tuple[Dim, ...] = ()
         self._reset()
         if dimension is None and dyn_size_ext is not None:
@@ -188,6 +194,38 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
     return dim
 
 
+put_absent(
+    Dim,
+    "A Dim",
+    "Values are computed at once, and belong to no graph and no batch info:",
+    {
+        "batch": "dim.length_dims             # what its lengths are over",
+        "control_flow_ctx": "# leave it out",
+        "get_dyn_size_ext_for_batch_ctx": "dim.dyn_size_ext",
+        "get_for_batch_ctx": "dim",
+        "get_tag_from_size_tensor": "# keep the Dim",
+        "is_dim_known_in_batch_ctx": "dim.is_dim_known()",
+        "is_same_size_tensor": "# keep the Dim",
+        "reset_batch_ctx": "dim.reset_eager()",
+        "set_dyn_size_ext_for_batch_ctx": "dim.dyn_size_ext = lengths",
+        "set_tag_on_size_tensor": "# keep the Dim",
+    },
+)
+put_absent(
+    Dim,
+    "A Dim",
+    "Dims match by identity: the same object is the same dim, and nothing is searched among similar ones.",
+    {
+        "auto_generated": "# leave it out",
+        "axis_split_info": "dim.get_derived_bases_set()",
+        "derived_from_op": "dim.get_derived_bases_set()",
+        "derived_from_tag": "dim.get_same_derived_base()",
+        "get_all_dimension_tags": "data.all_dims()             # of a TensorDict",
+        "get_existing_tag_from_collection": "dim in dims",
+        "get_uniq_collection": "list(dict.fromkeys(dims))",
+        "is_equal": "a is b                      # or a.get_same_base() is b.get_same_base()",
+    },
+)
 batch_dim = Dim(None, name="batch", kind="batch")
 single_step_dim = Dim(None, name="single_step")
 single_step_dim.special = True

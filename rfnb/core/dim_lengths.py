@@ -28,6 +28,7 @@ class DimLengths:
     same_as: Dim | None
     declared_length_dims: tuple[Dim, ...]
     size: int | None
+    _capacity: int | None = None
     _lengths: np.ndarray | None
     _length_dims: tuple[Dim, ...]
     _extent: int | None
@@ -43,8 +44,12 @@ class DimLengths:
 
     @property
     def capacity(self) -> int | None:
-        """Static size, or None: storage is never larger than the size."""
-        return self.size
+        """What was given as capacity, else the static size or None. Storage is never larger than the size."""
+        return self._capacity or self.size
+
+    @capacity.setter
+    def capacity(self, capacity: int | None) -> None:
+        self._capacity = capacity
 
     @property
     def dimension(self) -> int | None:
@@ -164,7 +169,21 @@ class DimLengths:
         self._reset()
         self._resized()
 
-    reset_raw = reset_batch_and_raw = reset_eager
+    reset_batch_and_raw = reset_eager
+
+    def reset_raw(self, *, only_self: bool = False, include_parents: bool = False) -> None:
+        """As `reset_eager`; dims that are computed from this one forget their lengths in any case.
+
+        Args:
+            only_self: Taken, without effect: what is computed from a dim without size has none.
+            include_parents: Also of the dims that this one is computed from.
+        """
+        for dim in self.get_derived_bases_set() if include_parents else [self]:
+            dim.reset_eager()
+
+    def get_derived_bases_set(self) -> set[Dim]:
+        """This dim and all that its sizes are computed from."""
+        raise NotImplementedError
 
     def _complete(self) -> None:
         """Fill in the lengths, if this dim is derived from known ones."""

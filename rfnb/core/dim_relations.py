@@ -23,12 +23,12 @@ class DimRelations(DimMath):
 
     def copy(
         self,
-        *,
-        match_priority: int | None = None,
-        name: str | None = None,
+        same_as_self: bool = True,
         description: str | None = None,
         kind: str | None = None,
-        same_as_self: bool = True,
+        match_priority: int | None = None,
+        *,
+        name: str | None = None,
     ) -> Dim:
         """With `match_priority`: the twin of this dim, for tensors that need the dim twice (square weights); the same twin
         every time. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
@@ -117,8 +117,8 @@ class DimRelations(DimMath):
         elif other.lengths is not None:
             self.dyn_size_ext = other.dyn_size_ext
 
-    def derive_from(self, base: Dim) -> None:
-        """`copy_from`, if this dim has no size yet."""
+    def derive_from(self, base: Dim, *, set_derived_from_flag: bool = True) -> None:
+        """`copy_from`, if this dim has no size yet. `set_derived_from_flag`: taken, without effect."""
         if not self.is_dim_known():
             self.copy_from(base)
 
@@ -129,10 +129,11 @@ class DimRelations(DimMath):
             dim = dim.twin_of or dim.same_as or dim
         return dim
 
-    def get_same_derived_base(self) -> Dim:
-        """The first dim in the expression of a derived dim (of `2 * time + 1` it is `time`), else `get_same_base()`."""
+    def get_same_derived_base(self, *, same_dim: bool = False) -> Dim:
+        """The first dim in the expression of a derived dim (of `2 * time + 1` it is `time`), else `get_same_base()`; always the
+        latter with `same_dim`, since another expression is another dim."""
         dim = self.get_same_base()
-        while dim.expr is not None:
+        while dim.expr is not None and not same_dim:
             part = next(iter(parts_of(dim)), None)
             if part is None:
                 break

@@ -20,9 +20,19 @@ class DimSizes(DimMask):
 
     @property
     def dyn_size(self) -> Any:
-        """The lengths as a raw array on the CPU; None if static or not known yet."""
+        """The lengths as a raw array on the CPU; None if static or not known yet. Assigning needs to know over which dims they are:
+        from lengths that were there, or from the template that the dim was made with."""
         sizes = self.dyn_size_ext
         return None if sizes is None else sizes.raw_tensor
+
+    @dyn_size.setter
+    def dyn_size(self, sizes: Any) -> None:
+        over = self.length_dims or self.declared_length_dims
+        if over and not hasattr(sizes, "dims"):
+            from rfnb.core.tensor import Tensor  # same layer: Tensor and Dim know each other
+
+            sizes = Tensor(f"{self.name}:size", over, raw_tensor=sizes)
+        self.dyn_size_ext = sizes
 
     def get_size_tensor(self, *, device: str | None = None) -> Tensor:
         """Lengths as a Tensor, also for a static dim (then a scalar); on the CPU unless `device` is given.
@@ -73,9 +83,14 @@ class DimSizes(DimMask):
             )
         self.dyn_size_ext = func(lengths)
 
-    def complete_dyn_size(self) -> None:
-        """Compute the lengths of a derived dim now, if those of its parts are known; asking for them does so too."""
-        _ = self.lengths
+    def complete_dyn_size(self, *, template_only: bool = False) -> None:
+        """Compute the lengths of a derived dim now, if those of its parts are known; asking for them does so too.
+
+        Args:
+            template_only: Only over which dims they will be, which is always known here.
+        """
+        if not template_only:
+            _ = self.lengths
 
     def short_repr(self) -> str:
         """The name with the size as in messages: `batch=3`, `time<=7`, `time=?`."""

@@ -16,15 +16,16 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.not_specified import NotSpecified, is_specified
 from rfnb.core.tensor_checks import check_shape, check_unique
-from rfnb.core.tensor_mask import TensorMask
+from rfnb.core.tensor_kinds import TensorKinds
 from rfnb.core.tensor_text import shape_of
 
 if TYPE_CHECKING:
     from rfnb.core.marked_dim import MarkedDim
 
 
-class Tensor(TensorMask):
+class Tensor(TensorKinds):
     """A raw array with one Dim per axis, in the order of the axes.
 
     Args:
@@ -34,8 +35,11 @@ class Tensor(TensorMask):
         sparse_dim: The dim that the integers of this tensor index into, e.g. a vocabulary.
         feature_dim: A marked default axis, one of `dims`; or `feature_dim_axis`, its index.
         raw_tensor: The array; None makes a template.
+        version: Of the documented behaviour. Taken, without effect: axes are never marked by themselves here.
+        available_for_inference: For the one who feeds data: whether it is there when the model is used, not trained.
 
     Raises:
+        TypeError: For options of older documented versions (`shape`, `sparse`, `batch_dim_axis`, ...); the message has the new ones.
         DimError: A dim twice, or a feature_dim that is not among the dims.
         ShapeError: If the raw array does not fit the dims.
     """
@@ -47,30 +51,42 @@ class Tensor(TensorMask):
     _feature_dim: Dim | None = None
     _finite = False  # whether the padding is known to hold neither NaN nor infinity
     _dtype: str | None = None
+    available_for_inference = True
     _raw: Any = None
     dims: tuple[Dim, ...] = ()
 
     def __init__(
         self,
         name: str | None = None,
-        dims: Sequence[Dim] = (),
+        dims: Sequence[Dim] | None = None,
         dtype: str | None = None,
         *,
         sparse_dim: Dim | None = None,
         feature_dim: Dim | None = None,
-        feature_dim_axis: int | None = None,
+        feature_dim_axis: int | None | type[NotSpecified] = None,
         raw_tensor: Any = None,
+        version: int | None = None,
+        available_for_inference: bool = True,
+        **old_options: Any,
     ):
         self.name = name
-        if isinstance(dims, Dim):
+        if old_options:
+            raise _old_options(name, old_options)
+        if dims is None:
+            dims = ()
+        elif isinstance(dims, Dim):
             dims = (dims,)
+        if not available_for_inference:
+            self.available_for_inference = False
         self.dims = check_unique(tuple(dims), f'Tensor "{name}"')
         if dtype is not None:
             self._dtype = dtype
         if sparse_dim is not None:
             self.sparse_dim = sparse_dim
-        if feature_dim_axis is not None:
+        if isinstance(feature_dim_axis, int):
             feature_dim = self.dims[feature_dim_axis]
+        elif feature_dim_axis is not None and is_specified(feature_dim_axis):
+            raise TypeError(f'Tensor "{name}": feature_dim_axis is an index, not {feature_dim_axis!r}.')
         if feature_dim is not None:
             self.feature_dim = feature_dim
         if raw_tensor is not None:
@@ -151,7 +167,7 @@ class Tensor(TensorMask):
             )
         return self.backend.raw_to_numpy(self._raw)
 
-    def verify_out_shape(self, out_shape: set[Dim | MarkedDim], *, allow_missing_implicit_dims: bool = False) -> Tensor:
+    def verify_out_shape(self, out_shape: set[Dim | MarkedDim], allow_missing_implicit_dims: bool = False) -> Tensor:
         """Check the set of dims; returns self.
 
         Args:
@@ -177,7 +193,7 @@ class Tensor(TensorMask):
             )
         return self
 
-    def sanity_check(self, *, ignore_placeholder: bool = False, assume_complete: bool = True) -> None:
+    def sanity_check(self, ignore_placeholder: bool = False, assume_complete: bool = True) -> None:
         """Check that dims, marks and raw array go together; useful after something else has written them.
 
         Args:
@@ -214,14 +230,20 @@ class Tensor(TensorMask):
     def _template(self, dims: Sequence[Dim], name: str | None = None, dtype: str | None = None) -> Tensor:
         """A template with other dims; marks are kept where they still fit."""
         feature = self._feature_dim if self._feature_dim in dims else None
-        return Tensor(name or self.name, dims, dtype or self.dtype, sparse_dim=self.sparse_dim, feature_dim=feature)
+        out = Tensor(name or self.name, dims, dtype or self.dtype, sparse_dim=self.sparse_dim, feature_dim=feature)
+        if not self.available_for_inference:
+            out.available_for_inference = False
+        return out
 
-    def get_batch_axes_short_description(self) -> str:
-        """The dims, as in all messages: `[batch=3, time<=7]`."""
+    def get_batch_axes_short_description(self, special_axes: bool = True) -> str:
+        """The dims, as in all messages: `[batch=3, time<=7]`. `special_axes`: taken, without effect."""
         return shape_of(self)
 
-    def get_description(self) -> str:
-        """The same as the repr: name, dims, dtype (unless float32), what it is sparse over, whether it is a template."""
+    def get_description(
+        self, with_name: bool = True, with_placeholder: bool = False, catch_exceptions: bool = False
+    ) -> str:
+        """The same as the repr: name, dims, dtype (unless float32), what it is sparse over, whether it is a template. The options
+        are taken, without effect."""
         return repr(self)
 
     def __repr__(self) -> str:
@@ -249,6 +271,31 @@ def same_dtype(a: Tensor, b: Tensor) -> bool:
         except AttributeError:  # arrays of a backend that has no such attribute
             pass
     return a.dtype == b.dtype
+
+
+_OLD_OPTIONS = {  # of the documentation, before every axis had a Dim
+    "shape": "dims=[batch, time, feat]",
+    "dim": "dims=[..., feat], feature_dim=feat    # of labels: sparse_dim=vocab",
+    "dim_tags": "dims=[...]",
+    "sparse": "sparse_dim=vocab",
+    "vocab": 'sparse_dim=Dim(n, name="vocab", vocab=labels)',
+    "batch_dim_axis": "dims=[batch, ...]",
+    "time_dim_axis": "dims=[..., time]",
+    "size_placeholder": 'time = Dim(lengths, name="time")',
+    "placeholder": "raw_tensor=array",
+}
+
+
+def _old_options(name: str | None, options: dict[str, Any]) -> TypeError:
+    lines = [_OLD_OPTIONS[option] for option in options if option in _OLD_OPTIONS]
+    return TypeError(
+        message(
+            f'Tensor "{name}": unknown options.',
+            [("got", ", ".join(options))],
+            "Every axis has its Dim, which says all about it." if lines else "Leave them out.",
+            "\n".join(lines) or None,
+        )
+    )
 
 
 _make = Tensor.__new__

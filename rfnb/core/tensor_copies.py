@@ -18,6 +18,7 @@ class TensorCopies(TensorAxes):
     """Part of Tensor: copies. Abstract."""
 
     if TYPE_CHECKING:  # of Tensor
+        available_for_inference: bool
 
         @property
         def backend(self) -> Any: ...
@@ -26,18 +27,21 @@ class TensorCopies(TensorAxes):
 
     def copy(self, name: str | None = None) -> Tensor:
         """Another Tensor of the same raw array."""
-        return self._like(self._raw, self.dims, name)
+        out = self._like(self._raw, self.dims, name)
+        if not self.available_for_inference:
+            out.available_for_inference = False
+        return out
 
     def copy_template(self, name: str | None = None, *, dtype: str | None = None) -> Tensor:
         """Same dims and marks, without raw array."""
         return self._template(self.dims, name, dtype)
 
-    def copy_template_dense(self, name: str | None = None) -> Tensor:
-        """A template of what the indices stand for: dims and sparse_dim, which is the feature dim; the default dtype. Without a
-        sparse_dim `copy_template`."""
+    def copy_template_dense(self, name: str | None = None, dtype: str | None = None) -> Tensor:
+        """A template of what the indices stand for: dims and sparse_dim, which is the feature dim; float32, if no dtype is given.
+        Without a sparse_dim `copy_template`."""
         if self.sparse_dim is None:
-            return self.copy_template(name)
-        out = self._template((*self.dims, self.sparse_dim), name, "float32")
+            return self.copy_template(name, dtype=dtype)
+        out = self._template((*self.dims, self.sparse_dim), name, dtype or "float32")
         out.sparse_dim = None
         out.feature_dim = self.sparse_dim
         return out
@@ -48,28 +52,40 @@ class TensorCopies(TensorAxes):
         return self._template(self.dims[:axis] + self.dims[axis + 1 :], name)
 
     def copy_template_new_dim_tags(
-        self, new_dims: Sequence[Dim], *, name: str | None = None, keep_special_axes: bool = False
+        self, new_dim_tags: Sequence[Dim], name: str | None = None, keep_special_axes: bool = False
     ) -> Tensor:
         """A template with other dims. `keep_special_axes`: what is at the place of the feature dim is the feature dim."""
-        out = self._template(tuple(new_dims), name)
+        out = self._template(tuple(new_dim_tags), name)
         if keep_special_axes and self._feature_dim is not None:
-            out.feature_dim = new_dims[self.dims.index(self._feature_dim)]
+            out.feature_dim = new_dim_tags[self.dims.index(self._feature_dim)]
         return out
 
-    def copy_template_replace_dim_tag(self, axis: Dim | int, new_dim_tag: Dim, *, name: str | None = None) -> Tensor:
+    def copy_template_replace_dim_tag(self, axis: Dim | int, new_dim_tag: Dim, name: str | None = None) -> Tensor:
         """A template with one dim replaced; a feature dim stays one."""
         index = self._index(axis, "copy_template_replace_dim_tag")
         dims = (*self.dims[:index], new_dim_tag, *self.dims[index + 1 :])
         return self.copy_template_new_dim_tags(dims, name=name, keep_special_axes=True)
 
-    copy_template_replace_dim = copy_template_replace_dim_tag
+    def copy_template_replace_dim(self, axis: Dim | int, new_dim: Dim | int | None, new_size: Any = None) -> Tensor:
+        """A template with one dim replaced: by a Dim, by a new one of this size, or by a new one of the lengths `new_size`."""
+        if not isinstance(new_dim, Dim):
+            name = self.dims[self._index(axis, "copy_template_replace_dim")].name
+            new_dim = Dim(new_size if new_dim is None else new_dim, name=name)
+        return self.copy_template_replace_dim_tag(axis, new_dim)
 
-    def copy_transpose(self, perm: Sequence[Dim | int]) -> Tensor:
+    def copy_transpose(self, perm: Sequence[Dim | int], *, allow_int: bool = True) -> Tensor:
         """The same tensor with its axes in another order.
+
+        Args:
+            allow_int: Whether axes may be given by their index.
 
         Raises:
             DimError: If `perm` is not exactly the dims of this tensor.
         """
+        if not allow_int:
+            for item in perm:
+                if isinstance(item, int):
+                    self.axis_of(item, "copy_transpose")  # type: ignore[arg-type]  # raises
         order = [item if isinstance(item, int) else self.axis_of(item, "copy_transpose") for item in perm]
         if sorted(order) != list(range(len(self.dims))):
             raise DimError(
@@ -99,8 +115,8 @@ class TensorCopies(TensorAxes):
         dims[first], dims[second] = dims[second], dims[first]
         return self.copy_transpose(dims)
 
-    def copy_add_dim_by_tag(self, dim_tag: Dim, *, unbroadcast: bool = False, axis: int = 0) -> Tensor:
-        """One more axis; of length 1, with a dim of size 1 of the same name, unless `unbroadcast`.
+    def copy_add_dim_by_tag(self, dim_tag: Dim, unbroadcast: bool = False, axis: int | None = None) -> Tensor:
+        """One more axis, by default the first; of length 1, with a dim of size 1 of the same name, unless `unbroadcast`.
 
         Raises:
             DimError: If the dim is there already.
@@ -113,7 +129,7 @@ class TensorCopies(TensorAxes):
                     "A dim occurs once.",
                 )
             )
-        dims = list(self.dims)
+        dims, axis = list(self.dims), axis or 0
         dims.insert(axis if axis >= 0 else axis + len(dims) + 1, dim_tag)
         return self.copy_compatible_to_dims(dims, unbroadcast=unbroadcast)
 
@@ -137,17 +153,54 @@ class TensorCopies(TensorAxes):
         dims = tuple(dim for index, dim in enumerate(self.dims) if index not in indices)
         return self._like(None if self._raw is None else self.backend.squeeze_raw(self._raw, tuple(indices)), dims)
 
-    def copy_compatible_to(self, data: Tensor, *, unbroadcast: bool = False) -> Tensor:
-        """`copy_compatible_to_dims` of the dims of another Tensor."""
-        return self.copy_compatible_to_dims(data.dims, unbroadcast=unbroadcast)
+    def copy_compatible_to(
+        self,
+        data: Tensor,
+        add_dims: bool = True,
+        unbroadcast: bool = False,
+        except_feature: bool = False,
+        except_axis: Dim | int | None = None,
+        check_sparse: bool = True,
+        check_dtype: bool = True,
+    ) -> Tensor:
+        """`copy_compatible_to_dims` of the dims of another Tensor.
 
-    def copy_compatible_to_dims(self, dims: Sequence[Dim], *, unbroadcast: bool = False) -> Tensor:
+        Args:
+            except_feature, except_axis: Dims of `data` that are left out if this tensor lacks them.
+            check_sparse, check_dtype: Both must agree with `data`, in the first case if one of them is sparse.
+
+        Raises:
+            DimError: If `data` lacks a dim of this tensor.
+            TypeError: If sparse_dim or dtype differ.
+        """
+        if (check_sparse and self.sparse_dim is not data.sparse_dim) or (check_dtype and self.dtype != data.dtype):
+            this: Any = self  # a Tensor
+            raise TypeError(
+                message(
+                    "copy_compatible_to: other values than those of the other tensor.",
+                    [("tensor", repr(this)), ("data", repr(data))],
+                    "sparse_dim and dtype are compared. If they may differ:",
+                    "x.copy_compatible_to(data, check_sparse=False, check_dtype=False)",
+                )
+            )
+        left_out = [data.feature_dim] if except_feature else []
+        if except_axis is not None:
+            left_out.append(data.dims[data._index(except_axis, "copy_compatible_to")])
+        dims = [dim for dim in data.dims if dim not in left_out or dim in self.dims]
+        return self.copy_compatible_to_dims(dims, add_dims=add_dims, unbroadcast=unbroadcast)
+
+    def copy_compatible_to_dims(
+        self, dims: Sequence[Dim], *, add_dims: bool = True, unbroadcast: bool = False
+    ) -> Tensor:
         """Axes in the order of `dims`, a superset; missing ones get a static dim of size 1, or with `unbroadcast` the dim
-        itself, the values repeated without copying.
+        itself, the values repeated without copying. With `add_dims=False` missing ones stay away.
 
         Raises:
             DimError: If `dims` lacks one of this tensor.
         """
+        if not add_dims:
+            self._check_superset(dims)
+            return self.copy_transpose([dim for dim in dims if dim in self.dims])
         if self._raw is None:
             self._check_superset(dims)
             raw = None
@@ -159,8 +212,12 @@ class TensorCopies(TensorAxes):
             return self._like(raw, tuple(dims))
         return self._like(raw, tuple(dim if dim in self.dims else Dim(1, name=f"{dim.name}:1") for dim in dims))
 
-    def copy_compatible_to_dims_raw(self, dims: Sequence[Dim]) -> Any:
-        """The raw array in the order of `dims`, with axes of length 1 for those that this tensor lacks."""
+    def copy_compatible_to_dims_raw(
+        self, dims: Sequence[Dim], *, add_dims: bool = True, unbroadcast: bool = False
+    ) -> Any:
+        """The raw array in the order of `dims`, with axes of length 1 for those that this tensor lacks (options as above)."""
+        if unbroadcast or not add_dims:
+            return self.copy_compatible_to_dims(dims, add_dims=add_dims, unbroadcast=unbroadcast)._raw
         self._check_superset(dims)
         out = self.copy_transpose([dim for dim in dims if dim in self.dims])._raw
         for axis, dim in enumerate(dims):

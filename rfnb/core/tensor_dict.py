@@ -18,7 +18,9 @@ from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
-_OPTIONS = ("dims", "dtype", "sparse_dim", "feature_dim", "raw_tensor")
+_OPTIONS = (
+    "dims", "dtype", "sparse_dim", "feature_dim", "feature_dim_axis", "raw_tensor", "version", "available_for_inference",
+)  # fmt: skip
 
 
 class TensorDict:
@@ -94,6 +96,7 @@ class TensorDict:
         include_const_sizes: bool = False,
         include_scalar_dyn_sizes: bool = True,
         exclude_duplicate_dims: bool = False,
+        expected_value_type: type | Sequence[type] = object,
     ) -> dict[str, Any]:
         """`{name: raw, "name:size<i>": sizes of axis i}`; sizes are int32 raw arrays on the CPU.
 
@@ -101,8 +104,10 @@ class TensorDict:
             include_const_sizes: Static sizes too.
             include_scalar_dyn_sizes: Sizes that are not static but have no dims, such as that of `batch_dim`.
             exclude_duplicate_dims: The sizes of a dim only where it comes first.
+            expected_value_type: What every value must be, e.g. np.ndarray.
 
         Raises:
+            TypeError: If a value is not of the expected type.
             ValueError: If a Tensor has no raw array.
         """
         out: dict[str, Any] = {}
@@ -119,9 +124,19 @@ class TensorDict:
                 if wanted and not (exclude_duplicate_dims and dim in seen):
                     out[f"{name}:size{axis}"] = dim.get_size_tensor().raw_tensor
                 seen.add(dim)
+        expected = expected_value_type if isinstance(expected_value_type, type) else tuple(expected_value_type)
+        for name, value in out.items():
+            if not isinstance(value, expected):
+                raise _other_type(name, value, expected)
         return out
 
-    def assign_from_raw_tensor_dict_(self, raw_tensor_dict: Mapping[str, Any]) -> None:
+    def assign_from_raw_tensor_dict_(
+        self,
+        raw_tensor_dict: Mapping[str, Any],
+        *,
+        with_scalar_dyn_sizes: bool = True,
+        duplicate_dims_are_excluded: bool = False,
+    ) -> None:
         """Put raw arrays and sizes in, as given by `as_raw_tensor_dict`; earlier sizes are forgotten.
 
         The batch dim takes its size from the arrays. Lengths of one axis are over the dim that was declared
@@ -130,6 +145,8 @@ class TensorDict:
 
         Args:
             raw_tensor_dict: Raw arrays of a backend; NumPy arrays are taken over to the selected one.
+            with_scalar_dyn_sizes: Whether sizes that are one number are there; without them they are those of the arrays.
+            duplicate_dims_are_excluded: Whether the sizes of a dim are there only where it comes first. Here they may always be.
 
         Raises:
             KeyError: If the array of a Tensor is missing.
@@ -145,10 +162,26 @@ class TensorDict:
                     sizes = raw_tensor_dict.get(f"{name}:size{axis}")
                     if sizes is not None and (np.ndim(_host(sizes)) > 0) is with_lengths:
                         _set_sizes(name, tensor, dim, _host(sizes))
-                    elif sizes is None and not with_lengths and dim.is_batch_dim() and not dim.is_dim_known():
+                    elif sizes is None and not with_lengths and _of_the_array(dim, with_scalar_dyn_sizes):
                         dim.dyn_size_ext = np.int32(_shape(raw_tensor_dict[name])[axis])
         for name, tensor in self.data.items():
             tensor.raw_tensor = _on_backend(raw_tensor_dict[name])
+
+
+def _of_the_array(dim: Dim, with_scalar_dyn_sizes: bool) -> bool:
+    """Whether a dim takes its size from the array."""
+    if dim.is_dim_known() or dim.expr is not None or dim.declared_length_dims:
+        return False
+    return dim.is_batch_dim() or not with_scalar_dyn_sizes
+
+
+def _other_type(name: str, value: Any, expected: Any) -> TypeError:
+    names = [kind.__name__ for kind in (expected if isinstance(expected, tuple) else (expected,))]
+    return TypeError(
+        message("as_raw_tensor_dict: a value of another type.",
+                [("name", name), ("got", type(value).__name__), ("expected", ", ".join(names))],
+                "Raw arrays are those of the backend. For NumPy:", "data[name].numpy()")
+    )  # fmt: skip
 
 
 def _name_of(tensor: Any) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import number_to_fill
+from rfnb.core.not_specified import NotSpecified
 from rfnb.core.tensor_copies import TensorCopies
 from rfnb.core.tensor_text import dims_text
 
@@ -25,29 +26,46 @@ class TensorMask(TensorCopies):
 
         @property
         def device(self) -> str | None: ...
+        def get_time_dim_tag(self) -> Dim: ...
 
-    def copy_masked(self, mask_value: float | int | bool, *, dims: Sequence[Dim] | None = None) -> Tensor:
+    def copy_masked(
+        self,
+        mask_value: float | int | bool | Tensor | Any,
+        *,
+        dims: Sequence[Dim | int] | None = None,
+        allow_int: bool | type[NotSpecified] = NotSpecified,
+    ) -> Tensor:
         """A copy in which the padding (of all dims, or of `dims`) is `mask_value`.
 
         A dim is only masked where the dims that its lengths are over are here.
 
+        Args:
+            mask_value: A number, a Tensor {any of the dims}, or a raw scalar.
+            dims: By default all. Also by index, unless `allow_int` is False.
+
         Raises:
             TypeError: For a value that the dtype cannot hold, as 0.5 in integers.
         """
-        raw, mask_value = self._raw, number_to_fill("copy_masked", self, mask_value, "mask_value")
-        for dim in self.dims if dims is None else dims:
+        raw = self._raw
+        if hasattr(mask_value, "dims"):
+            mask_value = mask_value.copy_compatible_to_dims_raw(self.dims)
+        else:
+            mask_value = number_to_fill("copy_masked", self, mask_value, "mask_value")
+        for item in self.dims if dims is None else dims:
+            dim = self.dims[self._index(item, "copy_masked")] if allow_int is not False else item
+            self.axis_of(dim, "copy_masked")  # type: ignore[arg-type]
             if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
                 mask = raw_mask_for(self, dim)
                 raw = self.backend.where_raw(mask, raw, mask_value)
         return self._like(raw, self.dims)
 
-    def get_sequence_mask_tensor(self, axis: Dim) -> Tensor:
+    def get_sequence_mask_tensor(self, axis: Dim | int) -> Tensor:
         """Boolean Tensor, True for the real frames of `axis`; {axis, and the dims of this tensor that its lengths are over}.
 
         Raises:
             DimError: If axis is not a dim of this tensor, or its lengths are over one that is not.
         """
-        self.axis_of(axis, "get_sequence_mask_tensor")
+        axis = self.dims[self._index(axis, "get_sequence_mask_tensor")]
         lacking = [dim for dim in axis.length_dims if dim not in self.dims]
         if lacking:
             raise DimError(
@@ -61,8 +79,10 @@ class TensorMask(TensorCopies):
         own = [dim for dim in self.dims if dim is axis or dim in axis.length_dims]
         return axis.get_mask(own, self.device)
 
-    def get_sequence_mask_broadcast(self, axis: Dim) -> Any:
-        """The same as a raw array that broadcasts against the one of this tensor."""
+    def get_sequence_mask_broadcast(self, axis: Dim | int | None = None) -> Any:
+        """The same as a raw array that broadcasts against the one of this tensor; by default of the time dim."""
+        if not isinstance(axis, Dim):
+            axis = self.get_time_dim_tag() if axis is None else self.dims[axis]
         return self.get_sequence_mask_tensor(axis).copy_compatible_to_dims_raw(self.dims)
 
     def num_elements(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from rfnb.core.absent import put_absent
 from rfnb.core.errors import message
 from rfnb.core.tensor_text import dims_text
 
@@ -39,35 +40,49 @@ _INSTEAD = {  # attributes of arrays that a Tensor does not have, because they m
 }
 
 
-class _Absent:
-    """An attribute that a Tensor does not have. One of these per name, not `__getattr__`: with that, Python looks up all
-    attributes of all tensors more slowly, which makes small ops a fifth slower."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, tensor: Tensor | None, owner: type) -> NoReturn:
-        rule = "A Tensor has no positions and no methods of arrays; its ops are functions that name dims:"
-        rows = [] if tensor is None else [("tensor", dims_text(tensor.dims))]
-        raise AttributeError(message(f"A Tensor has no attribute {self.name!r}.", rows, rule, _INSTEAD[self.name]))
-
-
 class TensorOperators:
     """Part of Tensor: operators. Abstract."""
 
     dims: tuple[Dim, ...]
 
     def __bool__(self) -> bool:
+        if not self.dims:
+            return bool(self._number("bool"))
         raise TypeError(
             message(
                 "A Tensor has no truth value.",
                 [("tensor", dims_text(self.dims))],
                 "Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.",
-                "bool(x.raw_tensor)            # a scalar\n"
-                "rf.reduce_any(x, axis=...)    # first reduce\n"
-                "any(x is y for y in xs)       # the same object",
+                "bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one\n"
+                "any(x is y for y in xs)                # the same object",
             )
         )
+
+    def __float__(self) -> float:
+        """The value of a scalar; waits for a GPU."""
+        return float(self._number("float"))
+
+    def __int__(self) -> int:
+        """The value of a scalar, as `int` of a float or bool does it; waits for a GPU."""
+        return int(self._number("int"))
+
+    def __format__(self, spec: str) -> str:
+        """`f"{loss:.3f}"` of a scalar; without a format the repr."""
+        return format(self._number(f"format {spec!r}"), spec) if spec else str(self)
+
+    def _number(self, what: str) -> Any:
+        """The one value as a number of Python."""
+        if self.dims:
+            raise TypeError(
+                message(
+                    f"{what}: a Tensor with dims is not one number.",
+                    [("tensor", dims_text(self.dims))],
+                    "Only a scalar is one, a Tensor without dims. Reduce it, or take an entry:",
+                    "rf.reduce_mean(x, axis=x.dims)\nrf.gather(x, indices=0, axis=...)",
+                )
+            )
+        this: Any = self  # a Tensor
+        return this.numpy().item()
 
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError(
@@ -165,11 +180,15 @@ class TensorOperators:
 
         # bound by rfnb/nn/marking.py
         def mark_as_loss(self, name: str, **options: Any) -> None: ...
-        def mark_as_output(self, name: str, *, dims: Sequence[Dim] | None = None) -> None: ...
+        def mark_as_output(
+            self, name: str, *, shape: Sequence[Dim] | None = None, dims: Sequence[Dim] | None = None
+        ) -> None: ...
         def mark_as_default_output(self, *, shape: Sequence[Dim] | None = None) -> None: ...
 
 
-for _name in _INSTEAD:
-    _absent = _Absent()
-    _absent.__set_name__(TensorOperators, _name)
-    setattr(TensorOperators, _name, _absent)
+put_absent(
+    TensorOperators,
+    "A Tensor",
+    "A Tensor has no positions and no methods of arrays; its ops are functions that name dims:",
+    _INSTEAD,
+)

@@ -35,13 +35,13 @@ class Loss:
         self,
         loss: Tensor,
         name: str,
-        *,
-        dims: Sequence[Dim] | None = None,
         scale: float = 1.0,
         as_error: bool = False,
         use_normalized_loss: bool = False,
         use_flatten_frames: bool = True,
         custom_inv_norm_factor: Tensor | float | None = None,
+        *,
+        dims: Sequence[Dim] | None = None,
     ):
         if not isinstance(loss, Tensor):
             raise TypeError(

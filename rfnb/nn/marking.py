@@ -15,9 +15,11 @@ def mark_as_loss(self: Tensor, name: str, **options: Any) -> None:
     run_ctx.get_run_ctx().mark_as_loss(self, name, **options)
 
 
-def mark_as_output(self: Tensor, name: str, *, dims: Sequence[Dim] | None = None) -> None:
-    """Make this an output of the step; see `RunCtx.mark_as_output`."""
-    run_ctx.get_run_ctx().mark_as_output(self, name, dims=dims)
+def mark_as_output(
+    self: Tensor, name: str, *, shape: Sequence[Dim] | None = None, dims: Sequence[Dim] | None = None
+) -> None:
+    """Make this an output of the step; see `RunCtx.mark_as_output`. `shape` is the documented name of `dims` here."""
+    run_ctx.get_run_ctx().mark_as_output(self, name, dims=shape if dims is None else dims)
 
 
 def mark_as_default_output(self: Tensor, *, shape: Sequence[Dim] | None = None) -> None:

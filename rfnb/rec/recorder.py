@@ -320,7 +320,12 @@ def _functions_of(modules: tuple[str, ...]) -> tuple[FunctionType, ...]:
                 )
     for base in Tensor.__mro__:
         for key, value in vars(base).items():
-            if key.startswith("copy") and "template" not in key and not key.endswith("raw"):
+            if (
+                isinstance(value, FunctionType)
+                and key.startswith("copy")
+                and "template" not in key
+                and not key.endswith("raw")
+            ):
                 found[value] = None
     for base in Dim.__mro__:
         found.update((value, None) for key, value in vars(base).items() if key in _DIM_SIZES + _DIM_MATH)

@@ -18,36 +18,32 @@ TIERS = dict(line.split() for line in Path(__file__).with_name("documented_names
 NOT_YET = "not written yet"
 ABSENT = {
     "graph mode: there is no graph here, values are computed at once": (
-        "Dim.auto_generated Dim.control_flow_ctx Dim.derived_from_op Dim.get_tag_from_size_tensor Dim.set_tag_on_size_tensor"
-        " Dim.is_same_size_tensor Tensor.available_for_inference Tensor.control_flow_ctx Tensor.copy_template_set_ctx"
+        "Dim.auto_generated Dim.control_flow_ctx Dim.derived_from_op Dim.get_tag_from_size_tensor"
+        " Dim.set_tag_on_size_tensor Dim.is_same_size_tensor Tensor.control_flow_ctx Tensor.copy_template_set_ctx"
         " Tensor.get_runtime_sanity_check_op Tensor.is_valid_in_current_graph Tensor.have_varying_shape_in_ctx"
         " Tensor.get_placeholder_kwargs Tensor.get_scope_name Tensor.get_full_name"
     ),
     "legacy batch info: beams and merged batches are dims like all others": (
-        "Dim.batch Dim.get_dyn_size_ext_for_batch_ctx Dim.get_for_batch_ctx Dim.is_dim_known_in_batch_ctx Dim.reset_batch_ctx"
-        " Dim.set_dyn_size_ext_for_batch_ctx Tensor.batch Tensor.beam Tensor.copy_extend_batch Tensor.copy_extend_with_beam"
-        " Tensor.copy_merge_into_batch Tensor.copy_template_unpack_batch"
+        "Dim.batch Dim.get_dyn_size_ext_for_batch_ctx Dim.get_for_batch_ctx Dim.is_dim_known_in_batch_ctx"
+        " Dim.reset_batch_ctx Dim.set_dyn_size_ext_for_batch_ctx Tensor.batch Tensor.beam Tensor.copy_extend_batch"
+        " Tensor.copy_extend_with_beam Tensor.copy_merge_into_batch Tensor.copy_template_unpack_batch"
     ),
     "axes by position or by kind: a dim is found by itself": (
-        "Tensor.batch_dim_axis Tensor.batch_ndim_dense Tensor.batch_shape_dense Tensor.copy_add_batch_dim"
-        " Tensor.copy_add_feature_dim Tensor.copy_add_spatial_dim Tensor.copy_as_batch_feature_major Tensor.copy_as_batch_major"
-        " Tensor.copy_as_batch_spatial_major Tensor.copy_as_bt_or_tb_major Tensor.copy_as_time_batch_major"
-        " Tensor.copy_as_time_major Tensor.copy_split_feature_dim Tensor.copy_template_adding_time_dim"
-        " Tensor.copy_template_excluding_spatial_dim Tensor.copy_template_excluding_time_dim Tensor.copy_time_flattened"
-        " Tensor.copy_with_batch_dim_axis Tensor.copy_with_feature_dim_axis Tensor.copy_with_feature_last"
-        " Tensor.copy_with_time_dim_axis Tensor.get_batch_dim Tensor.get_batch_dim_tag Tensor.get_batch_shape"
+        "Tensor.batch_ndim_dense Tensor.batch_shape_dense Tensor.copy_add_batch_dim Tensor.copy_add_feature_dim"
+        " Tensor.copy_add_spatial_dim Tensor.copy_as_batch_feature_major Tensor.copy_as_bt_or_tb_major"
+        " Tensor.copy_split_feature_dim Tensor.copy_template_adding_time_dim"
+        " Tensor.copy_template_excluding_spatial_dim Tensor.copy_template_excluding_time_dim"
+        " Tensor.copy_time_flattened Tensor.copy_with_feature_dim_axis Tensor.get_batch_shape"
         " Tensor.get_batch_shape_dim_tags Tensor.get_bc_shape Tensor.get_bc_spatial_batch_shape"
         " Tensor.get_description_from_axis Tensor.get_dim Tensor.get_dynamic_batch_shape Tensor.get_dynamic_size"
-        " Tensor.get_feature_axes Tensor.get_sequence_lengths Tensor.get_sequence_lengths_broadcast Tensor.get_sequence_mask"
-        " Tensor.get_size_dim_tag Tensor.get_spatial_axes Tensor.get_special_axes_dict Tensor.get_static_batch_dim"
-        " Tensor.get_time_dim_tag Tensor.has_dynamic_size Tensor.have_time_axis Tensor.is_batch_feature_major"
-        " Tensor.is_batch_major Tensor.is_same_time_dim Tensor.is_time_axis_dynamic Tensor.is_time_major Tensor.mark_same_time"
-        " Tensor.ndim Tensor.ndim_dense Tensor.set_dynamic_size Tensor.shape Tensor.shape_dense Tensor.size_placeholder"
-        " Tensor.time_dim_axis Tensor.time_dimension Tensor.find_matching_dims Tensor.find_matching_dim_map"
-        " Tensor.matches_var_dim_pattern Tensor.get_common_data Tensor.get_compare_key"
+        " Tensor.get_feature_axes Tensor.get_sequence_lengths_broadcast Tensor.get_size_dim_tag"
+        " Tensor.get_spatial_axes Tensor.get_special_axes_dict Tensor.has_dynamic_size Tensor.is_batch_feature_major"
+        " Tensor.is_same_time_dim Tensor.mark_same_time Tensor.ndim Tensor.ndim_dense Tensor.set_dynamic_size"
+        " Tensor.shape Tensor.shape_dense Tensor.size_placeholder Tensor.find_matching_dims"
+        " Tensor.find_matching_dim_map Tensor.matches_var_dim_pattern Tensor.get_common_data Tensor.get_compare_key"
     ),
     "older spelling of what is there (dims, copy_template, rf.convert_to_tensor)": (
-        "Tensor.dim Tensor.dim_tags Tensor.dim_tags_set_implicit Tensor.dim_tags_sparse Tensor.from_tensor Tensor.get_kwargs"
+        "Tensor.dim Tensor.dim_tags_set_implicit Tensor.dim_tags_sparse Tensor.from_tensor Tensor.get_kwargs"
         " Tensor.template_from_constant Tensor.version"
     ),
     "dims match by identity, so nothing is to be searched among similar ones": (
@@ -57,9 +53,9 @@ ABSENT = {
     "a loop is an iterator, not a module": "LoopModule",
     NOT_YET: (
         "import_params_espnet_convolutional_gating_mlp_to_rf import_params_espnet_e_branchformer_layer_to_rf"
-        " import_params_espnet_multi_headed_attention_to_rf import_params_espnet_positionwise_feed_forward_to_rf is_packed pack"
-        " pack_import packed_flat_content packed_regap unpack mask is_static_traceable set_static_traceable"
-        " set_static_traceable_ctx static_traceable_generation"
+        " import_params_espnet_multi_headed_attention_to_rf import_params_espnet_positionwise_feed_forward_to_rf"
+        " is_packed pack pack_import packed_flat_content packed_regap unpack mask is_static_traceable"
+        " set_static_traceable set_static_traceable_ctx static_traceable_generation"
     ),
 }
 

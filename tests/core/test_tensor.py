@@ -221,9 +221,8 @@ ERRORS = {
         A Tensor has no truth value.
           tensor  [batch=3, time<=7, feat=5]
         Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.
-            bool(x.raw_tensor)            # a scalar
-            rf.reduce_any(x, axis=...)    # first reduce
-            any(x is y for y in xs)       # the same object
+            bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one
+            any(x is y for y in xs)                # the same object
         """,
     ),
     "values of a template": (

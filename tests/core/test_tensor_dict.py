@@ -180,7 +180,7 @@ ERRORS = {
         """
         TensorDict: "z" is no Tensor.
           got      options dims
-          options  dims, dtype, sparse_dim, feature_dim, raw_tensor
+          options  dims, dtype, sparse_dim, feature_dim, feature_dim_axis, raw_tensor, version, available_for_inference
         An entry is a Tensor, or with auto_convert a dict of these options.
             data.update({...}, auto_convert=True)
         """,
@@ -191,7 +191,7 @@ ERRORS = {
         """
         TensorDict: "z" is no Tensor.
           got      options shape
-          options  dims, dtype, sparse_dim, feature_dim, raw_tensor
+          options  dims, dtype, sparse_dim, feature_dim, feature_dim_axis, raw_tensor, version, available_for_inference
         An entry is a Tensor, or with auto_convert a dict of these options.
         """,
     ),
