@@ -18,6 +18,7 @@ from rfnb.core.dim_lengths import on_resize
 from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import DimError, message
 from rfnb.core.remade import check_remade
+from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
 
 Dims = tuple[Dim, ...]
@@ -175,16 +176,7 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
     if not ragged:
         return None
     for dim in ragged:
-        lacking = [other for other in dim.length_dims if other not in dims]
-        if lacking:
-            raise DimError(
-                message(
-                    f"{what}: the lengths of {dim.short_repr()} are over {dims_text(lacking)}, which is not here.",
-                    [("tensor", dims_text(dims)), ("lengths", dims_text(dim.length_dims))],
-                    "Which frames are real differs per sequence, so the tensor needs that dim:",
-                    f"x = rf.expand_dim(x, dim={lacking[0].name})",
-                )
-            )
+        check_lengths_here(what, [("tensor", dims)], dim)
     own = tuple(other for other in dims if other is ragged[0] or other in ragged[0].length_dims)
     shape = view(own, dims, backend)
     cache: dict[Any, Any] = {}

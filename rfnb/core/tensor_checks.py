@@ -30,6 +30,42 @@ def dims_of(what: str, value: Any) -> tuple[Dim, ...]:
     return dims
 
 
+def check_lengths_here(
+    what: str, operands: Sequence[tuple[str, Sequence[Dim]]], dim: Dim, label: str = "x", always: bool = False
+) -> None:
+    """Raise a DimError if an op needs the lengths of `dim`, and they are over a dim that no operand has.
+
+    What lacks that dim may be the same for all sequences, or that of one which was picked; so it is never brought in unasked.
+
+    Args:
+        operands: What messages call each of them, and its dims.
+        label: What the next lines to type call the tensor.
+        always: Also where no sequence has padding.
+    """
+    lacking = [over for over in dim.length_dims if not any(over in dims for _, dims in operands)]
+    if not lacking or not (always or dim.has_padding()):
+        return
+    (over, *_), (_, dims) = lacking, operands[0]
+    labels = labels_of([*(each for _, own in operands for each in own), dim, *dim.length_dims])
+    in_code = (
+        dim.name if dim.name.isidentifier() else f"{label}.dims[{list(dims).index(dim)}]" if dim in dims else "..."
+    )
+    picked = f"rf.gather({in_code}.dyn_size_ext, indices=i, axis={over.name})"
+    raise DimError(
+        message(
+            f"{what}: the lengths of {labels[dim]} are over {dims_text(lacking, labels)}, which is not here.",
+            [
+                *((each, dims_text(own, labels)) for each, own in operands),
+                ("lengths", dims_text(dim.length_dims, labels)),
+            ],
+            "Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;\n"
+            "what is the same for all sequences needs their dim:",
+            f"{label}, {dim.name if dim.name.isidentifier() else 'frames'} = rf.slice({label}, axis={in_code}, size={picked})\n"
+            f"{label} = rf.expand_dim({label}, dim={over.name})",
+        )
+    )
+
+
 def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
     """`dims`, after checking that each is a Dim and none is there twice."""
     for dim in dims:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
 from rfnb.core.fill import number_to_fill
 from rfnb.core.not_specified import NotSpecified
+from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_copies import TensorCopies
-from rfnb.core.tensor_text import dims_text
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -66,16 +65,7 @@ class TensorMask(TensorCopies):
             DimError: If axis is not a dim of this tensor, or its lengths are over one that is not.
         """
         axis = self.dims[self._index(axis, "get_sequence_mask_tensor")]
-        lacking = [dim for dim in axis.length_dims if dim not in self.dims]
-        if lacking:
-            raise DimError(
-                message(
-                    f"get_sequence_mask_tensor: the lengths of {axis.short_repr()} are over {dims_text(lacking)}.",
-                    [("tensor", dims_text(self.dims)), ("lengths", dims_text(axis.length_dims))],
-                    "Which frames are real differs per sequence, so the tensor needs that dim:",
-                    f"x = rf.expand_dim(x, dim={lacking[0].name})",
-                )
-            )
+        check_lengths_here("get_sequence_mask_tensor", [("tensor", self.dims)], axis, always=True)
         own = [dim for dim in self.dims if dim is axis or dim in axis.length_dims]
         return axis.get_mask(own, self.device)
 
@@ -86,7 +76,13 @@ class TensorMask(TensorCopies):
         return self.get_sequence_mask_tensor(axis).copy_compatible_to_dims_raw(self.dims)
 
     def num_elements(self) -> int:
-        """Number of valid (not padding) elements."""
+        """Number of valid (not padding) elements.
+
+        Raises:
+            DimError: If the lengths of a dim are over one that is not here.
+        """
+        for dim in self.dims:
+            check_lengths_here("num_elements", [("tensor", self.dims)], dim)
         raggeds = [dim for dim in self.dims if dim.has_padding() and set(dim.length_dims) <= set(self.dims)]
         masked = {other for dim in raggeds for other in (dim, *dim.length_dims)}
         order = [dim for dim in self.dims if dim in masked]

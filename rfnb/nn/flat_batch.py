@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, view
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_checks import check_lengths_here
 
 _masks = PlanCache()
 
@@ -62,16 +61,7 @@ def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim,
 
 def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> None:
     """DimError if the lengths of spatial_dim are over a dim that is not in `batch`."""
-    lacking = [dim for dim in spatial_dim.length_dims if dim not in batch]
-    if lacking and spatial_dim.has_padding():
-        raise DimError(
-            message(
-                f"{what}: the lengths of {spatial_dim.short_repr()} are over {lacking[0].short_repr()}, which source lacks.",
-                [("source", shape_of(source))],
-                "Which frames are real differs per sequence.",
-                f"source = rf.expand_dim(source, dim={lacking[0].name})",
-            )  # fmt: skip
-        )
+    check_lengths_here(what, [("source", source.dims), ("batch dims", batch)], spatial_dim, "source")
 
 
 def _make_mask(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:

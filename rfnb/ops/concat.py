@@ -11,7 +11,7 @@ from rfnb.core.generations import aligned, only_beams
 from rfnb.core.layout import PlanCache, full_shape, union, view
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import operand_rows, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
@@ -96,6 +96,8 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
     if not out_dim.is_dim_known():
         out_dim.dyn_size_ext = total.get_size_tensor()
     check_size("concat", out_dim, total.extent)
+    for place, (tensor, axis) in enumerate(sources if ragged else ()):
+        check_lengths_here("concat", [(f"source {place}", tensor.dims)], axis)
     rests = [tuple(dim for dim in tensor.dims if dim is not axis) for tensor, axis in sources]
     for tensor, axis in sources:
         tensor.axis_of(axis, "concat")

@@ -12,6 +12,7 @@ from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
@@ -61,6 +62,7 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
             )  # fmt: skip
     if clip_to_valid:  # by the lengths of source: the indices have all its dims then
         check_remade("gather", [("source", source.dims), ("indices", indices.dims)], but=(axis,))
+        check_lengths_here("gather", [("source", source.dims), ("indices", indices.dims)], axis, "source")
         indices = _clipped(indices, axis)
         if axis.extent == 0 or (axis.lengths is not None and (axis.lengths == 0).any()):
             return _gather_or_zero(source, indices, axis)

@@ -12,6 +12,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, operand_rows, shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
@@ -45,6 +46,7 @@ def masked_select(
     """
     dims = tuple(dims)
     _check_mask("masked_select", mask, dims)
+    _check_lengths("masked_select", mask, dims)
     rest = tuple(dim for dim in mask.dims if dim not in dims)
     picked = mask.copy_masked(False).copy_transpose((*rest, *dims)).numpy()
     picked = picked.reshape((*full_shape(rest), int(np.prod(full_shape(dims)))))
@@ -84,6 +86,7 @@ def masked_scatter(
     """
     dims = tuple(dims)
     _check_mask("masked_scatter", mask, dims)
+    _check_lengths("masked_scatter", mask, dims)
     source.axis_of(in_dim, "masked_scatter")
     if isinstance(backup, Tensor):
         _check_frames(source, backup, in_dim, dims)
@@ -134,6 +137,12 @@ def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, 
     )  # fmt: skip
 
 
+def _check_lengths(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
+    """Without the lengths of its dims, the padding of the mask would not count as False."""
+    for dim in dims:
+        check_lengths_here(what, [("mask", mask.dims)], dim, "mask")
+
+
 def pack_padded(
     source: Tensor, *, dims: Sequence[Dim], enforce_sorted: bool = False, out_dim: Dim | None = None
 ) -> tuple[Tensor, Dim]:
@@ -155,6 +164,8 @@ def pack_padded(
                     "Frames are packed in the order of the dims, whatever their lengths are.",
                     "rf.pack_padded(source, dims=[...])")
         )  # fmt: skip
+    for dim in dims:
+        check_lengths_here("pack_padded", [("source", source.dims), ("dims", tuple(dims))], dim, "source")
     return masked_select(source, mask=_real_frames(dims, source), dims=dims, out_dim=out_dim)
 
 

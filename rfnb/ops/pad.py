@@ -12,7 +12,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_unique, dims_of
+from rfnb.core.tensor_checks import check_lengths_here, check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
@@ -140,6 +140,7 @@ def _plan(
     overwrites = at_the_ends and axis.has_padding() and (isinstance(right, Dim) or right != 0)
     if not (per_entry or overwrites):
         return dims, out_dim, widths, None
+    check_lengths_here("pad", [("source", source.dims)], axis, "source")
     frames = dim_ops.range_over_dim(out_dim, dtype="int32", device=source.device)
     end = (left + axis).get_size_tensor() if at_the_ends else before + axis.extent
     real = math.compare_bc(frames, "less", copy_to_device(end, source.device) if isinstance(end, Tensor) else end)

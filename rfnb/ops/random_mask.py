@@ -8,7 +8,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_checks import dims_of
+from rfnb.core.tensor_checks import check_lengths_here, dims_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
@@ -67,6 +67,7 @@ def random_mask(
     shared = dims_of("random_mask", broadcast_axis)
     for dim in (mask_axis, *shared):
         x.axis_of(dim, "random_mask")
+    check_lengths_here("random_mask", [("x", x.dims)], mask_axis)
     own = [dim for dim in x.dims if dim is not mask_axis and dim not in shared]
     if max_num_bound is None:
         max_num_bound = max_num if isinstance(max_num, int) else int(max_num.numpy().max(initial=0))

@@ -8,6 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
 from rfnb.ops.expand import expand_dims
@@ -34,6 +35,8 @@ def repeat(
     """
     values.axis_of(in_spatial_dim, "repeat")
     check_movable("repeat", values, in_spatial_dim)
+    operands = [("values", values.dims), *([("repeats", repeats.dims)] if isinstance(repeats, Tensor) else [])]
+    check_lengths_here("repeat", operands, in_spatial_dim, "values")
     own = (*in_spatial_dim.length_dims, in_spatial_dim)
     if isinstance(repeats, int):
         repeats = full(dims=own, fill_value=repeats, dtype="int32", device="cpu")

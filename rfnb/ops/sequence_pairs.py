@@ -10,6 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of
 
 
@@ -54,16 +55,7 @@ def flat_lengths(what: str, dim: Dim, batch: Dims) -> np.ndarray:
     Raises:
         DimError: If the lengths are over a dim that is not among the batch dims.
     """
-    lacking = [other for other in dim.length_dims if other not in batch]
-    if lacking:
-        raise DimError(
-            message(
-                f"{what}: the lengths of {dim.short_repr()} are over {dims_text(lacking)}, which is not here.",
-                [("batch dims", dims_text(batch)), ("lengths", dims_text(dim.length_dims))],
-                "Which frames are real differs per sequence, so the operand needs that dim:",
-                f"rf.expand_dim(..., dim={lacking[0].name})",
-            )
-        )
+    check_lengths_here(what, [("batch dims", batch)], dim, always=True)
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
     own = sorted(range(lengths.ndim), key=lambda axis: batch.index(dim.length_dims[axis]))
     shape = [other.extent if other in dim.length_dims else 1 for other in batch]

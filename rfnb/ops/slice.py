@@ -9,7 +9,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
@@ -126,12 +126,20 @@ def _strided(every: Tensor, before: tuple[Dim, ...], axis: Dim, step: int, out_d
 
 def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_dim: Dim | None) -> tuple[Tensor, Dim]:
     """Each entry of start, end or size has its own frames. Lengths are on the host, so end and size are read there."""
+    bounds = [(name, x.dims) for name, x in (("start", start), ("end", end), ("size", size)) if isinstance(x, Tensor)]
+    here = set(source.dims).union(*(dims for _, dims in bounds))
+    # Of a sequence that was picked out of a batch, the frames are those that were asked for.
+    has_lengths = set(axis.length_dims) <= here
+    if size is None and not isinstance(end, Tensor):
+        check_lengths_here("slice", [("source", source.dims), *bounds], axis, "source")
     if isinstance(size, Dim):
         dim = size
     elif isinstance(size, int):
         dim = Dim(size, name=f"{axis.name}[:{size}]")
     else:
-        lengths = size if size is not None else _remaining(axis, start, end)
+        lengths = (
+            size if size is not None else _remaining(axis.get_size_tensor() if has_lengths else axis.extent, start, end)
+        )
         dim = Dim(copy_to_device(cast(lengths, "int32"), "cpu"), name=f"{axis.name}[...]")
     out_dim = _sized(out_dim or dim, dim)
     if out_dim in source.dims:
@@ -153,15 +161,16 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
             False if source.dtype == "bool" else 0, dims=[axis]
         )  # a sequence without frames has nothing to pick
     source, axis = expand_make_non_empty(source, axis=axis)
-    out = gather(source, indices=indices, axis=axis, clip_to_valid=True)
+    if not has_lengths:
+        indices = clip_by_value(indices, 0, axis.extent - 1)
+    out = gather(source, indices=indices, axis=axis, clip_to_valid=has_lengths)
     if marked:
         out.feature_dim = out_dim
     return out, out_dim
 
 
-def _remaining(axis: Dim, start: Any, end: Any) -> Tensor:
+def _remaining(all_frames: Any, start: Any, end: Any) -> Tensor:
     """Number of frames from start to end, or to the end of the sequence if that is earlier."""
-    all_frames = axis.get_size_tensor()
     start, end = (copy_to_device(cast(x, "int32"), "cpu") if isinstance(x, Tensor) else x for x in (start, end))
     if end is None:
         end = all_frames

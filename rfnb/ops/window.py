@@ -6,7 +6,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.fill import number_to_fill
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
@@ -62,6 +62,7 @@ def window(
     end = spatial_dim.extent
     inside = math.logical_and(positions >= 0, positions < end)
     if use_mask is not False and spatial_dim.has_padding():
+        check_lengths_here("window", [("source", source.dims)], spatial_dim, "source")
         lengths = copy_to_device(cast(spatial_dim.get_size_tensor(), "int64"), source.device)
         inside = math.combine_bc(inside, "logical_and", math.compare_bc(positions, "less", lengths))
     fill = number_to_fill("window", source, 0 if pad_value is None else pad_value, "pad_value")

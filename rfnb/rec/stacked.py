@@ -11,6 +11,7 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, same_dtype
+from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
@@ -43,6 +44,7 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
     names = [_plain_name(dim) for dim in own[0]]
     fits = [sorted(map(_plain_name, dims)) == sorted(names) for dims in own]
     if len(set(names)) < len(names) or not all(fits) or any(dim.kind == "beam" for dim in own[0]):
+        check_lengths_here(f'Loop "{loop_name}"', [("first step", (axis, *first.dims))], axis)
         raise _changed(values, fits.index(False) if False in fits else 1, loop_name)
     _check_dtypes(values, loop_name)
     values, own = values[: axis.extent], own[: axis.extent]

@@ -144,7 +144,7 @@ class _Rows:
         stats = stats_of(tensor) if self.values else None
         if stats and sparse is not None:
             stats["mean"] = None  # of indices it says nothing
-        note = "template" if tensor.raw_tensor is None and not template else ""
+        note = "template" if tensor.raw_tensor is None and not template else _mixed(tensor) if stats else ""
         more = {"dtype": str(tensor.dtype), "device": tensor.device, "bytes": bytes_of(tensor)}
         self.row(label, indent, ids, note=note, sparse=sparse, stats=stats, **more)
 
@@ -220,6 +220,15 @@ def _signature(event: Any) -> tuple[Any, ...]:
         for side in ("inputs", "outputs")
         for name, tensor in event.values.get(side) or []
     )
+
+
+def _mixed(tensor: Tensor) -> str:
+    """That the statistics of a tensor are over its padding too, since it does not say which frames are real."""
+    for dim in tensor.dims:
+        lacking = [over.name for over in dim.length_dims if over not in tensor.dims] if dim.has_padding() else []
+        if lacking:
+            return f"lengths of {dim.name} are over {', '.join(lacking)}: padding is among the values"
+    return ""
 
 
 def _title(value: Any) -> str:

@@ -149,10 +149,12 @@ ERRORS = {
     "a mask over a dim that is not there": (
         lambda: rf.zeros([time]).get_sequence_mask_tensor(time),
         """
-        get_sequence_mask_tensor: the lengths of time<=7 are over [batch=3].
+        get_sequence_mask_tensor: the lengths of time<=7 are over [batch=3], which is not here.
           tensor   [time<=7]
           lengths  [batch=3]
-        Which frames are real differs per sequence, so the tensor needs that dim:
+        Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;
+        what is the same for all sequences needs their dim:
+            x, time = rf.slice(x, axis=time, size=rf.gather(time.dyn_size_ext, indices=i, axis=batch))
             x = rf.expand_dim(x, dim=batch)
         """,
     ),

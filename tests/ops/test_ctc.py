@@ -304,8 +304,10 @@ ERRORS = {
         ctc_loss: the lengths of time<=4 are over [batch=4], which is not here.
           batch dims  []
           lengths     [batch=4]
-        Which frames are real differs per sequence, so the operand needs that dim:
-            rf.expand_dim(..., dim=batch)
+        Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;
+        what is the same for all sequences needs their dim:
+            x, time = rf.slice(x, axis=time, size=rf.gather(time.dyn_size_ext, indices=i, axis=batch))
+            x = rf.expand_dim(x, dim=batch)
         """,
     ),
 }  # fmt: skip

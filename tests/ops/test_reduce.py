@@ -120,7 +120,9 @@ ERRORS = {
         reduce_sum: the lengths of time<=3 are over [batch=3], which is not here.
           tensor   [time<=3]
           lengths  [batch=3]
-        Which frames are real differs per sequence, so the tensor needs that dim:
+        Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;
+        what is the same for all sequences needs their dim:
+            x, time = rf.slice(x, axis=time, size=rf.gather(time.dyn_size_ext, indices=i, axis=batch))
             x = rf.expand_dim(x, dim=batch)
         """,
     ),
