@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from browser.jupyter import Lab, Server
+from waiting import ms
 
 CHROMIUM = os.environ.get("RFNB_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 # --no-sandbox: root in a container has none. The rest: nothing is asked of a network in the background.
@@ -32,8 +33,9 @@ def browser():
     if CHROMIUM is None:
         missing = "no Chromium: apt-get install chromium, or set RFNB_CHROMIUM"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=ms(30))
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=CHROMIUM_ARGS)
         yield chromium

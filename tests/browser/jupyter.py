@@ -14,14 +14,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import nbformat
-
-# One factor on all time limits, for slow machines.
-SLOWNESS = float(os.environ.get("RFNB_TEST_SLOWNESS", "1"))
+from waiting import LONG, wait_until
 
 _READY = """() => {
     const w = window.jupyterapp?.shell?.currentWidget;
@@ -32,11 +29,6 @@ _CELLS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .map(c => ({count: c.executionCount, state: c.executionState, outputs: c.outputs.toJSON()}))"""
 _DONE = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells].filter(c => c.type === 'code')
     .every(c => c.executionState === 'idle' && c.executionCount)"""
-
-
-def ms(seconds: float) -> float:
-    """Seconds as Playwright's milliseconds, times the slowness of this machine."""
-    return seconds * 1000 * SLOWNESS
 
 
 class Server:
@@ -66,15 +58,13 @@ class Server:
         ]  # fmt: skip
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
-        end = time.monotonic() + 90 * SLOWNESS
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > end:
-                self.stop()
-                raise RuntimeError("JupyterLab did not start:\n" + self.log.read_text()[-3000:])
-            time.sleep(0.1)
+        wait_until(lambda: self._answers() or self.process.poll() is not None)
+        if not self._answers():
+            self.stop()
+            raise RuntimeError("JupyterLab did not start:\n" + self.log.read_text()[-3000:])
 
     def _answers(self) -> bool:
-        with contextlib.suppress(OSError), urllib.request.urlopen(self.url + "/api/status", timeout=5):
+        with contextlib.suppress(OSError), urllib.request.urlopen(self.url + "/api/status", timeout=LONG):
             return True
         return False
 
@@ -84,7 +74,7 @@ class Server:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signum)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(10)
+                self.process.wait(LONG)
                 return
 
 
@@ -93,7 +83,7 @@ class Lab:
 
     def __init__(self, page, server: Server) -> None:
         self.page, self.server, self.errors = page, server, []
-        page.set_default_timeout(ms(60))
+        page.set_default_timeout(1000 * LONG)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", self._on_console)
         page.route(re.compile(r"^(https?|wss?)://(?!127\.0\.0\.1[:/])"), self._on_outside)
@@ -137,9 +127,9 @@ class Lab:
         """The code cells: `count` (None before it has run), `state` (running, idle), `outputs`."""
         return self.page.evaluate(_CELLS)
 
-    def wait_cells(self, seconds: float = 60) -> list[dict]:
+    def wait_cells(self, seconds: float = LONG) -> list[dict]:
         """Waits until every code cell has run; fails on an error output."""
-        self.page.wait_for_function(_DONE, timeout=ms(seconds))
+        self.page.wait_for_function(_DONE, timeout=1000 * seconds)
         cells = self.cells()
         failed = [output for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
         assert not failed, "\n".join("\n".join(output["traceback"]) for output in failed)

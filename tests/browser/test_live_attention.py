@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from browser.jupyter import ms
 from playwright.sync_api import expect
+from waiting import ms
 
 SOURCE, TARGET, KEY = 5, 12, 3
 PAUSE = 7  # the loop waits after this step until the test lets it go on

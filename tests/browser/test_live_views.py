@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser.jupyter import ms
 from playwright.sync_api import expect
+from waiting import ms
 
 # A search of three hypotheses that grows until the test says stop: token t of step s is number 10 * s + t, its score -(s + t / 10).
 GROWING = (

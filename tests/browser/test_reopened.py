@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from browser.jupyter import ms
 from playwright.sync_api import expect
+from waiting import ms
 
 CELL = """
 import rfnb as rf

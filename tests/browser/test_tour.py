@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 from browser.conftest import SHOTS
-from browser.jupyter import Lab, ms
+from browser.jupyter import Lab
 from browser.tour import VIEWS, Tour, code, compose, hovered, number, pronounced
 from plain_g2p import PlainG2P
 from playwright.sync_api import expect
 from rapidfuzz.distance import Levenshtein
+from waiting import ms
 
 from rfnb.data.cmudict import load_cmudict
 from rfnb.models.g2p_checkpoint import SHIPPED

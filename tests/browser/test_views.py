@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from playwright.sync_api import expect
+from waiting import ms
 
 _MODEL = """
 import time as clock
+from pathlib import Path
 import rfnb as rf
 batch = rf.Dim(2, name="batch")
 source = rf.ragged_dim([7, 5], over=batch, name="source")
@@ -18,31 +20,34 @@ class Attention(rf.Module):
 class Decoder(rf.Module):
     def __init__(self):
         self.attention = Attention()
-    def __call__(self, wait):
+    def __call__(self, pause):  # after this step, until there is a file "stop"
         loop = rf.Loop(axis=target)
         loop.state.h = start
         for _ in loop:
             loop.state.h = rf.tanh(loop.state.h * 0.5 + self.attention(loop.state.h))
-            clock.sleep(wait)
+            while loop.num_steps == pause + 1 and not Path("stop").exists():
+                clock.sleep(0.02)
             out = loop.stack(loop.state.h)
         return out
 """
 _LIVE = """
 with rf.record(kinds={"attention", "states"}) as trace:
     rf.show(trace, live=True)
-    Decoder()(0.5)
+    Decoder()(PAUSE)
 """
 
 _PICTURE = "canvas => canvas.toDataURL()"
 
 
 def test_a_live_view_advances_while_the_cell_runs_and_ends_with_the_last_state(lab):
-    lab.open(lab.write("live.ipynb", _MODEL, _LIVE))
+    (lab.server.root / "stop").unlink(missing_ok=True)
+    lab.open(lab.write("live.ipynb", _MODEL, _LIVE.replace("PAUSE", "2")))
     lab.run_all()
     view = lab.page.locator('.rfnb-part[data-kind="attention"]')
-    expect(view).to_have_attribute("data-step", "2", timeout=60_000)
+    expect(view).to_have_attribute("data-step", "2", timeout=ms(60))
     assert lab.cells()[1]["count"] is None, "the cell is still running"
     expect(view).to_have_attribute("data-live", "true")
+    (lab.server.root / "stop").touch()
     cells = lab.wait_cells()
     expect(view).to_have_attribute("data-step", "7")
     expect(view).to_have_attribute("data-live", "false")
@@ -57,7 +62,7 @@ def test_a_live_view_advances_while_the_cell_runs_and_ends_with_the_last_state(l
 
 
 def test_keys_move_the_cursor_and_linked_views_follow_and_the_theme_changes(lab):
-    lab.open(lab.write("linked.ipynb", _MODEL, _LIVE.replace("0.5", "0").replace(", live=True", "")))
+    lab.open(lab.write("linked.ipynb", _MODEL, _LIVE.replace("PAUSE", "-1").replace(", live=True", "")))
     lab.run_all()
     lab.wait_cells()
     attention, states = (lab.page.locator(f'.rfnb-part[data-kind="{kind}"]') for kind in ("attention", "states"))

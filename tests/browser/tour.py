@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import nbformat
-from browser.jupyter import Lab, ms
+from browser.jupyter import Lab
+from notebooks.runner import TOUR_LIMITS
 from playwright.sync_api import Locator, expect
+from waiting import LONG, ms
 
 TOUR = Path(__file__).parents[2] / "notebooks/00_tour.ipynb"
-SECONDS = 8  # of training, instead of three minutes
-FIRST = f'import os\nos.environ["RFNB_TOUR_SECONDS"] = "{SECONDS}"'
+FIRST = f"import os\nos.environ['RFNB_TOUR_LIMITS'] = {TOUR_LIMITS!r}"
 LAST = """from rfnb.models.g2p_checkpoint import save_g2p
 save_g2p(training.model, "small.safetensors", dtype="float32")"""
 
@@ -91,7 +92,7 @@ class Tour:
             self.page.wait_for_function(f"text => ({_STATE})(text) === 'running'", arg=text, timeout=ms(60))
             self.scroll(mark)
             self.page.evaluate(_WATCH, [mark, kind, text])
-        self.cells = self.lab.wait_cells(60 + SECONDS)
+        self.cells = self.lab.wait_cells(2 * LONG)
         self.seen = self.page.evaluate("window.rfnbSeen")
 
     def scroll(self, mark: str) -> Locator:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waiting import LONG
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +47,7 @@ def test_building_again_gives_the_committed_bundle(bundle, tmp_path):
     if shutil.which("npm") is None or not (ROOT / "widgets" / "node_modules").is_dir():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("needs Node.js and `make setup`")
     command = ["node", "build.mjs", "--outdir", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT / "widgets", check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=ROOT / "widgets", check=True, capture_output=True, timeout=LONG)
     assert bundle.output_hashes(tmp_path) == bundle.output_hashes()
 
 

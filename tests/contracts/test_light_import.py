@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import LONG
 
 HEAVY = [
     "IPython",
@@ -23,7 +24,7 @@ HEAVY = [
 def loaded_after(code: str) -> list[str]:
     """Which of the heavy packages a fresh interpreter has loaded after `code`."""
     script = f"{code}\nimport sys, json\nprint(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1])
 

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from waiting import SLOWNESS
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-SLOWNESS = float(os.environ.get("RFNB_TEST_SLOWNESS", "1"))
+
+# Of the training in the tour, for tests: not three minutes, but a number of steps, however long they take.
+TOUR_LIMITS = '{"steps": 200, "seconds": 1e9}'
 
 # Runs first in the kernel: a notebook that asks for a host other than this one fails with a sentence.
 OFFLINE = """

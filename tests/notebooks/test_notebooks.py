@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
-from notebooks.runner import WIDGET, execute, problems
+from notebooks.runner import TOUR_LIMITS, WIDGET, execute, problems
 
 pytestmark = pytest.mark.notebook
 
@@ -15,7 +15,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs_top_to_bottom(path, tmp_path, monkeypatch):
-    monkeypatch.setenv("RFNB_TOUR_SECONDS", "12")  # of training, instead of three minutes
+    monkeypatch.setenv("RFNB_TOUR_LIMITS", TOUR_LIMITS)
     assert problems(execute(path, home=tmp_path)) == []
 
 

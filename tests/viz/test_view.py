@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from importlib import import_module
 
 import numpy as np
 import pytest
+from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb.trace.probe import trace_context
@@ -86,10 +86,7 @@ def test_a_live_update_is_sent_by_the_pump():
     view = attention_view(live=True)
     view._repr_mimebundle_()
     view.update(Spec("attention", {**view.spec.head, "title": "soon"}, view.spec.blocks))
-    deadline = time.monotonic() + 20
-    while unpack(view._widget.frame).head["title"] != "soon":
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+    assert wait_until(lambda: unpack(view._widget.frame).head["title"] == "soon")
 
 
 def test_the_stored_output_is_replaced_once_at_the_end(monkeypatch):
@@ -142,10 +139,7 @@ def test_the_pump_keeps_only_the_newest_job():
         pump.put("view", lambda number=number: done.append(number))
     ready.set()
     pump.flush("view")
-    deadline = time.monotonic() + 20
-    while not done:
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+    assert wait_until(lambda: bool(done))
     assert done[-1] == 49 and len(done) <= 2
 
 
@@ -154,7 +148,7 @@ def test_a_job_that_fails_does_not_end_the_pump():
     pump, done = Pump(rate=100), threading.Event()
     pump.put("bad", lambda: 1 / 0)
     pump.put("good", done.set)
-    assert done.wait(20)
+    assert done.wait(LONG)
 
 
 def test_a_trace_is_shown_as_linked_parts():
