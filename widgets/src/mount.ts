@@ -13,6 +13,8 @@ export interface Mounted { update(bytes: DataView | Uint8Array): void; destroy()
 /** Shows packed frames. */
 export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
   const root = h("div", { class: "rfnb-root", "data-lm-suppress-shortcuts": "true" });
+  // Plain keys belong to the view: with the focus in it, JupyterLab's own would delete the cell (x), or leave it (arrows).
+  root.addEventListener("keydown", (event) => { if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation(); });
   el.append(root);
   let shown: Shown | null = null;
   let next: DataView | Uint8Array | null = null;

@@ -26,6 +26,7 @@ export class Pane {
   private readonly row = h("div", { role: "row", class: "rfnb-hidden" }, this.cell);
   private readonly watcher: ResizeObserver | null;
   private frame = 0;
+  private ended = false;
   private room = -1;
 
   constructor(private readonly handlers: Handlers, private readonly mostHeight: number) {
@@ -74,6 +75,7 @@ export class Pane {
 
   paintSoon(): void {
     cancelAnimationFrame(this.frame);
+    if (this.ended) return; // taking a focused element out of the page is a blur
     this.frame = requestAnimationFrame(() => this.paint());
   }
 
@@ -100,6 +102,7 @@ export class Pane {
   }
 
   destroy(): void {
+    this.ended = true;
     cancelAnimationFrame(this.frame);
     this.watcher?.disconnect();
   }

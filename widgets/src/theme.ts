@@ -38,6 +38,7 @@ export function rgb(color: string): [number, number, number] {
 /** Calls `changed` when the theme of the page changes; returns the function that ends that. */
 export function onTheme(element: HTMLElement, changed: () => void): () => void {
   let frame = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const soon = () => { cancelAnimationFrame(frame); frame = requestAnimationFrame(() => { if (element.isConnected) changed(); }); };
   const observer = new MutationObserver(soon);
   const options = { attributes: true, attributeFilter: ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-theme", "data-vscode-theme-kind"] };
@@ -45,8 +46,8 @@ export function onTheme(element: HTMLElement, changed: () => void): () => void {
   const media = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
   media?.addEventListener("change", soon);
   // JupyterLab swaps the theme's style sheet a moment after the attribute.
-  const sheet = () => setTimeout(soon, 150);
+  const sheet = () => { clearTimeout(timer); timer = setTimeout(soon, 150); };
   const head = new MutationObserver(sheet);
   if (document.head) head.observe(document.head, { childList: true });
-  return () => { cancelAnimationFrame(frame); observer.disconnect(); head.disconnect(); media?.removeEventListener("change", soon); };
+  return () => { cancelAnimationFrame(frame); clearTimeout(timer); observer.disconnect(); head.disconnect(); media?.removeEventListener("change", soon); };
 }

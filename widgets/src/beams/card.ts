@@ -113,7 +113,9 @@ export function showNbest(
     return row;
   });
   const more = nbest.length > rows.length ? [h("tr", {}, h("td"), h("td", { colspan: "4", class: "rfnb-beams-quiet" }, `and ${nbest.length - rows.length} more`))] : [];
+  const held = [...table.querySelectorAll("button")].indexOf((table.getRootNode() as Document).activeElement as HTMLButtonElement);
   table.replaceChildren(
     h("caption", {}, nbest.length ? "n-best list" : "n-best list: nothing yet"),
     h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...rows, ...more));
+  if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
 }

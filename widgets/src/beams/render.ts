@@ -65,7 +65,6 @@ export class BeamsView {
 
   constructor(private readonly root: HTMLElement, private readonly colors: () => Palette, private readonly bus: Bus | null = null) {
     root.setAttribute("data-kind", "beams");
-    root.setAttribute("data-lm-suppress-shortcuts", "true");
     this.space.append(this.canvas);
     this.scroller.append(this.space);
     this.exponentLabel = h("label", { class: "rfnb-beams-alpha", title: "Sort the n-best list by score ÷ length^α" }, "length exponent ", this.alpha, this.alphaText);
@@ -97,8 +96,8 @@ export class BeamsView {
   destroy(): void {
     this.watcher?.disconnect();
     this.unlink?.();
-    cancelAnimationFrame(this.frame);
     this.root.replaceChildren();
+    cancelAnimationFrame(this.frame); // last: taking a focused element out of the page is a blur
   }
 
   /** Colours may have changed. */

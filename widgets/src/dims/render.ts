@@ -21,7 +21,6 @@ export class DimsView {
 
   constructor(private readonly root: HTMLElement) {
     root.setAttribute("data-kind", "dims");
-    root.setAttribute("data-lm-suppress-shortcuts", "true");
     root.append(this.box);
     this.box.addEventListener("pointerover", (event) => this.point(chipAt(event.target)));
     this.box.addEventListener("pointerleave", () => this.point(null));

@@ -1,0 +1,127 @@
+"""Keys pressed inside of a view stay there: JupyterLab's own would delete the cell, turn it into text, or leave it."""
+
+from __future__ import annotations
+
+import string
+
+from rfnb.viz.kinds import KINDS, module_of
+
+# One view of each kind, with all its controls in sight: several maps and sequences, cuts, parts of scores, logarithmic axes, a table.
+_VIEWS = """
+import numpy as np, rfnb as rf
+rf.set_random_seed(1)
+batch, key, head = rf.Dim(2, name="batch"), rf.Dim(4, name="key"), rf.Dim(3, name="head")
+time = rf.ragged_dim([5, 3], over=batch, name="time")
+target = rf.Dim(4, name="target")
+keys, query = rf.random_normal([batch, time, head, key]), rf.random_normal([batch, target, head, key])
+with rf.record() as trace:
+    loop = rf.Loop(axis=target, name="decoder")
+    loop.state.h = rf.zeros([batch, head, key])
+    for _ in loop:
+        loop.state.h = rf.dot_attention(loop.unstack(query) + loop.state.h, keys, keys, key_dim=key, axis=time)
+rf.show(trace)
+"""
+_MORE = """
+rf.show({"keys": keys, "query": query})
+rf.viz.curves({"loss": [3.0, 2.0, 1.5], "learning rate": [1e-3, 1e-4, 1e-5]}).show()
+search = [{"tokens": [1, 2], "parents": [0, 0], "scores": [-1.0, -2.0], "log_probs": [-0.5, -1.0], "part:lm": [-0.5, -1.0],
+           "base": [0.0, 0.0], "cand_tokens": [1, 2, 3], "cand_parents": [0, 0, 0], "cand_scores": [-1.0, -2.0, -3.0],
+           "cand_kept": [True, True, False]} for _ in range(3)]
+rf.viz.beams([{name: np.array([value, value]) for name, value in step.items()} for step in search]).show()
+weights = np.full((3, 40, 300), 1 / 300)
+rf.viz.attention(weights, dims=["head", "target", "source"], title="table").show()
+"""
+
+_FOCUSABLES = """() => [...document.querySelectorAll('.rfnb-root')].filter(root => !root.parentElement.closest('.rfnb-root'))
+    .flatMap(root => [...root.querySelectorAll('*')])
+    .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility())"""
+_NOTEBOOK = """() => {
+    const panel = window.jupyterapp.shell.currentWidget.content;
+    return {cells: [...panel.model.cells].map(cell => [cell.type, cell.sharedModel.getSource()]), active: panel.activeCellIndex,
+        selected: panel.widgets.filter(cell => panel.isSelectedOrActive(cell)).length, mode: panel.mode,
+        views: document.querySelectorAll('.rfnb-root').length, dialogs: document.querySelectorAll('.jp-Dialog').length,
+        inputs: panel.widgets.filter(cell => cell.inputHidden).length,
+        numbers: document.querySelectorAll('.jp-Notebook .cm-lineNumbers').length};
+}"""
+_ARROWS = ("ArrowDown", "ArrowRight", "ArrowUp", "ArrowLeft")
+
+
+def _open(lab):
+    lab.open(lab.write("keys.ipynb", _VIEWS, _MORE, "1 + 1"))
+    lab.run_all()
+    lab.wait_cells()
+    # The notebook in full, whatever is in sight.
+    kinds = [kind for kind in KINDS if getattr(module_of(kind), "WIDGET", True)]
+    for kind in kinds:
+        lab.page.locator(f'.rfnb-root[data-kind="{kind}"]').first.wait_for()
+    lab.page.locator('.rfnb-root[data-kind="attention"]').last.locator("[data-do=table]").click()
+    return lab.page
+
+
+def _focus(page, index: int) -> dict | None:
+    """Puts the focus on a focusable element of the views by its number; says which it is, None if there are no more."""
+    return page.evaluate(
+        f"""index => {{
+        const element = ({_FOCUSABLES})()[index];
+        if (!element) return null;
+        element.focus();
+        return {{is: element === document.activeElement, kind: element.closest('.rfnb-root').dataset.kind, tag: element.localName,
+            label: element.getAttribute('aria-label') ?? element.textContent.slice(0, 30)}};
+    }}""",
+        index,
+    )
+
+
+def test_letters_and_arrows_on_each_control_leave_the_notebook_as_it_is(lab):
+    page = _open(lab)
+    _focus(page, 0)
+    before = page.evaluate(_NOTEBOOK)
+    assert before["mode"] == "command", "where JupyterLab listens to single letters"
+    count, tags, kinds = 0, set(), set()
+    while (at := _focus(page, count)) is not None:
+        assert at["is"], at
+        before["active"] = page.evaluate(_NOTEBOOK)["active"]  # the cell that the control is in
+        for key in (*string.ascii_lowercase, *string.ascii_uppercase, *string.digits, *_ARROWS, "Escape"):
+            page.keyboard.press(key)
+            # What is redrawn meanwhile takes the focus away with it; then keys go to the page, not to the view.
+            if not page.evaluate("() => document.activeElement.closest('.rfnb-root') !== null"):
+                _focus(page, count)
+        assert page.evaluate(_NOTEBOOK) == before, at
+        count, tags, kinds = count + 1, tags | {at["tag"]}, kinds | {at["kind"]}
+    assert kinds == {"attention", "beams", "curves", "dims", "states"}, "a group has no controls of its own"
+    assert {"select", "input", "button", "div"} <= tags and count > 25, (count, tags)
+    assert lab.errors == []
+
+
+def test_a_control_that_is_used_keeps_the_focus(lab):
+    page = _open(lab)
+    count = 0
+    while (at := _focus(page, count)) is not None:
+        if at["tag"] == "button":
+            page.keyboard.press("Enter")
+            assert page.evaluate("() => document.activeElement.closest('.rfnb-root') !== null"), at
+            page.keyboard.press("Enter")
+        count += 1
+    assert lab.errors == []
+
+
+def test_arrows_work_in_choosers_sliders_and_tables(lab):
+    page = _open(lab)
+    selects = page.locator(".rfnb-root select:visible")
+    assert selects.count() >= 5
+    for select in selects.all():
+        select.focus()
+        page.keyboard.press("ArrowDown")
+        assert select.input_value() == "1"
+        page.keyboard.press("ArrowUp")
+        assert select.input_value() == "0"
+    slider = page.locator(".rfnb-root input[type=range]:visible")
+    slider.focus()
+    for key, value in (("ArrowRight", "0.1"), ("ArrowUp", "0.2"), ("ArrowLeft", "0.1")):
+        page.keyboard.press(key)
+        assert slider.input_value() == value
+    table = page.locator(".rfnb-root .rfnb-table:visible")
+    table.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("() => [...document.querySelectorAll('.rfnb-table')].some(table => table.scrollTop > 0)")
+    assert lab.errors == []

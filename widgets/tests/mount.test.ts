@@ -1,0 +1,140 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Frame } from "../src/frame";
+import { fromJson } from "../src/frame";
+import { mount, showIn } from "../src/mount";
+import { busOf } from "../src/selection";
+import { views } from "../src/views";
+import attention from "../../tests/viz/fixtures/attention_small.json";
+import beams from "../../tests/viz/fixtures/beams_small.json";
+import curves from "../../tests/viz/fixtures/curves_training.json";
+import dims from "../../tests/viz/fixtures/dims_several.json";
+import states from "../../tests/viz/fixtures/states_small.json";
+
+HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
+
+const FIXTURES: Record<string, unknown> = { attention, beams, curves, dims, states };
+
+/** A frame of each kind; the group has all others as its parts, linked. */
+function frameOf(kind: string, link = "test"): Frame {
+  if (kind !== "group") { const frame = fromJson(FIXTURES[kind] as Parameters<typeof fromJson>[0]); return { ...frame, head: { ...frame.head, link, axis: "", col_axis: "source" } }; }
+  const parts = Object.keys(FIXTURES).map((name) => frameOf(name, link));
+  const blocks = Object.fromEntries(parts.flatMap((part, index) => Object.entries(part.blocks).map(([name, block]) => [`${index}/${name}`, block])));
+  return { kind, head: { title: "all", live: false, link, parts: parts.map(({ kind: of, head }) => ({ kind: of, head })) }, blocks };
+}
+
+/** Bytes of a frame without blocks. */
+function bytes(kind: string, head: object): Uint8Array {
+  const text = new TextEncoder().encode(JSON.stringify({ kind, head, blocks: {} }));
+  const out = new Uint8Array(8 + Math.ceil(text.length / 8) * 8).fill(32);
+  new DataView(out.buffer).setUint32(0, out.length - 8, true);
+  new DataView(out.buffer).setUint32(4, 1, true);
+  out.set(text, 8);
+  return out;
+}
+
+/** What runs on by itself: animation frames, timers, observers, and listeners on what outlives a view. */
+class Running {
+  readonly frames = new Map<number, FrameRequestCallback>();
+  readonly observers = new Set<object>();
+  readonly media = new Set<unknown>();
+  private count = 0;
+
+  constructor() {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    vi.stubGlobal("requestAnimationFrame", (work: FrameRequestCallback) => { this.frames.set(++this.count, work); return this.count; });
+    vi.stubGlobal("cancelAnimationFrame", (id: number) => this.frames.delete(id));
+    const { observers, media } = this;
+    class Observer { constructor(readonly changed: () => void) {} observe() { observers.add(this); } disconnect() { observers.delete(this); } takeRecords() { return []; } unobserve() {} }
+    vi.stubGlobal("ResizeObserver", Observer);
+    vi.stubGlobal("MutationObserver", Observer);
+    vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: (_: string, on: unknown) => media.add(on), removeEventListener: (_: string, on: unknown) => media.delete(on) }));
+  }
+
+  get left(): object { return { frames: this.frames.size, timers: vi.getTimerCount(), observers: this.observers.size, media: this.media.size }; }
+
+  /** Everything that listens hears something, and what it asks for is done. */
+  stir(): void {
+    for (const observer of [...this.observers]) (observer as { changed(): void }).changed();
+    for (const heard of [...this.media]) (heard as () => void)();
+  }
+}
+
+describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
+  afterEach(() => { vi.unstubAllGlobals(); vi.useRealTimers(); vi.restoreAllMocks(); });
+
+  it("listens to nothing any more", () => {
+    const running = new Running();
+    const first = showIn(document.createElement("div")); // the selector engine of jsdom listens to the document from its first use on
+    first.update(frameOf(kind));
+    document.querySelector("*:focus");
+    first.destroy();
+    const outside = [window, document, document.body, document.documentElement].map((target) => ({ target, added: vi.spyOn(target, "addEventListener"), removed: vi.spyOn(target, "removeEventListener") }));
+    const root = document.createElement("div");
+    document.body.replaceChildren(root);
+    const shown = showIn(root);
+    shown.update(frameOf(kind));
+    expect(root.childElementCount, "the view is there").toBeGreaterThan(0);
+    expect(running.observers.size, "it follows the theme or its size").toBeGreaterThan(kind === "dims" ? -1 : 0);
+    root.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
+    vi.runAllTimers(); // jsdom has one for the focus
+    running.stir();
+    shown.destroy();
+    expect(running.left).toEqual({ frames: 0, timers: 0, observers: 0, media: 0 });
+    for (const { added, removed } of outside) expect(added.mock.calls.length).toBe(removed.mock.calls.length);
+    const before = JSON.stringify({ ...root.dataset });
+    for (const axis of ["", "source"]) busOf("test", axis).point({ seq: 1, step: 1 + Math.random() }, {});
+    expect([root.childElementCount, JSON.stringify({ ...root.dataset })]).toEqual([0, before]);
+    expect(running.left).toEqual({ frames: 0, timers: 0, observers: 0, media: 0 });
+  });
+});
+
+describe("the mount", () => {
+  let running: Running;
+  let el: HTMLElement;
+  beforeEach(() => { running = new Running(); document.body.replaceChildren(el = document.createElement("div")); });
+  afterEach(() => { vi.unstubAllGlobals(); vi.useRealTimers(); });
+
+  it("paints once for all that arrives before the next animation frame", () => {
+    const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
+    for (const title of ["b", "c", "d"]) mounted.update(bytes("group", { title, parts: [] }));
+    expect(el.textContent).toContain("a — nothing");
+    expect(running.frames.size).toBe(1);
+    for (const work of running.frames.values()) work(0);
+    expect(el.textContent).toContain("d — nothing");
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("paints on a hidden page too, which gets no animation frames, and has no timer when nothing arrives", () => {
+    const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
+    expect(vi.getTimerCount()).toBe(0);
+    mounted.update(bytes("group", { title: "b", parts: [] }));
+    vi.advanceTimersByTime(1000);
+    expect(el.textContent).toContain("b — nothing");
+    expect([vi.getTimerCount(), running.frames.size]).toEqual([0, 0]);
+  });
+
+  it("paints nothing after its end", () => {
+    const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
+    mounted.update(bytes("group", { title: "b", parts: [] }));
+    mounted.destroy();
+    expect(running.left).toEqual({ frames: 0, timers: 0, observers: 0, media: 0 });
+    expect(el.childElementCount).toBe(0);
+  });
+
+  it.each(["x", "m", "b", "ArrowDown", "Enter", "Escape", "M"])("keeps the plain key %s from the host", (key) => {
+    mount(el, bytes("group", { title: "a", parts: [] }));
+    const heard: string[] = [];
+    el.addEventListener("keydown", (event) => heard.push(event.key));
+    const inner = el.querySelector(".rfnb-group-title")!;
+    inner.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, shiftKey: key === "M" }));
+    expect(heard).toEqual([]);
+  });
+
+  it.each(["ctrlKey", "metaKey", "altKey"])("leaves keys with %s to the host", (modifier) => {
+    mount(el, bytes("group", { title: "a", parts: [] }));
+    const heard: string[] = [];
+    el.addEventListener("keydown", (event) => heard.push(event.key));
+    el.querySelector(".rfnb-group-title")!.dispatchEvent(new KeyboardEvent("keydown", { key: "s", bubbles: true, [modifier]: true }));
+    expect(heard).toEqual(["s"]);
+  });
+});
