@@ -8,7 +8,7 @@ The operators (`+`, `<`, ...) are bound by `rfnb/ops/operators.py`, since what t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +50,7 @@ class Tensor(TensorKinds):
     sparse_dim: Dim | None = None
     _feature_dim: Dim | None = None
     _finite = False  # whether the padding is known to hold neither NaN nor infinity
+    _roles: Mapping[str, Dim] | None = None  # of what was recorded: which dim is "axis", "target", "step"; for views
     _dtype: str | None = None
     available_for_inference = True
     _raw: Any = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
@@ -19,6 +19,7 @@ class TensorCopies(TensorAxes):
 
     if TYPE_CHECKING:  # of Tensor
         available_for_inference: bool
+        _roles: Mapping[str, Dim] | None
 
         @property
         def backend(self) -> Any: ...
@@ -99,7 +100,10 @@ class TensorCopies(TensorAxes):
             this: Any = self  # a Tensor
             return this
         dims = tuple(self.dims[axis] for axis in order)
-        return self._like(None if self._raw is None else self.backend.transpose_raw(self._raw, order), dims)
+        out = self._like(None if self._raw is None else self.backend.transpose_raw(self._raw, order), dims)
+        if self._roles is not None:
+            out._roles = self._roles
+        return out
 
     def copy_move_axis(self, old_axis: Dim | int, new_axis: int) -> Tensor:
         """One axis at another place, the order of the others kept."""

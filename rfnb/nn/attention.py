@@ -73,7 +73,7 @@ def dot_attention(
                 if weights is None:
                     _offer_weights(query, keys, values, key_dim, axis, causal_dim, scale)
                 else:
-                    probe("attention", weights=weights, axis=axis)
+                    probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
             return out
     _check("dot_attention", query, keys, values, axis, key_dim)
     if causal_dim is not None and causal_dim not in query.dims:
@@ -88,9 +88,15 @@ def _offer_weights(
 ) -> None:
     """The weights behind a fused result, computed only to be looked at: recording does not change the result."""
     with query.backend.no_grad():
-        keys, _, axis = _apart(query, keys, values, axis)
+        keys, values, axis = _apart(query, keys, values, axis)
         weights = _weights(matmul(query * scale, keys, reduce=key_dim), axis, causal_dim)
-    probe("attention", weights=weights, axis=axis)
+    probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
+
+
+def attending_dim(weights: Tensor, values: Tensor, axis: Dim) -> Dim | None:
+    """The dim of the query positions, which the values lack; None if that is not one dim. For views, which cannot tell it from heads."""
+    found = [dim for dim in weights.dims if dim is not axis and dim not in values.dims and dim.kind != "beam"]
+    return found[0] if len(found) == 1 else None
 
 
 @recordable
@@ -189,7 +195,7 @@ def _attend(
 ) -> Tensor:
     weights = _weights(energy, axis, causal_dim)
     if listening("attention"):
-        probe("attention", weights=weights, axis=axis)
+        probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
     if att_dropout:
         shared = axis if att_dropout_broadcast else None
         weights = dropout(weights, att_dropout, axis=shared)

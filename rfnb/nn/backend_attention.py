@@ -67,7 +67,7 @@ def scaled_dot_product_attention(
     weights = softmax(where(attention_mask, energy, -6e4 if energy.dtype == "float16" else -1e30), axis=kv_spatial_dim)
     weights = where(attention_mask, weights, 0.0)
     if listening():
-        probe("attention", weights=weights, axis=kv_spatial_dim)
+        probe("attention", weights=weights, axis=kv_spatial_dim, target=query_spatial_dim)
     if att_dropout:
         weights = dropout(weights, att_dropout, axis=kv_spatial_dim if att_dropout_broadcast else None)
     return matmul(weights, value, reduce=kv_spatial_dim)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
+from rfnb.nn.attention import attending_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.matmul import matmul
 from rfnb.rec.recorder import recordable
@@ -40,7 +41,7 @@ def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze:
             if dim.size == 1 and dim not in base.dims:
                 weights = gather(weights, indices=0, axis=dim)
     if listening():
-        probe("attention", weights=weights, axis=axis)
+        probe("attention", weights=weights, axis=axis, target=attending_dim(weights, base, axis))
     out = matmul(weights, base, reduce=axis)
     if base.feature_dim is not None and base.feature_dim in out.dims:
         out._feature_dim = base.feature_dim

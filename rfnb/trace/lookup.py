@@ -78,6 +78,10 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         full = self.find(path)
         return [self._cached(full, index, run) for index, run in enumerate(self._runs_of(full))]
 
+    def num_runs(self, path: str) -> int:
+        """How many runs were recorded at a path."""
+        return len(self._runs_of(self.find(path)))
+
     def events(self, path: str, run: int = -1) -> list[Event]:
         """The events of one run at a path, one per step."""
         return self._runs_of(self.find(path))[run]
@@ -129,18 +133,14 @@ class AttentionLookup(Lookup[Tensor]):
 
     def axis(self, path: str, run: int = -1) -> Dim | None:
         """The dim attended over, in `trace.attention[path]`."""
-        event = self.events(path, run)[-1]
-        axis = event.values.get("axis")
-        if axis is None:
-            return None
-        dims = self[path, run].dims
-        return axis if axis in dims else next((dim for dim in dims if dim.name == axis.name), None)
+        return (self[path, run]._roles or {}).get("axis")
 
     def _value(self, run: list[Event]) -> Tensor:
         weights = [event.values["weights"] for event in run]
         if run[0].step is None:
-            return weights[0]
-        return stack(weights, self._trace.step_dim(run), [event.values.get("axis") for event in run])
+            return _with_roles(weights[0].copy(), run[-1])
+        value = stack(weights, self._trace.step_dim(run), [event.values.get("axis") for event in run])
+        return _with_roles(value, run[-1], value.dims[0])
 
 
 class StatesLookup(Lookup[dict[str, Tensor]]):
@@ -161,9 +161,11 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
     def _value(self, run: list[Event]) -> dict[str, Tensor]:
         names = [name for name, value in run[0].values.items() if isinstance(value, Tensor)]
         if run[0].step is None:
-            return {name: run[0].values[name] for name in names}
+            axis = run[0].values.get("axis")
+            return {name: _with_roles(run[0].values[name].copy(), None, axis) for name in names}
         dim = self._trace.step_dim(run)
-        return {name: stack([event.values[name] for event in run], dim) for name in names}
+        stacked = {name: stack([event.values[name] for event in run], dim) for name in names}
+        return {name: _with_roles(value, None, value.dims[0]) for name, value in stacked.items()}
 
 
 class BeamsLookup(Lookup[BeamHistory]):
@@ -188,3 +190,20 @@ class ModulesLookup(Lookup[list[Event]]):
 
     def _value(self, run: list[Event]) -> list[Event]:
         return run
+
+
+def _with_roles(value: Tensor, event: Event | None, step: Any = None) -> Tensor:
+    """`value`, which from now on knows which of its dims the event called the axis and the target, and which is over the steps."""
+    named = {role: event.values.get(role) for role in ("axis", "target")} if event is not None else {}
+    roles = {"step": step} if isinstance(step, Dim) and step in value.dims else {}
+    for role, dim in named.items():
+        if not isinstance(dim, Dim):
+            continue
+        # Stacking makes a new dim of the same name where the old ones differ from step to step.
+        same = [other for other in value.dims if other.name == dim.name and other is not roles.get("step")]
+        if dim in value.dims and dim is not roles.get("step"):
+            roles[role] = dim
+        elif len(same) == 1:
+            roles[role] = same[0]
+    value._roles = roles
+    return value

@@ -40,13 +40,14 @@ def record(
             step and are kept.
         limit: bytes. What would exceed it and all that follows is not kept; `trace.truncated` then tells where, and a
             warning what to do. The run goes on. The default is 256 MiB: some thousand steps of a small model.
-        model: A Module whose `named_modules()` gives the paths. Default: the outermost module of each module.
+        model: A Module whose `named_modules()` gives the paths, or a dict of Modules by the name that their paths begin with. Default: the
+            outermost module of each module.
 
     Yields:
         The Trace, which fills while the block runs.
 
     Raises:
-        TypeError, ValueError: A filter that cannot be understood, or a negative limit.
+        TypeError, ValueError: A filter or a model that cannot be understood, or a negative limit.
     """
     if not isinstance(limit, int) or limit < 0:
         raise ValueError(
@@ -67,9 +68,31 @@ def record(
         kept = (keep_template if kind == "module" else keep)(values)
         trace.add(kind, place, kept)
 
-    names = {id(module): (module, name) for name, module in model.named_modules()} if model is not None else {}
+    names = _names_of(model)
     try:
         with listen(listener, names, wants_kind):
             yield trace
     finally:
         trace.close()
+
+
+def _names_of(model: Any) -> dict[int, tuple[Any, str]]:
+    """The path of each module, by its id."""
+    given = model if isinstance(model, Mapping) else {"": model} if model is not None else {}
+    names: dict[int, tuple[Any, str]] = {}
+    for prefix, each in given.items():
+        if not isinstance(prefix, str) or not callable(getattr(each, "named_modules", None)):
+            raise TypeError(
+                message("record: the model is no Module, and no dict of Modules.", [("model", _described(model))],
+                        "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.",
+                        'rf.record(model={"encoder": encoder, "decoder": decoder})')
+            )  # fmt: skip
+        for name, module in each.named_modules():
+            names.setdefault(id(module), (module, ".".join(filter(None, [prefix, name]))))
+    return names
+
+
+def _described(model: Any) -> str:
+    if not isinstance(model, Mapping):
+        return type(model).__name__
+    return "{" + ", ".join(f"{name!r}: {type(each).__name__}" for name, each in model.items()) + "}"

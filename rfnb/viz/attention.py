@@ -19,12 +19,12 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.viz import attention_html, attention_text
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host
 
 text = attention_text.text
 html = attention_html.html
 
-_TARGETS = ("target", "query", "step", "decoder", "label", "out")
 _EXAMPLE = 'rf.viz.attention(weights, dims=["head", "target", "source"])'
 
 
@@ -51,14 +51,15 @@ def spec(
         target: Labels of what attends, likewise.
         source_lengths: Length per sequence. Default: those of the dim, else of the labels.
         target_lengths: Likewise.
-        source_dim: The dim attended over, a Dim or a name. Default: the last axis.
-        target_dim: The dim that attends. Default: a dim with a telling name or lengths, else the last that is left.
+        source_dim: The dim attended over, a Dim or a name. Default: what was recorded, else a dim with a telling name, else the only
+            one that can be; of a plain array the last axis.
+        target_dim: The dim that attends. Default: likewise, also by its lengths; of a plain array the last that is left.
         dims: Names of the axes of a plain array. Default: [batch,] [head,] target, source.
         names: One label per sequence.
         live: Whether more may come.
 
     Raises:
-        DimError: If source_dim or target_dim is not a dim of the weights.
+        DimError: If source_dim or target_dim is not a dim of the weights, or is not given and several could be meant.
         ShapeError: If labels, lengths or names do not fit the array.
     """
     given = weights if isinstance(weights, Mapping) else {"": weights}
@@ -88,7 +89,7 @@ def spec(
         for number, name in enumerate(names_of(one.maps)):
             block = f"map{len(maps)}"
             blocks[block] = array[:, number]
-            text_ = ", ".join(filter(None, [str(label), name])) or one.title
+            text_ = ", ".join(filter(None, [str(label), name])) or "weights"
             maps.append(
                 {"label": text_, "row_dim": row_entry, "col_dim": one.source.entry(1), "block": block, "seqs": where}
             )
@@ -98,23 +99,22 @@ def spec(
 class _Weights:
     """One tensor of weights, its axes sorted by role."""
 
-    def __init__(self, named: Named, source: Axis, target: Axis | None, title: str):
-        self.named, self.source, self.target, self.title = named, source, target, title
+    def __init__(self, named: Named, source: Axis, target: Axis | None):
+        self.named, self.source, self.target = named, source, target
         self.seqs = named.seq_axes([source, target])
-        self.maps = [axis for axis in named.axes if axis is not source and axis is not target and axis not in self.seqs]
+        rest = [axis for axis in named.axes if axis is not source and axis is not target and axis not in self.seqs]
+        self.maps = named.sorted(rest)
 
     @staticmethod
     def of(
         value: Any, source: Any, target: Any, source_dim: Any, target_dim: Any, dims: Sequence[str] | None
     ) -> _Weights:
         if isinstance(value, Tensor):
-            named, title = Named.of(value), "weights"
+            named = Named.of(value)
         else:
             array = host(value)
-            named, title = (
-                Named.of(array, dims if dims is not None else _default_names(array, source, target), where="attention"),
-                "weights",
-            )
+            names = dims if dims is not None else _default_names(array, source, target)
+            named = Named.of(array, names, where="attention")
         if not named.axes:
             raise DimError(
                 message(
@@ -124,12 +124,7 @@ class _Weights:
                     _EXAMPLE,
                 )
             )
-        source_axis = (
-            named.find(source_dim, where="attention", role="source_dim") if source_dim is not None else _source(named)
-        )
-        if target_dim is not None:
-            return _Weights(named, source_axis, named.find(target_dim, where="attention", role="target_dim"), title)
-        return _Weights(named, source_axis, _target(named, source_axis), title)
+        return _Weights(named, *attention_axes(named, value, source_dim, target_dim))
 
     def array(self, row_lengths: np.ndarray, col_lengths: np.ndarray) -> np.ndarray:
         """float32 [seq, map, row, col], 0 in the padding."""
@@ -151,23 +146,6 @@ def _default_names(array: np.ndarray, source: Any, target: Any) -> list[str]:
     if array.ndim - 2 not in front:
         return []  # the message of Named.of says what to do
     return [*front[array.ndim - 2], "target", "source"]
-
-
-def _source(named: Named) -> Axis:
-    telling = [axis for axis in named.axes if axis.name in ("source", "key", "keys", "axis", "enc", "encoder")]
-    return telling[-1] if telling else named.axes[-1]
-
-
-def _target(named: Named, source: Axis) -> Axis | None:
-    """What attends: by name, then by lengths, then the last that is left and is neither batch nor beam nor head."""
-    left = [axis for axis in named.axes if axis is not source and axis not in named.seq_axes([source])]
-    telling = [axis for axis in left if any(word in axis.name for word in _TARGETS)]
-    ragged = [axis for axis in left if axis.ragged or (axis.dim is not None and axis.dim.kind == "spatial")]
-    other = [axis for axis in left if axis.kind is None and "head" not in axis.name]
-    for choice in (telling, ragged, other):
-        if choice:
-            return choice[-1]
-    return None
 
 
 def _names(names: Sequence[str] | None, seq_axes: Sequence[Axis]) -> list[str]:

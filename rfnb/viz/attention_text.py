@@ -46,6 +46,8 @@ def problem(spec: Any) -> str | None:
     head = spec.head
     if not isinstance(head.get("maps"), list) or not isinstance(head.get("seqs"), list):
         return "This attention view has no list of maps and of sequences."
+    if head.get("fault"):
+        return f"{head.get('title', 'Attention')}: {head['fault']}"
     for entry in head["maps"]:
         block = spec.blocks.get(entry.get("block"))
         if block is None or block.ndim != 3:

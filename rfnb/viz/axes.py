@@ -63,10 +63,15 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Named:
-    """An array on the host with an Axis for each of its axes."""
+    """An array on the host with an Axis for each of its axes.
+
+    Attributes:
+        plain: Whether it came without dims: then the order of the axes means something.
+    """
 
     array: np.ndarray
     axes: list[Axis]
+    plain: bool = False
 
     @staticmethod
     def of(value: Any, names: Sequence[str] | None = None, *, where: str = "view") -> Named:
@@ -87,7 +92,7 @@ class Named:
                     "dims=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "]",
                 )
             )
-        return Named(array, [Axis(name, int(size)) for name, size in zip(names, array.shape)])
+        return Named(array, [Axis(name, int(size)) for name, size in zip(names, array.shape)], plain=True)
 
     def describe(self) -> str:
         """The axes as one writes the shape of a tensor."""
@@ -112,10 +117,28 @@ class Named:
             )
         )
 
+    def over(self) -> list[Axis]:
+        """The axes that lengths of others are over."""
+        dims = [dim for axis in self.axes if axis.dim is not None and axis.ragged for dim in axis.dim.length_dims]
+        return [axis for axis in self.axes if any(axis.dim is dim for dim in dims)]
+
     def seq_axes(self, inner: Sequence[Axis | None]) -> list[Axis]:
-        """The axes that run over sequences: those that lengths are over, batch and beam."""
-        over = [dim for axis in self.axes if axis.dim is not None and axis.ragged for dim in axis.dim.length_dims]
-        return [a for a in self.axes if a not in inner and (a.kind == "batch" or any(a.dim is d for d in over))]
+        """The axes that run over sequences: those that lengths are over, and the batch."""
+        over = self.over()
+        return self.sorted([a for a in self.axes if a not in inner and (a.kind == "batch" or a in over)])
+
+    def sorted(self, axes: Sequence[Axis], *, heads_first: bool = False) -> list[Axis]:
+        """Axes in an order that is the same for every order of the dims: batch, beam, then the others by name, heads last or first."""
+        if self.plain:
+            return list(axes)
+        ranks = {"batch": 0, "beam": 1}
+        heads = 2 if heads_first else 4
+
+        def key(axis: Axis) -> tuple[int, str, int]:
+            rank = ranks.get(axis.kind or "", heads if "head" in axis.name else 3)
+            return rank, axis.name, axis.dim.serial if axis.dim is not None else 0
+
+        return sorted(axes, key=key)
 
     def arranged(self, *groups: Sequence[Axis]) -> np.ndarray:
         """The array with one axis per group, each the product of the group's axes (size 1 for an empty group)."""

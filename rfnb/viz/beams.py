@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import VERDICTS
 from rfnb.viz import beams_html, beams_text
+from rfnb.viz.axes import Named
 from rfnb.viz.beams_parts import Parts
 from rfnb.viz.beams_tree import grow
 from rfnb.viz.spec import Spec, host
@@ -59,6 +61,7 @@ def spec(
 
     Raises:
         ShapeError: If the fields of a step differ in their sizes.
+        DimError: If it is open which dim of a Tensor is the batch.
         ValueError: If a field is missing or unknown, or a parent points to no hypothesis.
     """
     if hasattr(history, "history"):  # a SearchResult ranks, but does not prune, by length
@@ -152,12 +155,33 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
         )
     parts = [name for name in step if name.removeprefix("cand_").startswith(_PARTS)]
     out = {
-        name: np.atleast_2d(host(step[name]))
+        name: np.atleast_2d(_array(index, name, step[name]))
         for name in (*_FIELDS, "ended", *_CANDIDATES, *_FURTHER, *parts)
         if step.get(name) is not None
     }
     out.setdefault("ended", np.zeros(out["tokens"].shape, bool))
     return out
+
+
+def _array(index: int, name: str, value: Any) -> np.ndarray:
+    """A field as [batch, entry] or [entry]; of a Tensor, whose dims have no order, the batch comes first."""
+    if not isinstance(value, Tensor) or len(value.dims) < 2:
+        return host(value)
+    named = Named.of(value)
+    batch = [axis for axis in named.axes if axis.kind == "batch"]
+    beam = [axis for axis in named.axes if axis.kind == "beam"]
+    if len(batch) != 1 and len(beam) == 1:
+        batch = [axis for axis in named.axes if axis not in beam]
+    if len(batch) != 1 or len(named.axes) != 2:
+        raise DimError(
+            message(
+                f"beams: step {index}: which dim of {name} is the batch?",
+                [(name, named.describe())],
+                "The order of dims means nothing; a field has a dim of kind batch and one more, or one of the beam.",
+                'rf.Dim(3, name="batch"), rf.Dim(4, name="beam")',
+            )
+        )
+    return named.arranged(batch, [axis for axis in named.axes if axis is not batch[0]])
 
 
 def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray] | None, batch: int) -> None:

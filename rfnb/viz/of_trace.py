@@ -8,11 +8,13 @@ that were embedded along them (`tokens` events) or that the search wrote.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.viz import group
@@ -20,10 +22,11 @@ from rfnb.viz.attention import spec as attention_spec
 from rfnb.viz.axes import Axis, Named
 from rfnb.viz.beams import spec as beams_spec
 from rfnb.viz.dims import spec as dims_spec
+from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec
 from rfnb.viz.states import spec as states_spec
 
-_MOST_PARTS = 12
+_MOST_PARTS, _MOST_RUNS = 12, 4
 _STATES = "States: "
 _SEARCH = ""  # the axis of the steps of a search; views that run over another dim have its name as their `head.axis`
 
@@ -50,7 +53,7 @@ def spec(
     """
     labels = {**_tokens(trace), **(labels or {})}
     running = not trace.closed if live is None else live
-    histories = {each: trace.beams.runs(each)[-1] for each in trace.beams}
+    searches = _searches(trace)
 
     def paths(kind: str, lookup: Any) -> list[str]:
         if kinds is not None and not kind_filter(kinds)(kind):
@@ -59,12 +62,21 @@ def spec(
 
     parts: list[Spec] = []
     for each in paths("beams", trace.beams):
-        parts.append(beams_spec(histories[each], title=f"Beam search: {each or 'search'}", live=running))
+        runs = [search for search in searches if search.path == each]
+        for run, search in list(enumerate(runs))[-_MOST_RUNS:]:
+            heading = f"Beam search: {each or 'search'}{_run_of(run, len(runs))}"
+            parts.append(beams_spec(search.history, title=heading, live=running))
     for kind, lookup, make in (("attention", trace.attention, _attention), ("states", trace.states, _states)):
         for each in paths(kind, lookup):
-            made = make(trace, each, histories, labels, running)
-            if made is not None and not _joined(parts, made):
-                parts.append(made)
+            count = lookup.num_runs(each)
+            for run in range(max(0, count - _MOST_RUNS), count):
+                made = make(trace, each, run, searches, labels, running)
+                if made is not None and count > 1:
+                    parts.append(
+                        Spec(made.kind, {**made.head, "title": made.head["title"] + _run_of(run, count)}, made.blocks)
+                    )
+                elif made is not None and not _joined(parts, made):
+                    parts.append(made)
     if paths("module", trace.modules) and (not parts or kinds is not None):
         parts.append(dims_spec(trace, live=running))
     counts = ", ".join(f"{count} {kind}" for kind, count in trace.counts().items())
@@ -72,6 +84,9 @@ def spec(
     if title is None:  # of a choice, the parts say themselves what they are
         chosen = kinds is not None or path is not None
         title = "" if chosen and parts and not cut else f"Trace: {counts or 'no events'}{cut}"
+    if len(parts) > _MOST_PARTS:
+        few = f'the first {_MOST_PARTS} of {len(parts)} views; others: rf.show(trace, path="...")'
+        title = f"{title} — {few}" if title else few
     return group.spec(
         parts[:_MOST_PARTS],
         title=title,
@@ -80,24 +95,45 @@ def spec(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """One run of a search. `entries`: of its steps, which the events of the same steps have too."""
+
+    path: str
+    entries: frozenset[int]
+    history: Any
+
+
+def _searches(trace: Any) -> list[_Search]:
+    return [
+        _Search(path, frozenset(event.entry for event in trace.beams.events(path, run)), history)
+        for path in trace.beams
+        for run, history in enumerate(trace.beams.runs(path))
+    ]
+
+
+def _run_of(run: int, count: int) -> str:
+    return f", run {run + 1} of {count}" if count > 1 else ""
+
+
 def _attention(
-    trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping[Any, Any], live: bool
+    trace: Any, path: str, run: int, searches: Sequence[_Search], labels: Mapping[Any, Any], live: bool
 ) -> Spec | None:
-    weights = trace.attention.runs(path)[-1]
-    axis, step = trace.attention.axis(path, -1), trace.attention.step_dim(path, -1)
-    history = _history_of(path, histories) if step is not None else None
+    weights = trace.attention.runs(path)[run]
+    events = trace.attention.events(path, run)
+    history = _history_of(path, events[0].entry, searches) if events[0].step is not None else None
     title = f"Attention: {path or 'attention'}"
-    source_axis = Axis(axis.name, axis.extent, axis) if axis is not None else None
-    batch = next((dim for dim in weights.dims if Axis(dim.name, 1, dim).kind == "batch"), None)
-    source = _labels(labels, axis)
-    if history is not None and any(_is_beam(dim) for dim in weights.dims):
-        return _along(trace, path, history, source_axis, batch, source, title, live)
-    step_or_none = next(
-        (dim for dim in weights.dims if step is not None and (dim is step or dim.name == step.name)), None
-    )
-    options: dict[str, Any] = {"source_dim": axis, "target_dim": step_or_none, "title": title, "live": live}
-    target = _labels(labels, step_or_none)
-    made = attention_spec(weights, source=source, target=target, **options)
+    axis = trace.attention.axis(path, run)
+    if history is not None and axis is not None and any(_is_beam(dim) for dim in weights.dims):
+        return _along(trace, path, run, history, Axis(axis.name, axis.extent, axis), _labels(labels, axis), title, live)
+    try:
+        source, target = attention_axes(Named.of(weights), weights, None, None)
+    except DimError as error:  # of a probe of the user's own; the other views are drawn
+        return Spec("attention", {"title": title, "live": live, "maps": [], "seqs": [], "fault": str(error)})
+    made = attention_spec(
+        weights, source_dim=source.dim, target_dim=target.dim if target is not None else None, title=title, live=live,
+        source=_labels(labels, source.dim), target=_labels(labels, target.dim if target is not None else None),
+    )  # fmt: skip
     for entry in made.head["maps"][:1]:
         rows = _SEARCH if history is not None else entry["row_dim"]["name"]
         made.head.update(axis=rows, col_axis=entry["col_dim"]["name"])
@@ -105,21 +141,30 @@ def _attention(
 
 
 def _along(
-    trace: Any, path: str, history: Any, axis: Axis | None, batch: Dim | None, source: Any, title: str, live: bool
+    trace: Any, path: str, run: int, history: Any, axis: Axis, source: Any, title: str, live: bool
 ) -> Spec | None:
     """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
-    steps = trace.attention.steps(path, -1)[: history.num_steps]
+    steps = trace.attention.steps(path, run)[: history.num_steps]
+    batch = next((dim for dim in steps[0].dims if Axis(dim.name, 1, dim).kind == "batch"), None)
     best = [_best(history, seq) for seq in range(history.num_seqs)]
     rows = [
         history.along(steps[: len(one[0])], seq, one[2], step=one[1]) if one[0] else [] for seq, one in enumerate(best)
     ]
     rest = [dim for dim in steps[0].dims if dim is not batch and not _is_beam(dim)]
-    if not any(rows) or axis is None or not rest:
+    if not any(rows) or not rest:
         return None
     shape = [max(array.shape[i] for one in rows for array in one) for i in range(len(rest))]
     out = np.full((len(rows), max(map(len, rows)), *shape), np.nan, np.float32)
     for seq, one in enumerate(rows):
         for index, array in enumerate(one):
+            # Where other steps attend over more frames (of what was written so far), this one attends to nothing.
+            out[
+                (
+                    seq,
+                    index,
+                    *(slice(None) if dim.name == axis.name else slice(0, size) for dim, size in zip(rest, array.shape)),
+                )
+            ] = 0
             place: tuple[Any, ...] = (seq, index, *(slice(0, size) for size in array.shape))
             out[place] = array
     names = ["batch", "target", *("source" if dim.name == axis.name else dim.name for dim in rest)]
@@ -132,17 +177,21 @@ def _along(
     )  # fmt: skip
     for entry in made.head["maps"]:
         entry["col_dim"]["name"] = axis.name
-    made.head["col_axis"] = axis.name
+    made.head.update(col_axis=axis.name, best=True)
     return made
 
 
-def _states(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping[Any, Any], live: bool) -> Spec | None:
-    tracks = trace.states.runs(path)[-1]
-    step = trace.states.step_dim(path, -1)
+def _states(
+    trace: Any, path: str, run: int, searches: Sequence[_Search], labels: Mapping[Any, Any], live: bool
+) -> Spec | None:
+    tracks = trace.states.runs(path)[run]
+    step = trace.states.step_dim(path, run)
     if not tracks or step is None:
         return None
-    if path in histories and any(_is_beam(dim) for value in tracks.values() for dim in value.dims):
-        return _states_along(trace, path, histories[path], tracks, step, live)
+    entry = trace.states.events(path, run)[0].entry
+    history = _history_of(path, entry, [search for search in searches if search.path == path])
+    if history is not None and any(_is_beam(dim) for value in tracks.values() for dim in value.dims):
+        return _states_along(trace, path, run, history, tracks, step, live)
     shown = {
         name: value
         for name, value in tracks.items()
@@ -155,7 +204,7 @@ def _states(trace: Any, path: str, histories: Mapping[str, Any], labels: Mapping
         return None
     options: dict[str, Any] = {"step_dim": step.name, "title": f"{_STATES}{path or 'loop'}", "live": live}
     made = states_spec(shown, steps=_labels(labels, step), **options)
-    made.head["axis"] = _SEARCH if path in histories else step.name
+    made.head["axis"] = _SEARCH if history is not None else step.name
     return made
 
 
@@ -187,14 +236,14 @@ def _common(one: str, other: str) -> str:
 
 
 def _states_along(
-    trace: Any, path: str, history: Any, tracks: Mapping[str, Tensor], step: Dim, live: bool
+    trace: Any, path: str, run: int, history: Any, tracks: Mapping[str, Tensor], step: Dim, live: bool
 ) -> Spec | None:
     """The states of the best hypothesis of each sequence, [seq, step, unit]."""
     best = [_best(history, seq) for seq in range(history.num_seqs)]
     lengths = [len(one[0]) for one in best]
     shown: dict[str, np.ndarray] = {}
     for name in tracks:
-        steps = trace.states.steps(path, name, -1)[: history.num_steps]
+        steps = trace.states.steps(path, name, run)[: history.num_steps]
         units = [dim for dim in steps[-1].dims if dim.kind != "batch" and not _is_beam(dim)]
         if len(units) != 1 or not _is_float(steps[-1]):
             continue
@@ -207,10 +256,12 @@ def _states_along(
     if not shown or not any(lengths):
         return None
     title = f"States: {path or 'loop'}, best hypothesis"
-    return states_spec(
+    made = states_spec(
         shown, dims=["batch", step.name, "unit"], step_dim=step.name, steps=[one[0] for one in best], lengths=lengths,
         title=title, live=live,
     )  # fmt: skip
+    made.head["best"] = True
+    return made
 
 
 def _tokens(trace: Any) -> dict[Dim, list[Any]]:
@@ -239,23 +290,31 @@ def _best(history: Any, seq: int) -> tuple[list[str], int, int]:
     return history.labels_along(seq, slot, step=step), step, slot
 
 
-def _history_of(path: str, histories: Mapping[str, Any]) -> Any:
-    """The search around an attention: the one with the longest common path; the only one if there is one."""
-    common = lambda other: sum(a == b for a, b in zip(path.split("."), other.split(".")))  # noqa: E731
-    return histories[max(histories, key=common)] if histories else None
+def _history_of(path: str, entry: int, searches: Sequence[_Search]) -> Any:
+    """The search in whose steps something happened: the one with that step, else the one with the longest common path, if it ran once."""
+    own = [search for search in searches if entry in search.entries]
+    if own:
+        return own[0].history
+    common = lambda other: sum(a == b for a, b in zip(path.split("."), other.path.split(".")))  # noqa: E731
+    near = [search for search in searches if common(search) == max(map(common, searches))]
+    return near[0].history if len(near) == 1 else None
 
 
 def _labels(labels: Mapping[Any, Any], dim: Dim | None) -> Any:
+    """The tokens along a dim: its own, those of the dim that it is a twin of, or those of one of the same name and size."""
     if dim is None:
         return None
-    return next(
-        (
-            value
-            for key, value in labels.items()
-            if key is dim or key == dim.name or getattr(key, "name", None) == dim.name
-        ),
-        None,
-    )
+    for key, value in labels.items():
+        if key is dim or key is dim.twin_of or key == dim.name:
+            return value
+    same = [(key, value) for key, value in labels.items() if isinstance(key, Dim) and key.name == dim.name]
+    fitting = [value for key, value in same if dim.is_dim_known() and _same_lengths(key, dim)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _same_lengths(one: Dim, other: Dim) -> bool:
+    lengths = [np.ravel(dim.extent if dim.lengths is None else dim.lengths).tolist() for dim in (one, other)]
+    return lengths[0] == lengths[1]
 
 
 def _is_beam(dim: Dim) -> bool:

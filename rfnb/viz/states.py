@@ -17,12 +17,12 @@ from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.tensor import Tensor
 from rfnb.viz import states_html, states_text
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
 
 text = states_text.text
 html = states_html.html
 
-_STEPS = ("step", "time", "target", "decoder", "label")
 _EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
 
 
@@ -43,13 +43,14 @@ def spec(
         tracks: {step, unit, ...} by name: Tensors, or arrays with step and unit last; or one of them.
         steps: Label of each step (the token it read or wrote), or a list of labels per sequence. Default: numbers.
         lengths: Number of steps per sequence. Default: those of the dim, else of the labels.
-        step_dim: The dim of the loop, a Dim or a name. Default: one with a telling name or lengths, else the first that is left.
+        step_dim: The dim of the loop, a Dim or a name. Default: what was recorded, else one with a telling name or lengths, else the only
+            one that can be; of a plain array the first that is left.
         dims: Names of the axes of plain arrays. Default: [batch,] step, unit.
         names: One label per sequence.
         live: Whether more may come.
 
     Raises:
-        DimError: If step_dim is not a dim of each track.
+        DimError: If step_dim is not a dim of each track, or is not given and several dims could be meant.
         ShapeError: If the tracks, labels or lengths do not fit together.
     """
     given = tracks if isinstance(tracks, Mapping) else {getattr(tracks, "name", None) or "state": tracks}
@@ -81,7 +82,9 @@ class _Track:
         self.label, self.named, self.step = label, named, step
         self.seqs = named.seq_axes([step])
         self.seqs += [axis for axis in named.axes if axis.kind == "beam" and axis not in self.seqs and axis is not step]
-        self.units = [axis for axis in named.axes if axis is not step and axis not in self.seqs]
+        self.seqs = named.sorted(self.seqs)
+        rest = [axis for axis in named.axes if axis is not step and axis not in self.seqs]
+        self.units = named.sorted(rest, heads_first=True)
 
     @staticmethod
     def of(label: str, value: Any, step_dim: Any, dims: Sequence[str] | None) -> _Track:
@@ -93,7 +96,7 @@ class _Track:
             named = Named.of(array, dims if dims is not None else default, where=f'states, track "{label}"')
         if step_dim is not None:
             return _Track(label, named, named.find(step_dim, where=f'states, track "{label}"', role="step_dim"))
-        step = _step(named)
+        step = step_axis(named, value, f'states, track "{label}"')
         if step is None:
             raise DimError(
                 message(
@@ -115,16 +118,6 @@ class _Track:
         size = int(np.prod([axis.size for axis in self.units], dtype=np.int64))
         name = " × ".join(axis.name for axis in self.units) or "value"
         return {"name": name, "size": size, "lengths": None, "kind": None, "id": number}
-
-
-def _step(named: Named) -> Axis | None:
-    free = [axis for axis in named.axes if axis.kind not in ("batch", "beam", "feature")]
-    telling = [axis for axis in free if any(word in axis.name for word in _STEPS)]
-    ragged = [axis for axis in free if axis.ragged or axis.kind == "spatial"]
-    for choice in (telling, ragged, free):
-        if choice:
-            return choice[0]
-    return None
 
 
 def _check(tracks: list[_Track]) -> None:

@@ -108,8 +108,8 @@ def test_lengths_over_batch_and_beam_give_a_sequence_each():
     )
     assert len(spec.head["maps"]) == 1
     assert {seq["label"]: seq["row_len"] for seq in spec.head["seqs"]} == {
-        "beam 0, sequence 0": 4, "beam 0, sequence 1": 1, "beam 1, sequence 0": 3,
-        "beam 1, sequence 1": 4, "beam 2, sequence 0": 2, "beam 2, sequence 1": 2,
+        "sequence 0, beam 0": 4, "sequence 0, beam 1": 3, "sequence 0, beam 2": 2,
+        "sequence 1, beam 0": 1, "sequence 1, beam 1": 4, "sequence 1, beam 2": 2,
     }  # fmt: skip
 
 

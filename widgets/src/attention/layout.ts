@@ -7,7 +7,7 @@ import { drawn, shorten } from "../labels";
 interface DimEntry { name: string }
 export interface MapEntry { label: string; row_dim: DimEntry; col_dim: DimEntry; block: string; seqs: number[] }
 export interface SeqEntry { label: string; rows: string[]; cols: string[]; row_len: number; col_len: number }
-export interface Head { title?: string; live?: boolean; maps: MapEntry[]; seqs: SeqEntry[] }
+export interface Head { title?: string; fault?: string; best?: boolean; live?: boolean; maps: MapEntry[]; seqs: SeqEntry[] }
 
 /** One map of one sequence. Rows are targets, columns sources; beyond rowLen and colLen is padding. */
 export interface Matrix {
@@ -19,7 +19,8 @@ export interface Matrix {
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
 export function problem(frame: Frame): string | null {
-  const { maps, seqs } = frame.head as unknown as Partial<Head>;
+  const { maps, seqs, fault } = frame.head as unknown as Partial<Head>;
+  if (fault) return fault;
   if (!Array.isArray(maps) || !Array.isArray(seqs)) return "This attention view has no list of maps and of sequences.";
   for (const map of maps) {
     const block = frame.blocks[map.block];

@@ -1,0 +1,140 @@
+"""Which dim of attention weights is attended over and which attends; which dim of a state runs over the steps.
+
+A recording knows (`trace.attention[path]` carries its axes). Of another Tensor the dims are asked: by name, by lengths, by kind, never by
+their order, which means nothing. What that leaves open is refused. Of a plain array the order counts: target and source are its last axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.viz.axes import Axis, Named
+
+_SOURCES = ("source", "key", "keys", "axis", "enc", "encoder")
+_TARGETS = ("target", "query", "step", "decoder", "label", "out")
+_STEPS = ("step", "time", "target", "decoder", "label")
+
+
+def attention_axes(named: Named, value: Any, source_dim: Any, target_dim: Any) -> tuple[Axis, Axis | None]:
+    """The axis attended over, and the one that attends (None: there is but one row).
+
+    Args:
+        value: What `named` was made of.
+        source_dim: A Dim or a name, if it was given.
+        target_dim: Likewise.
+
+    Raises:
+        DimError: If a given dim is not there, or several dims could be meant.
+    """
+    find = lambda which, role: named.find(which, where="attention", role=role)  # noqa: E731
+    known = recorded(value, named)
+    target = find(target_dim, "target_dim") if target_dim is not None else None
+    if source_dim is not None:
+        source = find(source_dim, "source_dim")
+    elif "axis" in known:
+        source = known["axis"]
+    else:
+        source = _source(named, target)
+    if target is None and target_dim is None:
+        target = known.get("step") or known.get("target")
+        if target is None or target is source:
+            target = _target(named, source)
+    return source, target
+
+
+def step_axis(named: Named, value: Any, where: str) -> Axis | None:
+    """The axis of the steps of a state; None if it has none.
+
+    Raises:
+        DimError: If several dims could be meant.
+    """
+    known = recorded(value, named)
+    if "step" in known:
+        return known["step"]
+    over = named.over()
+    free = [axis for axis in named.axes if axis.kind not in ("batch", "beam", "feature") and axis not in over]
+    telling = [axis for axis in free if any(word in axis.name for word in _STEPS)]
+    ragged = [axis for axis in free if axis.ragged or axis.kind == "spatial"]
+    fix = lambda axis: f'rf.viz.states(..., step_dim="{axis.name}")'  # noqa: E731
+    return _first(named, (telling, ragged, free), 0, f"{where}: which dim runs over the steps?", fix)
+
+
+def recorded(value: Any, named: Named) -> dict[str, Axis]:
+    """What a recording knows of its axes, those that are there."""
+    roles = value._roles if isinstance(value, Tensor) else None
+    return {role: axis for role, dim in (roles or {}).items() for axis in named.axes if axis.dim is dim}
+
+
+def _source(named: Named, target: Axis | None) -> Axis:
+    axes = [axis for axis in named.axes if axis is not target]
+    telling = [axis for axis in axes if axis.name in _SOURCES]
+    # A dim that is there twice: the twin is the one attended over.
+    twins = [axis for axis in axes if axis.dim is not None and any(axis.dim.twin_of is a.dim for a in named.axes)]
+    over = named.over()
+    left = [axis for axis in axes if axis.kind is None or axis.kind == "spatial"]
+    left = [axis for axis in left if axis not in over and not _is_map(axis)]
+    others = [axis for axis in left if not _is_target(axis)]
+    if named.plain:
+        choices = (telling, axes)
+    else:
+        known = len(others) < len(left) or target is not None  # who attends; a ragged dim beside it is attended over
+        choices = (telling, twins, [axis for axis in others if axis.ragged and known], others, left)
+    fix = lambda axis: f'rf.viz.attention(weights, source_dim="{axis.name}")'  # noqa: E731
+    found = _first(named, choices, -1, "attention: which dim of the weights is attended over?", fix)
+    if found is None:
+        raise DimError(
+            message(
+                "attention: no dim of the weights can be the one attended over.",
+                [("weights", named.describe())],
+                "Weights have a dim attended over, which is neither batch nor beam nor heads.",
+                f'rf.viz.attention(weights, source_dim="{named.axes[-1].name}")',
+            )
+        )
+    return found
+
+
+def _target(named: Named, source: Axis) -> Axis | None:
+    """What attends: the dim that the source is a twin of, by name, by lengths, or the only one left that is no batch, beam or head."""
+    over = named.over()
+    left = [axis for axis in named.axes if axis is not source and axis.kind != "batch" and axis not in over]
+    twin = [axis for axis in left if source.dim is not None and axis.dim is not None and _twins(source.dim, axis.dim)]
+    telling = [axis for axis in left if _is_target(axis)]
+    ragged = [axis for axis in left if axis.ragged or (axis.dim is not None and axis.dim.kind == "spatial")]
+    other = [axis for axis in left if axis.kind is None and not _is_map(axis)]
+    fix = lambda axis: f'rf.viz.attention(weights, source_dim="{source.name}", target_dim="{axis.name}")'  # noqa: E731
+    return _first(named, (twin, telling, ragged, other), -1, "attention: which dim of the weights attends?", fix)
+
+
+def _first(
+    named: Named, choices: Sequence[list[Axis]], at: int, question: str, fix: Callable[[Axis], str]
+) -> Axis | None:
+    """The one axis of the first choice that has any. Of several that of a plain array has its place, that of a Tensor is not known."""
+    for choice in choices:
+        if len(choice) == 1 or (choice and named.plain):
+            return choice[at]
+        if choice:
+            raise DimError(
+                message(
+                    question,
+                    [("dims", named.describe()), ("possible", ", ".join(axis.describe() for axis in choice))],
+                    "The order of dims means nothing, and neither names nor lengths tell. Name it:",
+                    fix(choice[at]),
+                )
+            )
+    return None
+
+
+def _is_target(axis: Axis) -> bool:
+    return any(word in axis.name for word in _TARGETS)
+
+
+def _is_map(axis: Axis) -> bool:
+    return "head" in axis.name or "layer" in axis.name
+
+
+def _twins(one: Any, other: Any) -> bool:
+    base = lambda dim: dim.twin_of or dim  # noqa: E731
+    return base(one) is base(other)

@@ -1,0 +1,165 @@
+"""What a recording shows: every run under a path, tokens on both axes, and the search that a step belongs to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rfnb as rf
+from rfnb.viz import group
+from rfnb.viz.show import view_of
+
+LETTERS = list("abcdefghi")
+
+
+class Layer(rf.Module):
+    """Self-attention over embedded letters, and attention to what it is given."""
+
+    def __init__(self):
+        self.vocab, self.width = rf.Dim(9, name="letters", vocab=LETTERS), rf.Dim(4, name="width")
+        self.embed = rf.Embedding(self.vocab, self.width)
+        self.self_att = rf.SelfAttention(
+            self.width, proj_dim=self.width, key_dim_total=rf.Dim(4), value_dim_total=rf.Dim(4), num_heads=1
+        )
+
+    def __call__(self, ids, axis, other=None, other_axis=None):
+        x = self.self_att(self.embed(ids), axis=axis)
+        return x if other is None else rf.dot_attention(x, other, other, key_dim=self.width, axis=other_axis)
+
+
+class Pair:
+    """An encoder and a decoder that are no parts of one Module: side by side they write under the same names."""
+
+    def __init__(self):
+        rf.set_random_seed(1)
+        self.encoder, self.decoder = Layer(), Layer()
+        self.batch = rf.Dim(2, name="batch")
+        self.source = rf.ragged_dim([5, 3], over=self.batch, name="source")
+        self.target = rf.ragged_dim([4, 2], over=self.batch, name="target")
+
+    def ids(self, layer, axis):
+        raw = np.arange(2 * axis.extent, dtype=np.int32).reshape(2, axis.extent) % 9
+        return rf.convert_to_tensor(raw, dims=[self.batch, axis], sparse_dim=layer.vocab)
+
+    def run(self):
+        enc = self.encoder(self.ids(self.encoder, self.source), self.source)
+        enc = rf.replace_dim(enc, in_dim=self.encoder.width, out_dim=self.decoder.width)[0]
+        self.decoder(self.ids(self.decoder, self.target), self.target, enc, self.source)
+
+
+def parts_of(trace, **options):
+    return group.parts_of(view_of(trace, **options).spec)
+
+
+def titles(parts):
+    return [part.head["title"] for part in parts]
+
+
+def test_all_runs_under_a_path_are_there():
+    model = Pair()
+    with rf.record(kinds=["attention", "tokens"]) as trace:
+        model.run()
+    parts = parts_of(trace)
+    assert titles(parts) == ["Attention: self_att, run 1 of 2", "Attention: self_att, run 2 of 2", "Attention: layer"]
+    assert [part.head["axis"] for part in parts] == ["source", "target", "target"]
+
+
+def test_of_many_runs_the_last_are_there_and_the_title_counts_all():
+    model = Pair()
+    with rf.record(kinds=["attention"]) as trace:
+        for _ in range(4):
+            model.run()
+    parts = parts_of(trace, path="self_att")
+    assert titles(parts) == [f"Attention: self_att, run {run} of 8" for run in (5, 6, 7, 8)]
+
+
+def test_more_views_than_are_drawn_are_counted():
+    time, unit = rf.Dim(3, name="time"), rf.Dim(2, name="key")
+    w = rf.convert_to_tensor(np.ones((3, 2), np.float32), dims=[time, unit])
+    with rf.record() as trace:
+        for index in range(14):
+            loop = rf.Loop(axis=time, name=f"loop{index}")
+            for _ in loop:
+                rf.probe("attention", weights=loop.unstack(w), axis=unit)
+    view = view_of(trace)
+    assert len(group.parts_of(view.spec)) == 12
+    said = 'the first 12 of 14 views; others: rf.show(trace, path="...")'
+    assert view.spec.head["title"] == f"Trace: 42 attention — {said}"
+    assert view_of(trace, kinds="attention").spec.head["title"] == said
+
+
+def test_tokens_are_on_both_axes_of_attention():
+    model = Pair()
+    with rf.record(model={"enc": model.encoder, "dec": model.decoder}, kinds=["attention", "tokens"]) as trace:
+        model.run()
+    encoder, decoder, cross = parts_of(trace)
+    seqs = lambda part: [(seq["rows"], seq["cols"]) for seq in part.head["seqs"]]  # noqa: E731
+    source, target = [list("abcde"), list("fgh")], [list("abcd"), list("ef")]
+    assert seqs(encoder) == list(zip(source, source))
+    assert seqs(decoder) == list(zip(target, target))
+    assert seqs(cross) == list(zip(target, source))
+
+
+def test_tokens_of_another_dim_of_the_same_name_and_other_lengths_are_not_taken():
+    model = Pair()
+    with rf.record(kinds=["attention", "tokens"]) as trace:
+        model.run()
+        other = rf.ragged_dim([3, 3], over=model.batch, name="source")
+        query = rf.random_normal([model.batch, model.target, model.encoder.width])
+        keys = rf.random_normal([model.batch, other, model.encoder.width])
+        rf.dot_attention(query, keys, keys, key_dim=model.encoder.width, axis=other)
+    last = parts_of(trace)[-1]
+    assert [seq["cols"] for seq in last.head["seqs"]] == [["0", "1", "2"]] * 2
+
+
+def test_models_recorded_side_by_side_have_names_of_their_own():
+    model = Pair()
+    with rf.record(kinds=["attention"], model={"enc": model.encoder, "dec": model.decoder}) as trace:
+        model.run()
+    assert list(trace.attention) == ["enc.self_att", "dec.self_att", "dec"]
+    assert titles(parts_of(trace)) == ["Attention: enc.self_att", "Attention: dec.self_att", "Attention: dec"]
+
+
+@pytest.mark.parametrize("given, shown", [(3, "int"), ({"a": 3}, "{'a': int}"), ({1: None}, "{1: NoneType}")])
+def test_what_is_no_model_is_refused(given, shown):
+    with pytest.raises(TypeError) as caught, rf.record(model=given):
+        pass
+    assert str(caught.value) == (
+        "record: the model is no Module, and no dict of Modules.\n"
+        f"  model  {shown}\n"
+        "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.\n"
+        '    rf.record(model={"encoder": encoder, "decoder": decoder})'
+    )
+
+
+def search(seed: int, steps: int):
+    """A search in whose steps all of the attention is on the number of the label before."""
+    rf.set_random_seed(seed)
+    vocab, batch = rf.Dim(5, name="vocab"), rf.Dim(2, name="batch")
+    table = rf.log_softmax(rf.random_normal([batch, vocab, frames := rf.Dim(5, name="frames")]), axis=vocab)
+
+    def step(labels, state):
+        weights = rf.one_hot(labels)
+        weights = rf.replace_dim(weights, in_dim=vocab, out_dim=frames)[0]
+        rf.probe("attention", weights=weights, axis=frames)
+        return rf.matmul(table, weights, reduce=frames), state
+
+    rf.beam_search(step, batch=[batch], axis=vocab, end_label=4, start_label=3, max_seq_len=steps, beam_size=3)
+
+
+def test_each_run_of_a_search_has_its_own_attention():
+    with rf.record(kinds=["attention", "beams"]) as trace:
+        search(1, 4)
+        search(2, 6)
+    parts = parts_of(trace)
+    assert titles(parts) == [
+        "Beam search: search, run 1 of 2", "Beam search: search, run 2 of 2",
+        "Attention: search, best hypothesis, run 1 of 2", "Attention: search, best hypothesis, run 2 of 2",
+    ]  # fmt: skip
+    for beams, attention in ((parts[0], parts[2]), (parts[1], parts[3])):
+        assert attention.head["best"] is True
+        for seq, (of_beams, of_attention) in enumerate(zip(beams.head["seqs"], attention.head["seqs"])):
+            tokens = [of_beams["steps"][step]["tokens"][slot] for step, slot in of_beams["best"]]
+            assert of_attention["rows"] == tokens
+            rows = attention.blocks["map0"][seq]
+            assert [str(int(row.argmax())) for row in rows[: len(tokens)]] == ["3", *tokens[:-1]]
