@@ -40,7 +40,7 @@ class Running {
   private count = 0;
 
   constructor() {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    vi.useFakeTimers();
     vi.stubGlobal("requestAnimationFrame", (work: FrameRequestCallback) => { this.frames.set(++this.count, work); return this.count; });
     vi.stubGlobal("cancelAnimationFrame", (id: number) => this.frames.delete(id));
     const { observers, media } = this;
