@@ -9,6 +9,7 @@ from typing import Any
 
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.interop.net.safe_eval import bounded, combined, parsed, shown
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like, zeros_like
@@ -156,11 +157,17 @@ def activation(name: str | None, what: str) -> Function:
     if len(parts) > 1:
         chain = [activation(part, what) for part in parts]
         return _chained(chain)
+    tree = parsed(str(name), what)
     try:
-        tree = ast.parse(str(name), mode="eval").body
-    except SyntaxError:
-        raise _unknown(str(name), name, what) from None
-    return _composed(tree, str(name), what)
+        found = _composed(tree, str(name), what, 0)
+    except (TypeError, ArithmeticError) as error:
+        raise ValueError(
+            message(f"{what}: the activation has no value.", [("activation", shown(str(name))), ("cause", str(error))],
+                    'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".')
+        ) from error  # fmt: skip
+    if not callable(found):
+        raise _unknown(str(name), name, what)
+    return found
 
 
 def _chained(chain: list[Function]) -> Function:
@@ -172,34 +179,50 @@ def _chained(chain: list[Function]) -> Function:
     return apply
 
 
-def _composed(node: ast.AST, text: str, what: str) -> Any:
+_DEEPEST = 60
+_OPERATORS: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Pow: "pow"}
+
+
+def _composed(node: ast.AST, text: str, what: str, depth: int) -> Any:
+    """The function of a part of the text, or its number."""
+    if depth > _DEEPEST:
+        raise ArithmeticError("nested too deeply")
     if isinstance(node, ast.Name):
         if node.id not in ACTIVATIONS:
             raise _unknown(node.id, text, what)
         return ACTIVATIONS[node.id]
     if isinstance(node, ast.Attribute):  # tf.nn.relu
-        if node.attr not in ACTIVATIONS or ast.unparse(node.value) not in ("tf", "tf.nn", "tf.math"):
+        if node.attr not in ACTIVATIONS or not _is_namespace(node.value):
             raise _unknown(node.attr, text, what)
         return ACTIVATIONS[node.attr]
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-        return lambda x, number=node.value: number
+        return bounded(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _composed(node.operand, text, what)
-        return lambda x: -inner(x)
-    operators = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Pow: "pow"}
-    if isinstance(node, ast.BinOp) and type(node.op) in operators:
-        a, b = _composed(node.left, text, what), _composed(node.right, text, what)
-        kind = operators[type(node.op)]
-        return lambda x: combine(a(x), kind, b(x))
+        inner = _composed(node.operand, text, what, depth + 1)
+        return (lambda x: -inner(x)) if callable(inner) else -inner
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        a, b = (_composed(part, text, what, depth + 1) for part in (node.left, node.right))
+        if not callable(a) and not callable(b):
+            return combined(node.op, a, b)
+        kind = _OPERATORS[type(node.op)]
+        return lambda x: combine(a(x) if callable(a) else a, kind, b(x) if callable(b) else b)
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-        outer, inner = _composed(node.func, text, what), _composed(node.args[0], text, what)
-        return lambda x: outer(inner(x))
+        outer, inner = (_composed(part, text, what, depth + 1) for part in (node.func, node.args[0]))
+        if callable(outer) and callable(inner):
+            return lambda x: outer(inner(x))
     raise _unknown(text, text, what)
 
 
+def _is_namespace(node: ast.AST) -> bool:
+    """Whether it is tf, tf.nn or tf.math."""
+    if isinstance(node, ast.Attribute) and node.attr in ("nn", "math"):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == "tf"
+
+
 def _unknown(name: str, text: Any, what: str) -> ValueError:
-    near = difflib.get_close_matches(name, ACTIVATIONS, n=3) or sorted(ACTIVATIONS)
+    near = difflib.get_close_matches(name[:80], ACTIVATIONS, n=3) or sorted(ACTIVATIONS)
     return ValueError(
-        message(f'{what}: unknown activation "{name}".', [("activation", repr(text)), ("known", ", ".join(near))],
+        message(f'{what}: unknown activation "{name[:80]}".', [("activation", shown(str(text))), ("known", ", ".join(near))],
                 'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".')
     )  # fmt: skip

@@ -106,9 +106,28 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
             )
         return time.extent
 
-    names = {"max_len_from": max_len_from, "max": max, "min": min, "int": int, "abs": abs, "round": round}
-    value = evaluate(given, names=names, what=f"{layer.what}, max_seq_len", compare=lambda a, kind, b: NotImplemented)
+    plain = {"max": max, "min": min, "int": int, "abs": abs, "round": round}
+    names = {"max_len_from": max_len_from, **{name: _of_numbers(fn, name) for name, fn in plain.items()}}
+    value = evaluate(given, names=names, what=f"{layer.what}, max_seq_len", compare=_no_comparison)
     return _number(layer, value)
+
+
+def _no_comparison(a: Any, kind: str, b: Any) -> Any:
+    raise TypeError("a comparison is no number")
+
+
+def _of_numbers(fn: Any, name: str) -> Any:
+    """A function of Python as expressions may call it: of numbers, without options."""
+
+    def of_numbers(*values: Any) -> Any:
+        for value in values:
+            if not isinstance(value, (int, float)):
+                raise TypeError(f"{name}() is for numbers, not for {type(value).__name__}")
+        if name in ("int", "abs", "round") and len(values) != 1:
+            raise TypeError(f"{name}() is of one number")
+        return fn(*values) if name not in ("max", "min") else fn(values)
+
+    return of_numbers
 
 
 def _number(layer: Any, value: Any) -> int | Tensor:

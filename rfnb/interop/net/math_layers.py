@@ -13,7 +13,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.net.dims import common_feature, marked, same_static_dims, with_feature
 from rfnb.interop.net.functions import FUNCTIONS, activation, combine, compare
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
-from rfnb.interop.net.safe_eval import evaluate
+from rfnb.interop.net.safe_eval import evaluate, shown
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.cast import cast
@@ -173,6 +173,12 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
     names = {"source": source, "tf": FUNCTIONS, "math": FUNCTIONS, **(layer.opts.get("eval_locals") or {})}
     out = evaluate(text, names=names, what=layer.what, compare=compare)
     if not isinstance(out, Tensor):
+        if not isinstance(out, (int, float)):
+            raise ValueError(
+                message(f"{layer.what}: the expression gives no number and no tensor.",
+                        [("text", shown(text)), ("value", f"of type {type(out).__name__}")],
+                        "It is an expression of the sources.", '"eval": "2 * source(0)"')
+            )  # fmt: skip
         out = zeros(()) + out
     return out
 

@@ -1,15 +1,17 @@
-"""Expressions in strings, of a small part of Python. The string is parsed, never executed.
+"""Expressions in strings, of a small part of Python. The string is parsed, never executed, and can neither take long nor much memory.
 
     evaluate("2 * source(0) + tf.exp(source(1))", names={"source": source, "tf": FUNCTIONS})
 
 Known are numbers, True, False, strings, operators, comparisons, calls, and the names that the caller gives; attributes only of
-dicts of such names.
+dicts of such names. Operators are for numbers and tensors: what would repeat or format text is no arithmetic. Numbers are as large
+as 64 bits hold. Whatever goes wrong is a ValueError that shows the text.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,7 +43,8 @@ _COMPARE: dict[type, str] = {
     ast.Gt: "greater",
     ast.GtE: "greater_equal",
 }
-_LARGEST_POWER = 64
+_NO_OPERANDS = (str, bytes, list, tuple, dict, set, frozenset, type(None))
+_LONGEST, _DEEPEST, _BITS = 20_000, 60, 64
 
 
 def evaluate(text: str, *, names: Mapping[str, Any], what: str, compare: Callable[[Any, str, Any], Any]) -> Any:
@@ -53,62 +56,155 @@ def evaluate(text: str, *, names: Mapping[str, Any], what: str, compare: Callabl
         compare: compare(a, kind, b) for comparisons.
 
     Raises:
-        ValueError: If it is no expression, or does what is not known here.
+        ValueError: If it is no expression, does what is not known here, or has no value.
+    """
+    tree = parsed(text, what)
+    try:
+        return _Evaluator(text, names, what, compare).value(tree)
+    except Exception as error:
+        if type(error).__module__.startswith("rfnb.") or (isinstance(error, ValueError) and "\n" in str(error)):
+            raise  # it has a message of its own
+        large = isinstance(error, OverflowError)
+        cause = "the number is too large" if large else str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(
+            message(f"{what}: the expression has no value.", [("text", shown(text)), ("cause", cause)],
+                    "Numbers and sources are combined by operators and known functions.")
+        ) from error  # fmt: skip
+
+
+def parsed(text: str, what: str) -> ast.expr:
+    """The parts of an expression.
+
+    Raises:
+        ValueError: If it is none, or too long.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError) as error:
+        if len(text) > _LONGEST:
+            raise ValueError(f"{len(text)} characters, {_LONGEST} are possible")
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        # The last two are what the parser raises of what is nested too deeply.
+        cause = error.args[0] if error.args else "nested too deeply"
         raise ValueError(
-            message(f"{what}: this is no expression.", [("text", repr(text)), ("cause", error.args[0])],
+            message(f"{what}: this is no expression.", [("text", shown(text)), ("cause", str(cause))],
                     "It is one expression in the notation of Python.")
         ) from None  # fmt: skip
-    return _Evaluator(text, names, what, compare).value(tree.body)
+
+
+def shown(text: str) -> str:
+    """A text for messages."""
+    return repr(text) if len(text) <= 200 else f"{text[:200]!r}... ({len(text)} characters)"
+
+
+def combined(kind: ast.operator, a: Any, b: Any) -> Any:
+    """The value of an operator; a number stays as small as it would in a tensor.
+
+    Raises:
+        TypeError: Of text and lists.
+        OverflowError: If a number takes more than 64 bits, or is infinite.
+    """
+    if type(kind) not in _BINARY:
+        raise TypeError(f"{type(kind).__name__} is not known here")
+    _check_operands(a, b)
+    power = isinstance(kind, ast.Pow) and isinstance(a, int) and isinstance(b, int)
+    if power and b * (abs(a).bit_length() - 1) > _BITS:
+        raise OverflowError("the number is too large")
+    out = _BINARY[type(kind)](a, b)
+    if isinstance(out, complex):
+        raise ArithmeticError("the root of a negative number")
+    if isinstance(out, float) and not math.isfinite(out) and _is_finite(a) and _is_finite(b):
+        raise OverflowError("the number is too large")
+    return bounded(out) if isinstance(out, int) else out
+
+
+def _check_operands(*operands: Any) -> None:
+    for operand in operands:
+        if isinstance(operand, _NO_OPERANDS) or callable(operand):
+            raise TypeError(f"operators are for numbers and sources, not for {type(operand).__name__}")
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def bounded(value: Any) -> Any:
+    """A number as it is written, or as a function gives it.
+
+    Raises:
+        OverflowError: If it takes more than 64 bits, or is infinite.
+    """
+    if (isinstance(value, int) and value.bit_length() > _BITS) or (isinstance(value, float) and math.isinf(value)):
+        raise OverflowError("the number is too large")
+    return value
 
 
 class _Evaluator:
     def __init__(self, text: str, names: Mapping[str, Any], what: str, compare: Callable[[Any, str, Any], Any]):
         self.text, self.names, self.what, self.compare = text, names, what, compare
+        self.depth = 0
 
     def value(self, node: ast.AST) -> Any:
         """The value of a part of the expression."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise RecursionError("nested too deeply")
+        try:
+            return self._sum(node) if isinstance(node, ast.BinOp) else self._single(node)
+        finally:
+            self.depth -= 1
+
+    def _sum(self, node: ast.AST) -> Any:
+        """Of a + b + c + ...: from left to right, so that it may be long."""
+        right: list[ast.BinOp] = []
+        while isinstance(node, ast.BinOp):
+            if type(node.op) not in _BINARY:
+                raise self._refused(node)
+            right.append(node)
+            node = node.left
+        out = self.value(node)
+        for part in reversed(right):
+            out = combined(part.op, out, self.value(part.right))
+        return out
+
+    def _single(self, node: ast.AST) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, bool, str, type(None))):
-            return node.value
+            return bounded(node.value)
         if isinstance(node, ast.Name):
             return self._name(self.names, node.id)
         if isinstance(node, ast.Attribute):
             scope = self.value(node.value)
             if isinstance(scope, Mapping):
                 return self._name(scope, node.attr, prefix=f"{ast.unparse(node.value)}.")
-        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            a, b = self.value(node.left), self.value(node.right)
-            if isinstance(node.op, ast.Pow) and isinstance(b, (int, float)) and b > _LARGEST_POWER:
-                raise self._refused(node)
-            return _BINARY[type(node.op)](a, b)
         if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-            return _UNARY[type(node.op)](self.value(node.operand))
+            operand = self.value(node.operand)
+            _check_operands(operand)
+            return _UNARY[type(node.op)](operand)
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
-            return self.compare(self.value(node.left), _COMPARE[type(node.ops[0])], self.value(node.comparators[0]))
+            left, right = self.value(node.left), self.value(node.comparators[0])
+            _check_operands(left, right)
+            return self.compare(left, _COMPARE[type(node.ops[0])], right)
         if isinstance(node, (ast.Tuple, ast.List)):
             return [self.value(item) for item in node.elts]
         if isinstance(node, ast.Call) and all(keyword.arg for keyword in node.keywords):
             fn = self.value(node.func)
             if callable(fn):
                 args = [self.value(arg) for arg in node.args]
-                return fn(*args, **{str(keyword.arg): self.value(keyword.value) for keyword in node.keywords})
+                return bounded(fn(*args, **{str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}))
         raise self._refused(node)
 
     def _name(self, scope: Mapping[str, Any], name: str, prefix: str = "") -> Any:
         if name in scope:
             return scope[name]
-        near = difflib.get_close_matches(name, scope, n=3)
+        near = difflib.get_close_matches(name[:80], scope, n=3)
         raise ValueError(
-            message(f"{self.what}: what is {prefix}{name}?",
-                    [("text", repr(self.text)), ("known", ", ".join(f"{prefix}{key}" for key in near or sorted(scope)))],
+            message(f"{self.what}: what is {prefix}{name[:80]}?",
+                    [("text", shown(self.text)), ("known", ", ".join(f"{prefix}{key}" for key in near or sorted(scope)))],
                     "The text is parsed, not executed; these names are known.")
         )  # fmt: skip
 
     def _refused(self, node: ast.AST) -> ValueError:
+        part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
         return ValueError(
-            message(f"{self.what}: {ast.unparse(node)} is not possible here.", [("text", repr(self.text))],
+            message(f"{self.what}: {part if len(part) <= 80 else f'{part[:80]}...'} is not possible here.", [("text", shown(self.text))],
                     "The text is parsed, not executed: numbers, operators, comparisons, and calls of known functions.")
         )  # fmt: skip
