@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,24 +10,24 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import marked, size_of, time_dim, with_feature
+from rfnb.interop.net.dims import attended_dim, inner_dims, is_batch_like, marked, with_feature, with_twins
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.encoder_decoder_attention import ConcatAttention, DotAttention, GlobalAttentionContextBase
 from rfnb.nn.gauss_window_attention import gauss_window_attention
 from rfnb.nn.generic_attention import generic_attention
 from rfnb.nn.parameter import Parameter
-from rfnb.ops.dims import replace_dim
+from rfnb.ops.const import zeros
 
 
 class _Attention(Layer):
     references: tuple[str, ...] = ("base",)
     own_feature = False
 
-    def base(self, env: Scope) -> tuple[Tensor, Dim]:
+    def base(self, env: Scope, query: Tensor) -> tuple[Tensor, Dim]:
         """What is attended to, and over which dim."""
         base = env.get(self.opts["base"])
-        axis = time_dim(base)
+        axis = attended_dim(base, query, env.dims)
         if axis is None:
             raise DimError(
                 message(f"{self.what}: the base has no time.", [("base", shape_of(base))], "It is attended over.")
@@ -78,8 +79,8 @@ class _ContextAttention(_Attention):
         return super().infer(env, sources)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        base, axis = self.base(env)
         query, keys = self.concatenated(sources, env), env.get(self.opts["base_ctx"])
+        base, axis = self.base(env, query)
         key_dim = self.attention.key_dim
         if query.feature_dim is None or keys.feature_dim is None or query.feature_dim.size != keys.feature_dim.size:
             raise ValueError(
@@ -91,7 +92,8 @@ class _ContextAttention(_Attention):
             )
         query, keys = with_feature(query, key_dim, self.what), with_feature(keys, key_dim, self.what)
         if not env.in_loop:
-            env.call.weights[self.path] = lambda: self.attention.get_base_weights(query, base_ctx=keys, axis=axis)
+            weights = functools.partial(self.attention.get_base_weights, query, base_ctx=keys, axis=axis)
+            env.call.weights[self.path] = weights, axis
         return self.finished(self.attention(query, base=base, base_ctx=keys, axis=axis), base)
 
 
@@ -134,23 +136,19 @@ class GenericAttentionLayer(_Attention):
             )
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        base, axis = self.base(env)
-        weights = _of_base(env.get(self.opts["weights"]), base)
+        weights = env.get(self.opts["weights"])
+        base, axis = self.base(env, zeros(()))
+        weights = self._of_base(weights, base, env)
         if not env.in_loop:
-            env.call.weights[self.path] = lambda: weights
+            env.call.weights[self.path] = (lambda: weights), axis
         out = generic_attention(weights, base, axis=axis, auto_squeeze=self.opts.get("auto_squeeze", True))
         return self.finished(out, base)
 
-
-def _of_base(weights: Tensor, base: Tensor) -> Tensor:
-    """The weights with the dims of the base for their own of the same size, e.g. heads that are the features of the energies."""
-    for dim in base.dims:
-        if dim in weights.dims or size_of(dim) in (None, 1) or dim is base.feature_dim or dim.is_batch_dim():
-            continue
-        own = next((own for own in weights.dims if size_of(own) == size_of(dim) and own not in base.dims), None)
-        if own is not None:
-            weights, _ = replace_dim(weights, in_dim=own, out_dim=dim)
-    return weights
+    def _of_base(self, weights: Tensor, base: Tensor, env: Scope) -> Tensor:
+        """The weights with the dims of the base for their own, e.g. heads that are the features of the energies."""
+        own = [dim for dim in weights.dims if not is_batch_like(dim)]
+        others = [dim for dim in inner_dims(base) if dim is not base.feature_dim]
+        return with_twins(weights, base, own, others, env.dims, self.what)
 
 
 @layer_class("gauss_window_attention")
@@ -160,7 +158,8 @@ class GaussWindowAttentionLayer(_Attention):
     options = ("window_size", "std", "inner_size", "inner_size_step")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        base, axis = self.base(env)
+        position = self.concatenated(sources, env)
+        base, axis = self.base(env, position)
         names = ("std", "inner_size_step")
         given: dict[str, Any] = {name: self.opts[name] for name in names if self.opts.get(name) is not None}
         inner = self.opts.get("inner_size")
@@ -168,6 +167,5 @@ class GaussWindowAttentionLayer(_Attention):
             if not hasattr(self, "_inner"):
                 self._inner = Dim(inner, name=f"{self.name}:inner")
             given["inner_size"] = self._inner
-        position = self.concatenated(sources, env)
         out = gauss_window_attention(position, base, axis=axis, window_size=self.opts["window_size"], **given)
         return self.finished(out, base)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ class DeclaredDims:
 
     def __init__(self) -> None:
         self._of_text: dict[str, Dim] = {}
+        self.found: set[Dim] = set()
 
     def __call__(self, value: Any) -> Any:
         """A nested value with a Dim for each such text."""
@@ -31,6 +32,8 @@ class DeclaredDims:
             return {key: self(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self(item) for item in value]
+        if isinstance(value, Dim):
+            self.found.add(value)
         found = _DECLARED.fullmatch(value) if isinstance(value, str) else None
         if found is None:
             return value
@@ -38,18 +41,23 @@ class DeclaredDims:
             size, name = found["size"], found["name"]
             kind = "batch" if name in ("batch", "global batch") and size == "None" else None
             self._of_text[value] = Dim(None if size == "None" else int(size), name=name, kind=kind)
+            self.found.add(self._of_text[value])
         return self._of_text[value]
 
 
 class CallDims:
-    """What the declared dims without a size are in one call.
+    """What the declared dims without a size are in one call, and what is known of all dims.
 
     Attributes:
         batch: The batch dim of the call, None before there is data.
+        declared: Dims that the dict declares, so that they are what they are, whatever their sizes.
+        times: Dims that are a time even where they have no lengths: those of inputs, those that loops run over.
+        in_loop: Whether this is a step of a loop: there a static dim, such as heads, is no time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, declared: Iterable[Dim] = ()) -> None:
         self.batch: Dim | None = None
+        self.declared, self.times, self.in_loop = set(declared), set[Dim](), False
         self._actual: dict[Dim, Dim] = {}
 
     def __call__(self, dim: Dim) -> Dim:
@@ -65,11 +73,14 @@ class CallDims:
     def bind(self, declared: Dim, actual: Dim) -> None:
         """From here on the declared dim is this one."""
         self._actual[declared] = actual
+        self.declared.add(actual)
 
-    def child(self) -> CallDims:
-        """The same, with room for what holds inside of a loop only."""
-        out = CallDims()
-        out.batch, out._actual = self.batch, dict(self._actual)
+    def of_loop(self, axis: Dim | None) -> CallDims:
+        """The same, with room for what holds inside of a loop over `axis` only."""
+        out = CallDims(self.declared)
+        out.batch, out.times, out.in_loop, out._actual = self.batch, set(self.times), True, dict(self._actual)
+        if axis is not None:
+            out.times.add(axis)
         return out
 
 
@@ -83,22 +94,43 @@ def is_ragged_like(dim: Dim) -> bool:
     return not dim.is_batch_dim() and (size_of(dim) is None or dim.need_masking())
 
 
-def time_dim(x: Tensor) -> Dim | None:
-    """The time dim: the first one with lengths, else the first that is neither batch nor feature."""
+def time_dim(x: Tensor, dims: CallDims) -> Dim | None:
+    """The time dim: the first one with lengths; else one that is known as a time; else, but not in a step of a loop, the first that
+    is neither batch nor feature."""
     spatial = spatial_dims(x)
-    return next((dim for dim in spatial if is_ragged_like(dim)), spatial[0] if spatial else None)
+    found = next((dim for dim in spatial if is_ragged_like(dim)), None)
+    if found is None:
+        found = next((dim for dim in spatial if dim in dims.times), None)
+    return found if found is not None or dims.in_loop or not spatial else spatial[0]
+
+
+def attended_dim(x: Tensor, query: Tensor, dims: CallDims) -> Dim | None:
+    """The time of what a step reads as a whole: also a static dim that the query does not have, if there is one only."""
+    time = time_dim(x, dims)
+    if time is not None:
+        return time
+    own = [dim for dim in spatial_dims(x) if dim not in query.dims]
+    return own[0] if len(own) == 1 else None
+
+
+def is_batch_like(dim: Dim) -> bool:
+    """Batch or hypotheses: the notation counts batch * beam as one axis, so no axis but the batch itself means them."""
+    return dim.kind in ("batch", "beam")
 
 
 def spatial_dims(x: Tensor) -> list[Dim]:
     """All dims but batch, beam and feature."""
-    return [dim for dim in x.dims if dim.kind not in ("batch", "beam") and dim is not x.feature_dim]
+    return [dim for dim in x.dims if not is_batch_like(dim) and dim is not x.feature_dim]
+
+
+def inner_dims(x: Tensor) -> list[Dim]:
+    """All dims but batch and beam, the feature last."""
+    return [*spatial_dims(x), *([x.feature_dim] if x.feature_dim is not None else [])]
 
 
 def in_order(x: Tensor) -> list[Dim]:
-    """The dims batch first, feature last, as the notation counts axes."""
-    batch = [dim for dim in x.dims if dim.kind in ("batch", "beam")]
-    feature = [x.feature_dim] if x.feature_dim is not None else []
-    return [*batch, *spatial_dims(x), *feature]
+    """The dims batch first, feature last, as the notation counts axes: without the hypotheses, which are part of the batch."""
+    return [*(dim for dim in x.dims if dim.is_batch_dim()), *inner_dims(x)]
 
 
 def axis_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> Dim:
@@ -123,8 +155,8 @@ def axis_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> Dim:
 def axes_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
     """The dims that an option names; also "except_batch", "except_time", "static", "spatial" for all of them, and lists."""
     if isinstance(axis, (list, tuple)):
-        return list(dict.fromkeys(dim for item in axis for dim in axes_of(x, item, dims, what)))
-    found = [dim for dim in _candidates(x, axis, dims) if dim in x.dims]
+        return _all_of(x, axis, dims, what)
+    found = [dim for dim in _candidates(x, axis, dims, what) if dim in x.dims]
     if not found:
         raise DimError(
             message(f"{what}: the source has no axis {_text(axis)}.", [("source", shape_of(x))],
@@ -133,25 +165,50 @@ def axes_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
     return found
 
 
-def _candidates(x: Tensor, axis: Any, dims: CallDims) -> list[Dim]:
+def _all_of(x: Tensor, axes: Sequence[Any], dims: CallDims, what: str) -> list[Dim]:
+    """The dims of a list; in ("dim:2", "F") the first is another one than the features, also if these are 2."""
+    by_size = {item for item in axes if isinstance(item, str) and item.lower().startswith("dim:")}
+    found = {item: axes_of(x, item, dims, what) for item in axes if item not in by_size}
+    taken = {dim for each in found.values() for dim in each}
+    for item in by_size:
+        left = [dim for dim in _of_size(x, item, what) if dim not in taken]
+        found[item] = left if len(left) == axes.count(item) else axes_of(x, item, dims, what)
+    return list(dict.fromkeys(dim for item in axes for dim in found[item]))
+
+
+def _of_size(x: Tensor, axis: str, what: str) -> list[Dim]:
+    size = _number(axis, axis.partition(":")[2], x, what)
+    return [dim for dim in inner_dims(x) if size_of(dim) == size]
+
+
+_COUNTED = ("s", "spatial", "static", "d", "dyn", "dynamic", "t", "time")
+
+
+def _candidates(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
     if isinstance(axis, Dim):
         return [dims(axis)]
-    spatial, ordered = spatial_dims(x), in_order(x)
+    spatial, ordered, inner = spatial_dims(x), in_order(x), inner_dims(x)
     if isinstance(axis, int):
         return [ordered[axis]] if -len(ordered) <= axis < len(ordered) else []
     name, _, rest = str(axis).partition(":")
     name = name.lower().rstrip("?")
-    time = time_dim(x)
-    if rest and name in ("s", "spatial", "static", "d", "dyn", "dynamic", "t", "time"):
+    time = time_dim(x, dims)
+    if rest and name in _COUNTED:
         pool = (
             spatial
             if name in ("s", "spatial")
             else [d for d in spatial if (size_of(d) is not None) == name.startswith("st")]
         )
-        index = int(rest)
+        index = _number(axis, rest, x, what)
         return [pool[index]] if -len(pool) <= index < len(pool) else []
     if name == "dim":
-        return [dim for dim in ordered if size_of(dim) == int(rest)]
+        found = _of_size(x, str(axis), what)
+        if len(found) > 1:
+            raise DimError(
+                message(f"{what}: {len(found)} dims of the source have the size of axis {_text(axis)}.", [("source", shape_of(x))],
+                        "A size says which dim it is if no other one has it. Name it:", f'"{_name_of(found[0])}"')
+            )  # fmt: skip
+        return found
     if name in ("stag", "stag-single"):
         rest = rest.partition(":")[2] if name == "stag-single" else rest
         exact = [dim for dim in ordered if dim.name == rest]
@@ -161,13 +218,29 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims) -> list[Dim]:
         "t": [time] if time is not None else [],
         "f": [x.feature_dim] if x.feature_dim is not None else [],
         "s": spatial,
-        "static": [dim for dim in ordered if size_of(dim) is not None and not dim.is_batch_dim()],
+        "static": [dim for dim in inner if size_of(dim) is not None],
         "dyn": [dim for dim in spatial if size_of(dim) is None],
-        "except_batch": [dim for dim in ordered if not dim.is_batch_dim()],
-        "except_time": [dim for dim in ordered if dim is not time and not dim.is_batch_dim()],
+        "except_batch": inner,
+        "except_time": [dim for dim in inner if dim is not time],
     }
     kinds.update(batch=kinds["b"], time=kinds["t"], feature=kinds["f"], spatial=kinds["s"], dynamic=kinds["dyn"])
     return kinds.get(name, [])
+
+
+def _number(axis: Any, text: str, x: Tensor, what: str) -> int:
+    if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 20:
+        return int(text)
+    raise DimError(
+        message(
+            f"{what}: axis {_text(axis)} has no number.",
+            [("source", shape_of(x))],
+            'It is "spatial:0", "dim:SIZE", ...',
+        )
+    )
+
+
+def _name_of(dim: Dim) -> str:
+    return f"stag:{dim.name}"
 
 
 def _text(axis: Any) -> str:
@@ -192,45 +265,52 @@ def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
     return out
 
 
-def same_static_dims(sources: Sequence[Tensor]) -> list[Tensor]:
-    """The sources with the static dims of the first ones, e.g. heads: where one lacks a dim that another has, and has one of
-    the same size that the other lacks, it is taken for the same."""
+def same_static_dims(sources: Sequence[Tensor], dims: CallDims, what: str) -> list[Tensor]:
+    """The sources with the static dims of the first ones, e.g. heads, where these are the same (`twins`)."""
     out: list[Tensor] = []
     for x in sources:
         for other in out:
-            for dim in other.dims:
-                own = _twin_in(x, dim, other)
-                if own is not None:
-                    x, feature = replace_dim(x, in_dim=own, out_dim=dim)[0], x.feature_dim
-                    x.feature_dim = feature
+            x = with_twins(x, other, spatial_dims(x), spatial_dims(other), dims, what)
         out.append(x)
     return out
 
 
-def _twin_in(x: Tensor, dim: Dim, other: Tensor) -> Dim | None:
-    if dim in x.dims or size_of(dim) in (None, 1) or dim is other.feature_dim or dim.kind in ("batch", "beam"):
-        return None
-    return next((own for own in spatial_dims(x) if size_of(own) == size_of(dim) and own not in other.dims), None)
+def with_twins(
+    x: Tensor, other: Tensor, own: Sequence[Dim], others: Sequence[Dim], dims: CallDims, what: str
+) -> Tensor:
+    """x with those of `others` in place of its `own` dims that are the same as them.
+
+    A dim that is made of a number ("dims": [8, 64]) has nothing but its size and its place. So, of dims that only one of both
+    has, static ones of the same size are the same, in their order, unless both are declared as dims: those are what they are.
+
+    Raises:
+        DimError: If more dims of one have the size, so that nothing tells which of them it is.
+    """
+    left = [dim for dim in own if dim not in other.dims and _may_match(dim)]
+    right = [dim for dim in others if dim not in x.dims and _may_match(dim)]
+    for size in dict.fromkeys(size_of(dim) for dim in left):
+        mine, theirs = ([dim for dim in side if size_of(dim) == size] for side in (left, right))
+        if all(a in dims.declared and b in dims.declared for a in mine for b in theirs):
+            continue
+        if len(mine) != len(theirs):
+            raise DimError(
+                message(
+                    f"{what}: which dims are the same?",
+                    [("first", shape_of(other)), ("second", shape_of(x)), ("same size", f"{theirs} and {mine}")],
+                    "Dims that are made of numbers are told apart by their sizes. Declare them, the same ones in both:",
+                    f'"dims": ["<dim {mine[0].name}:{size}>", ...]',
+                )
+            )
+        for a, b in zip(mine, theirs, strict=True):
+            if not (a in dims.declared and b in dims.declared):
+                feature = x.feature_dim
+                x, _ = replace_dim(x, in_dim=a, out_dim=b)
+                x.feature_dim = b if feature is a else feature
+    return x
 
 
-def same_times(sources: Sequence[Tensor]) -> list[Tensor]:
-    """The sources with the time of the first one, where they have another of the same lengths."""
-    first = next((dim for dim in map(time_dim, sources) if dim is not None), None)
-    out = []
-    for x in sources:
-        time = time_dim(x)
-        if (
-            first is not None
-            and time is not None
-            and time is not first
-            and first not in x.dims
-            and same_lengths(time, first)
-        ):
-            feature = x.feature_dim
-            x, _ = replace_dim(x, in_dim=time, out_dim=first)
-            x.feature_dim = feature
-        out.append(x)
-    return out
+def _may_match(dim: Dim) -> bool:
+    return not is_batch_like(dim) and size_of(dim) not in (None, 1) and not is_ragged_like(dim)
 
 
 def same_lengths(a: Dim, b: Dim) -> bool:

@@ -26,6 +26,7 @@ class ExternData:
     Attributes:
         dims: Batch first; those without size get it in each call.
         dtype, sparse_dim, feature_dim: Of the tensor.
+        time: The dim that is its time, None if it has none.
     """
 
     def __init__(self, key: str, options: Mapping[str, Any], batch: Dim):
@@ -53,6 +54,7 @@ class ExternData:
             if self.feature_dim is None and not sparse:
                 static = [dim for dim in self.dims if dim.size is not None and not _is_batch(dim)]
                 self.feature_dim = static[-1] if static else None
+            self.time = self._time(options.get("time_dim_axis"))
             return
         shape = options.get("shape")
         if shape is None:
@@ -76,6 +78,14 @@ class ExternData:
             inner[times[0] if str(place).lower() in ("t", "time") else int(place) - 1] = same
         batches = () if options.get("batch_dim_axis", 0) is None else (batch,)
         self.dims = (*batches, *inner)
+        self.time = self._time(options.get("time_dim_axis", len(batches)))
+
+    def _time(self, axis: int | None) -> Dim | None:
+        """The first dim without size, else the one that is declared to be the time."""
+        found = next((dim for dim in self.dims if dim.size is None and not _is_batch(dim)), None)
+        if found is None and axis is not None and axis < len(self.dims) and self.dims[axis] is not self.feature_dim:
+            found = self.dims[axis]
+        return found
 
     def dummy(self, dims: CallDims) -> Tensor:
         """Zeros of a small batch."""
@@ -83,7 +93,12 @@ class ExternData:
             self._of_call(dim, dims, lambda dim: Dim(_host_lengths(np.array([2, 1]), dims), name=dim.name))
             for dim in self.dims
         ]
+        self._note_time(dims)
         return zeros(actual, dtype=self.dtype, sparse_dim=self.sparse_dim, feature_dim=self.feature_dim)
+
+    def _note_time(self, dims: CallDims) -> None:
+        if self.time is not None:
+            dims.times.add(dims(self.time))
 
     def _of_call(self, dim: Dim, dims: CallDims, make: Any) -> Dim:
         found = dims(dim)
@@ -104,7 +119,9 @@ class ExternData:
             DimError: If a Tensor does not.
         """
         if isinstance(value, Tensor):
-            return self._of_tensor(value, dims)
+            tensor = self._of_tensor(value, dims)
+            self._note_time(dims)
+            return tensor
         if isinstance(value, tuple) and len(value) == 2:
             value, lengths = value
         raw = _host(value)
@@ -113,6 +130,7 @@ class ExternData:
         for index, dim in enumerate(self.dims):
             if not dims.is_known(dim) and not _is_batch(dim):
                 dims.bind(dim, self._made(dim, raw, index, lengths, dims))
+        self._note_time(dims)
         actual = [dims(dim) for dim in self.dims]
         # Arrays may have more frames than the longest sequence.
         kept = tuple(slice(dim.extent if dim.size is None else None) for dim in actual)
@@ -155,27 +173,13 @@ class ExternData:
             )  # fmt: skip
 
     def _of_tensor(self, value: Tensor, dims: CallDims) -> Tensor:
-        left = list(value.dims)
-        pairs: list[tuple[Dim, Dim]] = []
-        rest = list(self.dims)
-        for choose in (_identical, _same_kind, _in_order):
-            for declared in list(rest):
-                actual = choose(declared, left, value, dims)
-                if actual is not None:
-                    rest.remove(declared)
-                    left.remove(actual)
-                    pairs.append((declared, actual))
-        if rest or left:
-            raise DimError(
-                message(f'Input "{self.key}": other dims than declared.',
-                        [("given", shape_of(value)), ("declared", "[" + ", ".join(d.short_repr() for d in self.dims) + "]")],
-                        "An input has the dims of extern_data.")
-            )  # fmt: skip
+        pairs = self._pairs(value, dims)
         for declared, actual in pairs:
             if declared.size is not None:
                 if actual is not declared:
                     value, _ = replace_dim(value, in_dim=actual, out_dim=declared)
             elif _is_batch(declared):
+                actual.kind = "batch"  # whatever it was marked as: axes of the notation are told from the batch by it
                 dims.batch = dims.batch or actual
             elif not dims.is_known(declared):
                 dims.bind(declared, actual)
@@ -188,6 +192,49 @@ class ExternData:
         if self.feature_dim is not None:
             out.feature_dim = self.feature_dim
         return out
+
+    def _pairs(self, value: Tensor, dims: CallDims) -> list[tuple[Dim, Dim]]:
+        """Each declared dim with the dim of the tensor that it is: the same dim, the batch, the features, the name, or what is left.
+
+        Raises:
+            DimError: If there is none, or if several may be it.
+        """
+        left, rest = list(value.dims), list(self.dims)
+        pairs: list[tuple[Dim, Dim]] = []
+
+        def take(declared: Dim, found: list[Dim]) -> bool:
+            if len(found) != 1:
+                return False
+            rest.remove(declared)
+            left.remove(found[0])
+            pairs.append((declared, found[0]))
+            return True
+
+        for declared in list(rest):
+            take(declared, [dim for dim in left if dim in (declared, dims(declared))])
+        for declared in [dim for dim in rest if _is_batch(dim)]:
+            over = {dim for other in value.dims if other.size is None for dim in other.length_dims}
+            if not take(declared, [dim for dim in left if dim.is_batch_dim()]):
+                take(declared, [dim for dim in left if dim in over])  # lengths are per sequence
+        feature = self.feature_dim
+        if feature is not None and feature in rest:
+            take(feature, [dim for dim in _fitting(feature, left) if dim is value.feature_dim])
+        for declared in list(rest):
+            take(declared, [dim for dim in _fitting(declared, left) if dim.name == declared.name])
+        while any(take(declared, _fitting(declared, left)) for declared in list(rest)):
+            pass
+        if rest or left:
+            several = [dim for dim in rest if _fitting(dim, left)]
+            given, own = shape_of(value), "[" + ", ".join(d.short_repr() for d in self.dims) + "]"
+            raise DimError(
+                message(f'Input "{self.key}": which dim is {several[0].name}?', [("given", given), ("declared", own)],
+                        "Dims are told apart by batch, features, names, lengths and sizes. Their order says nothing.",
+                        f'x, _ = rf.replace_dim(x, in_dim=..., out_dim=Dim(..., name="{several[0].name}"))')
+                if several and len(rest) == len(left)
+                else message(f'Input "{self.key}": other dims than declared.', [("given", given), ("declared", own)],
+                             "An input has the dims of extern_data.")
+            )  # fmt: skip
+        return pairs
 
     def _misfit(self, raw: np.ndarray, actual: list[Dim] | None = None) -> ShapeError:
         needed = ", ".join(dim.short_repr() for dim in actual or self.dims)
@@ -233,25 +280,13 @@ def _is_batch(dim: Dim) -> bool:
     return dim.is_batch_dim() or (dim.size is None and dim.name in ("batch", "global batch"))
 
 
-def _identical(declared: Dim, left: list[Dim], value: Tensor, dims: CallDims) -> Dim | None:
-    return next((dim for dim in left if dim is declared or dim is dims(declared)), None)
-
-
-def _same_kind(declared: Dim, left: list[Dim], value: Tensor, dims: CallDims) -> Dim | None:
-    if _is_batch(declared):
-        return next((dim for dim in left if dim.is_batch_dim()), None)
-    if declared.size is not None and value.feature_dim in left and value.feature_dim.size == declared.size:
-        return value.feature_dim
-    return None
-
-
-def _in_order(declared: Dim, left: list[Dim], value: Tensor, dims: CallDims) -> Dim | None:
+def _fitting(declared: Dim, left: list[Dim]) -> list[Dim]:
+    """Those that may be the declared one."""
     if declared.size is not None:
-        return next((dim for dim in left if dim.size == declared.size), None)
-    if _is_batch(declared):
-        return next((dim for dim in left if dim.size is not None), None)
+        return [dim for dim in left if dim.size == declared.size]
     ragged = [dim for dim in left if dim.need_masking() or dim.size is None]
-    return next(iter(ragged or left), None)
+    static = [dim for dim in left if dim not in ragged]
+    return static if _is_batch(declared) else ragged or static
 
 
 def _host(value: Any) -> np.ndarray:

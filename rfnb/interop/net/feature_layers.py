@@ -231,7 +231,7 @@ class ReinterpretDataLayer(Layer):
             feature = new if feature is old else feature
         if self.opts.get("size_base"):
             base = env.get(self.opts["size_base"])
-            before, after = time_dim(x), time_dim(base)
+            before, after = time_dim(x, env.dims), time_dim(base, env.dims)
             if before is not None and after is not None and before is not after:
                 out, _ = replace_dim(out, in_dim=before, out_dim=after)
         for name, axis in (self.opts.get("set_axes") or {}).items():

@@ -9,14 +9,15 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
-from rfnb.interop.net.layer import Layer, layer_class
+from rfnb.interop.net.dims import attended_dim, axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.layer import Layer, Unknown, layer_class
 from rfnb.interop.net.needs import makers_of_dims
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.parameter import Parameter
 from rfnb.nn.positional_layers import PositionalEncoding, RelativePositionalEncoding
 from rfnb.nn.qkv_self_attention import QKVSelfAttention
 from rfnb.nn.two_d_lstm import TwoDLSTM
+from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dims
 from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state, history_and, history_dim
 from rfnb.rec.state import State
@@ -45,7 +46,7 @@ class _ByModule(Layer):
 
     def axis(self, x: Tensor, env: Scope) -> Dim:
         """The time of the source, or a single step."""
-        time = None if env.in_loop and env.axis_of_loop() is not None and time_dim(x) is None else time_dim(x)
+        time = time_dim(x, env.dims)
         return single_step_dim if time is None else time
 
     def frame_dims(self, env: Scope) -> list[Dim]:
@@ -320,17 +321,26 @@ class TwoDLSTMLayer(_ByModule):
         found = super().own_parameters()
         return {path: value for path, value in found.items() if value is not None}
 
+    def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
+        # Of the previous step only: that what y has is one frame. The axis of x is not in the result.
+        try:
+            x = env.get(self.sources[0])
+        except (Unknown, IndexError):
+            raise Unknown(self.path) from None
+        dims = [dim for dim in x.dims if dim not in (x.feature_dim, attended_dim(x, zeros(()), env.dims))]
+        return self._over_sources(env, [zeros(dims, dtype=x.dtype)])
+
     def initial_state(self, env: Scope) -> State | None:
         self._check(self.sources)
         x, y = (env.get(ref) for ref in self.sources)
-        if time_dim(y) is not None:
+        if time_dim(y, env.dims) is not None:
             return None
         return self.module.default_initial_state(batch_dims=[dim for dim in x.dims if dim is not x.feature_dim])
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         self._check(sources)
         x, y = sources
-        x_axis, y_axis = time_dim(x), time_dim(y) or single_step_dim
+        x_axis, y_axis = attended_dim(x, y, env.dims), time_dim(y, env.dims) or single_step_dim
         if x_axis is None:
             raise DimError(
                 message(

@@ -9,12 +9,23 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import with_feature
-from rfnb.interop.net.layer import Layer
+from rfnb.interop.net.layer import Layer, LayerDict, owner_in
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full, zeros_like
 from rfnb.ops.expand import expand_dims
+
+
+def initial_of(layers: LayerDict, name: str, env: Scope) -> Tensor:
+    """The value of "prev:name" before the first step; name may be that of a part ("output/out_1"), or of a layer inside of one."""
+    owner = owner_in(layers, name)
+    assert owner is not None
+    template, part = env.get(name), name[len(owner) + 1 :]
+    inside = env.inner.get(owner)
+    if part and inside is not None and owner_in(inside.layers, part) is not None:
+        return initial_of(inside.layers, part, inside)
+    return initial_output(layers[owner], template, env)
 
 
 def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
@@ -31,6 +42,9 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
         ValueError: A sparse value without `initial_output`, or an unknown kind; `initial_output` where the state says it.
     """
     kind = layer.opts.get("initial_output")
+    inside = None if kind is not None else layer.speaks_for(env)
+    if inside is not None:
+        return initial_output(inside[0], template, inside[1])
     of_state = layer.previous_output(env)
     if of_state is not None:
         if kind is not None:

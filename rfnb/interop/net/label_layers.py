@@ -53,7 +53,7 @@ class _OfTarget(Layer):
     def target(self, env: Scope) -> tuple[Tensor, Dim]:
         """The labels, and their time."""
         labels = env.get(self._ref())
-        time = time_dim(labels)
+        time = time_dim(labels, env.dims)
         if time is None:
             raise DimError(
                 message(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.backends.registry import selected
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import same_static_dims, same_times
+from rfnb.core.tensor_text import shape_of
+from rfnb.interop.net.dims import CallDims, is_ragged_like, same_static_dims
 from rfnb.nn.dropout import dropout
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
@@ -51,6 +52,7 @@ class Layer(Module):
     needs_source = True
     elementwise = False  # without n_out, the result has the dims of the sources
     own_feature = True  # n_out says what the features are
+    neighbours: frozenset[str] = frozenset()  # the names of its network
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         self.name, self.path, self.opts = name, path, dict(opts)
@@ -186,6 +188,10 @@ class Layer(Module):
         """The value before the first step of a layer whose state says it; None: it is `initial_output`."""
         return None
 
+    def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
+        """The layer inside, and its scope, which says what is there before the first step; None: this one does."""
+        return None
+
     # -- parameters ----------------------------------------------------------------------------------------------------------
     def own_parameters(self) -> dict[str, Parameter]:
         """The parameters by their documented paths."""
@@ -212,11 +218,30 @@ class Layer(Module):
                         message(f'{self.what}: "{ref}" has no feature dim.', [("dims", str(list(x.dims)))],
                                 "Several sources are concatenated along their features.")
                     )  # fmt: skip
-            out = concat_features(*same_times(same_static_dims(dense)), allow_broadcast=True)
+            dense = same_static_dims(dense, env.dims, self.what)
+            _check_times(dense, self, env.dims)
+            out = concat_features(*dense, allow_broadcast=True)
             last = [dim for dim in out.dims if not any(dim in x.dims for x in dense)]
             out.feature_dim = last[0] if last else dense[0].feature_dim
         rate = self.opts.get("dropout") or 0.0
         return dropout(out, rate) if rate and not env.dry else out
+
+
+def _check_times(sources: Sequence[Tensor], layer: Layer, dims: CallDims) -> None:
+    """Sources are concatenated frame by frame. Whether two dims are the same is said by the dict, not by the lengths of a batch."""
+    ragged = [[dim for dim in x.dims if is_ragged_like(dim) or dim in dims.times] for x in sources]
+    for place, own in enumerate(ragged):
+        for before, others in enumerate(ragged[:place]):
+            mine, theirs = ([d for d in a if d not in b] for a, b in ((own, others), (others, own)))
+            if mine and theirs:
+                rows = [(layer.sources[i], shape_of(sources[i])) for i in (before, place)]
+                first, second = (layer.sources[i] for i in (before, place))
+                raise DimError(
+                    message(f"{layer.what}: the sources have different times.", rows,
+                            "Features are concatenated frame by frame, and other dims are other frames, whatever their lengths. "
+                            "If they are the same, one layer says so; pairs of all frames are made by a concat layer with allow_broadcast.",
+                            f'"same": {{"class": "reinterpret_data", "from": "{second}", "size_base": "{first}"}}')
+                )  # fmt: skip
 
 
 def _strings(value: Any) -> list[str]:
@@ -271,6 +296,15 @@ def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
     return found(name, path, opts)
 
 
+def owner_in(layers: Container[str], ref: str) -> str | None:
+    """The layer of a network that a name means there: of "layer/part" the layer; None if it has none."""
+    while ref not in layers:
+        ref, slash, _ = ref.rpartition("/")
+        if not slash:
+            return None
+    return ref
+
+
 class LayerDict(Module):
     """The layers of a network or a loop body, by name."""
 
@@ -280,8 +314,12 @@ class LayerDict(Module):
         for name, opts in entries.items():
             layer = self.by_name[name] = make_layer(name, f"{prefix}{name}", opts)
             setattr(self, name if name.isidentifier() and not hasattr(Module, name) else f"layer_{name}", layer)
+        names = frozenset(self.by_name)
+        for layer in self.by_name.values():
+            layer.neighbours = names
+        self.deep: dict[bool, frozenset[str]] = {}  # by search: see needs.deep_layers
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self.by_name
 
     def __getitem__(self, name: str) -> Layer:

@@ -9,12 +9,12 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.choice_layers import ChoiceLayer
-from rfnb.interop.net.initial_output import initial_output
+from rfnb.interop.net.initial_output import initial_of
 from rfnb.interop.net.layer import Layer, LayerDict
 from rfnb.interop.net.loop_length import loop_axis, step_limit
 from rfnb.interop.net.needs import Needs, reads_in_step
 from rfnb.interop.net.scope import Scope
-from rfnb.interop.net.step_scope import StepScope, TemplateScope
+from rfnb.interop.net.step_scope import StepScope, TemplateScope, like_before
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import range_over_dim
@@ -24,6 +24,7 @@ from rfnb.ops.math import minimum
 from rfnb.ops.shift import reverse_sequence
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
+from rfnb.rec.step_tensor import StepTensor
 from rfnb.trace.probe import held_back
 
 REC_OPTIONS = ("unit", "unit_opts", "direction", "axis", "initial_state", "max_seq_len", "max_seq_len_via", "include_eos",
@@ -117,6 +118,14 @@ class StepNetworkLayer(Layer):
                         "Only outputs of the body are collected over the steps.", f'"{name}": {{..., "is_output_layer": True}}')
             )  # fmt: skip
         return super().sub(env, name)
+
+
+def _as_in_step(value: Tensor, axis: Dim, like: Tensor) -> Tensor:
+    """Dims in one order, that of the loop first, then as in a step, however it was computed: the notation counts dims."""
+    if isinstance(value, StepTensor):  # a loop in a recorded step: its results are in this order
+        return value
+    first = [dim for dim in (axis, *like.dims) if dim in value.dims]
+    return value.copy_transpose([*first, *(dim for dim in value.dims if dim not in first)])
 
 
 class _Run:
@@ -251,10 +260,7 @@ class _Run:
 
     def _initial(self, name: str) -> Tensor:
         """The value of "prev:name" before the first step; name may be that of a part, as "output/out_1"."""
-        owner = name
-        while owner not in self.layer.body and "/" in owner:
-            owner = owner.rpartition("/")[0]
-        return initial_output(self.layer.body[owner], self._inner().get(name), self._inner())
+        return initial_of(self.layer.body, name, self._inner())
 
     def _step(self, loop: Loop) -> None:
         """The body, in one step."""
@@ -265,7 +271,7 @@ class _Run:
         if self.with_end:
             loop.end(self._end(step.get("end")), include_eos=self.include_eos)
         for name in self.carried:
-            loop.state[name] = self._fitting(step.get(name), step.before[name])
+            loop.state[name] = like_before(step.get(name), step.before[name])
         for name in ["output", *layer.stacked, *layer.asked]:
             self.handles[name] = loop.stack(self._of_one_size(step.get(name), step), name=name)
         for name in layer.lasts:
@@ -307,13 +313,6 @@ class _Run:
             )
         return end
 
-    def _fitting(self, value: Tensor, before: Tensor) -> Tensor:
-        """A new value with the dims of the one before."""
-        for dim in before.dims:
-            if dim not in value.dims and dim.kind != "beam":
-                value = self._marked(expand_dim(value, dim), value)
-        return value
-
     def _results(self, loop: Loop) -> Tensor:
         layer, env = self.layer, self.env
         self._bind_declared(loop.axis)
@@ -347,7 +346,7 @@ class _Run:
         out = self._over_beam(out, name, loop)
         if self.layer.direction == -1 and loop.axis in out.dims and self.axis is not None:
             out = reverse_sequence(out, axis=loop.axis)
-        return self._marked(out, like)
+        return self._marked(_as_in_step(out, loop.axis, like), like)
 
     def _marked(self, value: Tensor, like: Tensor) -> Tensor:
         feature = like.feature_dim

@@ -27,14 +27,14 @@ def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> D
     if declared is not None and not isinstance(declared, Dim) and source is not None:
         return axis_of(source, declared, env.dims, layer.what)
     if source is not None and not has_end:
-        time = time_dim(source)
+        time = time_dim(source, env.dims)
         if time is not None:
             return time
     keys = [opts.get("size_target"), None if env.call.search else opts.get("target")]
     for key in keys:
         key = key[0] if isinstance(key, (list, tuple)) else key
         if key:
-            time = time_dim(env.get(key) if ":" in key else env.whole_data(key))
+            time = time_dim(env.get(key) if ":" in key else env.whole_data(key), env.dims)
             if time is not None and time is not env.axis_of_loop():
                 return time
     if has_end:
@@ -68,7 +68,7 @@ def _unstacked_axis(layer: Any, env: Scope) -> Dim | None:
             ref = inner.sources[0]
             whole = env.get(ref.removeprefix("base:")) if ref.startswith("base:") else env.data(ref.partition(":")[2])
             given = inner.opts.get("axis")
-            return time_dim(whole) if given is None else axis_of(whole, given, env.dims, inner.what)
+            return time_dim(whole, env.dims) if given is None else axis_of(whole, given, env.dims, inner.what)
     return None
 
 
@@ -95,7 +95,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
         return _number(layer, env.get(given.removeprefix("base:")))
 
     def max_len_from(ref: str) -> int:
-        time = time_dim(env.get(ref.removeprefix("base:")))
+        time = time_dim(env.get(ref.removeprefix("base:")), env.dims)
         if time is None:
             raise ValueError(
                 message(

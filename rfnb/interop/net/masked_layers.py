@@ -10,14 +10,14 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import marked, time_dim
-from rfnb.interop.net.initial_output import initial_output
-from rfnb.interop.net.layer import Layer, LayerDict, Unknown, layer_class
+from rfnb.interop.net.initial_output import initial_of, initial_output
+from rfnb.interop.net.layer import Layer, LayerDict, Unknown, layer_class, owner_in
 from rfnb.interop.net.needs import Needs
-from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros
+from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros, unit_reference
+from rfnb.interop.net.step_scope import like_before
 from rfnb.nn.masked_computation import masked_computation
 from rfnb.nn.parameter import Parameter
 from rfnb.nn.unmask import unmask, unmask_initial_state
-from rfnb.ops.const import zeros_like
 from rfnb.ops.masked import masked_select
 from rfnb.rec.state import State
 
@@ -39,12 +39,47 @@ class _Wrapper(Layer):
         raise NotImplementedError
 
     def refs(self, search: bool) -> list[str]:
-        needs = Needs(self.inner, [self.inner_output()], search=search)
-        return [
-            *super().refs(search),
-            *needs.base,
-            *(f"prev:{name}" for name in needs.previous if name not in self.inner),
-        ]
+        needs = self.needs(search)
+        return [*super().refs(search), *needs.base, *self._previous_outside(needs)]
+
+    def needs(self, search: bool) -> Needs:
+        """What the value needs of the layers inside."""
+        return Needs(self.inner, [self.inner_output()], search=search)
+
+    def _previous_outside(self, needs: Needs) -> list[str]:
+        return [f"prev:{name}" for name in needs.previous if owner_in(self.inner, name) is None]
+
+    def previous_inside(self, env: Scope) -> list[str]:
+        """The layers inside whose previous value is read inside."""
+        return [name for name in self.needs(env.call.search).previous if owner_in(self.inner, name) is not None]
+
+    def initial_states(self, scope: _StepUnitScope) -> State:
+        """What the layers inside carry: their states, and the values that are read as those of the previous step."""
+        found = State()
+        for name in self.needs(scope.call.search).layers:
+            scope.get(name)
+            state = self.inner[name].initial_state(scope)
+            if state is not None:
+                found[self.inner[name].path] = state
+        for name in self.previous_inside(scope):
+            found[scope.previous_key(name)] = initial_of(self.inner, name, scope)
+        return found
+
+    def run_inside(self, scope: _StepUnitScope) -> Tensor:
+        """The value of a step, and what is read of it in the next one."""
+        previous = self.previous_inside(scope)
+        try:
+            out = scope.get(self.inner_output())
+        finally:
+            for name in previous if scope.dry else ():
+                try:
+                    scope.inner_previous[scope.previous_key(name)] = scope.get(name)
+                except Unknown:
+                    continue
+        for name in previous if not scope.dry else ():
+            key = scope.previous_key(name)
+            scope.next_states[key] = like_before(scope.get(name), scope.states[key])
+        return out
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
         inner: Layer = self
@@ -74,7 +109,7 @@ class SubnetworkLayer(_Wrapper):
     def _scope(self, env: Scope, sources: list[Tensor], states: Any = None) -> UnitScope:
         source = self.concatenated(sources, env) if sources else None
         return (
-            _StepUnitScope(self.inner, env, source, states or State())
+            _StepUnitScope(self.inner, env, source, State() if states is None else states)
             if env.in_loop
             else UnitScope(self.inner, env, source)
         )
@@ -82,20 +117,20 @@ class SubnetworkLayer(_Wrapper):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         states = None if env.dry or not env.in_loop else env.state(self)
         scope = env.inner[self.name] = self._scope(env, sources, states)
-        out = scope.get("output")
-        if states is not None and isinstance(scope, _StepUnitScope):
+        if not isinstance(scope, _StepUnitScope):
+            return scope.get("output")
+        out = self.run_inside(scope)
+        if states is not None:
             env.set_state(self, scope.next_states)
         return out
 
     def initial_state(self, env: Scope) -> State | None:
         scope = self._scope(env, [env.get(ref) for ref in self.sources])
-        found = State()
-        for name in Needs(self.inner, ["output"], search=env.call.search).layers:
-            scope.get(name)
-            state = self.inner[name].initial_state(scope)
-            if state is not None:
-                found[self.inner[name].path] = state
+        found = self.initial_states(scope) if isinstance(scope, _StepUnitScope) else None
         return found if found else None
+
+    def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
+        return self.inner["output"], env.inner[self.name]
 
     def sub(self, env: Scope, name: str) -> Any:
         if self.name not in env.inner:
@@ -106,9 +141,28 @@ class SubnetworkLayer(_Wrapper):
 class _StepUnitScope(UnitScope):
     """Layers inside of a layer in a step of a loop; their states are part of its state."""
 
-    def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None, states: Any):
-        super().__init__(layers, parent, source)
+    def __init__(
+        self,
+        layers: LayerDict,
+        parent: Scope,
+        source: Tensor | None,
+        states: Any,
+        neighbours: frozenset[str] | None = None,
+    ):
+        super().__init__(layers, parent, source, neighbours=neighbours)
         self.states, self.next_states = states, State(states)
+
+    def previous_key(self, name: str) -> str:
+        """Of the previous value of a layer inside."""
+        return f"{self.layers.prefix}{name}:previous"
+
+    def previous(self, name: str) -> Any:
+        if owner_in(self.layers, name) is None:
+            return self.around.previous(name)
+        found, key = self.inner_previous if self.dry else self.states, self.previous_key(name)
+        if key not in found:
+            raise Unknown(name)
+        return found[key]
 
     def state(self, layer: Layer) -> Any:
         return layer.initial_state(self) if self.dry else self.states.get(layer.path)
@@ -121,8 +175,8 @@ class _StepUnitScope(UnitScope):
 class _PackedScope(UnitScope):
     """The unit of a masked computation of whole sequences; what it reads from outside is packed as its source is."""
 
-    def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None, pack: Any):
-        super().__init__(layers, parent, source)
+    def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None, pack: Any, neighbours: frozenset[str]):
+        super().__init__(layers, parent, source, neighbours=neighbours)
         self._pack, self.in_loop = pack, False
 
     def state(self, layer: Layer) -> Any:
@@ -131,8 +185,8 @@ class _PackedScope(UnitScope):
     def set_state(self, layer: Layer, state: Any) -> None:
         return None
 
-    def _base(self, ref: str) -> Any:
-        return self._pack(super()._base(ref))
+    def beside(self, ref: str) -> Any:
+        return self._pack(super().beside(ref))
 
 
 @layer_class("masked_computation")
@@ -167,6 +221,12 @@ class MaskedComputationLayer(_Wrapper):
     def inner_output(self) -> str:
         return self.name
 
+    def refs(self, search: bool) -> list[str]:
+        needs = self.needs(search)
+        beside = [name for name in needs.others if name != ":i" and not name.startswith("data")]
+        around = [unit_reference(f"base:{name}", self.neighbours) for name in needs.base]
+        return [*Layer.refs(self, search), *beside, *around, *self._previous_outside(needs)]
+
     def _mask(self, env: Scope) -> Tensor | None:
         given = self.opts.get("mask")
         mask = env.get(given) if given is not None else None
@@ -186,14 +246,17 @@ class MaskedComputationLayer(_Wrapper):
 
     # -- in a loop -----------------------------------------------------------------------------------------------------------
     def _in_steps(self, mask: Tensor | None, env: Scope) -> bool:
-        return env.in_loop and (mask is None or time_dim(mask) is None)
+        return env.in_loop and (mask is None or time_dim(mask, env.dims) is None)
+
+    def _step_scope(self, env: Scope, source: Tensor | None, states: Any) -> _StepUnitScope:
+        return _StepUnitScope(self.inner, env, source, states, self.neighbours)
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         mask = self._mask(env)
         if not self._in_steps(mask, env):
             return self.compute(env, sources)
-        scope = _StepUnitScope(self.inner, env, self._source(env, sources), State())
-        out = scope.get(self.name)
+        scope = self._step_scope(env, self._source(env, sources), State())
+        out = self.run_inside(scope)
         env.finals.update(scope.finals)
         return out
 
@@ -201,10 +264,8 @@ class MaskedComputationLayer(_Wrapper):
         mask = self._mask(env)
         if not self._in_steps(mask, env):
             return None
-        scope = UnitScope(self.inner, env, self._source(env, [env.get(ref) for ref in self.sources]))
-        scope.values[self.name] = env.get(self.name)
-        unit = self.unit.initial_state(scope)
-        states = State() if unit is None else State({self.unit.path: unit})
+        scope = self._step_scope(env, self._source(env, [env.get(ref) for ref in self.sources]), State())
+        states = self.initial_states(scope)
         return State(output=initial_output(self.unit, env.get(self.name), scope), unit=states)
 
     def previous_output(self, env: Scope) -> Tensor | None:
@@ -218,11 +279,13 @@ class MaskedComputationLayer(_Wrapper):
         return self._packed(mask, source, env)
 
     def _step(self, mask: Tensor | None, source: Tensor | None, env: Scope) -> Tensor:
-        state = env.state(self)
+        state, feature = env.state(self), None
 
         def run(states: Any) -> tuple[Tensor, Any]:
-            scope = _StepUnitScope(self.inner, env, source, states)
-            out = scope.get(self.name)
+            nonlocal feature
+            scope = self._step_scope(env, source, states)
+            out = self.run_inside(scope)
+            feature = out.feature_dim
             return out, scope.next_states
 
         if mask is None:
@@ -232,7 +295,7 @@ class MaskedComputationLayer(_Wrapper):
             out, state = masked_computation(run, mask=mask, state=state)
         env.set_state(self, state)
         env.finals[self.name] = state.unit.get(self.unit.path, state.unit)
-        return marked(out, env.get_feature(self))
+        return marked(out, feature)
 
     # -- of whole sequences ----------------------------------------------------------------------------------------------------
     def _packed(self, mask: Tensor | None, source: Tensor | None, env: Scope) -> Tensor:
@@ -261,7 +324,7 @@ class MaskedComputationLayer(_Wrapper):
             )
         if given is not None:
             source = env.get(given)
-            out_dim = time_dim(source)
+            out_dim = time_dim(source, env.dims)
         else:
             out_dim = Dim(None, name=packed.name)
         assert out_dim is not None
@@ -277,10 +340,10 @@ class MaskedComputationLayer(_Wrapper):
         return self._run(env, source, pack)
 
     def _run(self, env: Scope, source: Tensor | None, pack: Any) -> Tensor:
-        scope = _PackedScope(self.inner, env, source, pack)
+        scope = _PackedScope(self.inner, env, source, pack, self.neighbours)
         out = scope.get(self.name)
         env.finals.update(scope.finals)
-        frame = frame_zeros(out)
+        frame = frame_zeros(out, time_dim(out, env.dims))
         if frame.sparse_dim is None or self.unit.opts.get("initial_output") is not None:
             before = self._first(scope, source)
             env.parts[self.name, "initial"] = initial_output(self.unit, frame, before)
@@ -288,13 +351,10 @@ class MaskedComputationLayer(_Wrapper):
 
     def _first(self, scope: Scope, source: Tensor | None) -> Scope:
         """A scope in which the unit would make its first step."""
-        first = UnitScope(self.inner, scope.parent or scope, None if source is None else _frame(source))
+        frame = None if source is None else frame_zeros(source, time_dim(source, scope.dims))
+        first = UnitScope(self.inner, scope.parent or scope, frame, neighbours=self.neighbours)
         first.in_loop = True
         return first
-
-
-def _frame(source: Tensor) -> Tensor:
-    return frame_zeros(source) if time_dim(source) is not None else zeros_like(source)
 
 
 @layer_class("unmask")
@@ -306,7 +366,7 @@ class UnmaskLayer(Layer):
 
     def _counts(self, x: Tensor, env: Scope) -> bool:
         """Whether it steps through a packed source."""
-        return env.in_loop and time_dim(x) is not None
+        return env.in_loop and time_dim(x, env.dims) is not None
 
     def initial_state(self, env: Scope) -> State | None:
         if not self._counts(env.get(self.sources[0]), env):
@@ -327,10 +387,10 @@ class UnmaskLayer(Layer):
                     '"mask": {"class": "compare", ...}',
                 )
             )
-        packed = time_dim(x)
+        packed = time_dim(x, env.dims)
         if env.in_loop and packed is None:
             return x
-        axis = time_dim(mask)
+        axis = time_dim(mask, env.dims)
         if packed is None or (axis is None and not env.in_loop):
             raise DimError(
                 message(

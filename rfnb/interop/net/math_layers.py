@@ -42,11 +42,11 @@ class _OfAll(Layer):
 
     elementwise = True
 
-    def together(self, sources: list[Tensor]) -> tuple[list[Tensor], Dim | None]:
+    def together(self, env: Scope, sources: list[Tensor]) -> tuple[list[Tensor], Dim | None]:
         """The sources with a common feature dim."""
         if not sources:
-            self.concatenated(sources, None)  # type: ignore[arg-type]  # says that there is none
-        return common_feature(same_static_dims(sources), self.what, self.out_dim)
+            self.concatenated(sources, env)  # says that there is none
+        return common_feature(same_static_dims(sources, env.dims, self.what), self.what, self.out_dim)
 
     def finished(self, out: Tensor, feature: Dim | None) -> Tensor:
         """The result with its own feature dim, if it has one."""
@@ -80,15 +80,15 @@ class CombineLayer(_OfAll):
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         if self.opts.get("with_bias"):
-            feature = self.together(sources)[1]
+            feature = self.together(env, sources)[1]
             assert feature is not None
             self.b = Parameter((feature,))
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        return self._combined(sources)
+        return self._combined(env, sources)
 
-    def _combined(self, sources: list[Tensor]) -> Tensor:
-        values, feature = self.together(sources)
+    def _combined(self, env: Scope, sources: list[Tensor]) -> Tensor:
+        values, feature = self.together(env, sources)
         if self.combination == "eval":
             out = _evaluated(self, values)
         elif self.combination == "average":
@@ -99,7 +99,7 @@ class CombineLayer(_OfAll):
         return self.finished(out, feature)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        out = self._combined(sources)
+        out = self._combined(env, sources)
         feature = out.feature_dim
         bias: Tensor | None = getattr(self, "b", None)
         if bias is not None and feature is not None:
@@ -129,7 +129,7 @@ class CompareLayer(_OfAll):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         kind, value = self.opts.get("kind", "equal"), self.opts.get("value")
-        values, feature = self.together(sources)
+        values, feature = self.together(env, sources)
         if value is not None:
             values = [*values, value]
         if len(values) < 2:
@@ -214,7 +214,7 @@ class EvalLayer(_OfAll):
         return self.out_dim
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        values, feature = self.together(sources)
+        values, feature = self.together(env, sources)
         out = marked(_evaluated(self, values), feature)
         return self._typed(self.finished(activation(self.opts.get("activation"), self.what)(out), feature))
 
@@ -266,7 +266,7 @@ class SwitchLayer(_OfAll):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         condition = env.get(self.opts["condition"])
         branches = [env.get(ref) if isinstance(ref, str) else ref for ref in self._branches()]
-        tensors, feature = common_feature([x for x in (condition, *branches) if isinstance(x, Tensor)], self.what)
+        tensors, feature = self.together(env, [x for x in (condition, *branches) if isinstance(x, Tensor)])
         left = iter(tensors)
         condition = next(left)
         true, false = (next(left) if isinstance(x, Tensor) else x for x in branches)

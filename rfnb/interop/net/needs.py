@@ -1,11 +1,14 @@
-"""Which layers of a loop body are needed, and which previous values: found from what each layer reads, before anything runs."""
+"""Which layers are needed, which previous values, and in which order: found from what each layer reads, before anything runs.
+
+Without recursion, so that nets may be thousands of layers deep.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from rfnb.core.dim import Dim
-from rfnb.interop.net.layer import LayerDict
+from rfnb.interop.net.layer import LayerDict, owner_in
 
 
 class Needs:
@@ -15,48 +18,93 @@ class Needs:
         layers: Names in the order they are first needed.
         previous: Those whose previous value is read.
         base: What is read from outside, without "base:".
+        others: Other names, that no layer here has.
     """
 
     def __init__(self, layers: LayerDict, roots: Iterable[str], *, search: bool):
-        self._layers, self._search = layers, search
-        self.layers: list[str] = []
-        self.previous: list[str] = []
-        self.base: list[str] = []
-        for root in roots:
-            self._need(root)
+        found: dict[str, None] = {}
+        previous: dict[str, None] = {}
+        base: dict[str, None] = {}
+        others: dict[str, None] = {}
+        left = [iter(roots)]
+        while left:
+            ref = next(left[-1], None)
+            if ref is None:
+                left.pop()
+                continue
+            ref = ref.removeprefix("layer:")
+            if ref.startswith("base:"):
+                base[ref.removeprefix("base:")] = None
+                continue
+            if ref.startswith("prev:"):
+                ref = ref.removeprefix("prev:")
+                previous[ref] = None
+            name = owner_in(layers, ref)
+            if name is None:
+                others[ref] = None
+            elif name not in found:
+                found[name] = None
+                left.append(iter(_reads(layers, name, search)))
+        self.layers, self.previous, self.base, self.others = list(found), list(previous), list(base), list(others)
 
-    def _need(self, ref: str) -> None:
-        ref = ref.removeprefix("layer:")
-        if ref.startswith("prev:"):
-            name = ref.removeprefix("prev:")
-            if name not in self.previous:
-                self.previous.append(name)
-            self._need(name)
-        elif ref.startswith("base:"):
-            if ref.removeprefix("base:") not in self.base:
-                self.base.append(ref.removeprefix("base:"))
-        else:
-            name = ref
-            while name not in self._layers and "/" in name:
-                name = name.rpartition("/")[0]
-            if name in self._layers and name not in self.layers:
-                self.layers.append(name)
-                for inner in [*self._layers[name].refs(self._search), *makers_of_dims(self._layers, name)]:
-                    self._need(inner)
+
+def in_step_order(layers: LayerDict, root: str, *, search: bool, done: Container[str]) -> list[str]:
+    """The layers that a layer needs in the same step, it last, each after what it reads; without those that are done."""
+    order: dict[str, None] = {}
+    seen = {root}
+    for name, left in _depth_first(layers, root, seen, search, lambda name: name not in done):
+        if left:
+            order[name] = None
+    return list(order)
+
+
+def _depth_first(
+    layers: LayerDict, root: str, seen: set[str], search: bool, enters: Callable[[str], bool]
+) -> Iterator[tuple[str, bool]]:
+    """(name, False) where a layer is entered, (name, True) where it is left."""
+    stack = [(root, iter(_reads(layers, root, search)))]
+    yield root, False
+    while stack:
+        name, refs = stack[-1]
+        ref = next(refs, None)
+        if ref is None:
+            stack.pop()
+            yield name, True
+            continue
+        found = owner_in(layers, ref.removeprefix("layer:"))
+        if found is not None and found not in seen and enters(found):
+            seen.add(found)
+            stack.append((found, iter(_reads(layers, found, search))))
+            yield found, False
+
+
+def is_deep(layers: LayerDict, name: str, *, search: bool) -> bool:
+    """Whether a layer needs such a long chain of others that it is not computed from within the one that reads it."""
+    if search not in layers.deep:
+        layers.deep[search] = _deep_layers(layers, search)
+    return name in layers.deep[search]
+
+
+_DEEP = 20
+
+
+def _deep_layers(layers: LayerDict, search: bool) -> frozenset[str]:
+    depth: dict[str, int] = {}
+    seen: set[str] = set()
+    for root in layers.by_name:
+        if root in seen:
+            continue
+        seen.add(root)
+        for name, left in _depth_first(layers, root, seen, search, lambda name: True):
+            if left:
+                below = (owner_in(layers, ref.removeprefix("layer:")) for ref in _reads(layers, name, search))
+                depth[name] = 1 + max((depth.get(other, 0) for other in below if other is not None), default=0)
+    return frozenset(name for name, count in depth.items() if count > _DEEP)
 
 
 def reads_in_step(layers: LayerDict, name: str, other: str, *, search: bool) -> bool:
     """Whether a layer needs another one in the same step."""
-    seen, left = {name}, [name]
-    while left:
-        for ref in layers[left.pop()].refs(search):
-            found = ref.removeprefix("layer:")
-            while found not in layers and "/" in found:
-                found = found.rpartition("/")[0]
-            if found in layers and found not in seen:
-                seen.add(found)
-                left.append(found)
-    return other in seen - {name}
+    return name != other and other in in_step_order(layers, name, search=search, done=())
 
 
 def makers_of_dims(layers: LayerDict, name: str) -> list[str]:
@@ -65,3 +113,7 @@ def makers_of_dims(layers: LayerDict, name: str) -> list[str]:
     if not isinstance(wanted, Dim):
         return []
     return [other for other, layer in layers.by_name.items() if layer.opts.get("out_spatial_dim") is wanted]
+
+
+def _reads(layers: LayerDict, name: str, search: bool) -> list[str]:
+    return [*layers[name].refs(search), *makers_of_dims(layers, name)]

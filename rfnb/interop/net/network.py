@@ -9,6 +9,7 @@ out["output"], out["output/att"], out.states["encoder"]
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from rfnb.interop.net import (  # noqa: F401  they register their classes
     shape_layers,
     unit_layers,
 )
-from rfnb.interop.net.dims import CallDims, DeclaredDims, time_dim
+from rfnb.interop.net.dims import CallDims, DeclaredDims
 from rfnb.interop.net.extern_data import bind_all, declare
 from rfnb.interop.net.layer import LayerDict
 from rfnb.interop.net.loop import StepNetworkLayer
@@ -52,7 +53,7 @@ class NetOutputs(dict[str, Tensor]):
     """
 
     states: dict[str, State]
-    _weights: dict[str, Callable[[], Tensor]]
+    _weights: dict[str, tuple[Callable[[], Tensor], Dim]]
 
     def get_base_weights(self, layer: str) -> Tensor:
         """The weights of an attention layer outside of loops: {..., time of the base}; those in loops are in a trace.
@@ -69,14 +70,11 @@ class NetOutputs(dict[str, Tensor]):
                     "with rf.record() as trace: net(data)",
                 )
             )
-        return self._weights[layer]()
+        return self._weights[layer][0]()
 
     def get_base_weight_last_frame(self, layer: str) -> Tensor:
         """The weight of each sequence's last frame, 0 for one without frames: {...}."""
-        weights = self.get_base_weights(layer)
-        axis = time_dim(weights)
-        assert axis is not None
-        return last_frame(weights, axis=axis)
+        return last_frame(self.get_base_weights(layer), axis=self._weights[layer][1])
 
 
 class DictNetwork(Module):
@@ -97,6 +95,7 @@ class DictNetwork(Module):
         self.extern_data = declare(extern_data, as_dims, self._batch)
         entries = {name: opts for name, opts in network.items() if not name.startswith("#")}
         self.layers = LayerDict(as_dims(entries), "")
+        self._declared = frozenset(as_dims.found)
         self._find_asked()
         self._make()
 
@@ -112,7 +111,7 @@ class DictNetwork(Module):
 
     def _make(self) -> None:
         """Make all parameters, with a small batch of zeros: of what the outputs need, and of the rest where that is possible."""
-        dims = CallDims()
+        dims = CallDims(self._declared)
         dims.batch = Dim(2, name="batch", kind="batch")
         data = {key: declared.dummy(dims) for key, declared in self.extern_data.items()}
         call = Call(
@@ -171,7 +170,7 @@ class DictNetwork(Module):
             ValueError: An input that is missing or not declared, an unknown layer.
             DimError, ShapeError: Inputs that do not fit.
         """
-        dims = CallDims()
+        dims = CallDims(self._declared)
         tensors = bind_all(self.extern_data, data, lengths or {}, dims)
         call = Call(
             tensors,
@@ -212,13 +211,16 @@ class DictNetwork(Module):
         """Set the parameters by path.
 
         Args:
-            values: path -> array or Tensor; kernels are (in, out). What the outputs do not need may be missing.
+            values: path -> array or Tensor; kernels are (in, out). What the outputs do not need may be missing. The variable of
+                `"initial_output": "var"` may have the name that checkpoints of RETURNN have for it, "init_LAYER_var" in the scope of
+                the loop or of the layer.
 
         Raises:
             ValueError: If some are missing or unexpected; all are listed, and nothing is changed.
             ShapeError: If arrays have other shapes; all are listed, and nothing is changed.
         """
         own, needed = self.parameters_by_path(), self.needed_parameters()
+        values = {_own_path(path, own, values): value for path, value in values.items()}
         missing = [path for path in needed if path not in values]
         unexpected = [path for path in values if path not in own]
         if missing or unexpected:
@@ -252,6 +254,22 @@ def _face(loop: str) -> str:
             )
         )
     return loop
+
+
+_INITIAL_VARIABLE = re.compile(r"(?P<scope>(?:.*/)?)init_(?P<layer>.+)_var")
+
+
+def _own_path(path: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """The path of a parameter here that a checkpoint has under this one."""
+    found = _INITIAL_VARIABLE.fullmatch(path) if path not in own else None
+    if found is None:
+        return path
+    scope, layer = found["scope"], found["layer"]
+    paths = {f"{scope}{inner}initial_output" for inner in (f"{layer}/", f"rec/{layer}/")}
+    if scope.endswith(f"/{layer}/") or scope == f"{layer}/":
+        paths.add(f"{scope}initial_output")
+    known = [each for each in paths if each in own and each not in given]
+    return known[0] if len(known) == 1 else path
 
 
 def _with_near(path: str, own: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.dims import axes_of, axis_of, marked, size_of, time_dim
+from rfnb.interop.net.dims import axes_of, axis_of, marked, same_lengths, size_of, spatial_dims, time_dim, with_twins
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
@@ -78,7 +78,7 @@ class DotLayer(Layer):
             b, over if over is not None else self.opts.get("red2", -2), env.dims, f"{self.what}, second source"
         )
         if len(first) != len(second) or any(
-            p is not q and p.extent != q.extent for p, q in zip(first, second, strict=True)
+            p is not q and not same_lengths(p, q) for p, q in zip(first, second, strict=True)
         ):
             raise DimError(
                 message(
@@ -101,23 +101,9 @@ class DotLayer(Layer):
     def _shared(self, a: Tensor, b: Tensor, reduced: list[Dim], env: Scope) -> tuple[Tensor, Tensor]:
         """With the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
         only = [*self._only("var1", a, env), *self._only("var2", b, env), *reduced]
-        for dim in a.dims:
-            if dim in b.dims or dim in only or size_of(dim) is None or dim.is_batch_dim():
-                continue
-            if dim is a.feature_dim and "var1" not in self.opts:
-                continue
-            own = next(
-                (
-                    d
-                    for d in b.dims
-                    if size_of(d) == size_of(dim) and d not in (*a.dims, *only) and d is not b.feature_dim
-                ),
-                None,
-            )
-            if own is not None:
-                b, feature = replace_dim(b, in_dim=own, out_dim=dim)[0], b.feature_dim
-                b.feature_dim = feature
-        return a, b
+        others = [dim for dim in a.dims if dim not in only and (dim is not a.feature_dim or "var1" in self.opts)]
+        own = [dim for dim in spatial_dims(b) if dim not in only]
+        return a, with_twins(b, a, own, others, env.dims, self.what)
 
     def _only(self, option: str, x: Tensor, env: Scope) -> list[Dim]:
         given = self.opts.get(option)
@@ -141,7 +127,7 @@ class SoftmaxOverSpatialLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
         given = self.opts.get("axis")
-        axis = time_dim(x) if given is None else axis_of(x, given, env.dims, self.what)
+        axis = time_dim(x, env.dims) if given is None else axis_of(x, given, env.dims, self.what)
         if axis is None:
             raise DimError(
                 message(

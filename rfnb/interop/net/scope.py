@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.dims import CallDims, time_dim
-from rfnb.interop.net.layer import Layer, LayerDict
+from rfnb.interop.net.dims import CallDims
+from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
+from rfnb.interop.net.needs import in_step_order, is_deep
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
 from rfnb.rec.state import State
@@ -28,14 +29,14 @@ class Call:
         face: "with" or "for": how loops run.
         move_out: Whether loops may move what does not need the state; None: as the dict says.
         keys: The inputs that are declared, and the labels of each; None if it is dense.
-        weights: Layer path -> what computes its attention weights.
+        weights: Layer path -> what computes its attention weights, and the dim attended over.
     """
 
     def __init__(
         self, data: dict[str, Tensor], *, search: bool, face: str, move_out: bool | None, keys: Mapping[str, Dim | None]
     ):
         self.data, self.search, self.face, self.move_out, self.keys = data, search, face, move_out, keys
-        self.weights: dict[str, Callable[[], Tensor]] = {}
+        self.weights: dict[str, tuple[Callable[[], Tensor], Dim]] = {}
 
 
 class Scope:
@@ -49,6 +50,7 @@ class Scope:
         last: (layer, name) -> last frames.
         inner: layer -> the scope of the layers inside of it.
         loop: The loop whose body this is, None outside of loops.
+        inner_previous: While templates are made: path -> that of the previous value of a layer inside of another.
     """
 
     in_loop = False
@@ -65,7 +67,9 @@ class Scope:
         self.last: dict[tuple[str, str], Any] = {}
         self.inner: dict[str, Scope] = {}
         self.loop: Loop | None = None
+        self.inner_previous: dict[str, Any] = {} if parent is None else parent.inner_previous
         self._running: list[str] = []
+        self._unknown_now: set[str] = set()
 
     # -- names -------------------------------------------------------------------------------------------------------------
     def get(self, ref: Any) -> Any:
@@ -85,7 +89,7 @@ class Scope:
         if ref == ":i":
             return self.step_index()
         if ref in self.layers:
-            return self._value(ref)
+            return self._in_order(ref)
         if ref == "data" or ref.startswith("data:"):
             return self.data(ref.partition(":")[2])
         name, _, part = ref.partition("/")
@@ -93,11 +97,19 @@ class Scope:
             head, _, part = part.partition("/")
             name = f"{name}/{head}"
         if part and name in self.layers:
-            self._value(name)
+            self._in_order(name)
             if (name, part) in self.parts:
                 return self.parts[name, part]
             return self.layers[name].sub(self, part)
+        return self._elsewhere(ref)
+
+    def _elsewhere(self, ref: str) -> Any:
+        """The value of a name that no layer here has."""
         raise self._unknown(ref)
+
+    def seen_inside(self, ref: str) -> Any:
+        """The value of what a network inside of this one calls base:ref."""
+        return self.get(ref)
 
     def layer_of(self, ref: str) -> tuple[Layer, Scope]:
         """The layer that a reference means, and its scope."""
@@ -109,9 +121,25 @@ class Scope:
             raise self._unknown(ref)
         return self.layers[ref], self
 
+    def _in_order(self, name: str) -> Any:
+        """The value of a layer. At the end of a long chain, the layers before it come one after the other, not from within it."""
+        search = self.call.search
+        if name not in self.values and is_deep(self.layers, name, search=search):
+            for before in in_step_order(self.layers, name, search=search, done=self.values)[:-1]:
+                self._before(before)
+        return self._value(name)
+
+    def _before(self, name: str) -> None:
+        try:
+            self._value(name)
+        except Unknown:  # who reads it says so
+            return
+
     def _value(self, name: str) -> Any:
         if name in self.values:
             return self.values[name]
+        if name in self._unknown_now:
+            raise Unknown(name)
         if name in self._running:
             cycle = [*self._running[self._running.index(name) :], name]
             raise ValueError(
@@ -121,6 +149,9 @@ class Scope:
         self._running.append(name)
         try:
             value = self.values[name] = self._evaluate(self.layers[name])
+        except Unknown:
+            self._unknown_now.add(name)
+            raise
         except Exception as error:
             if not hasattr(error, "__notes__"):  # the innermost layer says it
                 error.add_note(f"in {self.layers[name].what}")
@@ -149,7 +180,7 @@ class Scope:
                 message(f'"{ref}": there is no network around this one.', [("network", self.layers.prefix or "the whole")],
                         "base: reads from outside of a loop or a sub network.")
             )  # fmt: skip
-        return self.parent.get(ref.removeprefix("base:"))
+        return self.parent.seen_inside(ref.removeprefix("base:"))
 
     def _unknown(self, ref: str) -> ValueError:
         names = [*self.layers.by_name, *(f"data:{key}" for key in self.call.keys)]
@@ -210,48 +241,99 @@ class Scope:
         """The dim of the loop around, if it is known."""
         return None
 
-    def get_feature(self, layer: Layer) -> Dim | None:
-        """The feature dim of a layer's value, from its template."""
-        return None
-
     def batch_dims(self) -> list[Dim]:
         """The batch dim of the call."""
         return [self.dims.batch] if self.dims.batch is not None else []
 
 
 class UnitScope(Scope):
-    """The network of one layer that wraps others: "data" is what it was given."""
+    """The network of one layer that wraps others: "data" is what it was given.
 
-    def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None):
+    Attributes:
+        neighbours: Of a wrapper whose unit is no network of its own: the names of the layers beside it, which its unit may read too.
+    """
+
+    def __init__(
+        self, layers: LayerDict, parent: Scope, source: Tensor | None, *, neighbours: frozenset[str] | None = None
+    ):
         super().__init__(layers, parent.call, parent.dims, parent=parent, dry=parent.dry)
         self.source, self.in_loop, self.guess, self.loop = source, parent.in_loop, parent.guess, parent.loop
-        self.makes = parent.makes
+        self.makes, self.neighbours = parent.makes, neighbours
+
+    @property
+    def around(self) -> Scope:
+        """The scope of the layer that wraps this."""
+        assert self.parent is not None
+        return self.parent
+
+    def beside(self, ref: str) -> Any:
+        """The value of what the wrapping layer would read by this name."""
+        return self.around.get(ref)
+
+    def _elsewhere(self, ref: str) -> Any:
+        return super()._elsewhere(ref) if self.neighbours is None else self.beside(ref)
+
+    def _base(self, ref: str) -> Any:
+        if self.neighbours is None:
+            return super()._base(ref)
+        return self.beside(unit_reference(ref, self.neighbours, self._outside()))
+
+    def seen_inside(self, ref: str) -> Any:
+        if self.neighbours is None:
+            return super().seen_inside(ref)
+        return self._base(ref) if ref.startswith("base:") else self.beside(ref)
+
+    def _outside(self) -> LayerDict | None:
+        """The layers around the network that the wrapping layer is in."""
+        network: Scope = self.around
+        while isinstance(network, UnitScope) and network.neighbours is not None:
+            network = network.around
+        return None if network.parent is None else network.parent.layers
 
     def data(self, key: str) -> Tensor:
         if key in ("", "data", "source") and self.source is not None:
             return self.source
-        assert self.parent is not None
-        return self.parent.data(key)
+        return self.around.data(key)
+
+    def target(self, key: str) -> Tensor:
+        return super().target(key) if ":" in key else self.around.target(key)
 
     def previous(self, name: str) -> Any:
-        assert self.parent is not None
-        return self.parent.previous(name)
+        return super().previous(name) if owner_in(self.layers, name) is not None else self.around.previous(name)
 
     def step_index(self) -> Any:
-        assert self.parent is not None
-        return self.parent.step_index()
+        return self.around.step_index()
+
+    def axis_of_loop(self) -> Dim | None:
+        return self.around.axis_of_loop()
 
     def chosen(self) -> None:
-        assert self.parent is not None
-        self.parent.chosen()
+        self.around.chosen()
 
     def state(self, layer: Layer) -> Any:
-        assert self.parent is not None
-        return layer.initial_state(self) if self.dry and self.in_loop else self.parent.state(layer)
+        return layer.initial_state(self) if self.dry and self.in_loop else self.around.state(layer)
 
     def set_state(self, layer: Layer, state: Any) -> None:
-        assert self.parent is not None
-        self.parent.set_state(layer, state)
+        self.around.set_state(layer, state)
+
+
+def unit_reference(ref: str, neighbours: frozenset[str], outside: LayerDict | None = None) -> str:
+    """What a unit that is no network of its own means by "base:ref": the layer beside it, or if there is none, one around these.
+
+    Raises:
+        ValueError: If there are both.
+    """
+    inner = ref.removeprefix("base:")
+    name = owner_in(neighbours, inner.removeprefix("prev:"))
+    if name is None:
+        return inner if inner.startswith(("data", ":", "base:")) else ref
+    if outside is not None and name in outside:
+        raise ValueError(
+            message(f'"{ref}" may be two layers.', [("beside", f'"{inner}"'), ("around", f'"{outside.prefix}{inner}"')],
+                    "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
+                    f'"{inner}"')
+        )  # fmt: skip
+    return inner
 
 
 def lengths_text(dim: Dim) -> str:
@@ -259,9 +341,8 @@ def lengths_text(dim: Dim) -> str:
     return f"{dim.short_repr()}{'' if dim.lengths is None else ': ' + ', '.join(map(str, dim.lengths.ravel()[:8]))}"
 
 
-def frame_zeros(whole: Tensor) -> Tensor:
-    """Zeros like one frame."""
-    axis = time_dim(whole)
+def frame_zeros(whole: Tensor, axis: Dim | None) -> Tensor:
+    """Zeros like one frame over `axis`."""
     dims = [dim for dim in whole.dims if dim is not axis]
     feature = whole.feature_dim if whole.feature_dim in dims else None
     return zeros(dims, dtype=whole.dtype, sparse_dim=whole.sparse_dim, feature_dim=feature)

@@ -9,10 +9,11 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.dims import same_lengths, time_dim
 from rfnb.interop.net.functions import combine
-from rfnb.interop.net.layer import Layer, LayerDict, Unknown
+from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
 from rfnb.interop.net.scope import Scope, frame_zeros, lengths_text, plain_index
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import replace_dim
+from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
@@ -35,7 +36,7 @@ class BodyScope(Scope):
     def __init__(
         self, layers: LayerDict, parent: Scope, *, source: Tensor | None, axis: Dim | None, name: str, dry: bool = False
     ):
-        super().__init__(layers, parent.call, parent.dims.child(), parent=parent, dry=dry)
+        super().__init__(layers, parent.call, parent.dims.of_loop(axis), parent=parent, dry=dry)
         self.source, self.axis, self.name = source, axis, name
         self._whole: dict[str, Tensor] = {}
 
@@ -54,7 +55,7 @@ class BodyScope(Scope):
         """The frame of this step, of what has the time of the loop."""
         whole = self.aligned(label, whole)
         if self.axis is None or self.axis not in whole.dims:
-            if time_dim(whole) is None or self.axis is not None:
+            if time_dim(whole, self.dims) is None or self.axis is not None:
                 return whole
             return self._frame_by_index(whole)
         return self.frame(whole)
@@ -63,7 +64,7 @@ class BodyScope(Scope):
         """The tensor with the dim of the loop in place of its own time, which has to have the same lengths."""
         if label in self._whole:
             return self._whole[label]
-        time = time_dim(whole)
+        time = time_dim(whole, self.dims)
         if self.axis is not None and self.axis not in whole.dims and time is not None:
             if not same_lengths(time, self.axis):
                 raise ValueError(
@@ -99,6 +100,7 @@ class TemplateScope(BodyScope):
         super().__init__(*args, dry=True, **options)
         self.makes = make
         self._previous: dict[str, Any] = {}
+        self.inner_previous = {}
         self.readers: dict[str, list[str]] = {}
         self.past_end = False
 
@@ -116,14 +118,14 @@ class TemplateScope(BodyScope):
         make, self.makes = self.makes, False
         before: dict[str, Any] | None = None
         for _ in range(_PASSES):
-            self.values.clear()
+            self._forget()
             failed: list[str] = []
             for name in names:
                 try:
                     self.get(name)
                 except Unknown:
                     failed.append(name)
-            found = {name: _signature(value) for name, value in self.values.items()}
+            found = {name: _signature(value) for name, value in (*self.values.items(), *self.inner_previous.items())}
             if not failed and found == before:
                 break
             if failed and found == before:
@@ -147,12 +149,18 @@ class TemplateScope(BodyScope):
             layer.is_made for name in names for layer in (self.layers[name], *self.layers[name].sublayers())
         ):
             self.makes = True
-            self.values.clear()
+            self._forget()
             for name in names:
                 self.get(name)
         return self.values
 
+    def _forget(self) -> None:
+        self.values.clear()
+        self._unknown_now.clear()
+
     def previous(self, name: str) -> Any:
+        if owner_in(self.layers, name) is None:
+            raise self._unknown(name)
         if name not in self._previous:
             raise Unknown(name)
         return self._previous[name]
@@ -165,7 +173,7 @@ class TemplateScope(BodyScope):
         return zeros(dims, dtype=whole.dtype, sparse_dim=whole.sparse_dim, feature_dim=whole.feature_dim)
 
     def _frame_by_index(self, whole: Tensor) -> Tensor:
-        return frame_zeros(whole)
+        return frame_zeros(whole, time_dim(whole, self.dims))
 
     def state(self, layer: Layer) -> Any:
         return layer.initial_state(self)
@@ -179,12 +187,9 @@ class StepScope(BodyScope):
         super().__init__(like.layers, like.parent, source=like.source, axis=like.axis, name=like.name)
         self._whole, self.dims, self.loop = like._whole, like.dims, loop
         self.before: dict[str, Any] = {}
-        self._templates, self._readers, self._past_end = like.values, like.readers, like.past_end
+        self._readers, self._past_end = like.readers, like.past_end
         self._choices = 0
         self._stage: dict[str, int] = {}
-
-    def get_feature(self, layer: Layer) -> Dim | None:
-        return self._templates[layer.name].feature_dim
 
     # -- search: what was computed before a choice follows the hypotheses that go on -----------------------------------------
     def chosen(self) -> None:
@@ -215,6 +220,8 @@ class StepScope(BodyScope):
         return sources if self._choices == choices else super()._sources(layer)
 
     def previous(self, name: str) -> Any:
+        if name not in self.before:
+            raise self._unknown(name)
         return self._followed(self.before[name])
 
     def target(self, key: str) -> Tensor:
@@ -222,7 +229,7 @@ class StepScope(BodyScope):
         labels = super().target(key)
         if self.axis is not None or ":" in key:
             return labels
-        time = time_dim(self.whole_data(key))
+        time = time_dim(self.whole_data(key), self.dims)
         if time is None:
             return labels
         real = combine(self.step_index(), "sub", time.get_size_tensor(device=labels.device)) < 0
@@ -244,7 +251,7 @@ class StepScope(BodyScope):
         return out
 
     def _frame_by_index(self, whole: Tensor) -> Tensor:
-        axis = time_dim(whole)
+        axis = time_dim(whole, self.dims)
         return gather(whole, indices=self.step_index(), axis=axis, clip_to_valid=True)
 
     def state(self, layer: Layer) -> Any:
@@ -255,6 +262,18 @@ class StepScope(BodyScope):
     def set_state(self, layer: Layer, state: Any) -> None:
         assert self.loop is not None
         self.loop.state[f"{layer.path}:state"] = state
+
+
+def like_before(value: Tensor, before: Tensor) -> Tensor:
+    """A new value with the dims of the one before, which it is carried in place of."""
+    for dim in before.dims:
+        if dim not in value.dims and dim.kind != "beam":
+            feature, labels = value.feature_dim, value.sparse_dim
+            value = expand_dim(value, dim)
+            value.feature_dim = feature
+            if labels is not None:
+                value.sparse_dim = labels
+    return value
 
 
 def _signature(value: Any) -> Any:

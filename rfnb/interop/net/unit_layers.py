@@ -123,7 +123,7 @@ class _UnitBase(Layer):
         given = self.opts.get("axis")
         if given is not None and given is not single_step_dim:
             return axis_of(x, given, env.dims, self.what)
-        time = None if given is single_step_dim else time_dim(x)
+        time = None if given is single_step_dim else time_dim(x, env.dims)
         return single_step_dim if time is None else time
 
     # -- state -------------------------------------------------------------------------------------------------------------
