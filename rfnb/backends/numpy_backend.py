@@ -6,7 +6,7 @@ Result dtypes are those of torch, see `numpy_dtypes.py`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,12 @@ class NumpyBackend(Backend):
     @classmethod
     def copy_raw(cls, raw: Any) -> Any:
         return np.array(raw)
+
+    @classmethod
+    def read_only_raw(cls, raw: Any, refused: Callable[[], Exception]) -> Any:
+        out = raw.view() if isinstance(raw, np.ndarray) else np.array(raw)
+        out.flags.writeable = False
+        return out
 
     @classmethod
     def cast_raw(cls, raw: Any, dtype: str) -> Any:

@@ -154,6 +154,11 @@ class Backend(Kernels, Gradients):
         raise NotImplementedError
 
     @classmethod
+    def read_only_raw(cls, raw: Any, refused: Callable[[], Exception]) -> Any:
+        """The same array, on the CPU, for reading; writing into it raises `refused()`, or what the library raises for that."""
+        return raw
+
+    @classmethod
     def cast_raw(cls, raw: Any, dtype: str) -> Any:
         """The same values in another dtype."""
         raise NotImplementedError

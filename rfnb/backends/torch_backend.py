@@ -28,6 +28,7 @@ from rfnb.backends.torch_random import (
     set_random_seed,
     set_random_state,
 )
+from rfnb.backends.torch_read_only import read_only
 from rfnb.backends.torch_rnn import gru, rnn_tanh
 from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
@@ -80,6 +81,10 @@ class TorchBackend(Backend):
     @classmethod
     def copy_raw(cls, raw: Any) -> Any:
         return raw.clone()
+
+    @classmethod
+    def read_only_raw(cls, raw: Any, refused: Callable[[], Exception]) -> Any:
+        return read_only(raw, refused)
 
     @classmethod
     def cast_raw(cls, raw: Any, dtype: str) -> Any:

@@ -131,7 +131,7 @@ class Dim(DimRelations):
         return self.name, self.kind or "", self.extent if self.is_dim_known() else -1
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_place": self.created, "_masks": {}, "_size_tensor": None}
+        return {**self.__dict__, "_place": self.created, "_masks": {}, "_size_tensor": None, "_declared": None}
 
     def __copy__(self) -> Dim:
         return self

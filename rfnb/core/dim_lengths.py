@@ -33,6 +33,7 @@ class DimLengths:
     _length_dims: tuple[Dim, ...]
     _extent: int | None
     _size_tensor: Tensor | None
+    _declared: Tensor | None = None  # the template that it was made from
     _masks: dict[Any, Any]
 
     def _reset(self) -> None:
@@ -41,6 +42,8 @@ class DimLengths:
         self._extent: int | None = None
         self._size_tensor: Tensor | None = None
         self._masks: dict[Any, Any] = {}
+        if self._declared is not None:
+            self._declared._raw = None
 
     @property
     def capacity(self) -> int | None:
@@ -106,15 +109,19 @@ class DimLengths:
 
     @property
     def dyn_size_ext(self) -> Tensor | None:
-        """The lengths as an int32 Tensor on the CPU, over `length_dims`; None if static or not known yet. Assignable."""
+        """The lengths as an int32 Tensor on the CPU, over `length_dims`; of a dim made from a template the template, until it has
+        sizes; None if static or not known yet. Assignable, and so is its raw array."""
         backend = registry.selected()
         if self.lengths is None:
-            return None
+            return self._declared
         if self._size_tensor is None or self._size_tensor.backend is not backend:
-            from rfnb.core.tensor import Tensor  # same layer: Tensor and Dim know each other
+            from rfnb.core.size_tensor import SizeTensor  # same layer: Tensor and Dim know each other
+            from rfnb.core.tensor import Tensor
 
             raw = backend.from_numpy(np.asarray(self._lengths), dtype="int32", device="cpu")
-            self._size_tensor = Tensor(f"{self.name}:size", dims=self._length_dims, raw_tensor=raw)
+            self._size_tensor = SizeTensor.of(
+                self._dim(), Tensor(f"{self.name}:size", self._length_dims, raw_tensor=raw)
+            )
         return self._size_tensor
 
     @dyn_size_ext.setter
@@ -127,6 +134,9 @@ class DimLengths:
         if hasattr(value, "dims"):
             self.declared_length_dims = tuple(value.dims)
             if value.raw_tensor is None:  # a template says over which dims the lengths will be
+                from rfnb.core.size_tensor import SizeTensor
+
+                self._declared = SizeTensor.of(self._dim(), value)
                 return
             dims, array = value.dims, value.numpy()
         else:
@@ -142,10 +152,24 @@ class DimLengths:
                 )
             dims = ()
         check_lengths(self.name, valid_lengths(array, tuple(dims)), is_tensor=hasattr(value, "dims"))
+        raw = value._raw if value is self._declared and value is not None else None
         self._reset()
+        if raw is not None:
+            value._raw = raw  # the template that this dim was made from has got its values
         if known:
             self._resized()
         self._lengths, self._length_dims = array.astype(np.int32), tuple(dims)
+
+    def check_assignable(self, what: str) -> None:
+        """Raise a DimError if the lengths are computed from those of other dims."""
+        if self.expr is not None or self.twin_of is not None:
+            raise DimError(
+                message(
+                    f'{what}: the lengths of "{self.name}" are computed from those of other dims.',
+                    [("dim", self.short_repr())],
+                    "Change the dims that it is made of.",
+                )
+            )
 
     def is_dim_known(self) -> bool:
         """Whether the size is there or can be computed."""
@@ -184,6 +208,14 @@ class DimLengths:
     def get_derived_bases_set(self) -> set[Dim]:
         """This dim and all that its sizes are computed from."""
         raise NotImplementedError
+
+    def short_repr(self) -> str:
+        """The name with the size."""
+        raise NotImplementedError
+
+    def _dim(self) -> Dim:
+        this: Any = self  # every one is a Dim
+        return this
 
     def _complete(self) -> None:
         """Fill in the lengths, if this dim is derived from known ones."""

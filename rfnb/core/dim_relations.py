@@ -155,10 +155,6 @@ class DimRelations(DimMath):
         """Whether the lengths of this dim are computed from those of `other`."""
         return depends_on(self._dim(), other)
 
-    def _dim(self) -> Dim:
-        this: Any = self  # every one is a Dim
-        return this
-
 
 def same_sizes(a: Dim, b: Dim) -> bool:
     """Whether all known sizes are equal: the size, or each length. Over what the lengths are does not matter."""

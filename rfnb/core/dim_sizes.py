@@ -9,7 +9,6 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim_mask import DimMask
-from rfnb.core.errors import DimError, message
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -42,7 +41,7 @@ class DimSizes(DimMask):
         """
         if self.size is None:
             tensor = self.dyn_size_ext
-            if tensor is None:
+            if tensor is None or self.lengths is None:
                 raise self._no_size()
             return tensor if device is None else self._on_device(tensor, device)
         return self._scalar(self.size, device or "cpu")
@@ -53,8 +52,7 @@ class DimSizes(DimMask):
 
     def get_dyn_size_ext_for_device(self, device: str | None) -> Tensor | None:
         """The lengths on a device, copied there once; None if static or not known yet."""
-        tensor = self.dyn_size_ext
-        return None if tensor is None else self._on_device(tensor, device or "cpu")
+        return None if self.lengths is None else self.get_size_tensor(device=device or "cpu")
 
     def get_dim_value(self) -> int:
         """Length of the axis in the raw array (= `extent`); always an int, since lengths are on the host."""
@@ -64,24 +62,21 @@ class DimSizes(DimMask):
         """The size of a static dim, else `extent` as a scalar Tensor."""
         return self.size if self.size is not None else self._scalar(self.extent, "cpu")
 
-    def transform_tensors(self, func: Callable[[Tensor], Tensor]) -> None:
-        """Set the lengths to `func(lengths)`; what was computed from the old ones is forgotten.
+    def transform_tensors(self, func: Callable[[Tensor], Tensor | None]) -> None:
+        """Change the lengths by `func`; what was computed from the old ones is forgotten.
+
+        Args:
+            func: Gives the lengths their new raw array (`sizes.raw_tensor = ...`), or returns other lengths.
 
         Raises:
             DimError: Of a derived dim, whose lengths are computed.
         """
-        lengths = self.dyn_size_ext
-        if lengths is None:
+        if self.lengths is None:
             return
-        if self.expr is not None or self.twin_of is not None:
-            raise DimError(
-                message(
-                    f'transform_tensors: the lengths of "{self.name}" are computed from those of other dims.',
-                    [("dim", self.short_repr())],
-                    "Change the dims that it is made of.",
-                )
-            )
-        self.dyn_size_ext = func(lengths)
+        self.check_assignable("transform_tensors")
+        other = func(self.get_size_tensor())
+        if other is not None:
+            self.dyn_size_ext = other
 
     def complete_dyn_size(self, *, template_only: bool = False) -> None:
         """Compute the lengths of a derived dim now, if those of its parts are known; asking for them does so too.

@@ -189,5 +189,5 @@ class TensorAxes(TensorOperators):
         return [axis for axis, dim in enumerate(self.dims) if dim.is_static()]
 
     def get_dyn_size_tags(self) -> list[Dim]:
-        """The dims that have lengths."""
-        return [dim for dim in self.dims if dim.is_dynamic()]
+        """The dims that have lengths, or will have: not the batch, or another dim with one size."""
+        return [dim for dim in self.dims if dim.is_dynamic_seq_length() and not dim.is_batch_dim()]

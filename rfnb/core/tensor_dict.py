@@ -122,7 +122,7 @@ class TensorDict:
             for axis, dim in enumerate(tensor.dims):
                 wanted = include_const_sizes if dim.is_static() else include_scalar_dyn_sizes or bool(dim.length_dims)
                 if wanted and not (exclude_duplicate_dims and dim in seen):
-                    out[f"{name}:size{axis}"] = dim.get_size_tensor().raw_tensor
+                    out[f"{name}:size{axis}"] = dim.get_size_tensor()._raw
                 seen.add(dim)
         expected = expected_value_type if isinstance(expected_value_type, type) else tuple(expected_value_type)
         for name, value in out.items():

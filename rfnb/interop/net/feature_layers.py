@@ -367,6 +367,6 @@ class LengthLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         dim = axis_of(self.concatenated(sources, env), self.opts.get("axis", "T"), env.dims, self.what)
         dtype = self.opts.get("dtype", "int32")
-        if dim.dyn_size_ext is None:
+        if dim.lengths is None:
             return constant(dim.extent, dims=(), dtype=dtype)
         return cast(dim.dyn_size_ext, dtype) + zeros((), dtype=dtype)
