@@ -14,7 +14,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.cast import cast
-from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import get_default_array_index_dtype, get_default_device, get_default_float_dtype, is_float_dtype
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import clip_by_value, combine, floor
 from rfnb.ops.random_state import generator_for, update_state
@@ -37,7 +37,8 @@ def random(
     """Random numbers by the name of their distribution; {dims}.
 
     Args:
-        dtype: Default: that of out, or the default float dtype. Integers only of the uniform distribution.
+        dtype: Default: that of out, or the default float dtype; of uniform ones with a sparse_dim that of indices. Integers only
+            of the uniform distribution.
         sparse_dim, feature_dim: Marks of the result.
         distribution: "uniform": in [minval, maxval), default [0, 1), or [-bound, bound).
             "normal": with mean (0) and standard deviation stddev (1).
@@ -101,9 +102,14 @@ def random_uniform(
 ) -> Tensor:  # fmt: skip
     """Uniform in [minval, maxval), floats or integers; {dims}. See `random`.
 
+    Args:
+        dtype: Default: that of out, else of indices with a sparse_dim, else the default float dtype.
+
     Raises:
         ValueError: If minval is not below maxval.
     """
+    if dtype is None and out is None and sparse_dim is not None:
+        dtype = get_default_array_index_dtype()
     draw = _Draw("random_uniform", dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
                  static=static)  # fmt: skip

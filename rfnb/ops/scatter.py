@@ -42,7 +42,7 @@ def scatter(
     """For each entry of `out_dim`, the combined entries of `source` whose index it is.
 
     Args:
-        source: {..., indices_dim}
+        source: {..., indices_dim}. Of bools the sum, like max, says whether any is True.
         indices: int {..., indices_dim}; further dims in common with source are batch dims.
         indices_dim: The dim or dims that go away.
         mode: sum, max, min, mean, logsumexp, logmeanexp, argmax.
@@ -63,6 +63,11 @@ def scatter(
         )
     out_dim = _out_dim("scatter", indices, out_dim)
     masked = use_mask is not False
+    if mode in _KINDS and source.dtype == "bool":
+        counted, kind = cast(source, "int32"), "min" if mode == "min" else "max"
+        fill = None if fill_value is None else int(fill_value)
+        options = {"indices": indices, "indices_dim": indices_dim, "out_dim": out_dim, "use_mask": use_mask}
+        return cast(scatter(counted, mode=kind, fill_value=fill, **options), "bool")  # type: ignore[arg-type]
     if mode in _KINDS:
         out = _scatter(mode, source, indices, indices_dim, out_dim, masked)
         if mode == "sum" and fill_value is None:

@@ -62,11 +62,16 @@ class TensorArray:
     def stack(self, *, axis: Dim) -> Tensor:
         """All entries along a new leading `axis`; zeros, if there is none.
 
+        Args:
+            axis: What a loop has pushed after the longest sequence of a ragged axis has ended is left out.
+
         Raises:
             DimError: If axis has another size than there are entries.
         """
-        if self._items:
-            return stack(self._items, out_dim=axis)[0]
+        ragged = axis.is_dim_known() and axis.need_masking()
+        items = self._items[: axis.extent] if ragged else self._items
+        if items:
+            return stack(items, out_dim=axis)[0]
         define_size(axis, 0)
         like = self.tensor_template
         dims = check_unique((axis, *like.dims), "TensorArray.stack")

@@ -22,6 +22,13 @@ def backend(request):
         rf.set_random_state(state)
 
 
+def test_uniform_indices_into_a_dim_are_integers():
+    drawn = rf.random_uniform([many], sparse_dim=batch, maxval=3)
+    assert drawn.dtype == rf.get_default_array_index_dtype() and drawn.sparse_dim is batch
+    assert np.unique(drawn.numpy()).tolist() == [0, 1, 2]
+    assert rf.random_uniform([many], sparse_dim=batch, dtype="float32").dtype == "float32"
+
+
 def test_a_seed_repeats_the_values():
     first = rf.random_normal([many])
     rf.set_random_seed(42)

@@ -75,6 +75,20 @@ def test_gradient_of_a_sum_is_that_of_each_place():
     assert raw.grad.tolist() == [[1, 3, 1, 3, 3], [8, 8, 0, 0, 0]]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [[True, False, True, False], [False, False, False, True]]),
+        ({"mode": "max"}, [[True, False, True, False], [False, False, False, True]]),
+        ({"mode": "min"}, [[False, False, True, False], [False, False, False, True]]),
+        ({"mode": "min", "fill_value": True}, [[False, True, True, True], [True, True, True, True]]),
+    ],
+)
+def test_scatter_of_bools_says_whether_any_or_all_are_true(options, expected):
+    flags = x != 1.0
+    assert_same(rf.scatter(rf.logical_and(flags, flags), indices=ids, indices_dim=time, **options), expected)
+
+
 ERRORS = {
     "an unknown mode": (
         lambda: rf.scatter(x, indices=ids, indices_dim=time, mode="median"),

@@ -118,6 +118,17 @@ def test_tensor_array():
     assert_same(TensorArray(array[0]).stack(axis=Dim(None, name="none")).numpy().shape, (0, 3))
 
 
+def test_a_tensor_array_is_cut_to_the_longest_sequence_of_its_axis():
+    steps = TensorArray(rf.zeros([batch]))
+    for step in range(5):
+        steps = steps.push_back(rf.zeros([batch]) + step)
+    assert_same(steps.stack(axis=time), tensor([[0.0, 1.0, 2.0]] * 3, batch, time))
+    with pytest.raises(DimError, match="stack: out_dim has another size"):
+        steps.stack(axis=ragged([9, 9, 1], batch))
+    with pytest.raises(DimError, match="stack: out_dim has another size"):
+        steps.stack(axis=Dim(3, name="static"))
+
+
 ERRORS = {
     "cond of several values": (
         lambda: rf.cond(x > 0, lambda: 1, lambda: 2),
