@@ -15,7 +15,7 @@ from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.encoder import ISeqDownsamplingEncoder, ISeqFramewiseEncoder
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
-from rfnb.nn.prototype import given, make_function, make_layers, make_part
+from rfnb.nn.prototype import as_dim, given, make_function, make_layers, make_part
 from rfnb.nn.transformer_encoder import MODEL_DIM
 
 
@@ -37,12 +37,13 @@ class ConformerFrontend(ISeqDownsamplingEncoder):
     def __init__(
         self,
         in_dim: Dim,
-        out_dim: Dim = MODEL_DIM,
+        out_dim: Dim | int = MODEL_DIM,
         *,
         input_layer: Any,
         input_embedding_scale: float = 1.0,
         input_dropout: float = 0.1,
     ):
+        out_dim = as_dim(out_dim, "model")
         self.in_dim, self.out_dim = in_dim, out_dim
         self.input_layer = make_input_layer(input_layer, in_dim)
         self.downsample_factor = getattr(self.input_layer, "downsample_factor", 1)
@@ -75,7 +76,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
 
     def __init__(
         self,
-        out_dim: Dim = MODEL_DIM,
+        out_dim: Dim | int = MODEL_DIM,
         *,
         num_layers: int,
         ff_dim: Dim | int | None = None,
@@ -89,6 +90,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
         encoder_layer_opts: dict[str, Any] | None = None,
         sequential: Any = Sequential,
     ):
+        out_dim = as_dim(out_dim, "model")
         self.out_dim, self.dropout = out_dim, dropout
         self.layers = conformer_layers(
             out_dim, num_layers, sequential, encoder_layer, encoder_layer_opts, dropout=dropout, ff_dim=ff_dim,
@@ -128,7 +130,7 @@ class ConformerEncoder(ISeqDownsamplingEncoder):
     def __init__(
         self,
         in_dim: Dim,
-        out_dim: Dim = MODEL_DIM,
+        out_dim: Dim | int = MODEL_DIM,
         *,
         num_layers: int,
         input_layer: Any,
@@ -146,6 +148,7 @@ class ConformerEncoder(ISeqDownsamplingEncoder):
         encoder_layer_opts: dict[str, Any] | None = None,
         sequential: Any = Sequential,
     ):
+        out_dim = as_dim(out_dim, "model")
         self.in_dim, self.out_dim, self.pos_enc = in_dim, out_dim, make_function(pos_enc)
         self.input_layer = make_input_layer(input_layer, in_dim)
         self.downsample_factor = getattr(self.input_layer, "downsample_factor", 1)

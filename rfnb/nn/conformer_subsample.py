@@ -12,7 +12,7 @@ from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.container import ModuleList
 from rfnb.nn.conv import Conv2d
 from rfnb.nn.encoder import ISeqDownsamplingEncoder
-from rfnb.nn.prototype import make_function
+from rfnb.nn.prototype import as_dim, make_function
 from rfnb.ops.conv_dims import make_conv_out_spatial_dims
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.math import relu
@@ -28,7 +28,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
 
     Args:
         in_dim: Features of the source, seen as an axis to move along; there is one channel.
-        out_dims: Channels after each convolution.
+        out_dims: Channels after each convolution, each a Dim or an int.
         filter_sizes, strides, pool_sizes: For each convolution: a pair (time, feature), or one number for both. Without
             strides all are 1. pool_sizes may be fewer, or hold None: no pooling there.
         activation: A function, or {"class": ..., options} (see `build_from_dict`).
@@ -51,7 +51,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         self,
         in_dim: Dim,
         *,
-        out_dims: Sequence[Dim],
+        out_dims: Sequence[Dim | int],
         filter_sizes: Sequence[Pair],
         strides: Sequence[Pair] | None = None,
         pool_sizes: Sequence[Pair | None] | None = None,
@@ -63,7 +63,8 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         pool_sizes = [*(pool_sizes or ()), *[None] * (count - len(pool_sizes or ()))]
         if not count or {len(filter_sizes), len(strides), len(pool_sizes)} != {count}:
             raise _other_counts(out_dims, filter_sizes, strides, pool_sizes)
-        self.in_dim, self.out_dims, self.padding = in_dim, tuple(out_dims), padding
+        out_dims = tuple(as_dim(dim, "channels") for dim in out_dims)
+        self.in_dim, self.out_dims, self.padding = in_dim, out_dims, padding
         self.activation = make_function(activation)
         self.pool_sizes = [None if size is None else _pair(size) for size in pool_sizes]
         self.conv_layers = ModuleList(

@@ -33,15 +33,30 @@ class _List(Module):
         return iter([value for _, value in self._items()])
 
     def __getitem__(self, index: Any) -> Any:
-        """One item, or for a slice a new container of the same items; names that are no numbers stay."""
+        """One item, by its number or name, or for a slice a new container of the same items; names that are no numbers stay."""
+        if isinstance(index, str):
+            return dict(self._items())[index]
         if not isinstance(index, slice):
             return self._items()[index][1]
         new = self._plain()
         new._fill(self._items()[index])
         return new
 
-    def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, self._items()[index][0], self._check(value))
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """One item, or for a slice several, as of a list: with other items in their place the list gets longer or shorter."""
+        items = self._items()
+        if not isinstance(index, slice):
+            setattr(self, index if isinstance(index, str) else items[index][0], self._check(value))
+            return
+        new = [(None, self._check(item)) for item in value]
+        names = [name for name, _ in items[index]]
+        if len(names) == len(new):
+            new = [(name, item) for name, (_, item) in zip(names, new)]  # type: ignore[misc]
+        changed: list[Any] = list(items)
+        changed[index] = new  # as a list does it, with its errors
+        for name, _ in items:
+            delattr(self, name)
+        self._fill([("0" if name is None else name, item) for name, item in changed])
 
     def __delitem__(self, index: Any) -> None:
         items = self._items()
@@ -54,6 +69,9 @@ class _List(Module):
         """Set the items anew, numbered by their place."""
         for number, (name, value) in enumerate(items):
             setattr(self, str(number) if name.isdigit() else name, value)
+
+    def __contains__(self, value: object) -> bool:
+        return any(item is value for _, item in self._items())
 
     def _plain(self) -> _List:
         """An empty container of this kind; a subclass may need other arguments, so it is its base here."""

@@ -15,7 +15,7 @@ from rfnb.nn.init import Normal
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
 from rfnb.nn.normalization import LayerNorm
-from rfnb.nn.prototype import make_function, make_norm, make_part
+from rfnb.nn.prototype import as_dim, make_function, make_norm, make_part
 from rfnb.nn.transformer_encoder import MODEL_DIM
 from rfnb.ops.concat import concat, split
 from rfnb.ops.math import gelu, identity
@@ -114,8 +114,7 @@ class FeedForwardConvGated(Module):
     ):
         self.out_dim, self.dropout = out_dim, dropout
         self.activation, self.gate_activation = make_function(activation), make_function(gate_activation)
-        ff_dim = 6 * out_dim.extent if ff_dim is None else ff_dim
-        self.ff_dim = ff_dim if isinstance(ff_dim, Dim) else Dim(ff_dim, name="ff", kind="feature")
+        self.ff_dim = as_dim(6 * out_dim.extent if ff_dim is None else ff_dim, "ff")
         if self.ff_dim.extent % 2:
             raise DimError(
                 message("FeedForwardConvGated: ff_dim has no halves.", [("ff_dim", self.ff_dim.short_repr())],

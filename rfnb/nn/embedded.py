@@ -10,7 +10,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
-from rfnb.nn.prototype import make_embedding, make_function
+from rfnb.nn.prototype import as_dim, make_embedding, make_function
 
 
 class Embedded(Module):
@@ -18,7 +18,8 @@ class Embedded(Module):
 
     Args:
         vocab_dim: Sparse dim of the source, or its features, where there is no embedding.
-        embed_dim: Of the embedding; None: model_dim. If it is another dim, a projection follows.
+        model_dim: A Dim, or an int for a new one.
+        embed_dim: Of the embedding, as model_dim; None: model_dim. If it is another dim, a projection follows.
         input_embedding: As for `make_embedding`.
         input_embedding_scale: Default: sqrt(model_dim), 1 without embedding.
         pos_enc: As for `make_function`; None for none.
@@ -33,22 +34,23 @@ class Embedded(Module):
     def __init__(
         self,
         vocab_dim: Dim,
-        model_dim: Dim,
+        model_dim: Dim | int,
         *,
-        embed_dim: Dim | None,
+        embed_dim: Dim | int | None,
         input_embedding: Any,
         input_embedding_scale: float | None,
         pos_enc: Callable[..., Tensor] | dict[str, Any] | None,
         input_dropout: float,
     ):
-        self.vocab_dim, self.model_dim, self.embed_dim = vocab_dim, model_dim, embed_dim or model_dim
+        self.vocab_dim, self.model_dim = vocab_dim, as_dim(model_dim, "model")
+        self.embed_dim = self.model_dim if embed_dim is None else as_dim(embed_dim, "embed")
         self.pos_enc = make_function(pos_enc)
         self.input_embedding = make_embedding(input_embedding, vocab_dim, self.embed_dim)
         if input_embedding_scale is None:
-            input_embedding_scale = 1.0 if self.input_embedding is None else model_dim.extent**0.5
+            input_embedding_scale = 1.0 if self.input_embedding is None else self.model_dim.extent**0.5
         self.input_embedding_scale = input_embedding_scale
-        same = self.embed_dim is model_dim
-        self.input_embedding_proj = None if same else Linear(self.embed_dim, model_dim, with_bias=False)
+        same = self.embed_dim is self.model_dim
+        self.input_embedding_proj = None if same else Linear(self.embed_dim, self.model_dim, with_bias=False)
         self.input_dropout = input_dropout
 
     def _embed(self, source: Tensor, *, spatial_dim: Dim, **of_positions: Any) -> Tensor:

@@ -10,7 +10,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.nn.dropout import dropout
 from rfnb.nn.linear import Linear
 from rfnb.nn.module import Module
-from rfnb.nn.prototype import make_function
+from rfnb.nn.prototype import as_dim, make_function
 from rfnb.ops.concat import split
 from rfnb.ops.math import identity, relu, swish
 
@@ -39,7 +39,7 @@ class FeedForward(Module):
         with_bias: bool = True,
     ):
         self.out_dim, self.dropout, self.activation = out_dim, dropout, make_function(activation)
-        self.ff_dim = _ff_dim(4 * out_dim.extent if ff_dim is None else ff_dim)
+        self.ff_dim = as_dim(4 * out_dim.extent if ff_dim is None else ff_dim, "ff")
         self.linear_ff = Linear(out_dim, self.ff_dim, with_bias=with_bias)
         self.linear_out = Linear(self.ff_dim, out_dim, with_bias=with_bias)
 
@@ -80,7 +80,7 @@ class FeedForwardGated(Module):
     ):
         self.out_dim, self.dropout = out_dim, dropout
         self.activation, self.gate_activation = make_function(activation), make_function(gate_activation)
-        self.ff_dim = _ff_dim(-(-(8 * out_dim.extent // 3) // 256) * 256 if ff_dim is None else ff_dim)
+        self.ff_dim = as_dim(-(-(8 * out_dim.extent // 3) // 256) * 256 if ff_dim is None else ff_dim, "ff")
         self.linear_ff = Linear(out_dim, 2 * self.ff_dim, with_bias=with_bias)
         self.linear_out = Linear(self.ff_dim, out_dim, with_bias=with_bias)
 
@@ -94,7 +94,3 @@ class FeedForwardGated(Module):
         value, gate = split(both, axis=self.linear_ff.out_dim, out_dims=(self.ff_dim, self.ff_dim))
         middle = self.activation(value) * self.gate_activation(gate)
         return self.linear_out(dropout(middle, self.dropout, axis=self.ff_dim))
-
-
-def _ff_dim(size: Dim | int) -> Dim:
-    return size if isinstance(size, Dim) else Dim(size, name="ff", kind="feature")

@@ -10,14 +10,18 @@ There is no registration and no `super().__init__()`: children and parameters ar
 from __future__ import annotations
 
 import functools
+import inspect
 import re
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.not_specified import is_specified
 from rfnb.core.tensor import Tensor
 from rfnb.nn.hooks import RemovableHandle
+from rfnb.nn.lost_parts import warn_of_lost_parts
 from rfnb.nn.parameter import Parameter
 from rfnb.rec.state import State
 from rfnb.trace.probe import _open, listening, probe, trace_context
@@ -31,6 +35,9 @@ class Module:
         call = cls.__dict__.get("__call__")
         if call is not None:
             cls.__call__ = _observed(call)  # type: ignore[method-assign]
+        init = cls.__dict__.get("__init__")
+        if init is not None and cls.__module__.startswith("rfnb."):
+            cls.__init__ = _without_marks(init)  # type: ignore[misc]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):
@@ -122,7 +129,7 @@ class Module:
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Direct children with their attribute names."""
-        for name, value in vars(self).items():
+        for name, value in list(vars(self).items()):  # who iterates may parametrize, which adds attributes
             if isinstance(value, Module):
                 yield name, value
 
@@ -153,7 +160,12 @@ class Module:
                     queue.append((full, child))
 
     def named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """With dotted names; a shared parameter is listed once."""
+        """With dotted names; a shared parameter is listed once. What a plain list or dict holds is not found, which a warning says."""
+        if recurse:
+            warn_of_lost_parts(self.named_modules(), Module)
+        return iter(list(self._named_parameters(recurse=recurse)))  # a list: who iterates may parametrize
+
+    def _named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
         seen: set[int] = set()
         for path, module in self.named_modules(recurse=recurse) if recurse else [("", self)]:
             for name, value in vars(module).items():
@@ -162,14 +174,14 @@ class Module:
                     yield (f"{path}.{name}" if path else name), value
 
     def parameters(self, *, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters."""
-        for _, parameter in self.named_parameters(recurse=recurse):
-            yield parameter
+        """All parameters. An optimizer of torch that is given them takes their raw arrays, without auxiliary ones:
+        `torch.optim.AdamW(model.parameters())`; in lists of your own write `parameter.raw_tensor`."""
+        return _Parameters([parameter for _, parameter in self.named_parameters(recurse=recurse)])
 
     @property
     def has_parameters(self) -> bool:
         """Whether there is any, in it or below."""
-        return next(self.parameters(), None) is not None
+        return next(self._named_parameters(), None) is not None
 
     def apply(self, fn: Callable[[Module], Any]) -> Module:
         """fn on all modules inside, each once, children before the module that holds them; returns self."""
@@ -194,6 +206,37 @@ class Module:
         """`hook(module, args, kwargs, result)` after each call of this instance; what it returns replaces the result."""
         hooks = self.__dict__.setdefault("_rfnb_hooks", {})
         return RemovableHandle.add(hooks, hook, prepend=prepend)
+
+
+class _Parameters(Iterator[Parameter]):
+    """Goes through parameters once. For the optimizers of torch, which refuse what is no torch.Tensor, through the raw ones."""
+
+    def __init__(self, parameters: list[Parameter]):
+        self._parameters = iter(parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("torch.optim."):
+            return (parameter.raw_tensor for parameter in self._parameters if not parameter.auxiliary)
+        return self
+
+    def __next__(self) -> Parameter:
+        return next(self._parameters)
+
+
+def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps an `__init__`: an option that is a mark for "not given" is not given."""
+
+    @functools.wraps(init)
+    def wrapper(self: Module, *args: Any, **kwargs: Any) -> None:
+        if not all(map(is_specified, (*args, *kwargs.values()))):
+            bound = inspect.signature(init).bind(self, *args, **kwargs)
+            given = {name: value for name, value in bound.arguments.items() if is_specified(value)}
+            bound.arguments.clear()
+            bound.arguments.update(given)
+            args, kwargs = bound.args[1:], bound.kwargs
+        init(self, *args, **kwargs)
+
+    return wrapper
 
 
 def _observed(call: Callable[..., Any]) -> Callable[..., Any]:

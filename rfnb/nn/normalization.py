@@ -163,7 +163,7 @@ class GroupNorm(Module):
         DimError: If num_groups does not divide in_dim.
     """
 
-    def __init__(self, in_dim: Dim, *, num_groups: int, eps: float = 1e-6):
+    def __init__(self, in_dim: Dim, *, num_groups: int | Dim, eps: float = 1e-6):
         self.in_dim, self.num_groups, self.eps = in_dim, num_groups, eps
         self._groups = group_dims(type(self).__name__, in_dim, num_groups)
         self.scale, self.bias = Parameter((in_dim,), initial=1.0), Parameter((in_dim,))
@@ -201,14 +201,15 @@ def check_dims(what: str, x: Tensor, dims: Sequence[Dim]) -> None:
             raise missing_dim(what, x, dim, "x")
 
 
-def group_dims(what: str, in_dim: Dim, num_groups: int) -> tuple[Dim, Dim]:
+def group_dims(what: str, in_dim: Dim, num_groups: int | Dim) -> tuple[Dim, Dim]:
     """(group, feature within the group)."""
-    if num_groups < 1 or in_dim.extent % num_groups:
+    group = Dim(num_groups.extent if isinstance(num_groups, Dim) else num_groups, name="group")
+    if group.extent < 1 or in_dim.extent % group.extent:
         raise DimError(
             message(
                 f"{what}: the features do not split into equal groups.",
-                [("in_dim", in_dim.short_repr()), ("num_groups", str(num_groups))],
+                [("in_dim", in_dim.short_repr()), ("num_groups", str(group.extent))],
                 "num_groups divides the size of in_dim.",
             )
         )
-    return Dim(num_groups, name="group"), Dim(in_dim.extent // num_groups, name=f"{in_dim.name}_of_group")
+    return group, Dim(in_dim.extent // group.extent, name=f"{in_dim.name}_of_group")

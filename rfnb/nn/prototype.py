@@ -9,6 +9,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.not_specified import is_specified
 from rfnb.nn.build_from_dict import build_from_dict, named_object
 from rfnb.nn.linear import Embedding
 from rfnb.nn.module import Module
@@ -27,7 +28,7 @@ def make_part(part: Any, default: type[Module], what: str, **options: Any) -> An
     Raises:
         TypeError: If it is something else.
     """
-    if part is None:
+    if part is None or not is_specified(part):
         part = default
     part = _named(part)
     if isinstance(part, Module):
@@ -42,8 +43,13 @@ def make_part(part: Any, default: type[Module], what: str, **options: Any) -> An
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Those that are not None; the others are as the class that gets them has them."""
-    return {name: value for name, value in options.items() if value is not None}
+    """Those that are given, not None; the others are as the class that gets them has them."""
+    return {name: value for name, value in options.items() if value is not None and is_specified(value)}
+
+
+def as_dim(size: Dim | int, name: str) -> Dim:
+    """The Dim of a layer, which may be given as an int: a new one of this size."""
+    return size if isinstance(size, Dim) else Dim(size, name=name, kind="feature")
 
 
 def fresh_copy(module: Module) -> Module:

@@ -49,7 +49,7 @@ class TransformerDecoder(Embedded):
         self,
         encoder_dim: Dim | None,
         vocab_dim: Dim,
-        model_dim: Dim = MODEL_DIM,
+        model_dim: Dim | int = MODEL_DIM,
         *,
         num_layers: int,
         ff: Any = None,
@@ -62,7 +62,7 @@ class TransformerDecoder(Embedded):
         norm: Any = LayerNorm,
         layer: Any = None,
         layer_opts: dict[str, Any] | None = None,
-        embed_dim: Dim | None = None,
+        embed_dim: Dim | int | None = None,
         share_embedding: bool | None = None,
         input_embedding: Any = True,
         input_embedding_scale: float | None = None,
@@ -74,6 +74,7 @@ class TransformerDecoder(Embedded):
             vocab_dim, model_dim, embed_dim=embed_dim, input_embedding=input_embedding, pos_enc=pos_enc,
             input_embedding_scale=input_embedding_scale, input_dropout=dropout if input_dropout is None else input_dropout,
         )  # fmt: skip
+        model_dim = self.model_dim
         self.encoder_dim = encoder_dim
         options = {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
         options |= given(ff=ff, ff_dim=ff_dim, ff_activation=ff_activation)

@@ -82,6 +82,7 @@ class TransformerEncoder(Embedded):
 
     Args:
         vocab_dim: Sparse dim of the source; with `input_embedding=None` its features.
+        model_dim: Features of the result, a Dim or an int.
         ff, ff_dim, ff_activation, num_heads, att_dropout, norm: For the layers, as of `TransformerEncoderLayer`.
         pos_enc: Called with spatial_dim and feat_dim; a function, {"class": ..., options}, or None for none.
         layer, layer_opts: Class, {"class": ..., options}, or a layer as pattern, and further options.
@@ -101,7 +102,7 @@ class TransformerEncoder(Embedded):
     def __init__(
         self,
         vocab_dim: Dim,
-        model_dim: Dim = MODEL_DIM,
+        model_dim: Dim | int = MODEL_DIM,
         *,
         num_layers: int,
         ff: Any = None,
@@ -114,7 +115,7 @@ class TransformerEncoder(Embedded):
         norm: Any = LayerNorm,
         layer: Any = None,
         layer_opts: dict[str, Any] | None = None,
-        embed_dim: Dim | None = None,
+        embed_dim: Dim | int | None = None,
         input_embedding: Any = Embedding,
         input_embedding_scale: float | None = None,
         input_dropout: float | None = None,
@@ -124,6 +125,7 @@ class TransformerEncoder(Embedded):
             vocab_dim, model_dim, embed_dim=embed_dim, input_embedding=input_embedding, pos_enc=pos_enc,
             input_embedding_scale=input_embedding_scale, input_dropout=dropout if input_dropout is None else input_dropout,
         )  # fmt: skip
+        model_dim = self.model_dim
         options = {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
         options |= {**given(ff=ff, ff_dim=ff_dim, ff_activation=ff_activation), **(layer_opts or {})}
         pattern = make_part(layer, TransformerEncoderLayer, "layer", out_dim=model_dim, **options)

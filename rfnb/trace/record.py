@@ -47,7 +47,8 @@ def record(
         The Trace, which fills while the block runs.
 
     Raises:
-        TypeError, ValueError: A filter or a model that cannot be understood, or a negative limit.
+        TypeError: A model that is no Module and no dict of Modules, or a filter that cannot be understood.
+        ValueError: The same of a filter, or a negative limit.
     """
     if not isinstance(limit, int) or limit < 0:
         raise ValueError(
@@ -86,6 +87,12 @@ def _names_of(model: Any) -> dict[int, tuple[Any, str]]:
                 message("record: the model is no Module, and no dict of Modules.", [("model", _described(model))],
                         "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.",
                         'rf.record(model={"encoder": encoder, "decoder": decoder})')
+            )  # fmt: skip
+        if not any(hasattr(module, "module_path") for _, module in each.named_modules()):  # of a layer above this one
+            raise TypeError(
+                message("record: this model offers no events.", [("model", f"{type(each).__module__}.{type(each).__name__}")],
+                        "Only modules of rfnb do. What a model of another kind computes is recorded where its own code offers it:",
+                        'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)')
             )  # fmt: skip
         for name, module in each.named_modules():
             names.setdefault(id(module), (module, ".".join(filter(None, [prefix, name]))))

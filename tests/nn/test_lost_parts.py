@@ -1,0 +1,199 @@
+"""What a module would lose silently: parts in plain lists, parameters that an optimizer refuses, marks for "not given"."""
+
+import warnings
+
+import pytest
+import torch
+from asserting import raises_message
+
+import rfnb as rf
+from rfnb.core.not_specified import NotSpecified, is_specified
+
+IN, OUT = rf.Dim(3, name="in"), rf.Dim(5, name="out")
+
+
+class Net(rf.Module):
+    def __init__(self, **parts):
+        self.out = rf.Linear(IN, OUT)
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+
+def warnings_of(module):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [name for name, _ in module.named_parameters()][:2] == ["out.weight", "out.bias"]
+    assert all(warning.filename == __file__ for warning in caught)
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize(
+    ("part", "what", "inside", "line"),
+    [
+        ([rf.Linear(IN, OUT), rf.relu], "list", "1 with parameters: Linear", "rf.ModuleList([...])"),
+        (
+            (rf.Linear(IN, OUT), rf.LayerNorm(OUT)),
+            "tuple",
+            "2 with parameters: Linear, LayerNorm",
+            "rf.ModuleList([...])",
+        ),
+        ({"a": rf.Linear(IN, OUT)}, "dict", "1 with parameters: Linear", "rf.ModuleList({...})"),
+        ([rf.Parameter([IN])], "list", "1 with parameters: Parameter", "rf.ParameterList([...])"),
+        ([("a", rf.Linear(IN, OUT))], "list", "1 with parameters: Linear", "rf.ModuleList([...])"),
+    ],
+)
+def test_parts_in_a_plain_container_are_said_to_be_lost(part, what, inside, line):
+    (text,) = warnings_of(Net(parts=part))
+    assert text == (
+        f"Net.parts: what is in this {what} is not found.\n"
+        f"  {what}  {inside}\n"
+        "Parameters, checkpoints, states and devices are those of attributes that are modules or parameters themselves:\n"
+        f"    self.parts = {line}\n"
+        "    self.parts = lambda: ...    # if it is not to be part of this module"
+    )
+
+
+def test_a_path_says_where_parts_are_lost():
+    inner = Net(parts=[rf.Linear(IN, OUT)])
+    (text,) = warnings_of(Net(inner=inner))
+    assert text.startswith("inner.parts: what is in this list is not found.")
+
+
+def test_what_loses_nothing_is_not_warned_of():
+    net = Net(functions=[rf.relu, rf.tanh], names=["a", "b"], sizes={"a": 3}, held=rf.ModuleList([rf.Linear(IN, OUT)]))
+    net.both = [net.out, net.held[0]]  # found by their own attributes too
+    net.held.owners = [net]  # the outside is no part of it
+    assert warnings_of(net) == []
+    assert len(list(net.held.parameters())) == 2
+
+
+def test_saving_says_what_is_lost(tmp_path):
+    with pytest.warns(UserWarning, match="Net.parts: what is in this list is not found"):
+        rf.save_params(Net(parts=[rf.Linear(IN, OUT)]), tmp_path / "net.safetensors")
+
+
+def test_parametrizing_while_going_through_the_parameters():
+    model = rf.Sequential(rf.Linear(IN, OUT), rf.Linear(OUT, IN))
+    for module in model.modules():
+        for name, _ in module.named_parameters(recurse=False):
+            if not name.endswith("bias"):
+                rf.weight_noise(module, name, std=0.5)
+    assert rf.is_parametrized(model[0], "weight") and rf.is_parametrized(model[1], "weight")
+    for name, _ in model.named_parameters():
+        module = model.get_deep(name.rpartition(".")[0])
+        if name.endswith("bias"):
+            rf.weight_dropout(module, "bias", drop_prob=0.5)
+    assert rf.is_parametrized(model[1], "bias")
+
+
+# -- optimizers --------------------------------------------------------------------------------------------------------
+def test_an_optimizer_takes_the_parameters_of_a_module():
+    net, twin = rf.Linear(IN, OUT), rf.Linear(IN, OUT)
+    rf.set_params(twin, {name: parameter.raw_tensor.detach() for name, parameter in net.named_parameters()})
+    steps = [
+        torch.optim.SGD(net.parameters(), lr=0.5),
+        torch.optim.SGD([parameter.raw_tensor for parameter in twin.parameters()], lr=0.5),
+    ]
+    x = rf.random_normal([rf.Dim(2, name="batch"), IN])
+    for module, optimizer in zip((net, twin), steps):
+        y = module(x)
+        rf.reduce_sum(y * y, axis=y.dims).raw_tensor.backward()
+        optimizer.step()
+    for (name, one), (_, other) in zip(net.named_parameters(), twin.named_parameters()):
+        assert torch.equal(one.raw_tensor, other.raw_tensor), name
+
+
+def test_parameter_groups_take_them_too_and_leave_out_statistics():
+    norm, net = rf.BatchNorm(OUT), rf.Linear(IN, OUT)
+    optimizer = torch.optim.AdamW([{"params": net.parameters(), "weight_decay": 0.5}, {"params": norm.parameters()}])
+    assert optimizer.param_groups[0]["params"] == [net.weight.raw_tensor, net.bias.raw_tensor]
+    trainable = [parameter.raw_tensor for parameter in norm.parameters() if not parameter.auxiliary]
+    assert [id(raw) for raw in optimizer.param_groups[1]["params"]] == [id(raw) for raw in trainable]
+    assert len(trainable) < len(list(norm.parameters()))
+
+
+def test_who_else_goes_through_them_gets_parameters():
+    parameters = rf.Linear(IN, OUT).parameters()
+    assert isinstance(next(parameters), rf.Parameter)
+    assert [type(parameter) for parameter in parameters] == [rf.Parameter] and list(parameters) == []
+
+
+# -- marks for what is not given ---------------------------------------------------------------------------------------
+class _NotGiven:
+    pass
+
+
+UNSET = type("_Unset", (), {})()
+
+
+@pytest.mark.parametrize("mark", [NotSpecified, NotSpecified(), _NotGiven, _NotGiven(), UNSET, ...])
+def test_a_mark_for_not_given_is_not_given(mark):
+    assert not is_specified(mark)
+    model = rf.Dim(8, name="model")
+    given = {"num_layers": 1, "num_heads": 2, "input_layer": None}
+    marked = rf.ConformerEncoder(
+        IN, model, **given, ff_activation=mark, conv_norm=mark, ff_dim=mark, encoder_layer=mark
+    )
+    plain = rf.ConformerEncoder(IN, model, **given)
+    assert [(n, p.batch_shape) for n, p in marked.named_parameters()] == [
+        (n, p.batch_shape) for n, p in plain.named_parameters()
+    ]
+    assert marked.layers[0].ffn1.activation is plain.layers[0].ffn1.activation
+    assert rf.EBranchformerLayer(model, num_heads=2, ff=mark, cgmlp=mark, cgmlp_ff_dim=mark).cgmlp.ff_dim.extent == 48
+    assert rf.Linear(IN, OUT, with_bias=mark).bias is not None
+
+
+def test_a_mark_in_the_place_of_what_is_needed_is_missing():
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'out_dim'"):
+        rf.Linear(IN, NotSpecified)
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", IN, rf.relu, rf.Linear, object()])
+def test_values_are_given(value):
+    assert is_specified(value)
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
+def test_slices_of_a_module_list_are_assigned_as_those_of_a_list():
+    layers = rf.ModuleList([rf.Linear(IN, IN) for _ in range(5)])
+    original, expected = list(layers), list(layers)
+    for index, new in (
+        (slice(2, None), []),
+        (slice(None), original),
+        (slice(1, 3), original[:1]),
+        (slice(None, None, 2), original[:2]),
+    ):
+        layers[index] = new
+        expected[index] = new
+        assert [a is b for a, b in zip(layers, expected, strict=True)] == [True] * len(expected)
+        assert [name for name, _ in layers.items()] == [str(i) for i in range(len(expected))]
+    with pytest.raises(ValueError, match="attempt to assign sequence of size 1 to extended slice of size 2"):
+        layers[::2] = original[:1]
+
+
+def test_a_slice_of_a_list_with_names_keeps_them():
+    layers = rf.ModuleList({"first": rf.Linear(IN, IN), "second": rf.Linear(IN, OUT)})
+    new = rf.Linear(IN, IN)
+    layers[:1] = [new]
+    assert [name for name, _ in layers.items()] == ["first", "second"] and layers["first"] is new and new in layers
+    layers["second"] = rf.relu
+    assert layers["second"].func is rf.relu
+    with pytest.raises(KeyError, match="third"):
+        layers["third"]
+
+
+# -- modules of another kind -------------------------------------------------------------------------------------------
+def test_recording_a_model_without_events_is_refused():
+    with (
+        raises_message(
+            TypeError,
+            """
+        record: this model offers no events.
+          model  torch.nn.modules.rnn.LSTM
+        Only modules of rfnb do. What a model of another kind computes is recorded where its own code offers it:
+            rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)
+        """,
+        ),
+        rf.record(model=torch.nn.LSTM(3, 4)),
+    ):
+        pass
