@@ -21,6 +21,7 @@ from rfnb.core.absent import put_absent
 from rfnb.core.dim_lengths import check_lengths, valid_lengths
 from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
+from rfnb.core.pickling import reduce_dim
 from rfnb.core.place import Place, place_of_user, place_text
 
 if TYPE_CHECKING:
@@ -130,8 +131,15 @@ class Dim(DimRelations):
     def _sort_key(self) -> tuple[str, str, int]:
         return self.name, self.kind or "", self.extent if self.is_dim_known() else -1
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_place": self.created, "_masks": {}, "_size_tensor": None, "_declared": None}
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        special = next((name for name, dim in _SPECIAL.items() if dim is self), None)
+        return reduce_dim(self, special)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # With a number of its own: a recorded loop takes larger ones for dims that its step has made.
+        self.__dict__.update(state, serial=next(_serials))
+        if self.same_as is not None:
+            self._forward_to(self.same_as)
 
     def __copy__(self) -> Dim:
         return self
@@ -230,3 +238,5 @@ batch_dim = Dim(None, name="batch", kind="batch")
 single_step_dim = Dim(None, name="single_step")
 single_step_dim.special = True
 """Marker: one step, no axis. Accepted as `spatial_dim` by recurrent modules; never a dim of a tensor."""
+
+_SPECIAL = {"batch_dim": batch_dim, "single_step_dim": single_step_dim}  # one of each in a process, see `pickling.py`

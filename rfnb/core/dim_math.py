@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -144,6 +144,17 @@ def _derive(expr: algebra.Sum) -> Dim:
     if len(expr) == 1 and expr[0][0] == 1 and len(expr[0][1]) == 1 and _is_dim(expr[0][1][0]):
         return expr[0][1][0]
     return intern(expr, lambda: _make_derived(expr))
+
+
+def derived(expr: algebra.Sum, own: Mapping[str, Any]) -> Dim:
+    """The dim of an expression in normal form; if it is made anew, with these attributes."""
+
+    def make() -> Dim:
+        dim = _make_derived(expr)
+        dim.__dict__.update(own)
+        return dim
+
+    return intern(expr, make)
 
 
 def intern(key: Any, make: Callable[[], Dim]) -> Dim:

@@ -19,16 +19,15 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.place import line_of
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import NOTES_OF_DEBUGGING, Tensor
 from rfnb.core.tensor_mask import raw_mask_for
 from rfnb.core.tensor_text import dims_text, labels_of
 from rfnb.core.user_calls import call_number, forget_calls
 
 _FLOATS = ("float", "bfloat")
-# In the __dict__ of a tensor:
-_DONE = "_poisoned"  # the raw array that has its poison
-_MADE = "_made_in"  # the number of the call that made the tensor
-_NOTE = "_nan_error"  # the error, of a tensor with NaN in real frames
+# In the __dict__ of a tensor: the raw array that has its poison; the number of the call that made the tensor; the error, of a tensor
+# with NaN in real frames.
+_DONE, _MADE, _NOTE = NOTES_OF_DEBUGGING
 _noted: list[weakref.ref[Tensor]] = []  # in the order in which they were made
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rfnb.core.marked_dim import MarkedDim
 
 
+NOTES_OF_DEBUGGING = "_poisoned", "_made_in", "_nan_error"  # of `poison.py`, about this run only
+
+
 class Tensor(TensorKinds):
     """A raw array with one Dim per axis, in the order of the axes.
 
@@ -92,6 +95,9 @@ class Tensor(TensorKinds):
             self.feature_dim = feature_dim
         if raw_tensor is not None:
             self.raw_tensor = raw_tensor
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in NOTES_OF_DEBUGGING}
 
     @property
     def raw_tensor(self) -> Any:

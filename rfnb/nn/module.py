@@ -55,6 +55,34 @@ class Module:
                 setattr(new, name, copy.deepcopy(value, memo))
         return new
 
+    def __copy__(self) -> Module:
+        """Another module with the same children and parameters."""
+        new = self.__class__.__new__(self.__class__)
+        vars(new).update(self._without_parent())
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: the attributes, and which children have their path from here. A part is saved without the model around it."""
+        own = [
+            name for name, value in vars(self).items() if isinstance(value, Module) and value._is_child_at(self, name)
+        ]
+        return {"attributes": self._without_parent(), "children": own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state["attributes"])
+        for name in state["children"]:
+            vars(vars(self)[name])["_rfnb_parent"] = (weakref.ref(self), name)
+
+    def _without_parent(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_rfnb_parent"}
+
+    def _is_child_at(self, parent: Module, name: str) -> bool:
+        return (
+            self._has_parent()
+            and self.__dict__["_rfnb_parent"][1] == name
+            and self.__dict__["_rfnb_parent"][0]() is parent
+        )
+
     def _has_parent(self) -> bool:
         """Whether the module that held this one first still does."""
         if "_rfnb_parent" not in self.__dict__:

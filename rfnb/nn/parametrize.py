@@ -158,6 +158,14 @@ def _set_parametrized(module: Module, names: tuple[str, ...]) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _class_with(base: type, names: tuple[str, ...]) -> type:
-    attributes = {name: _Computed(name) for name in names}
+    attributes: dict[str, Any] = {name: _Computed(name) for name in names}
     about = {"__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
-    return type(base.__name__, (base,), {**attributes, **about, "_rfnb_parametrized": names})
+    for_pickle = {"__reduce_ex__": lambda module, protocol: (_new_with, (base, names), module.__getstate__())}
+    return type(base.__name__, (base,), {**attributes, **about, **for_pickle, "_rfnb_parametrized": names})
+
+
+def _new_with(base: type, names: tuple[str, ...]) -> Module:
+    """A module of such a class without anything; pickle fills it in. The class itself has no name to be found by."""
+    cls: Any = _class_with(base, names)
+    new: Module = cls.__new__(cls)
+    return new

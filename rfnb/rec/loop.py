@@ -23,6 +23,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
@@ -47,7 +48,7 @@ from rfnb.trace.probe import listening, offer_again, probe, trace_context
 _running = threading.local()
 
 
-class Loop:
+class Loop(NotPicklable):
     """Runs a step over `axis`, or until `end`. Left early (`break`, an exception), it stacks nothing.
 
     Args:

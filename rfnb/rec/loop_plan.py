@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 27  # elements of a value of all steps that are still made at once: 512 MiB of float32
 
 
-class LoopPlan:
+class LoopPlan(NotPicklable):
     """The places of the ops of a loop.
 
     Attributes:

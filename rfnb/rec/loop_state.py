@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops.frames import marked_like
@@ -16,7 +17,7 @@ from rfnb.rec.selected import Selected, bring
 from rfnb.rec.selection import Selection
 
 
-class LoopState:
+class LoopState(NotPicklable):
     """Attributes or items. Before the loop: assign the initial value. Inside: reading gives the previous value until it is
     assigned, then the new one; after a choice, that of the hypotheses which were chosen. After: the final value.
 

@@ -21,6 +21,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_math import depends_on_any, parts_of
 from rfnb.core.errors import message
 from rfnb.core.intercept import intercept
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.ops.random_state import get_random_state
@@ -113,7 +114,7 @@ class Node:
         return self.fn.__qualname__.removesuffix(".__call__")
 
 
-class Recorder:
+class Recorder(NotPicklable):
     """Runs ops for real and notes them, while `recording`.
 
     Attributes:

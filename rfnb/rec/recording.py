@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.ops.random_state import set_random_state
 from rfnb.rec.loop_plan import LoopPlan
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rfnb.rec.loop import Loop
 
 
-class Recording:
+class Recording(NotPicklable):
     """One recorded loop: what its body reads and writes.
 
     Attributes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_math import substituted
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.ops.stack import stack, unstack
 from rfnb.rec.loop_plan import LoopPlan
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Run = Callable[[list[Any], dict[Dim, Dim]], None]
 
 
-class Replay:
+class Replay(NotPicklable):
     """What each step does, from `registers`: a list with the value of each register in this step."""
 
     def __init__(self, recording: Recording, plan: LoopPlan, outputs: list[Output]):

@@ -15,6 +15,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
@@ -26,7 +27,7 @@ _renamed_dims = PlanCache()
 _moves = PlanCache()
 
 
-class Selection:
+class Selection(NotPicklable):
     """The choices of one step so far: one, or a chain of them.
 
     Args:

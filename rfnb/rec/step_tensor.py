@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -16,7 +17,7 @@ class RecordingError(RuntimeError):
     """The body of a recorded loop does what cannot be repeated for the other steps."""
 
 
-class StepTensor(Tensor):
+class StepTensor(NotPicklable, Tensor):
     """A value of the first step, and the register in which each step finds its own.
 
     Its owner is the Recorder of the loop; in a loop inside of a loop, the value may be a StepTensor of the outer one.
@@ -124,6 +125,9 @@ class StepDim(Dim):
     @dyn_size_ext.setter
     def dyn_size_ext(self, value: Any) -> None:
         raise self._refused("sets the size")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise self._refused("pickles")
 
     def short_repr(self) -> str:
         """The name alone."""

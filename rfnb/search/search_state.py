@@ -182,6 +182,16 @@ def search_of(x: Tensor, what: str) -> Search:
 def beam_dim_of(x: Tensor) -> Dim | None:
     """The beam dim of the search that made a value; None if none did."""
     beams = [dim for dim in x.dims if "search" in dim.__dict__]
+    lost = next((dim for dim in x.dims if "left_search" in dim.__dict__), None)
+    if lost is not None and not beams:
+        raise ValueError(
+            message(
+                "The search that made this was left behind when it was pickled.",
+                [("value", shape_of(x)), ("beam", lost.short_repr())],
+                "A loaded beam is a dim like any other. Decide, or ask for scores, before:",
+                "torch.save((rf.decide(labels), rf.get_beam_scores(labels)), path)",
+            )
+        )
     return max(beams, key=lambda dim: dim.__dict__["search"].number, default=None)
 
 

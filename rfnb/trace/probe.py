@@ -129,6 +129,9 @@ class Later(Mapping[str, Any]):
         assert self._values is not None
         return self._values
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return dict, (self.made(),)  # a copy does not make them anew
+
     def __getitem__(self, name: str) -> Any:
         return self.made()[name]
 

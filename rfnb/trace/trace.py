@@ -139,6 +139,17 @@ class Trace:
 
         save_trace(self, path)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copies: the events so far; who listens stays here."""
+        with self._lock:
+            return {"events": list(self.events), "truncated": self.truncated, "limit": self._limit}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Trace.__init__(self, limit=state["limit"])
+        for event in state["events"]:
+            self._keep(event)
+        self.truncated, self.closed = state["truncated"], True
+
     def __len__(self) -> int:
         return len(self.events)
 
@@ -190,9 +201,7 @@ class Trace:
                     place.entry,
                     num_bytes,
                 )
-                self.events.append(event)
-                self._by_kind.setdefault(kind, {}).setdefault(place.path, []).append(event)
-                self.num_bytes += num_bytes
+                self._keep(event)
             else:
                 self.truncated = Truncated(kind, place.path, place.step, self._limit or 0)
         if not fits:
@@ -201,6 +210,11 @@ class Trace:
         for fn in list(self._subscribers):
             self._tell(fn, event)
         return event
+
+    def _keep(self, event: Event) -> None:
+        self.events.append(event)
+        self._by_kind.setdefault(event.kind, {}).setdefault(event.path, []).append(event)
+        self.num_bytes += event.num_bytes
 
     def count_dropped(self) -> None:
         """One more event that came after the limit."""

@@ -34,6 +34,9 @@ class View:
         self._handle: Any = None  # of the stored output
         self._shown_in: int | None = None
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return View, (self._spec,)  # where it is shown is of this process
+
     @property
     def spec(self) -> Spec:
         """What is drawn."""

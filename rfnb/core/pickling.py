@@ -1,0 +1,99 @@
+"""What happens when objects go through pickle: `torch.save`, other processes (`DataLoader`, `multiprocessing`), `copy.copy` and `deepcopy`.
+
+A Dim is an identity, so a loaded dim is a new one, but one for all tensors of the same pickle. What dims are made of them is interned as
+ever: the same expression of loaded dims is the same dim. `batch_dim` and `single_step_dim` are those of the process that loads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from rfnb.core.algebra import Sum
+from rfnb.core.dim_math import derived
+from rfnb.core.errors import DimError, message
+
+if TYPE_CHECKING:
+    from rfnb.core.dim import Dim
+
+# Of a Dim, but not of its copy elsewhere: caches, and the search that a beam is of, which would bring all of its steps along.
+_NOT_PICKLED = {"_masks": {}, "_size_tensor": None, "_extent": None, "_declared": None}
+_LEFT_OUT = ("search", "link")
+_OWN = ("kind", "vocab", "_place", "by_user")  # what a dim has of its own although it is made of others
+
+
+def reduce_dim(dim: Dim, special: str | None) -> Any:
+    """What pickle asks for.
+
+    Args:
+        special: The name of the dim if there is one of it in each process.
+    """
+    if special is not None:
+        return special_dim, (special, dim.lengths)
+    state = {name: value for name, value in dim.__dict__.items() if name not in _LEFT_OUT}
+    state.update(_NOT_PICKLED, _place=dim.created)
+    if "search" in dim.__dict__:
+        state["left_search"] = True  # `decide` says so
+    own = {name: state[name] for name in _OWN if name in state}
+    if dim.expr is not None:
+        return derived_dim, (dim.expr, {**own, "name": dim.name})
+    if dim.twin_of is not None:
+        return twin_dim, (dim.twin_of, dim.match_priority, own)
+    return new_dim, (type(dim),), state
+
+
+def special_dim(name: str, length: np.ndarray | None) -> Dim:
+    """The dim of this process; it takes its size from what is loaded, as from the first array it is used with.
+
+    Raises:
+        DimError: If it has another size here.
+    """
+    from rfnb.core import dim as dims  # a Dim is reduced by this
+
+    dim: Dim = getattr(dims, name)
+    if length is None:
+        return dim
+    if not dim.is_dim_known():
+        dim.dyn_size_ext = length
+    elif dim.extent != int(length):
+        raise DimError(
+            message(
+                f"Loading a pickle: rf.{name} has another size here.",
+                [("here", dim.extent), ("pickle", int(length))],
+                f"There is one {name} in a process, and it has one size. Let it forget that of the last batch:",
+                f"rf.{name}.reset_eager()",
+            )
+        )
+    return dim
+
+
+def derived_dim(expr: Sum, own: dict[str, Any]) -> Dim:
+    """The dim of an expression of dims that are loaded already."""
+    return derived(expr, own)
+
+
+def twin_dim(base: Dim, match_priority: int, own: dict[str, Any]) -> Dim:
+    """The twin of a dim that is loaded already."""
+    twin = base.copy(match_priority=match_priority)
+    twin.__dict__.update(own)
+    return twin
+
+
+def new_dim(cls: type[Dim]) -> Dim:
+    """A dim without anything; pickle fills it in."""
+    return cls.__new__(cls)
+
+
+class NotPicklable:
+    """Base of what belongs to a loop that runs: its values are of one step, its plan is of this process."""
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            message(
+                "A loop cannot be pickled or copied.",
+                [("object", type(self).__name__)],
+                "What it carries and records belongs to its run. Take what comes out of it:",
+                "outputs, last = loop.stack(h), loop.state.h    # `last` after the loop",
+            )
+        )
