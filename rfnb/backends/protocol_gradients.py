@@ -6,6 +6,7 @@ The defaults are those of a library without gradients.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,12 @@ class Gradients:
     @classmethod
     def checkpoint_scope(cls) -> Any:
         """Context manager: what is computed inside is not kept for backward but computed again, random numbers too."""
+        return contextlib.nullcontext()
+
+    @classmethod
+    def watch_draws(cls, draws: Callable[[str], None]) -> Any:
+        """Context manager: `draws` is called with the name of a function by which this thread is about to draw random numbers. None
+        of them is known where the backend has no functions of its own for that."""
         return contextlib.nullcontext()
 
     @classmethod

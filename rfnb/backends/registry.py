@@ -1,11 +1,13 @@
 """Which backend computes: the one that a raw array belongs to, and for new tensors the selected one.
 
-A backend is loaded when it is first needed, so that `import rfnb` loads no torch.
+The selected one is that of the context (`contextvars`), so threads do not change it for each other. A backend is loaded when it is
+first needed, so that `import rfnb` loads no torch.
 """
 
 from __future__ import annotations
 
 import importlib
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ import numpy as np
 from rfnb.backends.protocol import Backend
 
 _by_type: dict[type, type[Backend]] = {}
-_selected: type[Backend] | None = None
+_selected: ContextVar[type[Backend] | None] = ContextVar("rfnb_backend", default=None)
+_chosen = [False]  # whether anybody has selected one: before, nobody asks the context, which torch.compile could not
 
 
 def register_backend_by_tensor_type(tensor_type: type, backend: type[Backend]) -> None:
@@ -60,7 +63,6 @@ def select_backend(name: str) -> None:
     Raises:
         ValueError: Another name.
     """
-    global _selected
     registered = {backend.name: backend for backend in _by_type.values()}
     if name not in _MODULES and name not in registered:
         known = ", ".join(dict.fromkeys((*_MODULES, *registered)))
@@ -73,7 +75,8 @@ def select_backend(name: str) -> None:
             f'select_backend: unknown backend "{name}".\n  known  {known}\n'
             'rfnb runs on torch, with NumPy as the readable reference.\n    rf.select_backend("torch")'
         )
-    _selected = _load(name) if name in _MODULES else registered[name]
+    _chosen[0] = True
+    _selected.set(_load(name) if name in _MODULES else registered[name])
 
 
 def select_backend_torch() -> None:
@@ -108,10 +111,8 @@ def get_selected_backend() -> str:
 
 def selected() -> type[Backend]:
     """The backend that new tensors are made of."""
-    global _selected
-    if _selected is None:
-        _selected = _load("torch")
-    return _selected
+    found = _selected.get() if _chosen[0] else None
+    return _load("torch") if found is None else found
 
 
 def is_executing_eagerly() -> bool:

@@ -15,6 +15,7 @@ from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_autocast import autocast
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
+from rfnb.backends.torch_draws import WatchDraws
 from rfnb.backends.torch_dtypes import DTYPES, NAMES
 from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.torch_gradient import scaled_gradient
@@ -286,6 +287,7 @@ class TorchBackend(Backend):
     graph_order_raw = staticmethod(graph_order)
     scaled_gradient_raw = staticmethod(scaled_gradient)
     checkpoint_scope = CheckpointScope
+    watch_draws = WatchDraws
 
     @classmethod
     def autocast_raw(cls, dtype: str) -> Any:

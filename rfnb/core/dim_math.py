@@ -5,6 +5,7 @@ The expressions themselves are in `core/algebra.py`; here they meet dims and the
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -20,6 +21,7 @@ from rfnb.core.errors import DimError, message
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
+_lock = threading.RLock()  # what is made may have parts
 _interned: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
 # Nobody holds a dim that an op makes on its way (`time + 2` of a padding); made again in each call, it would find no plans.
 _recent: deque[Dim] = deque(maxlen=128)
@@ -161,9 +163,11 @@ def intern(key: Any, make: Callable[[], Dim]) -> Dim:
     """The dim that is kept for `key`; `make` makes it if there is none."""
     dim = _interned.get(key)
     if dim is None:
-        dim = make()
-        _interned[key] = dim
-        _recent.append(dim)
+        with _lock:
+            dim = _interned.get(key)  # another thread may have been quicker
+            if dim is None:
+                dim = _interned[key] = make()
+                _recent.append(dim)
     return dim
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -15,18 +16,22 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
-each_step_apart = 0  # how many `rf.debug(beams=True)` are on
+_apart: ContextVar[int] = ContextVar("rfnb_steps_apart", default=0)  # how many `rf.debug(beams=True)` are on
 
 
 @contextmanager
 def steps_apart() -> Iterator[None]:
     """Every step of a search has beam dims of its own, so that a value of an older step is found out. Slow: plans are made anew."""
-    global each_step_apart
-    each_step_apart += 1
+    _apart.set(_apart.get() + 1)
     try:
         yield
     finally:
-        each_step_apart -= 1
+        _apart.set(_apart.get() - 1)
+
+
+def are_steps_apart() -> bool:
+    """Whether every step of a search has beam dims of its own."""
+    return _apart.get() > 0
 
 
 def only_beams(dims: Iterable[Dim]) -> bool:

@@ -1,6 +1,6 @@
 """Lets somebody else answer calls of functions for a while, wherever the functions are referred to.
 
-    with intercept(functions, handler):        # handler(fn, args, kwargs) instead of fn(*args, **kwargs), in this thread
+    with intercept(functions, handler):        # handler(fn, args, kwargs) instead of fn(*args, **kwargs), in this context
         ...
 
 An op that looked whether somebody wants to see its calls would pay for that in every call. Here the functions themselves are
@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -24,18 +25,11 @@ _lock = threading.RLock()
 _active: dict[FunctionType, _Switch] = {}
 
 
-class _Handlers(threading.local):
-    """The handlers of this thread, the innermost last."""
-
-    def __init__(self) -> None:
-        self.stack: list[Handler] = []
-
-
-_handlers = _Handlers()
+_handlers: ContextVar[tuple[Handler, ...]] = ContextVar("rfnb_handlers", default=())  # the innermost last
 
 
 class _Switch:
-    """A function whose calls go to the handler of the thread; how many `intercept` blocks want that."""
+    """A function whose calls go to the handler of the context; how many `intercept` blocks want that."""
 
     def __init__(self, fn: FunctionType):
         self.fn, self.code, self.users = fn, fn.__code__, 0
@@ -45,7 +39,7 @@ class _Switch:
         self.original.__module__ = fn.__module__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        stack = _handlers.stack
+        stack = _handlers.get()
         if not stack:
             return self.original(*args, **kwargs)
         return stack[-1](self.fn, args, kwargs)
@@ -53,25 +47,26 @@ class _Switch:
 
 @contextmanager
 def intercept(functions: Iterable[FunctionType], handler: Handler) -> Iterator[None]:
-    """While this is active, this thread's calls of `functions` are calls of `handler(fn, args, kwargs)`.
+    """While this is active, calls in this context of `functions` are calls of `handler(fn, args, kwargs)`.
 
     Handlers nest: what a handler calls goes to the one outside of it, or is done, if there is none.
     """
     functions = list(functions)
 
     def answer(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        above = _handlers.stack.pop()
+        stack = _handlers.get()
+        _handlers.set(stack[:-1])
         try:
             return handler(fn, args, kwargs)
         finally:
-            _handlers.stack.append(above)
+            _handlers.set(stack)
 
     _switch_on(functions)
-    _handlers.stack.append(answer)
+    _handlers.set((*_handlers.get(), answer))
     try:
         yield
     finally:
-        _handlers.stack.pop()
+        _handlers.set(tuple(each for each in _handlers.get() if each is not answer))
         _switch_off(functions)
 
 

@@ -36,7 +36,7 @@ class PlanCache(dict):
     def put(self, key: Any, plan: Any) -> Any:
         if len(self) >= _LIMIT:
             for old in list(self)[: _LIMIT // 2]:
-                del self[old]
+                self.pop(old, None)  # another thread may have forgotten it
         self[key] = plan
         return plan
 

@@ -24,10 +24,10 @@ def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
     return frame, called
 
 
-def place_of_user(depth: int) -> Place:
-    """Where user code is, cheap enough for every new Dim."""
+def place_of_user(depth: int, *, but: tuple[str, ...] = ()) -> Place:
+    """Where user code is, cheap enough for every new Dim; files that begin with one of `but` do not count."""
     frame = sys._getframe(depth + 1)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, *but)):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 

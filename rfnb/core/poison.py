@@ -1,7 +1,8 @@
 """Poison: padding filled with values that show, so that an op that lets padding through shows.
 
 What an op makes is a Tensor whose `_raw` and `dims` are assigned. While poison is on, these two names of the class are
-properties that look at what is assigned; while it is off they are plain attributes, so that it costs nothing then.
+properties that look at what is assigned; while it is off they are plain attributes, so that it costs nothing then. Which
+padding there is belongs to the context: other threads see plain attributes, a bit slower.
 
 Inside of a call of an op padding may be used for a while, for example where frames are moved before the real ones are
 picked. So a tensor gets its poison, and a NaN in a real frame is an error, when something outside of the call that made
@@ -10,8 +11,10 @@ the tensor reads it.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -28,42 +31,71 @@ _FLOATS = ("float", "bfloat")
 # In the __dict__ of a tensor: the raw array that has its poison; the number of the call that made the tensor; the error, of a tensor
 # with NaN in real frames.
 _DONE, _MADE, _NOTE = NOTES_OF_DEBUGGING
-_noted: list[weakref.ref[Tensor]] = []  # in the order in which they were made
 
 
-def switch_on(value: float) -> None:
-    """Poison the padding of every Tensor that user code has, from now on.
+class Poison:
+    """One time that poison is on.
 
-    Args:
+    Attributes:
         value: Of the padding of floats. NaN also looks for NaN in the real frames of everything that is made.
+        noted: What has NaN in real frames, in the order in which it was made.
     """
-    if not switched_on():
-        look = value != value
-        Tensor._raw = property(_reader(value), _writer("_raw", look))
-        Tensor.dims = property(lambda tensor: tensor.__dict__.get("dims", ()), _writer("dims", look))  # type: ignore[assignment]
-        Tensor._finite = property(lambda tensor: False, lambda tensor, flag: None)  # type: ignore[assignment]
-        Tensor.copy_masked = _copy_masked  # type: ignore[assignment, method-assign]
+
+    def __init__(self, value: float):
+        self.value, self.on = value, True
+        self.noted: list[weakref.ref[Tensor]] = []
 
 
-def switch_off() -> FloatingPointError | None:
-    """Plain attributes again. What has poison keeps it: what is in padding never means anything.
+_of_context: ContextVar[Poison | None] = ContextVar("rfnb_poison", default=None)
+_lock = threading.Lock()
+_users = [0]  # how many contexts have poison
+
+
+def switch_on(value: float) -> Poison:
+    """Poison the padding of every Tensor that user code of this context has, from now on."""
+    poison = Poison(value)
+    with _lock:
+        _users[0] += 1
+        if _users[0] == 1:
+            Tensor._raw = property(_read_raw, _writer("_raw"))
+            Tensor.dims = property(lambda tensor: tensor.__dict__.get("dims", ()), _writer("dims"))  # type: ignore[assignment]
+            Tensor._finite = property(_read_finite, _write_finite)  # type: ignore[assignment]
+            Tensor.copy_masked = _copy_masked  # type: ignore[assignment, method-assign]
+    _of_context.set(poison)
+    return poison
+
+
+def switch_off(poison: Poison) -> FloatingPointError | None:
+    """Plain attributes again. What has poison keeps it: what is in padding never means anything. A second time does nothing.
 
     Returns:
         An error if somebody still has a tensor with NaN in real frames that nothing has used.
     """
-    Tensor._raw, Tensor.dims, Tensor._finite = None, (), False
-    if "copy_masked" in Tensor.__dict__:
-        del Tensor.copy_masked
+    with _lock:
+        if poison.on:
+            poison.on = False
+            _users[0] -= 1
+            if not _users[0]:
+                Tensor._raw, Tensor.dims, Tensor._finite = None, (), False
+                del Tensor.copy_masked
+    if _of_context.get() is poison:
+        _of_context.set(None)
     forget_calls()
-    tensors = [ref() for ref in _noted]
-    _noted.clear()
+    tensors = [ref() for ref in poison.noted]
+    poison.noted.clear()
     left = [tensor.__dict__[_NOTE] for tensor in tensors if tensor is not None and _NOTE in tensor.__dict__]
     return left[0] if left else None
 
 
+def current() -> Poison | None:
+    """That of this context, if it is on."""
+    poison = _of_context.get()
+    return poison if poison is not None and poison.on else None
+
+
 def switched_on() -> bool:
-    """Whether padding is being spoiled."""
-    return isinstance(Tensor.__dict__["_raw"], property)
+    """Whether padding is being spoiled in this context."""
+    return current() is not None
 
 
 _plain_copy_masked = Tensor.copy_masked
@@ -72,38 +104,45 @@ _plain_copy_masked = Tensor.copy_masked
 def _copy_masked(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Whoever asks for a value in the padding gets it."""
     out = _plain_copy_masked(tensor, *args, **kwargs)
-    out.__dict__[_DONE] = out.__dict__["_raw"]
+    if current() is not None:
+        out.__dict__[_DONE] = out.__dict__["_raw"]
     return out
 
 
-def _reader(value: float) -> Callable[[Any], Any]:
-    def get(tensor: Any) -> Any:
-        own = tensor.__dict__
-        raw = own.get("_raw")
-        if raw is None or "dims" not in own or (own.get(_DONE) is raw and _NOTE not in own):
-            return raw
-        if own.get(_MADE) == call_number(1)[0]:
-            return raw
-        if _NOTE in own:
-            raise own.pop(_NOTE)
-        if own.get(_DONE) is not raw:
-            own[_DONE] = own["_raw"] = _poisoned(tensor, raw, value)
-        return own["_raw"]
-
-    return get
+def _read_finite(tensor: Any) -> bool:
+    return current() is None and tensor.__dict__.get("_finite", False)
 
 
-def _writer(name: str, look: bool) -> Callable[[Any, Any], None]:
+def _write_finite(tensor: Any, flag: bool) -> None:
+    if current() is None:
+        tensor.__dict__["_finite"] = flag
+
+
+def _read_raw(tensor: Any) -> Any:
+    own = tensor.__dict__
+    raw, poison = own.get("_raw"), current()
+    if poison is None or raw is None or "dims" not in own or (own.get(_DONE) is raw and _NOTE not in own):
+        return raw
+    if own.get(_MADE) == call_number(1)[0]:
+        return raw
+    if _NOTE in own:
+        raise own.pop(_NOTE)
+    if own.get(_DONE) is not raw:
+        own[_DONE] = own["_raw"] = _poisoned(tensor, raw, poison.value)
+    return own["_raw"]
+
+
+def _writer(name: str) -> Callable[[Any, Any], None]:
     """An op assigns the raw array and the dims, in one order or the other: what is assigned last finds both."""
 
     def set_(tensor: Any, value: Any) -> None:
-        own = tensor.__dict__
+        own, poison = tensor.__dict__, current()
         own[name] = value
-        if own.get("_raw") is not None and "dims" in own:
+        if poison is not None and own.get("_raw") is not None and "dims" in own:
             number, user, called = call_number(1)
             own[_MADE] = number
-            if look:
-                _look_for_nan(tensor, own["_raw"], user, called)
+            if poison.value != poison.value:
+                _look_for_nan(tensor, own["_raw"], user, called, poison)
 
     return set_
 
@@ -137,7 +176,7 @@ def _ragged(dims: tuple[Dim, ...]) -> list[Dim]:
     return [dim for dim in dims if dim.has_padding() and all(other in dims for other in dim.length_dims)]
 
 
-def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType | None) -> None:
+def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType | None, poison: Poison) -> None:
     backend = registry.get_backend_by_raw_tensor_type(type(raw))
     if not backend.get_dtype_name_raw(raw).startswith(_FLOATS):
         return
@@ -149,7 +188,7 @@ def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType |
     count = int(backend.raw_to_numpy(bad).sum())
     if count:
         tensor.__dict__[_NOTE] = _nan_error(tensor, count, user, called)
-        _noted.append(weakref.ref(tensor))
+        poison.noted.append(weakref.ref(tensor))
 
 
 def _nan_error(tensor: Tensor, count: int, user: FrameType, called: FrameType | None) -> FloatingPointError:

@@ -6,13 +6,16 @@
         ctx.total_loss().raw_tensor.backward()
 
 Without `with`, a context stays the current one until the next is made. Before any was made there is one of stage "init": nothing
-is training in it, and nothing can be marked.
+is training in it, and nothing can be marked. The current one, and train flags, belong to the context (`contextvars`): a new thread
+begins without a step, unless it was started with a copy of the context of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -51,12 +54,9 @@ class RunCtx:
         expected_outputs: TensorDict | None = None,
     ):
         self._stage, self._train_flag, self._step, self._epoch = stage, train_flag, step, epoch
-        self._train_flag_of: dict[Any, bool] = {}
         self.expected_outputs = expected_outputs
         self.losses: dict[str, Loss] = {}
         self.outputs = TensorDict()
-        self._before: RunCtx | None = None
-        self._entered = False
 
     @property
     def stage(self) -> str:
@@ -66,7 +66,7 @@ class RunCtx:
     @property
     def train_flag(self) -> bool:
         """Whether this is training; a function may have a flag of its own, see `is_train_flag_enabled`."""
-        return self._train_flag
+        return self._flags()[0]
 
     @property
     def step(self) -> int:
@@ -94,25 +94,31 @@ class RunCtx:
         Args:
             func: Only for this function or module class, e.g. `rf.dropout` or `rf.BatchNorm`, whatever the flag is for the rest.
         """
-        if func is None:
-            before, self._train_flag = self._train_flag, train_flag
-            try:
-                yield
-            finally:
-                self._train_flag = before
-            return
-        flags = self._train_flag_of
-        self._train_flag_of = {**flags, _function(func): train_flag}
+        flag, of_functions = self._flags()
+        with self._flags_ctx(
+            (train_flag, of_functions) if func is None else (flag, {**of_functions, _function(func): train_flag})
+        ):
+            yield
+
+    def _flags(self) -> _Flags:
+        """The train flag, and those of functions, as they are in this context."""
+        return _flags.get().get(self) or (self._train_flag, {})
+
+    @contextmanager
+    def _flags_ctx(self, flags: _Flags) -> Iterator[None]:
+        before = _flags.get()
+        _flags.set({**before, self: flags})
         try:
             yield
         finally:
-            self._train_flag_of = flags
+            _flags.set(before)
 
     def is_train_flag_enabled(self, *, func: Callable[..., Any] | None = None) -> bool:
         """The train flag for a function or module class: its own one, else that of the run."""
-        if not self._train_flag_of or func is None:
+        if not _flags.get():  # the usual case, and every dropout asks
             return self._train_flag
-        return self._train_flag_of.get(_function(func), self._train_flag)
+        flag, of_functions = self._flags()
+        return flag if not of_functions or func is None else of_functions.get(_function(func), flag)
 
     # -- losses --------------------------------------------------------------------------------------------------------
     @changes_state
@@ -210,16 +216,19 @@ class RunCtx:
 
     # -- the current one -----------------------------------------------------------------------------------------------
     def __enter__(self) -> RunCtx:
-        if _current is not self:
-            _make_current(self)
-        self._entered = True
+        made = _made.get()
+        before = made[1] if made is not None and made[0] is self else _current.get()
+        _made.set(None)
+        _current.set(self)
+        _entered.set((*_entered.get(), (self, before)))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        global _current
-        before, self._before = self._before, None
-        self._entered = False
-        _current = before if before is not None else RunCtx(stage="init")
+        blocks = _entered.get()
+        own = next((place for place in range(len(blocks) - 1, -1, -1) if blocks[place][0] is self), None)
+        if own is not None:  # else this is another thread than the one that has entered it
+            _current.set(blocks[own][1])
+            _entered.set(blocks[:own])
 
     def _check_step(self, what: str) -> None:
         if self._stage == "init":
@@ -228,14 +237,22 @@ class RunCtx:
                         "The run context of a step collects what is marked. Begin one before the model runs:",
                         "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx")
             )  # fmt: skip
-        if not self._entered:
-            self._before = None  # it will not be entered any more; a chain of all steps would keep their tensors alive
+        _made.set(None)  # it will not be entered any more; the step before would keep its tensors alive
 
     def __repr__(self) -> str:
         return f"RunCtx(stage={self._stage!r}, train_flag={self._train_flag}, step={self._step}, epoch={self._epoch})"
 
 
-_current = RunCtx(stage="init")
+_Flags = tuple[bool, dict[Any, bool]]  # of all, of functions
+_INIT = RunCtx(stage="init")
+_Blocks = tuple[tuple[RunCtx, RunCtx], ...]  # of a with-block: its run context, the one before
+_current: ContextVar[RunCtx] = ContextVar("rfnb_run_ctx", default=_INIT)
+_made: ContextVar[tuple[RunCtx, RunCtx] | None] = ContextVar(
+    "rfnb_made_run_ctx", default=None
+)  # last, and the one before
+_entered: ContextVar[_Blocks] = ContextVar("rfnb_entered_run_ctx", default=())
+# Where others than that of the RunCtx. It is replaced, not changed.
+_flags: ContextVar[Mapping[RunCtx, _Flags]] = ContextVar("rfnb_train_flags", default=MappingProxyType({}))
 
 
 def init_train_step_run_ctx(*, train_flag: bool = True, step: int = 0, epoch: int = 1) -> RunCtx:
@@ -254,36 +271,34 @@ def init_forward_step_run_ctx(*, expected_outputs: TensorDict | None = None, ste
 
 def get_run_ctx() -> RunCtx:
     """The current run context; before any was made, one of stage "init" with train flag False."""
-    return _current
+    return _current.get()
 
 
 def get_run_ctx_step() -> Tensor:
     """The step of the current run context, a scalar int64 Tensor."""
-    return _current.get_step_tensor()
+    return _current.get().get_step_tensor()
 
 
 def _make_current(ctx: RunCtx) -> RunCtx:
-    global _current
-    if not _current._entered:
-        _current._before = None
-    ctx._before = _current
-    _current = ctx
+    _made.set((ctx, _current.get()))
+    _current.set(ctx)
     return ctx
 
 
 @contextmanager
-def _flags_again(flags: tuple[RunCtx, bool, dict[Any, bool]]) -> Iterator[None]:
-    """The train flags of a context as they were."""
-    ctx, flag, flag_of = flags
-    before = ctx._train_flag, ctx._train_flag_of
-    ctx._train_flag, ctx._train_flag_of = flag, flag_of
+def _step_again(mode: tuple[RunCtx, Mapping[RunCtx, _Flags]]) -> Iterator[None]:
+    """A run context and the train flags as they were."""
+    before = _current.get(), _flags.get()
+    _current.set(mode[0])
+    _flags.set(mode[1])
     try:
         yield
     finally:
-        ctx._train_flag, ctx._train_flag_of = before
+        _current.set(before[0])
+        _flags.set(before[1])
 
 
-keep_mode(lambda: (_current, _current._train_flag, _current._train_flag_of), _flags_again)
+keep_mode(lambda: (_current.get(), _flags.get()), _step_again)
 
 
 def _function(func: Any) -> Any:

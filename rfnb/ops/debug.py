@@ -7,6 +7,8 @@ with rf.debug(indices=True):         # indices of gather, embeddings, one-hot, s
 with rf.debug(beams=True):           # values of two steps of a search in one op are an error
     labels = search(x)
 switch = rf.debug(padding="nan")     # without a block: on until switch.off()
+
+A switch is on in its own context: other threads are left alone, unless they were started with a copy of it (`contextvars`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,6 @@ from rfnb.core.errors import message
 from rfnb.core.generations import steps_apart
 from rfnb.ops.index_check import check_indices
 
-_owner: Debug | None = None  # whose padding it is
-
 
 class Debug:
     """What is switched on by `debug`; a with-block switches it off at its end, and so does `off()`.
@@ -30,10 +30,9 @@ class Debug:
     """
 
     def __init__(self, padding: float | None, indices: bool, beams: bool):
-        global _owner
         self._stack = ExitStack()
         if padding is not None:
-            if _owner is not None:
+            if poison.switched_on():
                 raise RuntimeError(
                     message(
                         "debug: the padding is filled already.",
@@ -42,8 +41,7 @@ class Debug:
                         "switch.off()",
                     )
                 )
-            _owner = self
-            poison.switch_on(padding)
+            self._poison = poison.switch_on(padding)
             self._stack.push(self._release)
         if indices:
             self._stack.enter_context(check_indices())
@@ -55,9 +53,7 @@ class Debug:
         self._stack.close()
 
     def _release(self, failed: type[BaseException] | None = None, *_: Any) -> None:
-        global _owner
-        _owner = None
-        error = poison.switch_off()
+        error = poison.switch_off(self._poison)
         if error is not None and failed is None:
             raise error
 
@@ -80,7 +76,7 @@ def debug(*, padding: str | float | None = None, indices: bool = False, beams: b
             A frame that is picked past the end of a sequence (`gather` of the last frame of an empty one, a step of a
             `TensorArray`) is padding that got out: it is reported even if a `where` drops it later.
         indices: Check that indices are within the dim that they index into, for the real frames: `gather`, embeddings, `one_hot`,
-            `scatter`, `cross_entropy`. Only in the thread that asked for it.
+            `scatter`, `cross_entropy`.
         beams: A value of an older step of a search, kept in a Python variable, does not follow its hypotheses, and looks like one of
             this step. With this an op that gets both is an error; what it has to be is a state of the loop.
 

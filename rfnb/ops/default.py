@@ -1,32 +1,36 @@
-"""Defaults for new tensors: device and dtypes; moving between devices."""
+"""Defaults for new tensors: device and dtypes; moving between devices.
+
+They are those of the context: a thread has its own, unless it was started with a copy of another's (`contextvars`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-from rfnb.core.layout import clear_plans
 from rfnb.core.tensor import Tensor
 
-_device: str | None = None
-_float_dtype = "float32"
+_device: ContextVar[str | None] = ContextVar("rfnb_default_device", default=None)
+_float_dtype: ContextVar[str] = ContextVar("rfnb_default_float_dtype", default="float32")
+_set = [False]  # whether anybody has set one: before, nobody asks the context, which torch.compile could not
 
 
 def get_default_device() -> str | None:
     """The device of new tensors; None: that of the backend."""
-    return _device
+    return _device.get() if _set[0] else None
 
 
 def set_default_device(device: str | None) -> None:
     """Make new tensors on `device`, e.g. "cuda"."""
-    global _device
-    _device = device
+    _set[0] = True
+    _device.set(device)
 
 
 @contextmanager
 def set_default_device_ctx(device: str | None) -> Iterator[None]:
     """`set_default_device` for a with-block."""
-    before = _device
+    before = _device.get()
     set_default_device(device)
     try:
         yield
@@ -41,21 +45,19 @@ def get_default_dim_size_device() -> str:
 
 def get_default_float_dtype() -> str:
     """dtype of new float tensors and parameters."""
-    return _float_dtype
+    return _float_dtype.get() if _set[0] else "float32"
 
 
 def set_default_float_dtype(dtype: str) -> None:
     """Make new float tensors and parameters of `dtype`, e.g. "bfloat16"; also floats that an op makes from integers."""
-    global _float_dtype
-    if dtype != _float_dtype:
-        clear_plans()  # a plan knows in which dtype the mean of integers is
-    _float_dtype = dtype
+    _set[0] = True
+    _float_dtype.set(dtype)
 
 
 @contextmanager
 def set_default_float_dtype_ctx(dtype: str) -> Iterator[None]:
     """`set_default_float_dtype` for a with-block."""
-    before = _float_dtype
+    before = _float_dtype.get()
     set_default_float_dtype(dtype)
     try:
         yield
@@ -80,7 +82,7 @@ def is_float_dtype(dtype: str) -> bool:
 
 def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
     """x on `device` (default: the default device); x itself if it is there or there is no such device."""
-    device = device or _device
+    device = device or get_default_device()
     if device is None or x.device == device:
         return x
     return x._like(x.backend.to_device_raw(x._raw, device), x.dims)

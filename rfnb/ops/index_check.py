@@ -31,7 +31,7 @@ _ARGUMENTS: dict[str, tuple[str, str]] = {
 
 @contextmanager
 def check_indices() -> Iterator[None]:
-    """While this is active, these ops check their indices first (in this thread)."""
+    """While this is active, these ops check their indices first (in this context)."""
     with intercept([cast(FunctionType, fn) for fn in (gather, scatter, sparse_to_dense, cross_entropy)], _checked):
         yield
 

@@ -103,13 +103,15 @@ def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     dtype, cast = source.dtype, backend.cast_raw
     whole = not is_float_dtype(dtype)
     if whole:
-        dtype = get_default_float_dtype()
-        source = new_tensor(cast(source._raw, dtype), source.dims)
+        source = new_tensor(cast(source._raw, get_default_float_dtype()), source.dims)
     fn, dims = _moving("sum", source, spatial, out_spatial, windows, use_mask)
     count, divide = _counts(source, spatial, out_spatial, windows, use_mask, dims), backend.binary_tensors_fn("truediv")
-    if whole:
-        return (lambda raw: divide(fn(cast(raw, dtype)), count(raw, dtype))), dims, out_spatial
-    return (lambda raw: divide(fn(raw), count(raw, dtype))), dims, out_spatial
+
+    def mean_of_whole(raw: Any) -> Any:
+        dtype = get_default_float_dtype()  # it may change, and differs between threads
+        return divide(fn(cast(raw, dtype)), count(raw, dtype))
+
+    return mean_of_whole if whole else (lambda raw: divide(fn(raw), count(raw, dtype))), dims, out_spatial
 
 
 def _masked(raw: Any, mask: Any, where: Any) -> Any:

@@ -1,8 +1,13 @@
-"""Where random numbers come from: the generator of the backend, and seeds for what is to be the same in every step."""
+"""Where random numbers come from: the generator of the backend, and seeds for what is to be the same in every step.
+
+The generator of the backend is one for all threads, and so is the seed; how many of the seeds of a step were drawn belongs to the
+context, so that a step in one thread does not take seeds from a step in another.
+"""
 
 from __future__ import annotations
 
 import json
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -34,37 +39,46 @@ class _StepSeeds:
         self.seed, self.generator.bit_generator.state = values["seed"], values["generator"]
 
 
-_step_seeds = _StepSeeds(_DEFAULT_SEED)
+_seed = [_DEFAULT_SEED]
+_of_context: ContextVar[_StepSeeds | None] = ContextVar("rfnb_step_seeds", default=None)
+
+
+def _step_seeds() -> _StepSeeds:
+    found = _of_context.get()
+    if found is None:
+        found = _StepSeeds(_seed[0])
+        _of_context.set(found)
+    return found
 
 
 def set_random_seed(seed: int) -> None:
     """Seed the generator of the selected backend, and the seeds of `get_static_step_based_seed`."""
     registry.selected().set_random_seed(seed)
-    _step_seeds.seed = abs(int(seed))
-    _step_seeds.restart()
+    _seed[0] = abs(int(seed))
+    _of_context.set(_StepSeeds(_seed[0]))
 
 
 def get_random_state() -> dict[str, bytes]:
     """The state of the generators, by device, and of the step-based seeds ("static")."""
-    return {**registry.selected().get_random_state(), _STATIC: _step_seeds.state()}
+    return {**registry.selected().get_random_state(), _STATIC: _step_seeds().state()}
 
 
 def set_random_state(state: dict[str, bytes]) -> None:
     """Put a state of `get_random_state` back, as far as this machine has the devices."""
     state = dict(state)
     if _STATIC in state:
-        _step_seeds.set_state(state.pop(_STATIC))
+        _step_seeds().set_state(state.pop(_STATIC))
     registry.selected().set_random_state(state)
 
 
 def reset_step_random_state() -> None:
     """Start the seeds of `get_static_step_based_seed` anew: called in each step, they are the same in each step."""
-    _step_seeds.restart()
+    _step_seeds().restart()
 
 
 def get_static_step_based_seed(*, size: int | tuple[int, ...] | None = None) -> int | np.ndarray:
     """The next seed since `reset_step_random_state`, 0 or more and below 2³¹; with `size` an int64 array of seeds."""
-    drawn = _step_seeds.generator.integers(0, 2**31, size=size)
+    drawn = _step_seeds().generator.integers(0, 2**31, size=size)
     return int(drawn) if size is None else drawn
 
 

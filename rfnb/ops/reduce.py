@@ -114,9 +114,16 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
     mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
     dtype, cast = source.dtype, backend.cast_raw
     if mode == "mean" and not is_float_dtype(dtype):
-        floats = new_tensor(cast(source._raw, get_default_float_dtype()), source.dims)
-        fn, indices, dims = _plan(floats, mode, axes, use_mask)
-        return (lambda raw, axes: fn(cast(raw, get_default_float_dtype()), axes)), indices, dims
+        of_dtype: dict[str, Any] = {}  # the default may change, and differs between threads
+
+        def mean_of_whole(raw: Any, indices: tuple[int, ...]) -> Any:
+            dtype = get_default_float_dtype()
+            floats = cast(raw, dtype)
+            if dtype not in of_dtype:
+                of_dtype[dtype] = _plan(new_tensor(floats, source.dims), mode, axes, use_mask)[0]
+            return of_dtype[dtype](floats, indices)
+
+        return mean_of_whole, indices, dims
     if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.extent == 0 for dim in axes):
         value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), full_shape(dims)
         dtype = "int64" if mode.startswith("arg") else dtype

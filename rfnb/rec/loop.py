@@ -14,8 +14,8 @@ The body is plain Python: print, set breakpoints, branch. A sequence that has en
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ from rfnb.rec.stacked import expanded, fill, stacked
 from rfnb.rec.step_tensor import RecordingError
 from rfnb.trace.probe import listening, offer_again, probe, trace_context
 
-_running = threading.local()
+_running: ContextVar[tuple[Loop, ...]] = ContextVar("rfnb_loops", default=())  # the innermost last
 
 
 class Loop(NotPicklable):
@@ -96,8 +96,8 @@ class Loop(NotPicklable):
 
     @staticmethod
     def current() -> Loop | None:
-        """The innermost loop that is running in this thread."""
-        stack = getattr(_running, "loops", None)
+        """The innermost loop that is running in this context."""
+        stack = _running.get()
         return stack[-1] if stack else None
 
     @property
@@ -249,8 +249,7 @@ class Loop(NotPicklable):
             while self._index + 1 < self._max_steps() and not self._all_ended():
                 self._index += 1
                 self._begin_step()
-                loops = _running.__dict__.setdefault("loops", [])
-                loops.append(self)
+                _running.set((*_running.get(), self))
                 try:  # as `_in_step`, which costs more
                     if listening():
                         with trace_context.loop(self.name, self._index, self.axis):
@@ -260,7 +259,7 @@ class Loop(NotPicklable):
                         yield self._index
                         self._commit()
                 finally:
-                    loops.remove(self)
+                    _leave(self)
                 if carried is not None:
                     carried.check(self.axis)
                     carried = None
@@ -329,8 +328,7 @@ class Loop(NotPicklable):
     @contextlib.contextmanager
     def _in_step(self) -> Iterator[None]:
         """This loop is the innermost one."""
-        loops = _running.__dict__.setdefault("loops", [])
-        loops.append(self)
+        _running.set((*_running.get(), self))
         try:
             if listening():
                 with trace_context.loop(self.name, self._index, self.axis):
@@ -338,7 +336,7 @@ class Loop(NotPicklable):
             else:
                 yield
         finally:
-            loops.remove(self)
+            _leave(self)
 
     def _check_length(self) -> None:
         if self._given_axis is None and self._ends.host is None and self._index == 0:
@@ -528,3 +526,11 @@ class Loop(NotPicklable):
             raise RuntimeError(
                 f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
             )
+
+
+def _leave(loop: Loop) -> None:
+    """The loop runs no longer, nor does any in it that an interrupt has not let end. A generator (`for _ in loop`) that another
+    thread's garbage collector closes finds no loops there."""
+    loops = _running.get()
+    if loop in loops:
+        _running.set(loops[: loops.index(loop)])

@@ -21,6 +21,7 @@ import numpy as np
 
 from rfnb.core.place import in_package
 from rfnb.core.tensor import Tensor
+from rfnb.rec.draws import is_shared
 from rfnb.rec.nested import leaves
 
 _DEPTH = 3  # self.layers[0].h
@@ -138,6 +139,8 @@ def _contents_of(value: Any) -> Callable[[], Contents] | None:
         return (lambda: Contents(f"array {value.shape}", value.tobytes())) if value.nbytes <= _MOST_BYTES else None
     if isinstance(value, np.random.Generator):
         return lambda: Contents("a generator of random numbers", pickle.dumps(value.bit_generator.state))
+    if is_shared(value):
+        return None  # other threads draw from it too, see `rfnb/rec/draws.py`
     if isinstance(value, np.random.RandomState):
         return lambda: Contents("a generator of random numbers", pickle.dumps(value.get_state()))
     if isinstance(value, random.Random):

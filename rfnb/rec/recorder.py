@@ -7,15 +7,13 @@ a Node says how to fill its registers from others. What does not depend on the s
 from __future__ import annotations
 
 import contextlib
-import random
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeGuard
-
-import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_math import depends_on_any, parts_of
@@ -25,6 +23,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.ops.random_state import get_random_state
+from rfnb.rec.draws import Watch, library_files
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
@@ -131,15 +130,18 @@ class Recorder(NotPicklable):
         self.registers: list[StepTensor] = []
         self.growing: set[Dim] = set()
         self.busy = False
+        self._op_draws = False
         self.used: set[int] = set()
+        self._thread = threading.get_ident()
         self._first_serial = Dim(0, name="first of the step").serial
         self._modes = modes_now()
-        self._generators = generators()
+        self._generator = get_random_state()
+        self.draws = Watch(self._body_draws)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Context manager in which the ops that are called are recorded."""
-        with intercept(_functions(), self._call):
+        with intercept(_functions(), self._call), self.draws.active():
             yield
 
     def new(self, value: Tensor) -> StepTensor:
@@ -165,6 +167,8 @@ class Recorder(NotPicklable):
         return {leaf.register for _, leaf in leaves(value) if self.owns(leaf)}
 
     def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if threading.get_ident() != self._thread:
+            return fn(*args, **kwargs)  # of a thread that was started with a copy of the context
         if fn.__qualname__ in _effects:
             raise _no_effects(self.loop_name, fn)
         self.busy, before = True, self.busy
@@ -182,16 +186,19 @@ class Recorder(NotPicklable):
         depends = self._depends((args, kwargs))
         if ops_only and not depends and not always:
             return fn(*args, **kwargs)  # once is enough
-        self.check_generators()
         modes = modes_now()
         # Copies: the body may change the lists that it passed.
         node = Node(fn, copied(args), copied(kwargs), modes=None if modes == self._modes else modes)
+        self._op_draws, generator = False, self._generator
         serial, unknown = Dim(0, name="").serial, _unknown_dims((args, kwargs))
         context: Any = held_back() if listening() else contextlib.nullcontext([])
         with context as node.offers:
             result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
-        drawn = generators()
-        node.random, self._generators = _draws(fn) or decides or drawn != self._generators, drawn
+        self._generator = get_random_state()
+        if self._op_draws:
+            self.draws.forgive()
+        # Another thread may have moved the generator: then the op stays inside, which is slower, but never wrong.
+        node.random = _draws(fn) or decides or self._op_draws or self._generator != generator
         if not depends and not always and not node.random and not node.offers:
             return result
         node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._first_serial]
@@ -252,18 +259,27 @@ class Recorder(NotPicklable):
         dims = dict.fromkeys(leaf for _, leaf in leaves(result) if isinstance(leaf, Dim))
         return [dim for dim in dims if dim not in before and dim not in known and not self.grows(dim)]
 
+    def _body_draws(self, name: str) -> None:
+        if self.busy:
+            self._op_draws = True
+            return
+        raise self._not_drawn_by_op([("drawn in", place_text(place_of_user(1, but=library_files()))), ("by", name)])
+
     def check_generators(self) -> None:
-        """Raise a RecordingError if others than ops have drawn random numbers."""
-        if self._generators != generators():
-            raise RecordingError(
-                message(
-                    f'Loop "{self.loop_name}", recorded step: random numbers that no op has drawn.',
-                    [("before", place_text(place_of_user(1)))],
-                    "The body of `with loop:` runs once, so all steps would have those of the first. Draw them by rf.random_...,\n"
-                    "or let Python run every step:",
-                    "for _ in loop:",
-                )
+        """Raise a RecordingError if others than ops have drawn random numbers from the generators of this thread."""
+        if self.draws.somebody_unseen():
+            raise self._not_drawn_by_op([("before", place_text(place_of_user(1)))])
+
+    def _not_drawn_by_op(self, rows: list[tuple[str, str]]) -> RecordingError:
+        return RecordingError(
+            message(
+                f'Loop "{self.loop_name}", recorded step: random numbers that no op has drawn.',
+                rows,
+                "The body of `with loop:` runs once, so all steps would have those of the first. Draw them by rf.random_...,\n"
+                "or let Python run every step:",
+                "for _ in loop:",
             )
+        )
 
     def _check_result(self, node: Node) -> None:
         """What comes out as a plain value (a number, an array) would be that of the first step for ever."""
@@ -342,12 +358,6 @@ def _functions() -> tuple[FunctionType, ...]:
     `recordable`."""
     names = [name for name in sys.modules if name.startswith(("rfnb.ops.", "rfnb.nn.")) and name not in _NOT_OPS]
     return _functions_of(tuple(sorted(names)))
-
-
-def generators() -> Any:
-    """The state of all generators of random numbers that a body may use."""
-    _, words, position, *_ = np.random.get_state()
-    return get_random_state(), np.asarray(words).tobytes(), position, random.getstate()
 
 
 def copied(value: Any) -> Any:

@@ -88,7 +88,7 @@ class Search:
         if position == len(self.links):
             self.links.append(Link(self, position))
         link = self.links[position]
-        if generations.each_step_apart and link.step != loop.num_steps:
+        if generations.are_steps_apart() and link.step != loop.num_steps:
             link.step = loop.num_steps
             link.forget_dims()
         return link

@@ -1,6 +1,7 @@
 """A backend that somebody else writes: a few raw methods are enough for many ops, and a missing one says how to write it."""
 
 import re
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,8 @@ time, other = ragged([5, 2], batch), ragged([1, 3], batch, "other")
 def lists(monkeypatch):
     """ListBackend is registered and selected in the test, and unknown afterwards."""
     monkeypatch.setattr(registry, "_by_type", dict(registry._by_type))
-    monkeypatch.setattr(registry, "_selected", registry.selected())
+    monkeypatch.setattr(registry, "_selected", ContextVar("selected", default=registry.selected()))  # noqa: B039
+    monkeypatch.setattr(registry, "_chosen", [True])
     rf.register_backend_by_tensor_type(ListArray, ListBackend)
     rf.select_backend("lists")
 

@@ -19,10 +19,9 @@ time = ragged([3, 1], batch)
 
 @pytest.fixture(autouse=True)
 def no_context():
-    before = rf.get_run_ctx()
-    rf.nn.run_ctx._current = rf.RunCtx(stage="init")
+    before = rf.nn.run_ctx._current.set(rf.RunCtx(stage="init"))
     yield
-    rf.nn.run_ctx._current = before
+    rf.nn.run_ctx._current.reset(before)
 
 
 def frames():

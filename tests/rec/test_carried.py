@@ -196,9 +196,7 @@ CHANGES = {
     "NumPy generator": (lambda: with_own(np.random.default_rng(0), lambda v: v.random()), "value", "changed in place"),
     "old NumPy generator": (lambda: with_own(np.random.RandomState(0), lambda v: v.rand()), "value", "changed in place"),
     "Python generator": (lambda: with_own(random.Random(0), lambda v: v.random()), "value", "changed in place"),
-    "torch generator": (
-        lambda: with_own(torch.Generator(), lambda v: torch.rand((), generator=v)), "value", "changed in place",
-    ),
+    "torch generator": (lambda: with_own(torch.Generator(), torch.Generator.seed), "value", "changed in place"),
     "iterator": (lambda: with_own(iter(range(9)), next), "value", "changed in place"),
     "count": (lambda: with_own(itertools.count(), next), "value", "changed in place"),
 }  # fmt: skip

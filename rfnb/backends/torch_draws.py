@@ -1,0 +1,30 @@
+"""Which functions of torch draw random numbers from a generator, told as they are called by this thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+
+_DRAW = re.compile(
+    "_?(native_|functional_)?(feature_)?(alpha_)?dropout|rand|normal|bernoulli|multinomial|poisson$|binomial|rrelu|uniform_|random_"
+    "|gumbel|exponential_|geometric_|cauchy_|log_normal_|fractional_max_pool"
+)
+_DROPPED = "dropout_p"  # of attention
+
+
+class WatchDraws(TorchFunctionMode):
+    """See `Backend.watch_draws`. A mode is that of the thread."""
+
+    def __init__(self, draws: Callable[[str], None]):
+        super().__init__()
+        self._draws = draws
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if (_DRAW.match(name) and kwargs.get("training", True)) or kwargs.get(_DROPPED):
+            self._draws(f"torch.{name}")
+        return func(*args, **kwargs)
