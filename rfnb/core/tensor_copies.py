@@ -19,6 +19,10 @@ class TensorCopies(TensorAxes):
 
     if TYPE_CHECKING:  # of Tensor
         available_for_inference: bool
+
+        @property
+        def dtype(self) -> str: ...
+
         _roles: Mapping[str, Dim] | None
 
         @property

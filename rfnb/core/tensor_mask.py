@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.fill import number_to_fill
+from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.not_specified import NotSpecified
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_copies import TensorCopies
@@ -46,16 +46,20 @@ class TensorMask(TensorCopies):
             TypeError: For a value that the dtype cannot hold, as 0.5 in integers.
         """
         raw = self._raw
-        if hasattr(mask_value, "dims"):
-            mask_value = mask_value.copy_compatible_to_dims_raw(self.dims)
+        this: Any = self  # a Tensor
+        value: Any = mask_value
+        if hasattr(value, "dims"):
+            check_entries_to_fill("copy_masked", this, value)
+            value = self.backend.cast_raw(value.copy_compatible_to_dims_raw(self.dims), this.dtype)
         else:
-            mask_value = number_to_fill("copy_masked", self, mask_value, "mask_value")
+            value = number_to_fill("copy_masked", this, _number(value), "mask_value")
         for item in self.dims if dims is None else dims:
-            dim = self.dims[self._index(item, "copy_masked")] if allow_int is not False else item
-            self.axis_of(dim, "copy_masked")  # type: ignore[arg-type]
+            if allow_int is False:
+                self.axis_of(item, "copy_masked")  # type: ignore[arg-type]  # raises for an index
+            dim = self.dims[self._index(item, "copy_masked")]
             if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
                 mask = raw_mask_for(self, dim)
-                raw = self.backend.where_raw(mask, raw, mask_value)
+                raw = self.backend.where_raw(mask, raw, value)
         return self._like(raw, self.dims)
 
     def get_sequence_mask_tensor(self, axis: Dim | int) -> Tensor:
@@ -90,6 +94,11 @@ class TensorMask(TensorCopies):
         for dim in raggeds:
             real &= dim.host_mask(order)
         return int(real.sum()) * math.prod(dim.extent for dim in self.dims if dim not in masked)
+
+
+def _number(value: Any) -> Any:
+    """A raw scalar, of NumPy or of a backend, as a number of Python."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def raw_mask_for(tensor: TensorMask, dim: Dim) -> Any:

@@ -63,13 +63,13 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         pool_sizes = [*(pool_sizes or ()), *[None] * (count - len(pool_sizes or ()))]
         if not count or {len(filter_sizes), len(strides), len(pool_sizes)} != {count}:
             raise _other_counts(out_dims, filter_sizes, strides, pool_sizes)
-        out_dims = tuple(as_dim(dim, "channels") for dim in out_dims)
-        self.in_dim, self.out_dims, self.padding = in_dim, out_dims, padding
+        channels = tuple(as_dim(dim, "channels") for dim in out_dims)
+        self.in_dim, self.out_dims, self.padding = in_dim, channels, padding
         self.activation = make_function(activation)
         self.pool_sizes = [None if size is None else _pair(size) for size in pool_sizes]
         self.conv_layers = ModuleList(
             Conv2d(before, after, _pair(size), strides=_pair(stride), padding=padding)
-            for before, after, size, stride in zip((_one, *out_dims), out_dims, filter_sizes, strides)
+            for before, after, size, stride in zip((_one, *channels), channels, filter_sizes, strides)
         )
         self.out_dim = self._after(in_dim, axis=1) * self.out_dims[-1]
         self.downsample_factor = 1

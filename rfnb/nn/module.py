@@ -37,7 +37,7 @@ class Module:
             cls.__call__ = _observed(call)  # type: ignore[method-assign]
         init = cls.__dict__.get("__init__")
         if init is not None and cls.__module__.startswith("rfnb."):
-            cls.__init__ = _without_marks(init)  # type: ignore[misc]
+            cls.__init__ = _without_marks(init)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):

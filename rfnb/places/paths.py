@@ -144,21 +144,32 @@ def make_modules(package: dict[str, Any]) -> None:
         vars(_module_at(package, path))["__getattr__"] = _from_file(file)
 
 
+def all_paths() -> list[str]:
+    """The dotted paths of all these modules, below the package, each after the one that holds it."""
+    found: dict[str, None] = {}
+    for path in (*PATHS, *FILES):
+        parts = path.split(".")
+        found.update(dict.fromkeys(".".join(parts[: count + 1]) for count in range(len(parts))))
+    return list(found)
+
+
 def _module_at(package: dict[str, Any], path: str) -> ModuleType:
     """The module at a dotted path below the package, made with all above it if it is not there."""
-    above, full = package, package["__name__"]
+    above, full, module = package, package["__name__"], None
     for part in path.split("."):
         full = f"{full}.{part}"
         module = sys.modules.get(full)
         if module is None:
             there = above.get(part)
-            module = sys.modules[full] = there if isinstance(there, ModuleType) else _new_module(full)
+            module = sys.modules[full] = there if isinstance(there, ModuleType) else new_module(full)
             above.setdefault(part, module)
         above = vars(module)
+    assert module is not None
     return module
 
 
-def _new_module(name: str) -> ModuleType:
+def new_module(name: str) -> ModuleType:
+    """A module without a file, empty but for the error that names what is in it."""
     module = ModuleType(name, f"A documented place of public names of rfnb; dir({name}) lists them.")
     module.__spec__ = ModuleSpec(name, None, is_package=True)
     module.__path__ = []

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": _BELOW_DATA | {"data"},  # a model's training reads its data; data/ knows no model
     "interop": _BELOW_DATA,
     "tensor": {"core"},  # documented places of names; nothing imports it
+    "as_returnn": {"core", "interop", "places"},  # puts rfnb in the place of RETURNN; only users import it
     "places": {"core", "interop"},  # the other documented places, made from a table; only the package itself imports it
 }
 

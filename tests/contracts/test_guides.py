@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,23 @@ def test_training_runs_from_top_to_bottom(capsys):
 def test_search_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     _, shown = run("search.md", capsys)
     assert shown >= 15
+
+
+@pytest.fixture
+def without_returnn():
+    """What `import rfnb.as_returnn` puts in place is taken away again."""
+    finders = list(sys.meta_path)
+    yield
+    sys.meta_path[:] = finders
+    for name in [name for name in sys.modules if name.partition(".")[0] == "returnn" or name == "rfnb.as_returnn"]:
+        del sys.modules[name]
+    rf.batch_dim.reset_eager()
+
+
+def test_coming_from_returnn_runs_from_top_to_bottom_and_prints_what_it_shows(capsys, without_returnn):
+    names, shown = run("coming-from-returnn.md", capsys)
+    assert shown == 3 and names["rf"] is rf
+    assert names["optimizer"].param_groups[0]["params"][0].grad is not None
 
 
 def test_another_number_or_word_is_found():

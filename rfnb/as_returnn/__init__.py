@@ -1,0 +1,93 @@
+"""`import rfnb.as_returnn`: code written for `returnn.frontend` runs on rfnb, without an edit, where RETURNN is not installed.
+
+    import rfnb.as_returnn
+    import returnn.frontend as rf
+    from returnn.tensor import Tensor, Dim, batch_dim
+    from returnn.frontend.decoder.transformer import TransformerDecoder
+
+These modules then are those of rfnb: `returnn.frontend is rfnb`. Nothing else of RETURNN is here, and an import of it says so.
+`docs/coming-from-returnn.md` tells what differs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.not_specified import NotSpecified
+from rfnb.places.paths import all_paths, new_module
+
+BRIDGE = "returnn.torch.frontend.bridge"
+_GUIDE = "docs/coming-from-returnn.md tells what differs."
+
+
+class _NotHere:
+    """A finder of modules: an import of what is not here says what is."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """None for what is not of RETURNN. Raises for all else, also where Python would find a file of rfnb."""
+        if name.partition(".")[0] != "returnn":
+            return None
+        raise ModuleNotFoundError(
+            message(
+                f"{name} is not here.",
+                [("here", f"returnn.frontend, returnn.tensor, returnn.util.basic.NotSpecified, {BRIDGE}")],
+                "rfnb stands in for the frontend of RETURNN, not for its engine, configs or data sets.\n" + _GUIDE,
+            ),
+            name=name,
+        )
+
+
+def _refuse_if_installed() -> None:
+    module = sys.modules.get("returnn")
+    where = getattr(module, "__file__", None) if module is not None else None
+    if module is None:
+        spec = importlib.util.find_spec("returnn")
+        if spec is None:
+            return
+        where = spec.origin
+    raise ImportError(
+        message(
+            "rfnb.as_returnn: RETURNN is installed.",
+            [("returnn", where or "a module that is imported already")],
+            "One name cannot mean both, and which one code gets would depend on what is imported first. Say rfnb where you mean it:",
+            "import rfnb as rf\nfrom rfnb.tensor import Tensor, Dim",
+        )
+    )
+
+
+def _put_in_place() -> None:
+    rfnb: Any = sys.modules["rfnb"]
+    modules: dict[str, ModuleType] = {"returnn.frontend": rfnb, "returnn.tensor": rfnb.tensor}
+    modules["returnn.tensor.utils"] = rfnb.tensor.utils
+    for path in all_paths():
+        above = "returnn" if path.split(".")[0] == "tensor" else "returnn.frontend"
+        modules[f"{above}.{path}"] = sys.modules[f"rfnb.{path}"]
+    for name in ("returnn", "returnn.util", "returnn.util.basic", "returnn.torch", "returnn.torch.frontend", BRIDGE):
+        modules[name] = new_module(name)
+    vars(modules["returnn.util.basic"])["NotSpecified"] = NotSpecified
+    vars(modules[BRIDGE])["__getattr__"] = lambda name: getattr(import_module("rfnb.interop.torch_module"), name)
+    for name, module in modules.items():
+        above, _, child = name.rpartition(".")
+        if above in modules and modules[above] is not rfnb:
+            vars(modules[above]).setdefault(child, module)
+    sys.modules.update(modules)
+    sys.meta_path.insert(0, _NotHere)
+
+
+def _is_in_place() -> bool:
+    """Whether it has been done: a notebook may load this module again."""
+    module = sys.modules.get("returnn")
+    return module is not None and vars(module).get("frontend") is sys.modules["rfnb"]
+
+
+if not _is_in_place():
+    _refuse_if_installed()
+    _put_in_place()
