@@ -18,6 +18,7 @@ import numpy as np
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.viz import attention_html, attention_text
+from rfnb.viz.attention_check import judge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host
@@ -46,7 +47,7 @@ def spec(
 
     Args:
         weights: {target, source, ...}: a Tensor, or an array with target and source last; or a dict of them by label.
-            Weights that are not computed yet are NaN.
+            Weights of an array that are not computed yet are NaN. Padding is shown as it is, and what is wrong with it is said.
         source: Labels of what is attended over, or a list of labels per sequence. Default: numbers.
         target: Labels of what attends, likewise.
         source_lengths: Length per sequence. Default: those of the dim, else of the labels.
@@ -80,7 +81,7 @@ def spec(
             sizes = {"row_len": int(lengths["row"][index]), "col_len": int(lengths["col"][index])}
             seqs.append({"label": name, "rows": rows[index], "cols": cols[index], **sizes})
         where = _reuse(seqs, first)
-        array = one.array(lengths["row"], lengths["col"])
+        array = one.array()
         row_entry = (
             one.target.entry(0)
             if one.target is not None
@@ -90,9 +91,21 @@ def spec(
             block = f"map{len(maps)}"
             blocks[block] = array[:, number]
             text_ = ", ".join(filter(None, [str(label), name])) or "weights"
-            maps.append(
-                {"label": text_, "row_dim": row_entry, "col_dim": one.source.entry(1), "block": block, "seqs": where}
+            judged = judge(
+                array[:, number],
+                lengths["row"],
+                lengths["col"],
+                rows,
+                partial=live or one.named.plain,
             )
+            entry = {
+                "label": text_,
+                "row_dim": row_entry,
+                "col_dim": one.source.entry(1),
+                "block": block,
+                "seqs": where,
+            }
+            maps.append({**entry, **judged.entry()})
     return Spec("attention", {"title": title, "live": live, "maps": maps, "seqs": seqs}, blocks)
 
 
@@ -126,14 +139,10 @@ class _Weights:
             )
         return _Weights(named, *attention_axes(named, value, source_dim, target_dim))
 
-    def array(self, row_lengths: np.ndarray, col_lengths: np.ndarray) -> np.ndarray:
-        """float32 [seq, map, row, col], 0 in the padding."""
+    def array(self) -> np.ndarray:
+        """float32 [seq, map, row, col], the padding as it is: what lies there is a mistake that one wants to see."""
         rows = [self.target] if self.target is not None else []
-        array = np.array(self.named.arranged(self.seqs, self.maps, rows, [self.source]), dtype=np.float32)
-        for index, (row, col) in enumerate(zip(row_lengths, col_lengths)):
-            array[index, :, row:] = 0
-            array[index, :, :, col:] = 0
-        return array
+        return np.asarray(self.named.arranged(self.seqs, self.maps, rows, [self.source]), dtype=np.float32)
 
 
 def _default_names(array: np.ndarray, source: Any, target: Any) -> list[str]:

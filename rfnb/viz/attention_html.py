@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz import picture
-from rfnb.viz.attention_text import problem, top
+from rfnb.viz.attention_check import remarks, warnings
+from rfnb.viz.attention_text import problem, real, top
 
 _MOST_PANELS = 12
 
@@ -29,14 +30,16 @@ def html(spec: Any) -> str:
         return f"<p>{title}: no weights{' yet' if head.get('live') else ''}</p>"
     figure = _figure(spec, shown)
     note = f"<p>{len(shown)} of {len(panels)} maps</p>" if len(panels) > len(shown) else ""
-    return f"<p><b>{title}</b></p>\n{picture.img(figure, description(spec, shown))}{note}"
+    notes = [f"<p><b>!</b> {escape(warning)}</p>" for warning in warnings(spec)]
+    notes += [f"<p>{escape(remark)}</p>" for remark in remarks(spec)]
+    return f"<p><b>{title}</b></p>\n{picture.img(figure, description(spec, shown))}{note}{''.join(notes)}"
 
 
 def description(spec: Any, panels: list[tuple[dict[str, Any], int]]) -> str:
     """The picture in words: for each target, where most of the weight is."""
     entry, index = panels[0]
     seq = spec.head["seqs"][entry["seqs"][index]]
-    values = _values(spec, entry, index)[: seq["row_len"], : seq["col_len"]]
+    values = real(spec, entry, index)
     words = (
         f"Attention, {entry['label']}, {seq['label']}: {seq['row_len']} target by {seq['col_len']} source positions."
     )
@@ -70,7 +73,7 @@ def _figure(spec: Any, panels: list[tuple[dict[str, Any], int]]) -> Any:
     cols = max(_values(spec, *panel).shape[1] for panel in panels)
     width, height = (_inches(size, across) for size in (cols, rows))
     figure = picture.new_figure(across * (width + 0.8) + 0.8, down * (height + 0.9))
-    full = max(top(_values(spec, *panel)) for panel in panels)
+    full = max(top(real(spec, *panel)) for panel in panels)
     grid = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     image = None
     for axes, panel in zip(grid, panels):
@@ -81,7 +84,7 @@ def _figure(spec: Any, panels: list[tuple[dict[str, Any], int]]) -> Any:
         bar = figure.colorbar(image, ax=list(grid), shrink=min(1.0, 2.6 / (down * height)), aspect=22, pad=0.015)
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0, labelsize=7.5, labelcolor=picture.MUTED)
-        bar.set_ticks([share * share * full for share in (0, 0.25, 0.5, 0.75, 1)])
+        bar.set_ticks([share * share for share in (0, 0.25, 0.5, 0.75, 1)])
         bar.ax.set_yticklabels([f"{share * share * full:.2g}" for share in (0, 0.25, 0.5, 0.75, 1)])
     return figure
 
@@ -96,7 +99,7 @@ def _panel(
     from matplotlib.colors import PowerNorm
 
     seq = spec.head["seqs"][entry["seqs"][index]]
-    values = _values(spec, entry, index).copy()
+    values = _values(spec, entry, index).astype(np.float64) / full  # in float32 the span of huge values overflows
     rows, cols = values.shape
     row_len, col_len = min(seq["row_len"], rows), min(seq["col_len"], cols)
     axes.set_title(label.replace("$", r"\$"), fontsize=9, color=picture.INK, loc="left")
@@ -108,7 +111,8 @@ def _panel(
         return None
     values[row_len:] = np.nan
     values[:, col_len:] = np.nan
-    norm = PowerNorm(0.5, vmin=min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0, vmax=full)
+    low = values[np.isfinite(values)].min(initial=0.0)
+    norm = PowerNorm(0.5, vmin=float(low), vmax=1)
     aspect = "equal" if max(rows, cols) <= 4 * min(rows, cols) else "auto"
     image = axes.imshow(
         values, cmap=picture.color_map(picture.SEQUENTIAL), norm=norm, aspect=aspect, interpolation="nearest", zorder=1

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.attention_check import remarks, warnings
 from rfnb.viz.terminal import clip, pooled, shade, width_of
 
 _MOST_NUMBERS, _WIDTH, _HEIGHT, _MOST_MAPS = 14, 72, 36, 12
@@ -22,7 +23,7 @@ def text(spec: Any) -> str:
         return f"{title}: no weights{' yet' if head.get('live') else ''}"
     entry = head["maps"][0]
     seq = head["seqs"][entry["seqs"][0]]
-    values = spec.blocks[entry["block"]][0, : seq["row_len"], : seq["col_len"]]
+    values = real(spec, entry, 0)
     names = f"{entry['row_dim']['name']} ↓ looks at {entry['col_dim']['name']} →"
     label = f"{entry['label']}, " if len(head["maps"]) > 1 else ""
     lines = [f"{title}: {label}{seq['label']}  ({names})"]
@@ -32,6 +33,7 @@ def text(spec: Any) -> str:
         lines += _numbers(values, seq)
     else:
         lines += _shades(values, seq)
+    lines += [f"! {warning}" for warning in warnings(spec)] + [f"  {remark}" for remark in remarks(spec)]
     others = [str(other["label"]) for other in head["maps"][1:]]
     if others:
         more = f", ... ({len(others)} in all)" if len(others) > _MOST_MAPS else ""
@@ -62,6 +64,12 @@ def top(values: np.ndarray) -> float:
     finite = values[np.isfinite(values)]
     most = float(finite.max(initial=0.0))
     return 1.0 if 0.2 < most <= 1.001 else most or 1.0
+
+
+def real(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray:
+    """The weights of one sequence of a map without its padding."""
+    seq = spec.head["seqs"][entry["seqs"][index]]
+    return spec.blocks[entry["block"]][index, : seq["row_len"], : seq["col_len"]]
 
 
 def _numbers(values: np.ndarray, seq: dict[str, Any]) -> list[str]:

@@ -24,6 +24,24 @@ html = curves_html.html
 
 _EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
 _RISING = ("accuracy", "acc", "bleu", "f1", "recall", "precision", "reward")
+_FALLING = (
+    "loss",
+    "error",
+    "errors",
+    "perplexity",
+    "ppl",
+    "nll",
+    "ce",
+    "ctc",
+    "mse",
+    "mae",
+    "wer",
+    "cer",
+    "per",
+    "ter",
+    "entropy",
+    "bpc",
+)
 _NEUTRAL = ("learning rate", "lr", "momentum", "beam size", "batch size", "epoch")
 
 
@@ -45,7 +63,7 @@ def spec(
         x: What x counts, for the axis.
         units: By label: the unit of y, e.g. "%" or "nats".
         best: By label: "min", "max" or None: which point is marked as the best. Default: by the label, "max" for accuracy and the like,
-            None for the learning rate and other settings, else "min".
+            "min" for losses and errors, else None: a small gradient norm is not the best one.
         log: Labels of the series that start with a logarithmic axis; the widget has a button for it.
         live: Whether more may come.
 
@@ -173,7 +191,7 @@ def _as_block(xs: np.ndarray) -> np.ndarray:
 def _best_of(label: str) -> str | None:
     words = label.lower().replace("_", " ").replace("-", " ")
     has = lambda names: any(f" {name} " in f" {words} " for name in names)  # noqa: E731
-    return None if has(_NEUTRAL) else "max" if has(_RISING) else "min"
+    return None if has(_NEUTRAL) else "max" if has(_RISING) else "min" if has(_FALLING) else None
 
 
 def _check_labels(option: str, names: list[Any], labels: list[str]) -> None:

@@ -81,8 +81,20 @@ def values_text(curve: Curve, x_name: str) -> str:
     if not len(curve.y):
         return "no points"
     if not len(curve.known):
-        return f"no finite value in {len(curve.y)} points"
-    return ", ".join(_values(curve, x_name))
+        return ", ".join([f"no finite value in {len(curve.y)} points", *odd(curve, x_name)])
+    return ", ".join([*_values(curve, x_name), *odd(curve, x_name)])
+
+
+def odd(curve: Curve, x_name: str) -> list[str]:
+    """What is no number: "NaN since step 390", "2 infinite, first at step 7"."""
+    said = []
+    for words, where in (("NaN", np.isnan(curve.y)), ("infinite", np.isinf(curve.y))):
+        at = np.flatnonzero(where)
+        if len(at):
+            place = f"{x_name} {number(curve.x[at[0]])}"
+            to_the_end = len(at) > 1 and len(at) == len(curve.y) - at[0]
+            said.append(f"{words} since {place}" if to_the_end else f"{len(at)} {words}, first at {place}")
+    return said
 
 
 def number(value: float) -> str:

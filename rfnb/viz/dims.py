@@ -92,6 +92,8 @@ class _Rows:
                 self.heading(label, indent)
             for key, item in value.items():
                 self.add(str(key), item, indent + (label is not None))
+        elif hasattr(value, "shape") and hasattr(value, "dtype"):
+            self.array(label or "array", value, names)
         elif callable(getattr(value, "select", None)):  # a Trace
             self.calls(value.select(kind="module"))
         elif callable(getattr(value, "named_parameters", None)):
@@ -103,8 +105,6 @@ class _Rows:
                 return
             for index, item in enumerate(items):
                 self.add(getattr(item, "name", None) or f"[{index}]", item, indent)
-        elif hasattr(value, "shape") and hasattr(value, "dtype"):
-            self.array(label or "array", value, names)
         else:
             raise TypeError(
                 message(

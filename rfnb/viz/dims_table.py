@@ -142,10 +142,11 @@ def alarm_text(stats: dict[str, Any] | None) -> str:
 
 
 def padding_text(stats: dict[str, Any] | None) -> str:
-    """How much of a tensor is padding, or nothing if none is."""
+    """How much of a tensor is padding and what lies there that is no number, or nothing if none is."""
     if not stats or stats["cells"] == stats["valid"]:
         return ""
-    return f"{100 * (1 - stats['valid'] / stats['cells']):.0f} % padding"
+    odd = f" with {stats['padding_odd']} NaN or inf" if stats.get("padding_odd") else ""
+    return f"{100 * (1 - stats['valid'] / stats['cells']):.0f} % padding{odd}"
 
 
 def problem(head: Any) -> str | None:

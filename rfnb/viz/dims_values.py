@@ -24,7 +24,7 @@ def stats_of(tensor: Any) -> dict[str, Any] | None:
     """Statistics for the spec; None for a template, an empty or a very large tensor, and for values that are no numbers.
 
     `min`, `max`, `mean` are over the finite real values (None if there are none); `nan` and `inf` count; `cells` counts all cells,
-    `valid` those that are no padding.
+    `valid` those that are no padding, `padding_odd` NaN and infinity in the padding, if there are any.
     """
     if tensor.raw_tensor is None or int(np.prod([dim.extent for dim in tensor.dims], dtype=np.int64)) > MOST_CELLS:
         return None
@@ -39,13 +39,16 @@ def array_stats(values: np.ndarray, mask: np.ndarray | None = None) -> dict[str,
     real = values if mask is None else values[np.broadcast_to(mask, values.shape)]
     real = real.astype(np.float64).ravel()
     finite = real[np.isfinite(real)]
+    nan, inf = int(np.isnan(real).sum()), int(np.isinf(real).sum())
+    odd = int((~np.isfinite(values)).sum()) - nan - inf if values.dtype.kind == "f" and mask is not None else 0
     known = {"min": finite.min, "max": finite.max, "mean": finite.mean} if finite.size else {}
     return {
         **{name: float(known[name]()) if known else None for name in ("min", "max", "mean")},
-        "nan": int(np.isnan(real).sum()),
-        "inf": int(np.isinf(real).sum()),
+        "nan": nan,
+        "inf": inf,
         "valid": int(real.size),
         "cells": int(values.size),
+        **({"padding_odd": odd} if odd else {}),
     }
 
 

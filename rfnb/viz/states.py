@@ -19,6 +19,7 @@ from rfnb.viz import states_html, states_text
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
+from rfnb.viz.states_check import judge
 
 text = states_text.text
 html = states_html.html
@@ -70,8 +71,12 @@ def spec(
     head["seqs"] = [{"label": labels[i], "steps": tokens[i], "len": int(own[i])} for i in range(len(labels))]
     blocks = {}
     for index, track in enumerate(made):
-        blocks[f"track{index}"] = track.array()
-        head["tracks"].append({"label": track.label, "unit_dim": track.unit_entry(index + 1), "block": f"track{index}"})
+        array = blocks[f"track{index}"] = track.array()
+        entry = {"label": track.label, "unit_dim": track.unit_entry(index + 1), "block": f"track{index}"}
+        notes = {
+            str(seq): note for seq, length in enumerate(own) if (note := judge(array[seq], int(length), live=live))
+        }
+        head["tracks"].append(entry | ({"notes": notes} if notes else {}))
     return Spec("states", head, blocks)
 
 

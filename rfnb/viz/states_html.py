@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz import picture
+from rfnb.viz.states_check import warnings
 from rfnb.viz.states_text import norms, problem
 
 _MOST_SEQS = 3
@@ -29,6 +30,7 @@ def html(spec: Any) -> str:
         )
     if len(head["seqs"]) > _MOST_SEQS:
         parts.append(f"<p>{_MOST_SEQS} of {len(head['seqs'])} sequences</p>")
+    parts += [f"<p><b>!</b> {escape(warning)}</p>" for warning in warnings(spec)]
     return "\n".join(parts)
 
 
@@ -69,12 +71,13 @@ def _figure(spec: Any, index: int) -> Any:
 
 def _strip(figure: Any, axes: Any, values: np.ndarray, seq: dict[str, Any], track: dict[str, Any]) -> None:
     steps, units = values.shape
-    shown = values.astype(np.float32).copy()
+    shown = values.astype(np.float64)
     shown[seq["len"] :] = np.nan
     finite = shown[np.isfinite(shown)]
     most = float(np.abs(finite).max(initial=0.0)) or 1.0
+    shown = shown / most  # matplotlib computes in the type of the array, which the span of huge values exceeds
     image = axes.imshow(
-        shown.T, cmap=picture.color_map(picture.DIVERGING), vmin=-most, vmax=most, aspect="auto",
+        shown.T, cmap=picture.color_map(picture.DIVERGING), vmin=-1, vmax=1, aspect="auto",
         interpolation="nearest", extent=(-0.5, max(steps, 1) - 0.5, max(units, 1) - 0.5, -0.5), zorder=1,
     ) if shown.size else None  # fmt: skip
     picture.hatch(axes, seq["len"] - 0.5, -0.5, steps - 0.5, units - 0.5)
@@ -90,7 +93,7 @@ def _strip(figure: Any, axes: Any, values: np.ndarray, seq: dict[str, Any], trac
     if image is not None:
         bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.01, aspect=12)
         bar.outline.set_visible(False)
-        bar.set_ticks([-most, 0, most])
+        bar.set_ticks([-1, 0, 1])
         bar.ax.set_yticklabels([f"{-most:.2g}", "0", f"{most:.2g}"])
         bar.ax.tick_params(length=0, labelsize=7.5, labelcolor=picture.MUTED)
 

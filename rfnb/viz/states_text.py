@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.states_check import warnings
 from rfnb.viz.terminal import bar, clip, width_of
 
 _MOST_UNITS, _MOST_STEPS = 8, 40
@@ -39,6 +40,7 @@ def text(spec: Any) -> str:
     for track in head["tracks"]:
         values = spec.blocks[track["block"]][0, : seq["len"]]
         lines += _track(track, values, shown, left, wide, gap)
+    lines += [f"! {warning}" for warning in warnings(spec)]
     if len(head["seqs"]) > 1:
         lines.append(f"Sequences: {len(head['seqs'])}")
     return "\n".join(lines)
@@ -78,7 +80,7 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: list[int], left: in
 
     lines.append(line("norm", norm[shown] / top, [f"{value:.2g}" for value in norm[shown]]))
     with np.errstate(invalid="ignore"):
-        spread = np.nan_to_num(np.ptp(values, axis=0)) if len(values) else np.zeros(size)
+        spread = np.nan_to_num(np.ptp(values.astype(np.float64), axis=0)) if len(values) else np.zeros(size)
     chosen = sorted(np.argsort(-spread, kind="stable")[:_MOST_UNITS].tolist())
     for index in chosen:
         column = values[shown, index]

@@ -18,8 +18,10 @@ def shade(share: float) -> str:
 
 
 def bar(share: float) -> str:
-    """One of eight heights for a value from 0 to 1; "?" for NaN."""
-    return "?" if np.isnan(share) else "▁▂▃▄▅▆▇█"[min(max(int(share * 8), 0), 7)]
+    """One of eight heights for a value from 0 to 1; "?" for NaN, a triangle for an infinity."""
+    if not np.isfinite(share):
+        return "?" if np.isnan(share) else "▲" if share > 0 else "▼"
+    return "▁▂▃▄▅▆▇█"[int(min(max(share, 0.0), 0.999) * 8)]
 
 
 def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, int]:

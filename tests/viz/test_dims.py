@@ -72,7 +72,16 @@ def test_statistics_leave_the_padding_out():
     values[0, :5], values[1, :3], values[2, :2] = 1.0, 4.0, -6.0  # the padding stays NaN
     stats = row_of(tensor("x", d.batch, d.time, values=values))["stats"]
     # 5 * 1 + 3 * 4 + 2 * -6 = 5 over 10 frames
-    assert stats == {"min": -6.0, "max": 4.0, "mean": 0.5, "nan": 0, "inf": 0, "valid": 10, "cells": 15}
+    assert stats == {
+        "min": -6.0,
+        "max": 4.0,
+        "mean": 0.5,
+        "nan": 0,
+        "inf": 0,
+        "valid": 10,
+        "cells": 15,
+        "padding_odd": 5,
+    }
 
 
 def test_statistics_leave_the_padding_out_in_any_order_of_dims():

@@ -18,3 +18,9 @@ export function setOptions(select: HTMLSelectElement, labels: string[], chosen: 
   const box = select.closest("label") ?? select;
   box.hidden = labels.length < 2;
 }
+
+/** What is wrong with what is shown, as sentences with a mark; what is no fault follows quietly. Hidden if there is nothing. */
+export function showNotes(box: HTMLElement, wrong: string, remark = "", more: string | 0 = ""): void {
+  box.replaceChildren(...(wrong ? [h("p", { class: "rfnb-wrong" }, h("b", {}, "! "), wrong)] : []), ...[remark, more].flatMap((text) => (text ? [h("p", { class: "rfnb-quiet" }, text)] : [])));
+  box.hidden = !box.childElementCount;
+}

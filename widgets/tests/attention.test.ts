@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import small from "../../tests/viz/fixtures/attention_small.json";
 import { hit, isPadding, largest, layout, matrixOf, problem, scaleOf, walk } from "../src/attention/layout";
+import { fault } from "../src/attention/check";
 import { fromJson } from "../src/frame";
 import type { Frame } from "../src/frame";
 import { showIn } from "../src/mount";
@@ -142,7 +143,7 @@ describe("the view in the page", () => {
     expect(readout()).toContain("not computed");
     const select = root.querySelector<HTMLSelectElement>("select[aria-label=sequence]")!;
     select.value = "1"; select.dispatchEvent(new Event("change"));
-    expect([root.dataset["seq"], readout()]).toEqual(["1", "target 2, source 4: padding, past the end of hi"]);
+    expect([root.dataset["seq"], readout()]).toEqual(["1", "target 2, source 4: padding, past the end of hi, with 0.20930232 on it"]);
   });
 
   it("keeps what the person chose when more rows arrive", () => {
@@ -183,5 +184,44 @@ describe("the view in the page", () => {
     expect([linked.dataset["linked"], root.dataset["linked"]]).toEqual(["1", undefined]);
     press("Escape");
     expect(linked.dataset["linked"]).toBe("");
+  });
+});
+
+describe("what is wrong with a row", () => {
+  /** Three rows of five columns, of which the last two are padding. */
+  const matrix = (rows: number[][], sums = true) => matrixOf({
+    kind: "attention", blocks: { map0: { data: Float32Array.from(rows.flat()), shape: [1, rows.length, 5] } },
+    head: { maps: [{ label: "weights", row_dim: { name: "target" }, col_dim: { name: "source" }, block: "map0", seqs: [0], sums, notes: { 0: "something" } }], seqs: [{ label: "one", rows: [], cols: [], row_len: rows.length, col_len: 3 }] },
+  } as unknown as Parameters<typeof matrixOf>[0], 0, 0)!;
+
+  it.each([
+    ["nothing", [0.25, 0.5, 0.25, 0, 0], ""],
+    ["weight on padding", [0.25, 0.25, 0, 0.5, 0], "0.5 of this row is on padding"],
+    ["a sum that is not 1", [0.25, 0.25, 0, 0, 0], "this row sums to 0.5, not to 1"],
+    ["a row that may see nothing", [0, 0, 0, 0, 0], ""],
+    ["a row to come", [NaN, NaN, NaN, NaN, NaN], ""],
+    ["a sum of bfloat16", [0.5, 0.25, 0.2451171875, 0, 0], ""],
+  ])("%s", (_, row, words) => expect(fault(matrix([row]), 0)).toBe(words));
+
+  it("is not asked of what is not meant to sum to 1", () => expect(fault(matrix([[3, 4, 5, 6, 7]], false), 0)).toBe(""));
+
+  it("is marked at its label", () => {
+    const rows = [[1, 0, 0, 0, 0], [0.5, 0, 0, 0.5, 0]];
+    expect(layout(matrix(rows), { width: 600, height: 400, zoom: 1, measure: (text) => text.length * 6 }).rows.map(({ text }) => text)).toEqual(["0", "! 1"]);
+    expect(matrix(rows).drawn).toBe(5);
+  });
+});
+
+describe("a view with something wrong", () => {
+  it("says so in words, at the sequence and in the choosers", () => {
+    const root = document.createElement("div");
+    showIn(root).update(fromJson(small as unknown as Parameters<typeof fromJson>[0]));
+    const said = () => [...root.querySelectorAll(".rfnb-notes p")].map((p) => p.textContent);
+    expect(said()).toEqual(["Something is wrong in 2 other maps or sequences, marked with “!”."]);
+    const choose = root.querySelector<HTMLSelectElement>("select[aria-label=sequence]")!;
+    expect([...choose.options].map((option) => option.textContent)).toEqual(["enough", "hi !"]);
+    choose.value = "1";
+    choose.dispatchEvent(new Event("change"));
+    expect(said()).toEqual(["! hi: weight on padding in 2 of 2 rows, up to 0.62 in row 0 “HH”.", "Also in 1 other map or sequence, marked with “!”."]);
   });
 });

@@ -17,7 +17,7 @@ describe("the layout", () => {
   it("reads the spec of the Python side: the best point, and whether a logarithm is possible", () => {
     expect(curves.map(({ label, unit, best, positive, log }) => [label, unit, best, positive, log])).toEqual([
       ["loss", "nats", 4, true, false], ["phoneme accuracy", "%", 1, true, false], ["learning rate", "", -1, false, false],
-      ["gradient norm", "", 2, true, true], ["test loss", "", -1, false, false],
+      ["gradient norm", "", -1, true, true], ["test loss", "", -1, false, false],
     ]);
     expect(stops(curves)).toEqual([0, 10, 20, 30, 40, 50]);
   });
@@ -76,7 +76,7 @@ describe("the layout", () => {
     expect(nearest([], 1)).toBeNull();
   });
 
-  it.each([[20, "ArrowLeft", 10], [20, "ArrowRight", 30], [0, "ArrowLeft", 0], [20, "Home", 0], [20, "End", 50], [null, "ArrowLeft", 50], [0, "PageUp", 20], [20, "a", null]])(
+  it.each([[20, "ArrowLeft", 10], [20, "ArrowRight", 30], [0, "ArrowLeft", 0], [20, "Home", 0], [20, "End", 50], [null, "ArrowLeft", 50], [0, "PageDown", 20], [50, "PageUp", 30], [20, "a", null]])(
     "leads from %s by %s to %s", (from, key, to) => expect(walk(stops(curves), from, key)).toBe(to));
 
   it("says the values at the cursor, with the step they are from where that is another", () => {
@@ -119,7 +119,7 @@ describe("the view in the page", () => {
   it("has a panel per series with its last and best value", () => {
     open();
     expect([...root.querySelectorAll(".rfnb-curves-head")].map((head) => head.textContent)).toEqual([
-      "lossnatsbest 0.75 at 40last1log", "phoneme accuracy%best 62.5 at 30last60log", "learning ratelast0log", "gradient normbest 2 at 50last2log", "test loss–log",
+      "lossnatsbest 0.75 at 40, 1 NaN, first at step 20last1log", "phoneme accuracy%best 62.5 at 30last60log", "learning ratelast0log", "gradient norm1 infinite, first at step 20last2log", "test loss–log",
     ]);
     expect(root.dataset["step"]).toBe("50");
     expect(stage().getAttribute("aria-label")).toBe("Training: loss, phoneme accuracy, learning rate, gradient norm, test loss over step 0 to 50");

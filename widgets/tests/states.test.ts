@@ -22,7 +22,7 @@ function sized(steps: number, units: number): Frame {
 describe("the tracks", () => {
   it("have the values, norms and labels of their sequence", () => {
     const of = scene();
-    expect([of.seq, of.len, of.steps, of.stepLabel(4), of.tracks.map((track) => [track.label, track.units, track.most])]).toEqual(["that", 5, 5, "</s>", [["h", 3, 2.375], ["c", 2, 2.5]]]);
+    expect([of.seq, of.len, of.steps, of.stepLabel(4), of.tracks.map((track) => [track.label, track.units, track.most])]).toEqual(["that", 5, 5, "</s>", [["h", 3, 1.25], ["c", 2, 2.5]]]);
     expect(of.tracks[0]!.value(1, 2)).toBe(-0.625);
     expect(of.tracks[0]!.norms[0]).toBeCloseTo(Math.hypot(-1.25, -1.125, -1), 10);
     expect(valueAt(of, { track: 0, unit: -1, step: 0 })).toBe(of.tracks[0]!.norms[0]);

@@ -6,7 +6,7 @@ import { lightness } from "../color";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";
 import type { Layout, Matrix, Position, Scale } from "./layout";
-import { LINE } from "./layout";
+import { LINE, rowText } from "./layout";
 
 export interface Picture {
   matrix: Matrix; made: Layout; scale: Scale; colors: Table; palette: Palette; cells: HTMLCanvasElement | null;
@@ -40,14 +40,14 @@ function inSight(scene: Scene, { cell, tall, left, top }: Layout, { rows, cols }
 }
 
 function drawCells(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, cells, palette }: Picture, seen: Seen): void {
-  const { rowLen, colLen } = matrix;
-  if (!cells || !rowLen || !colLen) return;
+  const { rowLen, drawn } = matrix;
+  if (!cells || !rowLen || !drawn) return;
   g.imageSmoothingEnabled = false;
-  g.drawImage(cells, 0, 0, colLen * cell, rowLen * tall);
+  g.drawImage(cells, 0, 0, drawn * cell, rowLen * tall);
   if (Math.min(cell, tall) >= 7) { // a thin line of paper between cells
     g.fillStyle = palette.paper;
-    for (let col = seen.col0; col <= Math.min(seen.col1, colLen); col++) g.fillRect(col * cell - 0.5, 0, 1, rowLen * tall);
-    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++) g.fillRect(0, row * tall - 0.5, colLen * cell, 1);
+    for (let col = seen.col0; col <= Math.min(seen.col1, drawn); col++) g.fillRect(col * cell - 0.5, 0, 1, rowLen * tall);
+    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++) g.fillRect(0, row * tall - 0.5, drawn * cell, 1);
   }
 }
 
@@ -64,7 +64,7 @@ function drawNothing(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix
     for (let col = 0; col < colLen && empty; col++) empty = Number.isNaN(matrix.value(row, col));
     if (empty) { dots(g, 0, row * tall, right, tall, palette.muted, Math.min(cell, tall)); continue; }
     if (Math.min(cell, tall) < 5) continue;
-    for (let col = seen.col0; col < Math.min(seen.col1, colLen); col++) if (Number.isNaN(matrix.value(row, col))) cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
+    for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) if (Number.isNaN(matrix.value(row, col))) cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
   }
 }
 
@@ -80,7 +80,7 @@ function cross(g: CanvasRenderingContext2D, x: number, y: number, cell: number, 
 function drawNumbers(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, scale, colors, palette }: Picture, seen: Seen): void {
   g.font = `10px ${palette.font}`; g.textAlign = "center"; g.textBaseline = "middle";
   for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
-    for (let col = seen.col0; col < Math.min(seen.col1, matrix.colLen); col++) {
+    for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) {
       const value = matrix.value(row, col);
       if (Number.isNaN(value) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
       g.fillStyle = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
@@ -138,7 +138,7 @@ function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
   }
   if (strong !== null && strong < matrix.rowLen) {
     g.font = `bold 11px ${palette.font}`; g.fillStyle = palette.focus;
-    g.fillText(visible(matrix.rowLabel(strong)), made.left - 6, at(strong), made.left - 8);
+    g.fillText(visible(rowText(matrix, strong)), made.left - 6, at(strong), made.left - 8);
   }
   g.restore();
 }

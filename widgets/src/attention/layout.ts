@@ -3,9 +3,10 @@
 import type { Frame } from "../frame";
 import type { Measure } from "../labels";
 import { drawn, shorten } from "../labels";
+import { fault } from "./check";
 
 interface DimEntry { name: string }
-export interface MapEntry { label: string; row_dim: DimEntry; col_dim: DimEntry; block: string; seqs: number[] }
+export interface MapEntry { label: string; row_dim: DimEntry; col_dim: DimEntry; block: string; seqs: number[]; sums?: boolean; notes?: Record<string, string>; remark?: string }
 export interface SeqEntry { label: string; rows: string[]; cols: string[]; row_len: number; col_len: number }
 export interface Head { title?: string; fault?: string; best?: boolean; live?: boolean; maps: MapEntry[]; seqs: SeqEntry[] }
 
@@ -13,6 +14,8 @@ export interface Head { title?: string; fault?: string; best?: boolean; live?: b
 export interface Matrix {
   label: string; seq: string; rowName: string; colName: string;
   rows: number; cols: number; rowLen: number; colLen: number;
+  drawn: number; // columns: with those of the padding where something is wrong
+  sums: boolean; note: string; remark: string; // whether rows are meant to sum to 1; what is wrong; what is no fault
   value(row: number, col: number): number;
   rowLabel(row: number): string; colLabel(col: number): string;
 }
@@ -37,10 +40,10 @@ export function matrixOf(frame: Frame, map: number, seq: number): Matrix | null 
   const of = entry && head.seqs[entry.seqs[seq] ?? -1];
   if (!entry || !block || !of) return null;
   const [, rows = 0, cols = 0] = block.shape;
-  const start = seq * rows * cols;
+  const start = seq * rows * cols, note = entry.notes?.[seq] ?? "", colLen = Math.min(cols, of.col_len ?? cols);
   return {
-    label: entry.label, seq: of.label, rowName: entry.row_dim?.name ?? "target", colName: entry.col_dim?.name ?? "source",
-    rows, cols, rowLen: Math.min(rows, of.row_len ?? rows), colLen: Math.min(cols, of.col_len ?? cols),
+    label: entry.label, seq: of.label, note, sums: !!entry.sums, remark: entry.remark ?? "", drawn: note ? cols : colLen, rowName: entry.row_dim?.name ?? "target", colName: entry.col_dim?.name ?? "source",
+    rows, cols, rowLen: Math.min(rows, of.row_len ?? rows), colLen,
     value: (row, col) => block.data[start + row * cols + col]!,
     rowLabel: (row) => of.rows[row] ?? String(row), colLabel: (col) => of.cols[col] ?? String(col),
   };
@@ -51,14 +54,18 @@ export interface Scale { low: number; high: number; share(value: number): number
 
 export function scaleOf(frame: Frame): Scale {
   let low = 0, high = 0;
-  for (const map of (frame.head as unknown as Head).maps) {
-    const data = frame.blocks[map.block]!.data;
-    for (let i = 0; i < data.length; i++) {
-      const value = data[i]!;
-      if (value > high && value !== Infinity) high = value;
-      else if (value < low && value !== -Infinity) low = value;
+  (frame.head as unknown as Head).maps.forEach((map, index) => map.seqs.forEach((_, seq) => {
+    const { data, shape } = frame.blocks[map.block]!, { rowLen, drawn } = matrixOf(frame, index, seq)!;
+    const [, rows = 0, cols = 0] = shape;
+    for (let row = 0; row < rowLen; row++) {
+      const start = (seq * rows + row) * cols;
+      for (let i = start; i < start + drawn; i++) {
+        const value = data[i]!;
+        if (value > high && value !== Infinity) high = value;
+        else if (value < low && value !== -Infinity) low = value;
+      }
     }
-  }
+  }));
   // Ordinary weights get the whole scale from 0 to 1, so that colours stay while rows arrive.
   if (low === 0 && high > 0.2 && high <= 1.001) high = 1;
   if (high === low) high = low + 1;
@@ -80,7 +87,7 @@ export const CELL_MOST = 38, CELL_NUMBERS = 30, LINE = 13;
 const MARGIN = 10, LONGEST = 120, LEAST = 96, SLANT = Math.SQRT1_2;
 
 export function layout(matrix: Matrix, { width, height, zoom, measure }: Options): Layout {
-  const rowTexts = texts(matrix.rowLen, matrix.rowLabel), colTexts = texts(matrix.colLen, matrix.colLabel);
+  const rowTexts = texts(matrix.rowLen, (row) => rowText(matrix, row)), colTexts = texts(matrix.colLen, matrix.colLabel);
   const rowRoom = Math.min(LONGEST, longest(rowTexts, measure)), colRoom = Math.min(LONGEST, longest(colTexts, measure));
   const left = Math.ceil(Math.max(rowRoom, measure(matrix.rowName) + 14) + MARGIN);
   const rows = Math.max(1, matrix.rows), cols = Math.max(1, matrix.cols);
@@ -113,6 +120,9 @@ function size(fit: number, zoom: number): number {
   const cell = Math.min(CELL_MOST, Math.max(0.01, fit)) * zoom;
   return cell >= 4 ? Math.floor(cell) : cell;
 }
+
+/** The label of a row, with a mark if something is wrong with it. */
+export const rowText = (matrix: Matrix, row: number): string => (matrix.note && fault(matrix, row) ? "! " : "") + matrix.rowLabel(row);
 
 const texts = (count: number, of: (index: number) => string): string[] => Array.from({ length: count }, (_, index) => shorten(of(index)));
 

@@ -5,6 +5,7 @@ import { css } from "../color";
 import { h } from "../dom";
 import { exact, short } from "../number";
 import { shorten } from "../labels";
+import { fault } from "./check";
 import type { Matrix, Position, Scale } from "./layout";
 import { isPadding, largest } from "./layout";
 
@@ -26,17 +27,22 @@ export function legend(element: HTMLElement, colors: Table, scale: Scale, has: {
 /** The cell in one sentence. */
 export function sentence(matrix: Matrix, at: Position): string {
   const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
-  if (isPadding(matrix, at)) return `${place}: padding`;
   const value = matrix.value(at.row, at.col);
+  if (isPadding(matrix, at)) return `${place}: padding${onPadding(value)}`;
   const names = `${matrix.rowName} “${matrix.rowLabel(at.row)}” (${at.row}) to ${matrix.colName} “${matrix.colLabel(at.col)}” (${at.col})`;
-  return `${names}: ${Number.isNaN(value) ? "not computed" : exact(value)}`;
+  const wrong = fault(matrix, at.row);
+  return `${names}: ${Number.isNaN(value) ? "not computed" : exact(value)}${wrong && `; ${wrong}`}`;
 }
+
+/** What lies where nothing should; zeros and NaN go without saying. */
+const onPadding = (value: number): string => (value ? `, with ${exact(value)} on it` : "");
 
 /** The cell under the cursor, and where else its row looks. */
 export function readout(element: HTMLElement, matrix: Matrix, at: Position | null, hint: string): void {
   if (!at) { element.replaceChildren(h("span", { class: "rfnb-quiet" }, hint)); return; }
-  if (isPadding(matrix, at)) { element.replaceChildren(`${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}: padding, past the end of ${matrix.seq}`); return; }
-  const value = matrix.value(at.row, at.col);
+  const value = matrix.value(at.row, at.col), wrong = fault(matrix, at.row);
+  const warned = wrong ? [h("span", { class: "rfnb-wrong" }, ` ! ${wrong}`)] : [];
+  if (isPadding(matrix, at)) { element.replaceChildren(`${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}: padding, past the end of ${matrix.seq}${onPadding(value)}`, ...warned); return; }
   const token = (name: string, label: string, index: number) => [h("span", { class: "rfnb-quiet" }, `${name} `), h("b", {}, shorten(label, 40)), h("span", { class: "rfnb-quiet" }, ` ${index}`)];
   const parts: (Node | string)[] = [...token(matrix.rowName, matrix.rowLabel(at.row), at.row), "  →  ", ...token(matrix.colName, matrix.colLabel(at.col), at.col), "  "];
   parts.push(h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : exact(value)));
@@ -45,7 +51,7 @@ export function readout(element: HTMLElement, matrix: Matrix, at: Position | nul
     const others = top.map((col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`).join(", ");
     parts.push(h("span", { class: "rfnb-quiet rfnb-others" }, `most of this row: ${others}`));
   }
-  element.replaceChildren(...parts);
+  element.replaceChildren(...parts, ...warned);
 }
 
 /** The same numbers as an HTML table. */

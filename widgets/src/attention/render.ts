@@ -3,7 +3,7 @@
 import { context, image } from "../canvas";
 import { sequential } from "../color";
 import type { Context, Render } from "../context";
-import { h, setOptions } from "../dom";
+import { h, setOptions, showNotes } from "../dom";
 import type { Frame } from "../frame";
 import { measurer } from "../labels";
 import type { Scene, Spot } from "../pane";
@@ -43,6 +43,7 @@ class AttentionView {
   private readonly legend = h("span", { class: "rfnb-legend" });
   private readonly fault = h("p", { class: "rfnb-sentence", role: "alert" });
   private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
+  private readonly notes = h("div", { class: "rfnb-notes", role: "note" });
   private readonly tableBox = h("div", { class: "rfnb-table", hidden: "", tabindex: "0", role: "region", "aria-label": "weights as a table" });
   private readonly thumbs = new Thumbs((map) => this.choose(map, this.seq));
   private readonly pane: Pane;
@@ -57,7 +58,7 @@ class AttentionView {
       key: (event) => this.key(event),
     }, MOST_HEIGHT);
     const tools = h("span", { class: "rfnb-tools" }, this.mapSelect, this.seqSelect, h("span", { class: "rfnb-zoom" }, this.zoomOut, this.zoomIn), this.tableButton);
-    this.body = h("div", { class: "rfnb-attention" }, this.thumbs.element, h("div", { class: "rfnb-stage" }, this.pane.element), this.tableBox, this.readout);
+    this.body = h("div", { class: "rfnb-attention" }, this.thumbs.element, h("div", { class: "rfnb-stage" }, this.pane.element), this.tableBox, this.notes, this.readout);
     el.append(h("div", { class: "rfnb-top" }, this.title, tools, this.legend), this.fault, this.body);
     this.mapSelect.addEventListener("change", () => this.choose(Number(this.mapSelect.value), this.seq));
     this.seqSelect.addEventListener("change", () => this.choose(this.map, Number(this.seqSelect.value)));
@@ -100,8 +101,9 @@ class AttentionView {
     const seqs = head.maps[this.map]!.seqs;
     const before = this.seq;
     this.seq = Math.max(0, Math.min(seq, seqs.length - 1));
-    setOptions(this.mapSelect, head.maps.map((entry) => entry.label), this.map);
-    setOptions(this.seqSelect, seqs.map((index) => head.seqs[index]!.label), this.seq);
+    const flagged = (label: string, wrong: unknown) => (wrong ? `${label} !` : label), { notes } = head.maps[this.map]!;
+    setOptions(this.mapSelect, head.maps.map((entry) => flagged(entry.label, entry.notes)), this.map);
+    setOptions(this.seqSelect, seqs.map((index, at) => flagged(head.seqs[index]!.label, notes?.[at])), this.seq);
     this.matrix = matrixOf(this.frame, this.map, this.seq);
     if (this.matrix && this.pinned && (this.pinned.row >= this.matrix.rows || this.pinned.col >= this.matrix.cols)) this.pinned = null;
     this.el.dataset["seq"] = String(this.seq);
@@ -120,6 +122,8 @@ class AttentionView {
     const computed = rowsComputed(matrix);
     this.el.dataset["step"] = String(computed - 1);
     legend(this.legend, colors, this.scale, { padding: matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols, missing: computed < matrix.rowLen });
+    const { note, remark } = matrix, others = (this.frame.head as unknown as Head).maps.reduce((sum, { notes }) => sum + Object.keys(notes ?? {}).length, note ? -1 : 0);
+    showNotes(this.notes, note && `${matrix.seq}: ${note}.`, remark, others && `${note ? "Also" : "Something is wrong"} in ${others} other map${others > 1 ? "s" : ""} or sequence${others > 1 ? "s" : ""}, marked with “!”.`);
     this.thumbs.update(this.frame, this.seq, this.map, this.scale, colors);
     if (!this.tableBox.hidden) table(this.tableBox, matrix);
     this.point();
@@ -129,8 +133,8 @@ class AttentionView {
   private makeCells(matrix: Matrix, { cell, tall }: Layout, dark: boolean): HTMLCanvasElement | null {
     const ratio = globalThis.devicePixelRatio || 1;
     const most = (count: number, size: number) => (size * ratio < 1 ? Math.ceil(count * size * ratio) : 4096);
-    const cells = { rows: matrix.rowLen, cols: matrix.colLen, value: matrix.value };
-    return image(cells, sequential(dark), this.scale.share, { rows: most(matrix.rowLen, tall), cols: most(matrix.colLen, cell) });
+    const cells = { rows: matrix.rowLen, cols: matrix.drawn, value: matrix.value };
+    return image(cells, sequential(dark), this.scale.share, { rows: most(matrix.rowLen, tall), cols: most(matrix.drawn, cell) });
   }
 
   private place(width: number): { width: number; height: number } {

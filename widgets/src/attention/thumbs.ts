@@ -28,7 +28,7 @@ export class Thumbs {
       }
       button.setAttribute("aria-pressed", String(index === chosen));
       button.title = map.label;
-      button.lastElementChild!.textContent = map.label;
+      button.lastElementChild!.textContent = map.notes ? `${map.label} !` : map.label;
       const matrix = matrixOf(frame, index, Math.min(seq, map.seqs.length - 1));
       const cells = matrix && image({ rows: matrix.rowLen, cols: matrix.colLen, value: matrix.value }, colors, scale.share, { rows: SIZE * 2, cols: SIZE * 2 });
       if (!cells || !matrix) return;

@@ -67,7 +67,7 @@ export function walk(at: number[], from: number | null, key: string): number | n
   const far = Math.max(2, Math.round(at.length / 10));
   const to: Record<string, number> = {
     ArrowLeft: index < 0 ? last : index - 1, ArrowRight: index < 0 ? last : index + 1, ArrowDown: index < 0 ? last : index - 1, ArrowUp: index < 0 ? last : index + 1,
-    PageUp: index < 0 ? last : index + far, PageDown: index < 0 ? last : index - far, Home: 0, End: last,
+    PageUp: index < 0 ? last : index - far, PageDown: index < 0 ? last : index + far, Home: 0, End: last,
   };
   if (last < 0 || !(key in to)) return null;
   return at[Math.max(0, Math.min(last, to[key]!))]!;
@@ -150,4 +150,16 @@ export function valueText(curve: Curve, name: string, at: number): string {
 export function brief(value: number): string {
   const rounded = Number(value.toPrecision(4));
   return Number.isFinite(value) && Math.abs(value) < 1e9 && !Number.isInteger(value) ? exact(Math.fround(rounded)) : exact(value);
+}
+
+/** What is no number: "NaN since step 390", "2 infinite, first at step 7". */
+export function odd({ x, y }: Pick<Curve, "x" | "y">, name: string): string[] {
+  const kinds: [string, (value: number) => boolean][] = [["NaN", Number.isNaN], ["infinite", (value) => Math.abs(value) === Infinity]];
+  return kinds.flatMap(([words, is]) => {
+    let first = -1, count = 0;
+    for (let i = 0; i < y.length; i++) if (is(y[i]!)) { if (first < 0) first = i; count++; }
+    if (!count) return [];
+    const place = `${name} ${brief(x[first]!)}`;
+    return [count > 1 && count === y.length - first ? `${words} since ${place}` : `${count} ${words}, first at ${place}`];
+  });
 }

@@ -3,7 +3,7 @@
 import { h } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
-import { brief, pathsOf, pointAt } from "./layout";
+import { brief, pathsOf, pointAt, odd } from "./layout";
 import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
@@ -129,7 +129,8 @@ export class Panel {
     const shown = at === null ? "last" : value === undefined || curve.x[index] === at ? "" : `at ${axis.name} ${exact(curve.x[index]!)}`;
     this.where.textContent = value === undefined ? "" : shown;
     const { best } = curve;
-    this.best.textContent = best < 0 || curve.y.length < 2 ? "" : `best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`;
+    const found = best < 0 || curve.y.length < 2 ? [] : [`best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`];
+    this.best.textContent = [...found, ...odd(curve, axis.name)].join(", ");
     cursor.replaceChildren();
     if (at === null) return;
     const x = this.px(at);

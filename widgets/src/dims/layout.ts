@@ -1,7 +1,7 @@
 // From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims_table.py.
 
 export interface DimEntry { name: string; size: number | null; lengths: number[] | null; kind: string | null; id: number }
-export interface Stats { min: number | null; max: number | null; mean: number | null; nan: number; inf: number; valid: number; cells: number }
+export interface Stats { min: number | null; max: number | null; mean: number | null; nan: number; inf: number; valid: number; cells: number; padding_odd?: number }
 export interface RowSpec {
   label: string; indent?: number; dims: number[]; dtype?: string | null; device?: string | null; note?: string;
   sparse?: number | null; stats?: Stats | null; bytes?: number | null;
@@ -146,7 +146,7 @@ export function alarmText(stats: Stats | null | undefined): string {
 }
 
 export function paddingText(stats: Stats | null | undefined): string {
-  return !stats || stats.cells === stats.valid ? "" : `${(100 * (1 - stats.valid / stats.cells)).toFixed(0)} % padding`;
+  return !stats || stats.cells === stats.valid ? "" : `${(100 * (1 - stats.valid / stats.cells)).toFixed(0)} % padding${stats.padding_odd ? ` with ${stats.padding_odd} NaN or inf` : ""}`;
 }
 
 /** What is wrong with the head of a `dims` spec, as a sentence; null if it can be drawn. */

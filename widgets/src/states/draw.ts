@@ -6,7 +6,7 @@ import { short } from "../number";
 import type { Scene as Sight } from "../pane";
 import type { Palette } from "../theme";
 import type { Layout, Placed, Position, Scene, Track } from "./layout";
-import { LINE, TITLE } from "./layout";
+import { drawnOf, LINE, TITLE } from "./layout";
 
 export interface Picture {
   scene: Scene; made: Layout; palette: Palette; colors: Table; strips: (HTMLCanvasElement | null)[]; cursor: Position | null; linked: number | null; focused: boolean;
@@ -16,8 +16,8 @@ export interface Picture {
 export function stripsOf(scene: Scene, made: Layout, colors: Table): (HTMLCanvasElement | null)[] {
   const ratio = globalThis.devicePixelRatio || 1;
   return scene.tracks.map((track, index) => {
-    const most = { rows: Math.max(1, Math.floor(made.tracks[index]!.height * ratio)), cols: made.cell * ratio < 1 ? Math.ceil(scene.len * made.cell * ratio) : 8192 };
-    return image({ rows: track.units, cols: scene.len, value: (unit, step) => track.value(step, unit) }, colors, (value) => (value / track.most + 1) / 2, most);
+    const most = { rows: Math.max(1, Math.floor(made.tracks[index]!.height * ratio)), cols: made.cell * ratio < 1 ? Math.ceil(drawnOf(scene, track) * made.cell * ratio) : 8192 };
+    return image({ rows: track.units, cols: drawnOf(scene, track), value: (unit, step) => track.value(step, unit) }, colors, (value) => (value / track.most + 1) / 2, most);
   });
 }
 
@@ -38,8 +38,9 @@ function drawTrack(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   const end = scene.len * made.cell, all = scene.steps * made.cell;
   g.textBaseline = "middle"; g.textAlign = "left";
   g.font = `bold 12px ${palette.font}`; g.fillStyle = palette.ink;
-  g.fillText(track.label, made.left, placed.title + TITLE / 2 + 1);
-  const wide = g.measureText(track.label).width;
+  const label = (track.note && "! ") + track.label;
+  g.fillText(label, made.left, placed.title + TITLE / 2 + 1);
+  const wide = g.measureText(label).width;
   g.font = `11px ${palette.font}`; g.fillStyle = palette.muted;
   g.fillText(`${track.unitName}=${track.units}, ±${short(track.most)}`, made.left + wide + 8, placed.title + TITLE / 2 + 1);
   drawAxis(g, placed, track, made.left, palette);
@@ -48,7 +49,7 @@ function drawTrack(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   g.translate(made.left - sight.left, 0);
   const strip = strips[index];
   g.imageSmoothingEnabled = false;
-  if (strip) g.drawImage(strip, 0, placed.strip, end, placed.height);
+  if (strip) g.drawImage(strip, 0, placed.strip, drawnOf(scene, track) * made.cell, placed.height);
   gaps(g, picture, placed, track);
   hatch(g, end, placed.strip, all - end, placed.height, palette.faint);
   hatch(g, end, placed.norm, all - end, placed.normHeight, palette.faint);

@@ -5,12 +5,12 @@ import type { Measure } from "../labels";
 import { drawn, shorten } from "../labels";
 
 interface DimEntry { name: string }
-export interface TrackEntry { label: string; unit_dim: DimEntry; block: string }
+export interface TrackEntry { label: string; unit_dim: DimEntry; block: string; notes?: Record<string, string> }
 export interface SeqEntry { label: string; steps: string[]; len: number }
-export interface Head { title?: string; live?: boolean; step_dim: DimEntry | null; tracks: TrackEntry[]; seqs: SeqEntry[] }
+export interface Head { title?: string; live?: boolean; best?: boolean; step_dim: DimEntry | null; tracks: TrackEntry[]; seqs: SeqEntry[] }
 
 /** One state of one sequence. */
-export interface Track { label: string; unitName: string; units: number; most: number; value(step: number, unit: number): number; norms: Float64Array }
+export interface Track { note: string; label: string; unitName: string; units: number; most: number; value(step: number, unit: number): number; norms: Float64Array }
 export interface Scene { seq: string; stepName: string; steps: number; len: number; stepLabel(step: number): string; tracks: Track[] }
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
@@ -41,17 +41,25 @@ export function sceneOf(frame: Frame, seq: number): Scene | null {
       for (let unit = 0; unit < units; unit++) sum += value(step, unit) ** 2;
       norms[step] = Math.sqrt(sum);
     }
-    return { label: entry.label, unitName: entry.unit_dim?.name ?? "unit", units, value, norms, most: largest(data) };
+    const most = largest(shape, (at, step, unit) => data[(at * own + step) * units + unit]!, head.seqs);
+    return { note: entry.notes?.[seq] ?? "", label: entry.label, unitName: entry.unit_dim?.name ?? "unit", units, value, norms, most };
   });
   return { seq: of.label, stepName: head.step_dim?.name ?? "step", steps, len, stepLabel: (step) => of.steps[step] ?? String(step), tracks };
 }
 
-/** The largest magnitude in all sequences, so that colours mean the same in each. */
-function largest(data: ArrayLike<number>): number {
+/** The largest magnitude in all sequences, so that colours mean the same in each; what lies after their ends has no part in it. */
+function largest([, steps = 0, units = 0]: number[], value: (seq: number, step: number, unit: number) => number, seqs: SeqEntry[]): number {
   let most = 0;
-  for (let i = 0; i < data.length; i++) { const size = Math.abs(data[i]!); if (size > most && size !== Infinity) most = size; }
+  seqs.forEach(({ len }, seq) => {
+    for (let step = 0; step < Math.min(steps, len ?? steps); step++) {
+      for (let unit = 0; unit < units; unit++) { const size = Math.abs(value(seq, step, unit)); if (size > most && size !== Infinity) most = size; }
+    }
+  });
   return most || 1;
 }
+
+/** How many steps of a track are drawn: with those after the end where something is wrong. */
+export const drawnOf = (scene: Scene, track: Track): number => (track.note ? scene.steps : scene.len);
 
 export interface Placed { title: number; strip: number; height: number; norm: number; normHeight: number } // tops and heights
 export interface Layout {

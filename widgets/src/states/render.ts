@@ -3,7 +3,7 @@
 import { context } from "../canvas";
 import { css, diverging } from "../color";
 import type { Context, Render } from "../context";
-import { h, setOptions } from "../dom";
+import { h, setOptions, showNotes } from "../dom";
 import type { Frame } from "../frame";
 import { measurer, shorten } from "../labels";
 import { exact, short } from "../number";
@@ -36,6 +36,7 @@ class StatesView {
   private readonly legend = h("span", { class: "rfnb-legend" });
   private readonly fault = h("p", { class: "rfnb-sentence", role: "alert" });
   private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
+  private readonly notes = h("div", { class: "rfnb-notes", role: "note" });
   private readonly pane: Pane;
   private readonly body: HTMLElement;
 
@@ -47,7 +48,7 @@ class StatesView {
       click: (spot) => { const at = this.at(spot); if (at) this.pin(at, false); },
       key: (event) => this.key(event),
     }, MOST_HEIGHT);
-    this.body = h("div", { class: "rfnb-states" }, h("div", { class: "rfnb-stage" }, this.pane.element), this.readout);
+    this.body = h("div", { class: "rfnb-states" }, h("div", { class: "rfnb-stage" }, this.pane.element), this.notes, this.readout);
     el.append(h("div", { class: "rfnb-top" }, this.title, h("span", { class: "rfnb-tools" }, this.seqSelect, this.zoomBox), this.legend), this.fault, this.body);
     this.seqSelect.addEventListener("change", () => this.choose(Number(this.seqSelect.value)));
     this.zoomIn.addEventListener("click", () => this.zoomTo(1.5));
@@ -82,7 +83,10 @@ class StatesView {
     const head = this.frame.head as unknown as Head;
     const before = this.seq;
     this.seq = Math.max(0, Math.min(seq, head.seqs.length - 1));
-    setOptions(this.seqSelect, head.seqs.map((entry) => entry.label), this.seq);
+    const wrong = head.seqs.map((_, index) => head.tracks.flatMap(({ label, notes }) => (notes?.[index] ? [`${label} ${notes[index]}.`] : [])));
+    setOptions(this.seqSelect, head.seqs.map(({ label }, index) => (wrong[index]!.length ? `${label} !` : label)), this.seq);
+    const others = wrong.filter((said, index) => said.length && index !== this.seq).length, here = wrong[this.seq]!.join(" ");
+    showNotes(this.notes, here && `${head.seqs[this.seq]!.label}: ${here}`, "", others && `${here ? "Also" : "Something is wrong"} in ${others} other sequence${others > 1 ? "s" : ""}, marked with “!”.`);
     this.scene = sceneOf(this.frame, this.seq);
     const { scene, pinned } = this;
     if (pinned && scene && (pinned.step >= scene.steps || pinned.track >= scene.tracks.length || pinned.unit >= scene.tracks[pinned.track]!.units)) this.pinned = null;
@@ -201,8 +205,8 @@ function words(scene: Scene, at: Position): (Node | string)[] {
   const track = scene.tracks[at.track]!;
   const quiet = (text: string) => h("span", { class: "rfnb-quiet" }, text);
   const step = at.step < scene.len ? [quiet(`${scene.stepName} `), h("b", {}, shorten(scene.stepLabel(at.step), 40)), quiet(` ${at.step}  `)] : [quiet(`${scene.stepName} ${at.step}  `)];
-  if (at.step >= scene.len) return [...step, `past the end of ${scene.seq}`];
   const value = valueAt(scene, at);
+  if (at.step >= scene.len) return [...step, `past the end of ${scene.seq}${at.unit < 0 || Number.isNaN(value) ? "" : `, ${track.label} ${track.unitName} ${at.unit} holds ${exact(value)}`}`];
   const shown = h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "NaN" : at.unit < 0 ? short(value) : exact(value));
   const norm = track.norms[at.step]!, before = track.norms[at.step - 1];
   const change = before === undefined ? "" : `, before ${short(before)}`;

@@ -1,0 +1,144 @@
+"""What is wrong with attention weights, in words: weight on padding, rows that do not sum to 1, NaN and infinity.
+
+Only of weights that are meant to sum to 1 (most rows do) is a row that does not one to look at: energies, weights after dropout and
+a part of the columns are none of that. Rows of zeros (nothing may be seen) and rows of NaN (not computed yet) are as they should be.
+`widgets/src/attention/check.ts` says the same of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+CLOSE = 0.01  # to 1; a sum of bfloat16 is that far away
+LEAST = 1e-4  # of a row on padding
+
+
+@dataclass
+class Judged:
+    """What was found in one map.
+
+    Attributes:
+        sums: Whether its rows are meant to sum to 1.
+        notes: By the number of the sequence in the map: what is wrong, as a sentence without its end.
+        remark: What holds for the whole map and is no fault.
+    """
+
+    sums: bool = False
+    notes: dict[int, str] = field(default_factory=dict)
+    remark: str = ""
+
+    def entry(self) -> dict[str, Any]:
+        """What there is to say, for the entry of the map in the spec."""
+        out: dict[str, Any] = {"sums": True} if self.sums else {}
+        if self.notes:
+            out["notes"] = {str(index): note for index, note in self.notes.items()}
+        return out | ({"remark": self.remark} if self.remark else {})
+
+
+def judge(
+    values: np.ndarray, row_lens: np.ndarray, col_lens: np.ndarray, labels: Sequence[Sequence[str]], *, partial: bool
+) -> Judged:
+    """Look at a map [seq, row, col].
+
+    Args:
+        labels: Of the rows, per sequence.
+        partial: Whether rows of nothing but NaN may be ones that are not computed yet.
+    """
+    found = Judged()
+    counts = [(index, int(row_len), int(col_len)) for index, (row_len, col_len) in enumerate(zip(row_lens, col_lens))]
+    real, computed, totals, padding, negative = [], [], [], [], False
+    for index, row_len, col_len in counts:
+        part = values[index, :row_len]
+        rows = np.full(row_len, col_len > 0)
+        number = part
+        if not np.isfinite(
+            part.sum(-1, dtype=np.float64)
+        ).all():  # else there is nothing to leave out: the usual case is fast
+            rows &= ~np.isnan(part[:, :col_len]).all(-1)
+            number = np.where(np.isfinite(part), part, 0)
+        real.append(part)
+        computed.append(rows)
+        totals.append(number.sum(-1, dtype=np.float64))
+        padding.append(np.abs(number[:, col_len:]).sum(-1, dtype=np.float64))
+        negative = negative or bool((number[:, :col_len] < -LEAST).any())
+    shown = [total[rows & (total != 0)] for total, rows in zip(totals, computed)]
+    every = np.concatenate(shown) if shown else np.zeros(0)
+    found.sums = not negative and bool(len(every)) and float((np.abs(every - 1) <= CLOSE).mean()) > 0.5
+    for (index, _, col_len), part, rows, total, share in zip(counts, real, computed, totals, padding):
+        name = lambda row, index=index: _row(row, labels[index][row])  # noqa: E731
+        said = []
+        if found.sums:
+            on_padding = rows & (share > LEAST)
+            if on_padding.any():
+                worst = int(np.argmax(np.where(on_padding, share, -1)))
+                said.append(f"weight on padding in {_of(on_padding, rows)}, up to {share[worst]:.2g} in {name(worst)}")
+            off = (
+                rows & ~on_padding & (total != 0) & (np.abs(total - 1) > CLOSE) & np.isfinite(part[:, :col_len]).all(-1)
+            )
+            if off.any():
+                worst = int(np.argmax(np.where(off, np.abs(total - 1), -1)))
+                said.append(f"{_of(off, rows)} {_do(off)} not sum to 1: {name(worst)} to {total[worst]:.3g}")
+        if not np.isfinite(part.sum(-1, dtype=np.float64)).all():
+            said += _not_finite(part, rows, col_len, name)
+            empty = ~rows & (col_len > 0)
+            if not partial and empty.any():
+                said.append(
+                    f"nothing but NaN in {int(empty.sum())} of {len(rows)} rows, first in {name(int(np.argmax(empty)))}"
+                )
+        if said:
+            found.notes[index] = "; ".join(said)
+    if len(every) and not found.sums and not negative:
+        low, high = every.min(), every.max()
+        found.remark = f"rows do not sum to 1, but to {low:.3g}" + (f" … {high:.3g}" if high - low > CLOSE else "")
+    return found
+
+
+def _not_finite(part: np.ndarray, rows: np.ndarray, col_len: int, name: Any) -> list[str]:
+    said = []
+    for words, where in (("NaN", np.isnan(part)), ("infinity", np.isinf(part))):
+        for place, cells in (("", where[:, :col_len]), (" on padding", where[:, col_len:])):
+            hit = rows & cells.any(-1)
+            if hit.any():
+                said.append(f"{words}{place} in {_of(hit, rows)}, first in {name(int(np.argmax(hit)))}")
+    return said
+
+
+def _row(row: int, label: str) -> str:
+    return f"row {row}" if label == str(row) else f"row {row} “{label}”"
+
+
+def _of(some: np.ndarray, rows: np.ndarray) -> str:
+    return f"{int(some.sum())} of {int(rows.sum())} rows"
+
+
+def _do(some: np.ndarray) -> str:
+    return "does" if some.sum() == 1 else "do"
+
+
+def warnings(spec: Any, most: int = 4) -> list[str]:
+    """What is wrong in all maps and sequences, as sentences with their place; the first ones, and how many more."""
+    head = spec.head
+    several = len(head["maps"]) > 1
+    out = []
+    for entry in head["maps"]:
+        for index, note in (entry.get("notes") or {}).items():
+            seq = head["seqs"][entry["seqs"][int(index)]]["label"]
+            place = ", ".join([*([str(entry["label"])] if several else []), str(seq)])
+            out.append(f"{place}: {note}.")
+    return out if len(out) <= most + 1 else [*out[:most], f"The same in {len(out) - most} more maps or sequences."]
+
+
+def remarks(spec: Any) -> list[str]:
+    """What holds for maps as a whole, and is no fault."""
+    maps = spec.head["maps"]
+    found: dict[str, list[str]] = {}
+    for entry in maps:
+        if entry.get("remark"):
+            found.setdefault(entry["remark"], []).append(str(entry["label"]))
+    first = [f"{names[0]}: {text}" if len(maps) > 1 else text for text, names in found.items()][:1]
+    more = sum(map(len, found.values())) - 1
+    return [f"{text}{f' (and {more} more maps)' if more > 0 else ''}" for text in first]

@@ -1,0 +1,54 @@
+"""What is wrong with the values of a state, in words: NaN, infinity, and values that move after the end of their sequence.
+
+After the end a state keeps its last value, is zero, or NaN where there is nothing; anything else means that padding was read as frames.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
+    """What is wrong with one sequence of a track [step, unit], as a sentence without its end; "" if nothing is.
+
+    Args:
+        live: Whether steps of nothing but NaN are still to come.
+    """
+    said = []
+    real, after = values[:length], values[length:]
+    for words, where in (("NaN", np.isnan(real)), ("infinity", np.isinf(real))):
+        if live:
+            where = where & ~np.isnan(real).all(-1, keepdims=True)
+        if where.any():
+            said.append(f"{words} {_since(np.flatnonzero(where.any(-1)), length)}")
+    there = np.flatnonzero(~np.isnan(after).all(-1))
+    if len(there) and values.shape[1]:
+        after = after[there].astype(np.float64)
+        held = real[-1] if length else after[0]
+        span = float(np.abs(real[np.isfinite(real)]).max(initial=0.0))
+        with np.errstate(invalid="ignore"):
+            same = (after == held) | (np.abs(after - held) <= 1e-5 * span) | (np.isnan(after) & np.isnan(held))
+        moves = np.flatnonzero(~same.all(-1) & (after != 0).any(-1))
+        if len(moves):
+            said.append(f"moves after the end, from step {length + int(there[moves[0]])} on")
+            if not np.isfinite(after[moves]).all():
+                said.append("NaN or infinity after the end")
+    return "; ".join(said)
+
+
+def _since(steps: np.ndarray, length: int) -> str:
+    if len(steps) > 1 and len(steps) == length - steps[0]:
+        return f"from step {steps[0]} on"
+    return f"in step {steps[0]}" if len(steps) == 1 else f"in {len(steps)} steps, first in step {steps[0]}"
+
+
+def warnings(spec: Any, most: int = 4) -> list[str]:
+    """What is wrong in all tracks and sequences, as sentences with their place; the first ones, and how many more."""
+    out = [
+        f"{track['label']}, {spec.head['seqs'][int(seq)]['label']}: {note}."
+        for track in spec.head["tracks"]
+        for seq, note in (track.get("notes") or {}).items()
+    ]
+    return out if len(out) <= most + 1 else [*out[:most], f"The same in {len(out) - most} more tracks or sequences."]

@@ -1,0 +1,27 @@
+// What is wrong with one row of weights, in words; which maps have such rows is decided in rfnb/viz/attention_check.py.
+
+import { short } from "../number";
+import type { Matrix } from "./layout";
+
+const CLOSE = 0.01, LEAST = 1e-4; // as in attention_check.py
+
+/** The weights of a row: their sum, and how much of it is on padding; null if there is none. */
+export function sumOf(matrix: Matrix, row: number): { total: number; padding: number } | null {
+  let total = 0, padding = 0, computed = false;
+  for (let col = 0; col < matrix.cols; col++) {
+    const value = matrix.value(row, col);
+    if (col < matrix.colLen && !Number.isNaN(value)) computed = true;
+    if (!Number.isFinite(value)) continue;
+    total += value;
+    if (col >= matrix.colLen) padding += Math.abs(value);
+  }
+  return computed ? { total, padding } : null;
+}
+
+/** "" for a row that is as it should be. */
+export function fault(matrix: Matrix, row: number): string {
+  const sum = matrix.sums && row < matrix.rowLen ? sumOf(matrix, row) : null;
+  if (!sum) return "";
+  if (sum.padding > LEAST) return `${short(sum.padding)} of this row is on padding`;
+  return sum.total && Math.abs(sum.total - 1) > CLOSE ? `this row sums to ${short(sum.total)}, not to 1` : "";
+}
