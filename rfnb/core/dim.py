@@ -75,7 +75,7 @@ class Dim(DimRelations):
         self.kind = kind
         self.vocab = vocab
         self.match_priority = match_priority
-        self.twin_of = self.same_as = None
+        self.twin_of = self.same_as = self.declared_as = None
         self.expr = None
         self._place: Place | str = place_of_user(1)
         self.by_user = self._place[0] is sys._getframe(1).f_code

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core import algebra
-from rfnb.core.dim_math import DimMath, depends_on, intern, parts_of
+from rfnb.core.dim_lengths import tell_resized
+from rfnb.core.dim_math import DimMath, depends_on, intern, parts_of, substituted
 from rfnb.core.errors import DimError, message
 
 if TYPE_CHECKING:
@@ -63,23 +64,25 @@ class DimRelations(DimMath):
         """Promise that this dim and `other` have the same sizes; the promise is checked.
 
         A dim without size gets the sizes of the other one, now or as soon as it has them, and in every batch. If both have
-        sizes, they are compared. The two stay two dims, and neither changes its hash: tensors, dicts and plans that hold them
-        stay as they are. To bring together tensors over both, put one dim in place of the other:
-        `b, _ = rf.replace_dim(b, in_dim=other, out_dim=this)`; errors about the two say so. (RETURNN merges the two dims, which
-        changes the meaning of tensors that exist already.)
+        sizes, they are compared. An op that gets x over one of the two and y over the other brings them together: its result has
+        `get_same_base()`, which is `other`, or this dim where only this one had a size. The two stay two dims, and neither
+        changes its hash: a tensor keeps the dim that it has, so its axis is called by that; `rf.replace_dim` puts one for the
+        other. (RETURNN merges the two dims, which changes the meaning of tensors that exist already.)
 
         Raises:
             DimError: If the sizes differ, or if no size is known and both are derived from other dims.
         """
         first, second = self._dim(), other
-        if first.get_same_base() is second.get_same_base():
+        if representative(first) is representative(second) or first.get_same_base() is second.get_same_base():
             return
         if first.is_dim_known() and second.is_dim_known():
-            _check_same_sizes(first, second)
+            check_same_sizes(first, second)
+            _declare(first, second)
+            tell_resized()  # a plan may have been made with the two apart
             return
         if first.is_dim_known() or first.expr is not None or first.twin_of is not None:
             first, second = second, first
-        if first.expr is not None or first.twin_of is not None:
+        if first.expr is not None or first.twin_of is not None or depends_on(second, first):
             raise DimError(
                 message(
                     "declare_same_as: neither dim has a size that the other could take.",
@@ -91,6 +94,7 @@ class DimRelations(DimMath):
             first.copy_from(second)
         else:
             first._forward_to(second.get_same_base())
+        _declare(first, second)
 
     def _forward_to(self, base: Dim) -> None:
         this = self._dim()
@@ -107,7 +111,7 @@ class DimRelations(DimMath):
         """
         this = self._dim()
         if self.size is not None or self.expr is not None or self.twin_of is not None:
-            _check_same_sizes(this, other)
+            check_same_sizes(this, other)
         elif other.size is not None:
             known = self._lengths is not None
             self._reset()
@@ -125,8 +129,8 @@ class DimRelations(DimMath):
     def get_same_base(self) -> Dim:
         """The dim that this one is a twin of, or was declared the same as; else itself."""
         dim = self._dim()
-        while dim.twin_of is not None or dim.same_as is not None:
-            dim = dim.twin_of or dim.same_as or dim
+        while dim.twin_of is not None or dim.same_as is not None or dim.declared_as is not None:
+            dim = dim.twin_of or dim.same_as or dim.declared_as or dim
         return dim
 
     def get_same_derived_base(self, *, same_dim: bool = False) -> Dim:
@@ -156,6 +160,38 @@ class DimRelations(DimMath):
         return depends_on(self._dim(), other)
 
 
+_declarations: list[None] = []  # one is there as soon as any two dims are declared the same
+
+
+def any_declared() -> bool:
+    """Whether any two dims have been declared the same."""
+    return bool(_declarations)
+
+
+def _declare(dim: Dim, base: Dim) -> None:
+    root = dim
+    while root.declared_as is not None:
+        root = root.declared_as
+    root.declared_as = base
+    base.__dict__.setdefault("_declared_here", []).append(root)  # a derived dim is else made anew, when nobody holds it
+    _declarations[:] = [None]
+
+
+def representative(dim: Dim) -> Dim:
+    """The one of all dims that are declared the same; of a twin and of a derived dim that of its parts."""
+    if not _declarations:
+        return dim
+    while dim.declared_as is not None:
+        dim = dim.declared_as
+    if dim.twin_of is not None:
+        base = representative(dim.twin_of)
+        return dim if base is dim.twin_of else base.copy(match_priority=dim.match_priority)
+    if dim.expr is None:
+        return dim
+    parts = {part: representative(part) for part in parts_of(dim)}
+    return substituted(dim, {part: base for part, base in parts.items() if part is not base})
+
+
 def same_sizes(a: Dim, b: Dim) -> bool:
     """Whether all known sizes are equal: the size, or each length. Over what the lengths are does not matter."""
     if not (a.is_dim_known() and b.is_dim_known()):
@@ -175,7 +211,8 @@ def sizes_text(dim: Dim) -> str:
     return f"sizes ({shown}{', ...' if dim.lengths.size > 8 else ''})"
 
 
-def _check_same_sizes(a: Dim, b: Dim) -> None:
+def check_same_sizes(a: Dim, b: Dim) -> None:
+    """Raise a DimError if the sizes of two dims differ, as far as they are known."""
     if not b.is_dim_known() or same_sizes(a, b):
         return
     raise DimError(

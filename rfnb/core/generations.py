@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from rfnb.core.declared import brought_together
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
@@ -67,7 +68,7 @@ def beams_of(value: Any) -> list[Dim]:
 
 
 def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tuple[Any, ...] | None:
-    """The operands of an op under one beam; None if they are so already.
+    """The operands of an op under one beam, and with one of dims that are declared the same; None if they are so already.
 
     Args:
         but: Dims that go away in the op: who indexes or sums over hypotheses has to say which ones they are.
@@ -75,6 +76,9 @@ def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tupl
     Raises:
         DimError: For beams of different searches, of which no operand has all.
     """
+    declared = brought_together(what, values)
+    if declared is not None:
+        return declared
     each = [beams_of(value) for value in values]
     if but:
         each = [[dim for dim in dims if dim not in but] for dims in each]

@@ -17,6 +17,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_lengths import on_resize
 from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import DimError, message
+from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
@@ -50,11 +51,19 @@ def clear_plans() -> None:
 on_resize(clear_plans)
 
 
-def union(what: str, operands: Sequence[tuple[str, Dims]], *, outer: bool = False, order: Dims | None = None) -> Dims:
+def union(
+    what: str,
+    operands: Sequence[tuple[str, Dims]],
+    *,
+    outer: bool = False,
+    order: Dims | None = None,
+    index_space: Dim | None = None,
+) -> Dims:
     """The dims of an elementwise result: those of the operand that has all (the first on a tie), else in order of appearance.
 
     An outer product is refused where it is almost always a mistake, unless `outer`: no operand has all dims, and two of them
-    have no dim in common or bring different ragged dims.
+    have no dim in common or bring different ragged dims. An operand has what it depends on without an axis too: what the lengths
+    of its dims are over (so these lengths go with it), and `index_space`, which all operands index into.
 
     Raises:
         DimError: For such an outer product, or if `order` is not the set of dims of the result.
@@ -63,7 +72,7 @@ def union(what: str, operands: Sequence[tuple[str, Dims]], *, outer: bool = Fals
     for _, dims in operands:
         result += [dim for dim in dims if dim not in result]
     complete = next((dims for _, dims in operands if len(dims) == len(result)), None)
-    if complete is None and not outer:
+    if complete is None and not outer and not any(_depends_on_all(dims, result, index_space) for _, dims in operands):
         _check_outer(what, operands, result)
         check_remade(what, operands)
     if order is not None:
@@ -77,6 +86,11 @@ def union(what: str, operands: Sequence[tuple[str, Dims]], *, outer: bool = Fals
             )
         return tuple(order)
     return complete if complete is not None else tuple(result)
+
+
+def _depends_on_all(dims: Dims, result: list[Dim], index_space: Dim | None) -> bool:
+    has = {*dims, *dims_of_lengths(dims), *(() if index_space is None else (index_space,))}
+    return has.issuperset(result)
 
 
 def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[Dim]) -> None:

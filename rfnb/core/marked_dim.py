@@ -53,14 +53,15 @@ def implicit_dims(tensor: Tensor) -> list[ImplicitDim]:
     found: list[ImplicitDim] = []
     if tensor.sparse_dim is not None and tensor.sparse_dim not in tensor.dims:
         found.append(ImplicitSparseDim(tensor.sparse_dim))
-    return found + [ImplicitDynSizeDim(dim) for dim in _over(tensor.dims) if dim not in tensor.dims]
+    return found + [ImplicitDynSizeDim(dim) for dim in dims_of_lengths(tensor.dims) if dim not in tensor.dims]
 
 
-def _over(dims: Iterable[Dim]) -> list[Dim]:
+def dims_of_lengths(dims: Iterable[Dim]) -> list[Dim]:
+    """What the lengths of these dims are over, and the lengths of those."""
     found: list[Dim] = []
     for dim in dims:
         over = dim.length_dims or dim.declared_length_dims
-        found += [other for other in (*over, *_over(over)) if other not in found]
+        found += [other for other in (*over, *dims_of_lengths(over)) if other not in found]
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.dim_relations import sizes_text
+from rfnb.core.dim_relations import representative, sizes_text
 from rfnb.core.errors import DimError, message
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ def missing_dim(
         alike = ["name"] if other.name == dim.name else []
         alike += [sizes_text(dim)] if _same_sizes(other, dim) else []
         first, second = (labels[each].removesuffix(each.short_repr()[len(each.name) :]) for each in (dim, other))
-        if other.same_as is not None or dim.same_as is not None:
-            rule = f'"{first}" and "{second}" are declared the same, but stay two dims. Replace one first:'
+        if representative(other) is representative(dim):
+            rule = (
+                f'"{first}" and "{second}" are declared the same, but {label} keeps the one it has. Replace it first:'
+            )
         else:
             rule = (
                 f'"{first}" and "{second}" have the same {" and ".join(alike) or "base"} but are different dims.\n'

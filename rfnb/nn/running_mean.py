@@ -76,7 +76,7 @@ class RunningMean(Module):
                         "The mean is over all dims but in_dim, so x needs another one.")
             )  # fmt: skip
         training = run_ctx.get_run_ctx().is_train_flag_enabled(func=RunningMean)
-        if (training or not self.update_only_in_train) and Tensor(None, axes).num_elements():
+        if (training or not self.update_only_in_train) and x.num_elements():
             new = cast(reduce_mean(stop_gradient(x), axis=axes), self.mean.dtype)
             self.mean.assign_add((new - self.mean) * self.alpha)
         return copy(stop_gradient(self.mean))  # a copy: the next batch changes the mean in place

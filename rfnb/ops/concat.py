@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, only_beams
@@ -53,7 +54,7 @@ def concat(
     except KeyError:
         together = aligned("concat", tuple(tensor for tensor, _ in sources))
         if together is not None:
-            pairs = [(tensor, axis) for tensor, (_, axis) in zip(together, sources)]
+            pairs = [(tensor, dim_among(axis, (tensor,))) for tensor, (_, axis) in zip(together, sources)]
             return concat(
                 *pairs, allow_broadcast=allow_broadcast, out_dim=out_dim, handle_dynamic_dims=handle_dynamic_dims
             )

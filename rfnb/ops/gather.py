@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned
@@ -75,7 +76,7 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         together = aligned("gather", (source, indices), (axis,))
         if together is not None:
             source, indices = together
-            return gather(source, indices=indices, axis=axis)
+            return gather(source, indices=indices, axis=dim_among(axis, (source,)))
         key = (source._raw.__class__, source.dims, indices.dims, axis)
         fn, dims = _gather_plans.put(key, _plan_gather(source, indices, axis))
     out = _make(Tensor)

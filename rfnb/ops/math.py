@@ -117,15 +117,15 @@ def _binary_slow(
     if kind.startswith("logical") and not a.dtype == b.dtype == "bool":
         raise _not_bool(kind, a, b)
     backend = common_backend(kind, a, b)
-    dims = union(
-        kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=None if dim_order is None else tuple(dim_order)
-    )
+    order = None if dim_order is None else tuple(dim_order)
+    space = a.sparse_dim if a.sparse_dim is b.sparse_dim else None
+    dims = union(kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=order, index_space=space)
     fn = _shaped(
         getattr(backend, "binary_tensors_fn", backend.binary_fn)(kind),
         view(a.dims, dims, backend),
         view(b.dims, dims, backend),
     )
-    if plans is not None:
+    if plans is not None and (space is None or len(dims) in (len(a.dims), len(b.dims))):  # plans know no sparse_dim
         plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), (fn, dims))
     out = new_tensor(fn(a._raw, b._raw), dims)
     _mark(out, a, b, kind not in protocol.COMPARE_KINDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned
@@ -42,7 +43,8 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
         need_values("matmul", a, b)
         together = aligned("matmul", (a, b), (reduce,) if isinstance(reduce, Dim) else reduce)
         if together is not None:
-            return matmul(*together, reduce=reduce, use_mask=use_mask)
+            several = (reduce,) if isinstance(reduce, Dim) else reduce
+            return matmul(*together, reduce=[dim_among(dim, together) for dim in several], use_mask=use_mask)
         fn, dims = _plans.put(key, _plan(a, b, (reduce,) if isinstance(reduce, Dim) else reduce, use_mask))
     except AttributeError:
         need_values("matmul", a, b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import number_to_fill
@@ -226,7 +227,7 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
         together = aligned("scatter", (source, indices), dims)
         if together is not None:
             source, indices = together
-            return _scatter(kind, source, indices, indices_dim, out_dim, masked)
+            return _scatter(kind, source, indices, [dim_among(dim, together) for dim in dims], out_dim, masked)
         fn, out_dims = _plans.put(key, _plan(kind, source, indices, dims, out_dim, masked))
     out = new_tensor(fn(source._raw, indices._raw), out_dims)
     if source.sparse_dim is not None:

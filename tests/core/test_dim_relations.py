@@ -68,7 +68,7 @@ def test_an_error_about_dims_declared_the_same_says_so():
         reduce_sum: no dim new<=7.
           source  [batch=3, time<=7]
           dim     new<=7
-        "new" and "time" are declared the same, but stay two dims. Replace one first:
+        "new" and "time" are declared the same, but source keeps the one it has. Replace it first:
             source, _ = rf.replace_dim(source, in_dim=time, out_dim=new)
         """,
     ):

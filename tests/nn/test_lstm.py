@@ -220,9 +220,13 @@ def test_a_source_without_its_dims(time):
     with raises_message(
         DimError,
         """
-        LSTM: the lengths of time<=6 are over batch=4, which source lacks.
-          source  [time<=6, in=2]
-        Which frames are real differs per sequence.
+        LSTM: the lengths of time<=6 are over [batch=4], which is not here.
+          source      [time<=6, in=2]
+          batch dims  []
+          lengths     [batch=4]
+        Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;
+        what is the same for all sequences needs their dim:
+            source, time = rf.slice(source, axis=time, size=rf.gather(time.dyn_size_ext, indices=i, axis=batch))
             source = rf.expand_dim(source, dim=batch)
         """,
     ):

@@ -519,9 +519,13 @@ def test_a_source_without_its_dims(time):
 def test_lengths_over_a_dim_that_is_not_there(time):
     for name in ("NativeLstm2", "GRUCell"):
         with raises_message(DimError, f"""
-            {name}: the lengths of time<=5 are over batch=3, which source lacks.
-              source  [time<=5, in=2]
-            Which frames are real differs per sequence.
+            {name}: the lengths of time<=5 are over [batch=3], which is not here.
+              source      [time<=5, in=2]
+              batch dims  []
+              lengths     [batch=3]
+            Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;
+            what is the same for all sequences needs their dim:
+                source, time = rf.slice(source, axis=time, size=rf.gather(time.dyn_size_ext, indices=i, axis=batch))
                 source = rf.expand_dim(source, dim=batch)
         """):  # fmt: skip
             make(name)(randn(time, d_in), spatial_dim=time)
