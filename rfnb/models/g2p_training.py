@@ -12,6 +12,7 @@ saved and taken up again in between.
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
 import os
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 
 from rfnb.core.dim import Dim
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import write_whole
 from rfnb.data.batching import Batch, Example, epoch_batches, make_batch
@@ -32,6 +34,8 @@ from rfnb.nn.run_ctx import init_forward_step_run_ctx, init_train_step_run_ctx
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.loss import cross_entropy
 from rfnb.ops.reduce import reduce_sum
+
+_MAGIC = b"rfnb.state.1\n"  # then the SHA-256 of what follows, a file of torch.save
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,8 @@ class Trainer:
         }
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        write_whole(path, buffer.getvalue())
+        data = buffer.getvalue()
+        write_whole(path, _MAGIC + hashlib.sha256(data).digest() + data)
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Go on from a file of `save`; returns its notes.
@@ -169,13 +174,8 @@ class Trainer:
         Raises:
             CheckpointError: If the file is damaged, or belongs to another recipe, model size or number of examples.
         """
-        try:
-            state = torch.load(Path(path), weights_only=True)
-            found = {name: state[name] for name in ("recipe", "config", "examples")}
-        except Exception as error:  # torch raises a different type for each kind of damage
-            raise CheckpointError(
-                f"{path} is not a whole training state: {error}\nDelete it to start again."
-            ) from error
+        state = _read(Path(path))
+        found = {name: state[name] for name in ("recipe", "config", "examples")}
         own = {"recipe": asdict(self.recipe), "config": asdict(self.model.config), "examples": len(self.examples)}
         if found != own:
             rows = [
@@ -183,10 +183,10 @@ class Trainer:
             ]
             text = "\n".join([f"{path} belongs to another training:", *rows])
             raise CheckpointError(f"{text}\nUse the same options, or another --out folder.")
+        self.optimizer.load_state_dict(state["optimizer"])
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
                 parameter.raw_tensor.copy_(state["model"][name])
-        self.optimizer.load_state_dict(state["optimizer"])
         self.steps_done = state["steps_done"]
         torch.set_rng_state(state["generator"])
         return state["notes"]
@@ -198,6 +198,21 @@ class Trainer:
                 self.examples, batch_size=self.recipe.batch_size, seed=self.recipe.seed, epoch=epoch
             )
         return self._batches
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The state in a file, which is looked at only if it is what was written."""
+    data = path.read_bytes()
+    begin = len(_MAGIC) + hashlib.sha256().digest_size
+    if not data.startswith(_MAGIC) or hashlib.sha256(data[begin:]).digest() != data[len(_MAGIC) : begin]:
+        found = "cut off or changed: its checksum differs" if data.startswith(_MAGIC) else "another kind of file"
+        raise CheckpointError(
+            message("Trainer.load: this is not a whole training state.",
+                    [("path", path), ("found", found if data else "an empty file"), ("bytes", f"{len(data):,}")],
+                    "A state is read as it was written or not at all. Delete it to start again:", f'Path("{path}").unlink()')
+        )  # fmt: skip
+    state: dict[str, Any] = torch.load(io.BytesIO(data[begin:]), weights_only=True)
+    return state
 
 
 @functools.cache

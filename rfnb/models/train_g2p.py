@@ -4,7 +4,8 @@
     python -m rfnb.models.train_g2p --out runs/g2p             # again after a kill: goes on with the same result
     python -m rfnb.models.train_g2p --out runs/g2p --install   # copies the result into the package
 
-In `--out`: state.pt (to go on), log.jsonl (one line per epoch), and at the end g2p.safetensors and g2p.md.
+In `--out`: state.pt (to go on), log.jsonl (one line per epoch), and at the end g2p.safetensors and g2p.md. The lines of the log are
+in the state, too: a kill between the two loses no epoch, and what goes on has the same log as what was never killed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from rfnb.core.whole_file import write_whole
+from rfnb.core.whole_file import remove_parts, write_whole
 from rfnb.data.batching import examples_of
 from rfnb.data.cmudict import Pronunciations, Split, load_cmudict
 from rfnb.models.g2p import G2P, G2PConfig
@@ -29,6 +31,7 @@ from rfnb.models.g2p_checkpoint import SHIPPED, load_g2p, save_g2p
 from rfnb.models.g2p_search import evaluate, greedy
 from rfnb.models.g2p_training import Recipe, Trainer
 
+RESULTS = ("g2p.safetensors", "g2p.md")
 SAMPLES = ("thoughtfully", "phonetics", "bicycle", "jalapeno", "attention")
 
 
@@ -37,8 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     torch.set_num_threads(options.threads)
     options.out.mkdir(parents=True, exist_ok=True)
-    finished = options.out / "g2p.safetensors"
-    if not (options.install and finished.exists()):
+    if not (options.install and all((options.out / name).exists() for name in RESULTS)):
         try:
             run(options, load_cmudict())
         except KeyboardInterrupt:
@@ -47,10 +49,19 @@ def main(arguments: list[str] | None = None) -> int:
             )
             return 130
     if options.install:
-        for name in ("g2p.safetensors", "g2p.md"):
+        for name in RESULTS:
             write_whole(SHIPPED.with_name(name), (options.out / name).read_bytes())
         print(f"installed in {SHIPPED.parent}")
     return 0
+
+
+@dataclass
+class Progress:
+    """What is saved of a training beside its trainer: seconds so far, the running mean of the loss, and the lines of the log."""
+
+    seconds: float = 0.0
+    loss: float | None = None
+    log: list[dict[str, Any]] = field(default_factory=list)
 
 
 def run(options: argparse.Namespace, split: Split) -> None:
@@ -61,18 +72,21 @@ def run(options: argparse.Namespace, split: Split) -> None:
     torch.manual_seed(recipe.seed)
     model = G2P(G2PConfig(dropout=options.dropout))
     trainer = Trainer(model, examples_of(split.train, max_letters=recipe.max_letters), recipe)
-    state, seconds = options.out / "state.pt", 0.0
-    if state.exists():
-        seconds = trainer.load(state)["seconds"]
+    progress = Progress()
+    for name in ("state.pt", "log.jsonl", *RESULTS):
+        remove_parts(options.out / name)
+    if (options.out / "state.pt").exists():
+        progress = Progress(**trainer.load(options.out / "state.pt"))
+        _write_log(progress, options)
         _say(f"going on at step {trainer.steps_done} of {trainer.total_steps}")
     _say(
         f"{model.num_parameters():,} parameters, {len(trainer.examples):,} examples, {trainer.total_steps:,} steps, {recipe}"
     )
-    seconds = _train(trainer, split, options, seconds)
+    _train(trainer, split, options, progress)
     result = test(model, split)
     notes = {
         "command": "python -m rfnb.models.train_g2p " + " ".join(_arguments(options)),
-        "minutes": round(seconds / 60),
+        "minutes": round(progress.seconds / 60),
     }
     save_g2p(model, options.out / "g2p.safetensors", scores=json.dumps(result))
     stored = load_g2p(options.out / "g2p.safetensors")
@@ -100,9 +114,8 @@ def inflected(word: str, train: Mapping[str, Pronunciations]) -> bool:
     return word.endswith("s") and (word[:-1] in train or word.removesuffix("'s") in train)
 
 
-def _train(trainer: Trainer, split: Split, options: argparse.Namespace, seconds: float) -> float:
-    start = time.monotonic() - seconds
-    state = options.out / "state.pt"
+def _train(trainer: Trainer, split: Split, options: argparse.Namespace, progress: Progress) -> None:
+    start = time.monotonic() - progress.seconds
     bar = tqdm(
         total=trainer.total_steps,
         initial=trainer.steps_done,
@@ -110,31 +123,30 @@ def _train(trainer: Trainer, split: Split, options: argparse.Namespace, seconds:
         mininterval=options.bar_every,
         file=sys.stdout,
     )
-    mean = 0.0
     while not trainer.finished:
         report = trainer.step()
-        mean = report.loss if not mean else 0.99 * mean + 0.01 * report.loss
-        bar.set_postfix(loss=f"{mean:.3f}", lr=f"{report.learning_rate:.1e}", refresh=False)
+        progress.loss = report.loss if progress.loss is None else 0.99 * progress.loss + 0.01 * report.loss
+        bar.set_postfix(loss=f"{progress.loss:.3f}", lr=f"{report.learning_rate:.1e}", refresh=False)
         bar.update()
         if report.step % options.sample_every == 0:
             bar.write(f"step {report.step}: " + "; ".join(f"{found.word} {found}" for found in _samples(trainer.model)))
         epoch_done = report.step % trainer.steps_per_epoch == 0
-        if epoch_done or report.step % options.save_every == 0:
-            trainer.save(state, seconds=time.monotonic() - start)
         if epoch_done:
             rates = _rates(evaluate(trainer.model, split.dev))
-            line = {
-                "epoch": trainer.epoch,
-                "step": report.step,
-                "seconds": round(time.monotonic() - start),
-                "loss": mean,
-                **rates,
-            }
-            with open(options.out / "log.jsonl", "a") as log:
-                log.write(json.dumps(line) + "\n")
-            bar.write(f"epoch {trainer.epoch}: dev PER {rates['per']} WER {rates['wer']}, {line['seconds']} s")
+            seconds = round(time.monotonic() - start)
+            line = {"epoch": trainer.epoch, "step": report.step, "seconds": seconds, "loss": progress.loss, **rates}
+            progress.log.append(line)
+            bar.write(f"epoch {trainer.epoch}: dev PER {rates['per']} WER {rates['wer']}, {seconds} s")
+        progress.seconds = time.monotonic() - start
+        if epoch_done or report.step % options.save_every == 0:
+            trainer.save(options.out / "state.pt", **asdict(progress))
+        if epoch_done:
+            _write_log(progress, options)
     bar.close()
-    return time.monotonic() - start
+
+
+def _write_log(progress: Progress, options: argparse.Namespace) -> None:
+    write_whole(options.out / "log.jsonl", "".join(json.dumps(line) + "\n" for line in progress.log).encode())
 
 
 def _samples(model: G2P) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from asserting import raises_message
 from models.tiny import RECIPE, WORDS, make_model
 
 from rfnb.data.batching import examples_of
@@ -70,13 +71,48 @@ def test_last_state_survives_a_failing_save(tmp_path, examples, monkeypatch):
     assert fresh.steps_done == 2
 
 
-def test_truncated_state_is_refused(tmp_path, examples):
+def damaged(path, found):
+    return f"""
+        Trainer.load: this is not a whole training state.
+          path   {path}
+          found  {found}
+          bytes  {path.stat().st_size:,}
+        A state is read as it was written or not at all. Delete it to start again:
+            Path("{path}").unlink()
+        """
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.9, 1.0])
+def test_a_flipped_bit_is_noticed_and_nothing_loaded(tmp_path, examples, part):
+    path = tmp_path / "state.pt"
     trainer = Trainer(make_model(), examples, RECIPE)
-    trainer.save(tmp_path / "state.pt")
-    data = (tmp_path / "state.pt").read_bytes()
-    (tmp_path / "state.pt").write_bytes(data[: len(data) // 2])
-    with pytest.raises(CheckpointError, match="is not a whole training state"):
-        trainer.load(tmp_path / "state.pt")
+    trainer.save(path)
+    data = bytearray(path.read_bytes())
+    data[int(part * (len(data) - 1))] ^= 4
+    path.write_bytes(data)
+    run(trainer, 1)
+    before = weights(trainer)
+    with raises_message(CheckpointError, damaged(path, "cut off or changed: its checksum differs")):
+        trainer.load(path)
+    assert trainer.steps_done == 1 and all(torch.equal(value, before[name]) for name, value in weights(trainer).items())
+
+
+@pytest.mark.parametrize(
+    ("keep", "found"),
+    [
+        (0, "an empty file"),
+        (5, "another kind of file"),
+        (20, "@"),
+        (-1, "@"),
+    ],
+)
+def test_a_state_that_is_cut_off_is_refused(tmp_path, examples, keep, found):
+    path = tmp_path / "state.pt"
+    trainer = Trainer(make_model(), examples, RECIPE)
+    trainer.save(path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with raises_message(CheckpointError, damaged(path, found.replace("@", "cut off or changed: its checksum differs"))):
+        trainer.load(path)
 
 
 def test_state_of_another_training_is_refused(tmp_path, examples):

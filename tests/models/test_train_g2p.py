@@ -2,6 +2,10 @@
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from models.tiny import TINY, WORDS
@@ -73,6 +77,42 @@ def test_kill_and_second_start_give_the_same_checkpoint(tmp_path, monkeypatch, c
     assert all((a[name] == b[name]).all() for name in a)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of itself")
+def test_a_kill_at_any_moment_loses_no_epoch_and_changes_no_result(tmp_path):
+    """At every 11th thing that is done with a file; the log and its loss go on as if nothing had happened."""
+    script = Path(__file__).with_name("killed_runs.py")
+    options = ["--epochs", "2", "--batch-size", "3", "--save-every", "2", "--sample-every", "100", "--threads", "1"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(script), str(tmp_path), "11", *options]
+    killed = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert int(killed.stdout) > 40
+    folders = sorted(tmp_path.glob("killed-*"))
+    assert len(folders) == (int(killed.stdout) - 1) // 11
+    for folder in folders:
+        assert log_of(folder) == log_of(tmp_path / "straight")
+        name = "g2p.safetensors"
+        assert (folder / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
+        assert sorted(os.listdir(folder)) == ["g2p.md", "g2p.safetensors", "log.jsonl", "state.pt"]
+    assert [line["epoch"] for line in log_of(tmp_path / "straight")] == [1, 2]
+
+
+def log_of(folder):
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+def test_a_log_that_a_kill_has_cut_off_is_whole_again(tmp_path, monkeypatch):
+    run(tmp_path / "straight")
+    revive = killed_at(13, monkeypatch)
+    run(tmp_path / "killed")
+    log = tmp_path / "killed/log.jsonl"
+    log.write_text(log.read_text()[:30])
+    revive()
+    run(tmp_path / "killed")
+    assert log_of(tmp_path / "killed") == log_of(tmp_path / "straight")
+
+
 def test_finished_training_is_only_tested_again(tmp_path, monkeypatch, capsys):
     run(tmp_path)
     monkeypatch.setattr(Trainer, "step", lambda self: pytest.fail("trained again"))
@@ -84,6 +124,15 @@ def test_other_options_in_the_same_folder_are_refused(tmp_path):
     run(tmp_path)
     with pytest.raises(CheckpointError, match="Use the same options, or another --out folder"):
         run(tmp_path, "--learning-rate", "0.5")
+
+
+def test_a_result_without_its_card_is_not_installed_but_finished_first(tmp_path, monkeypatch):
+    run(tmp_path / "run")
+    (tmp_path / "run/g2p.md").unlink()
+    (tmp_path / "package").mkdir()
+    monkeypatch.setattr(train_g2p, "SHIPPED", tmp_path / "package/g2p.safetensors")
+    assert run(tmp_path / "run", "--install") == 0
+    assert sorted(os.listdir(tmp_path / "package")) == ["g2p.md", "g2p.safetensors"]
 
 
 def test_install_copies_what_is_finished(tmp_path, monkeypatch):
