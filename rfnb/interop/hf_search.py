@@ -9,6 +9,8 @@ Nothing of `transformers` is imported: models are told by their attributes.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,6 +57,7 @@ def hf_search_options(
         step, state, batch, start_label, end_label and vocab. They can be used for several searches.
 
     Raises:
+        TypeError: For an input that the model does not have.
         ValueError: If there is no start or end token, or several ends; or if prompts are missing, empty or padded on the right.
     """
     import torch
@@ -63,11 +66,13 @@ def hf_search_options(
     end = _end(config.eos_token_id if end_token_id is None else end_token_id)
     if model.config.is_encoder_decoder:
         start: Any = _start(config) if start_token_id is None else start_token_id
+        _check_inputs(model.get_encoder(), inputs)
         with torch.no_grad():
             encoded = model.get_encoder()(**inputs).last_hidden_state
         past = _Past(model, encoded.new_zeros((len(encoded), 0), dtype=torch.int64), mask, encoded)
     else:
         prompts = _prompts(inputs)
+        _check_inputs(model, inputs, ("input_ids", "attention_mask"))
         if mask is not None and not bool(mask[:, -1].all()):
             raise ValueError(
                 "hf_search_options: prompts that are padded on the right.\nWhat is generated comes right after its prompt.\n"
@@ -93,6 +98,49 @@ def hf_search_options(
         "end_label": end,
         "vocab": vocab,
     }
+
+
+# What a search decides by its own options, and `generate` by these.
+_OF_SEARCH = {
+    "num_beams": "beam_size", "num_return_sequences": "num_best", "max_new_tokens": "max_seq_len", "max_length": "max_seq_len",
+    "length_penalty": "length_exponent", "no_repeat_ngram_size": "no_repeat_ngram", "early_stopping": "early_stopping",
+    "bad_words_ids": "banned", "forced_decoder_ids": "prefix", "do_sample": "sampling", "temperature": "temperature",
+    "top_k": "top_k", "top_p": "top_p",
+}  # fmt: skip
+
+
+def _check_inputs(module: Any, inputs: dict[str, Any], known: Sequence[str] | None = None) -> None:
+    """Refuse inputs that the module does not have: many take whatever comes, and do nothing with it.
+
+    Raises:
+        TypeError: Says which one may be meant.
+    """
+    if known is None:
+        parameters = inspect.signature(getattr(module, "forward", module)).parameters.values()
+        known = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+        known = [name for name in known if name not in _NO_INPUTS]
+    for name in inputs if known else ():
+        if name in known:
+            continue
+        alike = difflib.get_close_matches(
+            name, [*known, "tokenizer", "logits_processor", "start_token_id", "end_token_id"], 1
+        )
+        if not alike and name.endswith("mask") and "attention_mask" in known:
+            alike = ["attention_mask"]
+        if name in _OF_SEARCH:
+            rule, fix = "That is an option of the search:", f"rf.beam_search(**options, {_OF_SEARCH[name]}=...)"
+        else:
+            rule = "Models often take any keyword, and do nothing with it." + (" Did you mean:" if alike else "")
+            fix = f"rf.hf_search_options(model, {alike[0]}=...)" if alike else None
+        rows = [("model", type(module).__name__), ("known", ", ".join(known))]
+        raise TypeError(message(f"hf_search_options: {name} is no input of the model.", rows, rule, fix))
+
+
+# Of the same call, but about how and what it gives.
+_NO_INPUTS = {
+    "return_dict", "output_attentions", "output_hidden_states", "use_cache", "past_key_values", "labels", "cache_position",
+    "cross_attn_head_mask", "encoder_hidden_states", "encoder_attention_mask",
+}  # fmt: skip
 
 
 class _Past:

@@ -28,7 +28,7 @@ from rfnb.rec.recorder import recordable
 from rfnb.rec.selection import renamed_dim
 from rfnb.search import rank
 from rfnb.search.option_checks import no_labels_dim
-from rfnb.search.score import combined, log_prob_of
+from rfnb.search.score import check_log_probs, combined, log_prob_of
 
 
 @recordable
@@ -103,6 +103,9 @@ def beam_search_step(
     place = "beam_search_step"
     ranked = rank.best_of_each(flat, beam_size, place) if keep_beams else rank.best_of(flat, beam_size)
     rank.check_ranked(flat, ranked, total, place)
+    if prob_scale >= 0 and base_beam_score_scale >= 0 and not random_sample_scale and ranked.host.max(initial=0) > 0:
+        if base is None or float(math.clip_by_value(base, 0.0, 1.0).copy_masked(0).numpy().max(initial=0)) == 0:
+            check_log_probs(ranked.host, flat.rest, scores, place, "rf.beam_search_step")
     parent, label = rank.split_index(flat, ranked.index)
     make = lambda raw, sparse=None: rank.out_tensor(raw, flat, out_beam_dim, sparse)  # noqa: E731
     return make(label, axis), make(parent, beam_dim or out_beam_dim), make(ranked.scores)

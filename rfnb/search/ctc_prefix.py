@@ -108,7 +108,10 @@ def ctc_prefix_beam_search(
     frames = _prepared(frames, lengths, blank, logits)
     fuses = lm is not None or label_bonus != 0
     if not (fuses or listening()) and pays(len(frames), beam_size, classes.extent):
-        return *report.of_labels(*search_each(frames, lengths, blank, beam_size), out_spatial_dim, labels), beam
+        tokens, counts, totals = search_each(frames, lengths, blank, beam_size)
+        if logits_normalized:
+            check_log_probs(_WHAT, totals, frames.shape[1], logits)
+        return *report.of_labels(tokens, counts, totals, out_spatial_dim, labels), beam
     search = _Search(frames, beam_size, blank)
     search.lm = FusedLM(_WHAT, lm, lm_scale, label_bonus, classes, blank, (len(frames), beam_size))
     search.fuses = fuses
@@ -123,6 +126,8 @@ def ctc_prefix_beam_search(
             step.parts.update(search.lm.end_parts(ended) if lm_end else {})
             report.step(name, step, ended)
     scores, order = search.finish(lm_end)
+    if logits_normalized and not fuses:
+        check_log_probs(_WHAT, scores, frames.shape[1], logits)
     return (*report.result(search.steps, order, scores, out_spatial_dim, labels), beam)
 
 
@@ -201,6 +206,25 @@ def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tenso
         out[~real] = NEVER
         out[~real, blank] = 0
     return out
+
+
+def check_log_probs(what: str, totals: np.ndarray, num_steps: int, scores: Tensor) -> None:
+    """Refuse sums over alignments above 0: these are no log probabilities.
+
+    Args:
+        totals: Of hypotheses.
+        scores: What was given as log probabilities.
+
+    Raises:
+        ValueError: If one is more than rounding may give.
+    """
+    each = 5e-3 if scores.dtype in ("float16", "bfloat16") else 1e-5
+    if totals.size and totals.max() > 1e-3 + each * num_steps:
+        raise ValueError(
+            message(f"{what}: a score above 0.", [("scores", shape_of(scores)), ("logits_normalized", True)],
+                    "A log probability is 0 at most, and so is that of all alignments together. These are probabilities or logits:",
+                    f"rf.{what}(rf.log(x), ...)      # of probabilities\nrf.{what}(..., logits_normalized=False)      # of logits")
+        )  # fmt: skip
 
 
 def check_beam_size(what: str, beam_size: int) -> None:

@@ -6,7 +6,7 @@ total = prob_scale * log_prob + base_scale * base' + noise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,34 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
                     "What a choice adds up are log probabilities over the labels.",
                     'rf.choice(scores, input_type="logits", ...)   # normalizes')
         )  # fmt: skip
+
+
+def check_log_probs(host: np.ndarray, dims: Sequence[Dim], scores: Tensor, place: str, what: str = "rf.choice") -> None:
+    """Refuse summed log probabilities above 0: these are probabilities or logits. What is worse is not looked at, so it costs a maximum.
+
+    Args:
+        host: Sums over `dims` and hypotheses, on the host already.
+        scores: What was given, for the message.
+
+    Raises:
+        ValueError: Says in which step and sequence.
+    """
+    above = _ABOVE.get(scores.dtype, 1e-3)
+    if host.size and host.max() > above:  # False for NaN, of which others tell
+        first = np.argwhere(host > above)[0]
+        where_ = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, first)) or "the only sequence"
+        raise ValueError(
+            message(
+                f"{place}: a score above 0.",
+                [("scores", shape_of(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
+                "A log probability is 0 at most, and so is a sum of them; a bonus is fusion={name: (scores, scale)}.\n"
+                "Say what the scores are:",
+                f'{what}(..., input_type="prob")        # probabilities\n{what}(..., input_type="logits")      # logits, to be normalized',
+            )
+        )
+
+
+_ABOVE = {"float16": 0.05, "bfloat16": 0.05}  # what rounding may give; of other dtypes 1e-3
 
 
 def fused(log_prob: Tensor, fusion: Fusion | None, axis: Dim) -> Tensor:

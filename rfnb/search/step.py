@@ -21,6 +21,7 @@ from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
 from rfnb.search.report import BELOW_THRESHOLD, BLOCKED, CUT, Parts, Seen, num_candidates, tell
 from rfnb.search.score import (
     Fusion,
+    check_log_probs,
     check_sums,
     combined,
     filtered,
@@ -119,6 +120,8 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop)
         if not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
+    if _adds_log_probs(options):
+        check_log_probs(ranked.host, flat.rest, scores, place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
         written(link).add(labels, link, loop)
@@ -129,6 +132,12 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         else:
             tell_with_left(loop, link, options.name, flat, told, labels, parts, options.keep_candidates)
     return labels
+
+
+def _adds_log_probs(options: Options) -> bool:
+    """Whether sums are of log probabilities alone, so never above 0."""
+    scales = options.prob_scale >= 0 and options.base_scale >= 0 and not options.noise_scale
+    return scales and options.combine is None and not options.fusion
 
 
 def follow(loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:

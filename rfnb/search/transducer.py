@@ -34,7 +34,7 @@ from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.ngram import NGramLM
 from rfnb.rec.selection import pick
-from rfnb.search.ctc_prefix import check_beam_size, output_labels
+from rfnb.search.ctc_prefix import check_beam_size, check_log_probs, output_labels
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
 from rfnb.search.prefix_events import Report
@@ -185,6 +185,8 @@ class _Search:
     max_per_frame: int | None = None
     scores_end = False
     lm: FusedLM
+    fuses = False
+    _given: Tensor | None = None  # the last scores of the model
 
     def __init__(
         self, what: str, encoder: Tensor, time: Dim, classes: Dim, blank_index: int, beam_size: int, target_dim: Dim | None,
@@ -222,6 +224,7 @@ class _Search:
 
     def fuse(self, lm: NGramLM | None, scale: float, bonus: float) -> None:
         """Add an n-gram model and a bonus per label."""
+        self.fuses = lm is not None or bonus != 0
         self.lm = FusedLM(self.what, lm, scale, bonus, self.classes, self.blank, self.prefixes.last.shape)
 
     def goes_on(self) -> bool:
@@ -242,6 +245,8 @@ class _Search:
 
     def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the hypotheses, best first, and their slots."""
+        if self.normalized and not self.fuses and self._given is not None:
+            check_log_probs(self.what, self.prefixes.scores, len(self.steps), self._given)
         scores = self.prefixes.scores + (self.lm.end_scores() if lm_end else 0)
         order = best(scores, scores.shape[1])
         return np.take_along_axis(scores, order, 1), order
@@ -309,6 +314,7 @@ class _Search:
                         [("scores", shape_of(out)), ("further", ", ".join(dim.short_repr() for dim in further))],
                         "They are over the batch dims, the beam and the classes.")
             )  # fmt: skip
+        self._given = out
         out = cast(out, "float32")
         if not self.normalized:
             out = log_softmax(out, axis=self.classes)

@@ -14,7 +14,7 @@ from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.rank import Flat
 from rfnb.search.report import num_candidates
-from rfnb.search.score import only_end_label
+from rfnb.search.score import check_log_probs, only_end_label
 from rfnb.search.search_state import Search, on_backend, place_of
 from rfnb.search.step import Options, choose, follow, parts_of, tell_at_end
 from rfnb.trace.probe import listening
@@ -56,6 +56,7 @@ def choose_best(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str
     ranked = rank.best_of(flat, beam_size, num_candidates(None, beam_size) if told else 0)
     if not ranked.distinct:
         rank.check_ranked(flat, ranked, scores + base, place_of(loop))
+    check_log_probs(ranked.host, rest, own, place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if told:
         options = Options(beam_size, name=name)

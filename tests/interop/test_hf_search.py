@@ -145,3 +145,48 @@ def test_inputs_without_prompts():
         """,
     ):
         rf.hf_search_options(model(), labels=IDS)
+
+
+SILENT = "Models often take any keyword, and do nothing with it."
+MEANT = SILENT + " Did you mean:\n    rf.hf_search_options(model, "
+
+
+@pytest.mark.parametrize(
+    ("name", "rest"),
+    [
+        (
+            "attention_masks",
+            MEANT + "attention_mask=...)",
+        ),
+        (
+            "mask",
+            MEANT + "attention_mask=...)",
+        ),
+        (
+            "tokenzer",
+            MEANT + "tokenizer=...)",
+        ),
+        ("anything", SILENT),
+        ("num_beams", "That is an option of the search:\n    rf.beam_search(**options, beam_size=...)"),
+        ("max_new_tokens", "That is an option of the search:\n    rf.beam_search(**options, max_seq_len=...)"),
+    ],
+)
+@pytest.mark.parametrize("make", ["bart", "gpt2"])
+def test_an_input_that_the_model_does_not_have(make, name, rest):
+    net = model() if make == "gpt2" else model(is_encoder_decoder=True, decoder_start_token_id=1)
+    if make == "bart":
+        net.get_encoder = lambda: EncoderOfAnything()
+    known = "input_ids, attention_mask"
+    with raises_message(
+        TypeError,
+        f"hf_search_options: {name} is no input of the model.\n  model  {'EncoderOfAnything' if make == 'bart' else 'SimpleNamespace'}\n"
+        f"  known  {known}\n{rest}",
+    ):
+        rf.hf_search_options(net, input_ids=IDS, **{name: IDS})
+
+
+class EncoderOfAnything(torch.nn.Module):
+    """As encoders of transformers, which take any keyword."""
+
+    def forward(self, input_ids=None, attention_mask=None, output_attentions=None, **kwargs):
+        return SimpleNamespace(last_hidden_state=torch.zeros(len(input_ids), 3, 2))

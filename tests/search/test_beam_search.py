@@ -79,9 +79,10 @@ def test_stopping_early_never_changes_the_best(kind, exponent, num_best):
 
 
 def test_scores_that_may_grow_are_searched_to_the_end():
-    model = Markov(seed=1)
-    model.table = model.table + 3.0
-    assert not run("raw", model, beam_size=3).stopped_early
+    model, bonus = Markov(seed=1), Markov(seed=1)
+    bonus.table = np.full_like(bonus.table, 3.0)
+    fusion = {"bonus": (*raw_step(bonus), 1.0)}
+    assert not run("raw", model, beam_size=3, fusion=fusion).stopped_early
 
 
 @pytest.mark.parametrize("kind", ["raw", "rf"])

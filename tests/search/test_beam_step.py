@@ -144,6 +144,7 @@ def test_in_a_recorded_loop():
     vocab, beam = Dim(3, name="vocab"), Dim(4, name="beam", kind="beam")
     time = Dim(4, name="time")
     all_scores = tensor(np.random.default_rng(0).standard_normal((4, 4, 3)).astype(np.float32), time, beam, vocab)
+    all_scores = rf.log_softmax(all_scores, axis=vocab)
 
     def body(loop):
         label, parent, score = rf.beam_search_step(

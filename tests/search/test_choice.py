@@ -219,7 +219,7 @@ def test_a_probability_of_zero_is_taken_as_1e_20():
 
 def test_the_feature_dim_is_the_default_axis():
     vocab, batch = Dim(3, name="vocab"), Dim(2, name="batch")
-    scores = randn(batch, vocab)
+    scores = rf.log_softmax(randn(batch, vocab), axis=vocab)
     scores.feature_dim = vocab
     for _ in rf.Loop(axis=Dim(1, name="time")):
         assert rf.choice(scores, beam_size=1).sparse_dim is vocab
@@ -263,7 +263,7 @@ def test_searching_inside_no_grad_gives_the_same_without_a_graph():
 
 def test_gradients_of_the_scores_reach_the_model():
     vocab, batch = Dim(3, name="vocab"), Dim(1, name="batch")
-    x = tensor([[0.0, 2.0, 1.0]], batch, vocab)
+    x = tensor([[-2.0, 0.0, -1.0]], batch, vocab)
     rf.set_requires_gradient(x)
     loop = rf.Loop(axis=Dim(2, name="time"))
     for _ in loop:
@@ -431,7 +431,7 @@ def test_another_beam_size_in_a_later_step():
         A search keeps its number of hypotheses.
         """,
     ):
-        one_step(lambda: rf.choice(randn(vocab), beam_size=next(sizes), axis=vocab))
+        one_step(lambda: rf.choice(randn(vocab), beam_size=next(sizes), axis=vocab, input_type="logits"))
 
 
 def test_scores_with_nan():
@@ -545,7 +545,7 @@ def test_length_normalization_without_lengths():
     vocab, batch = Dim(3, name="vocab"), Dim(2, name="batch")
     loop = rf.Loop(axis=Dim(2, name="time"))
     for _ in loop:
-        labels = rf.choice(randn(batch, vocab), beam_size=2, axis=vocab)
+        labels = rf.choice(randn(batch, vocab), beam_size=2, axis=vocab, input_type="logits")
         all_labels, last = loop.stack(labels), loop.last(labels)
     with raises_message(
         ValueError,

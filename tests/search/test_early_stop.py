@@ -114,8 +114,10 @@ def test_with_options_by_which_a_score_may_grow_it_does_not_stop(options):
 
 def test_only_the_sequence_whose_scores_grow_is_searched_to_the_end():
     model = Markov(num_seqs=2, seed=1, sharpness=3.0)
-    model.table[1] += 1.0
-    result = run("raw", model, beam_size=3, max_seq_len=8)
+    bonus = Markov(num_seqs=2, seed=1)
+    bonus.table = np.zeros_like(bonus.table)
+    bonus.table[1] = 1.0
+    result = run("raw", model, beam_size=3, max_seq_len=8, fusion={"bonus": (*raw_step(bonus), 1.0)})
     assert not result.stopped_early and result.decided[0] is not None and result.decided[1] in (None, 8)
 
 

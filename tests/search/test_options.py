@@ -499,8 +499,8 @@ def test_keep_beams_that_do_not_divide():
         """,
     ):
         for _ in rf.Loop(axis=time):
-            rf.choice(randn(a), axis=a, beam_size=3)
-            rf.choice(randn(a), axis=a, beam_size=4, keep_beams=True)
+            rf.choice(randn(a), axis=a, beam_size=3, input_type="logits")
+            rf.choice(randn(a), axis=a, beam_size=4, keep_beams=True, input_type="logits")
 
 
 def test_probabilities_that_do_not_sum_to_one():
