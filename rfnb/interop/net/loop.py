@@ -172,7 +172,8 @@ class _Run:
         layer, env = self.layer, self.env
         needs = self.needs if roots is None else Needs(layer.body, roots, search=env.call.search)
         for ref in self.needs.base:
-            env.get(ref)  # before the loop, not in its recorded step
+            if env.knows(ref):
+                env.get(ref)  # before the loop, not in its recorded step
         self.inner = TemplateScope(layer.body, env, source=self.source, axis=self.axis, name=layer.path, make=make)
         self.inner.past_end = env.call.search and not self.include_eos and self._reads_frames() and layer.has_choice()
         names = [name for name in layer.body.by_name if name in needs.layers]

@@ -13,7 +13,7 @@ from rfnb.interop.net.dims import marked, time_dim
 from rfnb.interop.net.initial_output import initial_of, initial_output
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, layer_class, owner_in
 from rfnb.interop.net.needs import Needs
-from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros, unit_reference
+from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros
 from rfnb.interop.net.step_scope import like_before
 from rfnb.nn.masked_computation import masked_computation
 from rfnb.nn.parameter import Parameter
@@ -224,7 +224,8 @@ class MaskedComputationLayer(_Wrapper):
     def refs(self, search: bool) -> list[str]:
         needs = self.needs(search)
         beside = [name for name in needs.others if name != ":i" and not name.startswith("data")]
-        around = [unit_reference(f"base:{name}", self.neighbours) for name in needs.base]
+        # What base: leads to from a unit is found when it runs: a layer beside it, or one around. See UnitScope.
+        around = [ref for name in needs.base for ref in (name, f"base:{name}")]
         return [*Layer.refs(self, search), *beside, *around, *self._previous_outside(needs)]
 
     def _mask(self, env: Scope) -> Tensor | None:

@@ -107,6 +107,13 @@ class Scope:
         """The value of a name that no layer here has."""
         raise self._unknown(ref)
 
+    def knows(self, ref: str) -> bool:
+        """Whether a reference means something here."""
+        ref = ref.removeprefix("layer:").removeprefix("prev:")
+        if ref.startswith("base:"):
+            return self.parent is not None and self.parent.knows(ref.removeprefix("base:"))
+        return owner_in(self.layers, ref) is not None or ref == "data" or ref.startswith(("data:", ":"))
+
     def seen_inside(self, ref: str) -> Any:
         """The value of what a network inside of this one calls base:ref."""
         return self.get(ref)
@@ -274,21 +281,36 @@ class UnitScope(Scope):
         return super()._elsewhere(ref) if self.neighbours is None else self.beside(ref)
 
     def _base(self, ref: str) -> Any:
-        if self.neighbours is None:
-            return super()._base(ref)
-        return self.beside(unit_reference(ref, self.neighbours, self._outside()))
+        return super()._base(ref) if self.neighbours is None else self.beside(self._from_unit(ref))
+
+    def _from_unit(self, ref: str) -> str:
+        """What a unit that is no network of its own means by base:..., seen from the layer that wraps it.
+
+        As in any layer, base: leads out of the network that it is in. One base: too many is understood where nothing else is meant.
+
+        Raises:
+            ValueError: If it may be either.
+        """
+        inner = ref.removeprefix("base:")
+        name = inner.removeprefix("base:")
+        if name == inner and name.startswith(("data", ":")):
+            return inner
+        exact, near = self.around.knows(ref), self.around.knows(inner)
+        if exact and near and not name.startswith(("data", ":")):
+            raise ValueError(
+                message(f'"{ref}" may be two layers.', [("beside", f'"{inner}"'), ("around", f'"{ref}"')],
+                        "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
+                        f'"{inner}"')
+            )  # fmt: skip
+        return inner if near and not exact else ref
 
     def seen_inside(self, ref: str) -> Any:
         if self.neighbours is None:
             return super().seen_inside(ref)
         return self._base(ref) if ref.startswith("base:") else self.beside(ref)
 
-    def _outside(self) -> LayerDict | None:
-        """The layers around the network that the wrapping layer is in."""
-        network: Scope = self.around
-        while isinstance(network, UnitScope) and network.neighbours is not None:
-            network = network.around
-        return None if network.parent is None else network.parent.layers
+    def knows(self, ref: str) -> bool:
+        return self.around.knows(ref) if self.neighbours is not None else super().knows(ref)
 
     def data(self, key: str) -> Tensor:
         if key in ("", "data", "source") and self.source is not None:
@@ -315,25 +337,6 @@ class UnitScope(Scope):
 
     def set_state(self, layer: Layer, state: Any) -> None:
         self.around.set_state(layer, state)
-
-
-def unit_reference(ref: str, neighbours: frozenset[str], outside: LayerDict | None = None) -> str:
-    """What a unit that is no network of its own means by "base:ref": the layer beside it, or if there is none, one around these.
-
-    Raises:
-        ValueError: If there are both.
-    """
-    inner = ref.removeprefix("base:")
-    name = owner_in(neighbours, inner.removeprefix("prev:"))
-    if name is None:
-        return inner if inner.startswith(("data", ":", "base:")) else ref
-    if outside is not None and name in outside:
-        raise ValueError(
-            message(f'"{ref}" may be two layers.', [("beside", f'"{inner}"'), ("around", f'"{outside.prefix}{inner}"')],
-                    "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
-                    f'"{inner}"')
-        )  # fmt: skip
-    return inner
 
 
 def lengths_text(dim: Dim) -> str:
