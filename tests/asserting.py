@@ -51,10 +51,15 @@ def real_frames(dims: Sequence[Dim]) -> np.ndarray:
 
 def with_nan_padding(x: Tensor) -> Tensor:
     """x with NaN in its padding; integers get the largest value there (sparse ones the last index), bools the opposite."""
+    return with_padding(x, np.nan)
+
+
+def with_padding(x: Tensor, garbage: float) -> Tensor:
+    """x with this value in its padding, if it is float; integers and bools as in `with_nan_padding`."""
     values = x.numpy().copy()
     padding = ~real_frames(x.dims)
     if values.dtype.kind == "f":
-        values[padding] = np.nan
+        values[padding] = garbage
     elif values.dtype.kind == "b":
         values[padding] = ~values[padding]
     else:

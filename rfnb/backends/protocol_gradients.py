@@ -54,6 +54,11 @@ class Gradients:
         return False
 
     @classmethod
+    def tracks_gradients_raw(cls, a: Any, b: Any) -> bool:
+        """`tracks_gradient_raw` of either."""
+        return cls.tracks_gradient_raw(a) or cls.tracks_gradient_raw(b)
+
+    @classmethod
     def gradient_raw(cls, y: Any, x: Any) -> Any:
         """dy/dx of a scalar y, which can be differentiated again."""
         raise NotImplementedError

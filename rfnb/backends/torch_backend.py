@@ -33,6 +33,8 @@ from rfnb.backends.torch_read_only import read_only
 from rfnb.backends.torch_rnn import gru, rnn_tanh
 from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
+_grad_enabled = torch.is_grad_enabled
+
 
 class TorchBackend(Backend):
     """torch tensors as raw arrays."""
@@ -265,9 +267,13 @@ class TorchBackend(Backend):
     def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
         raw.requires_grad_(flag)
 
-    @classmethod
-    def tracks_gradient_raw(cls, raw: Any) -> bool:
-        return raw.requires_grad and torch.is_grad_enabled()
+    @staticmethod
+    def tracks_gradient_raw(raw: Any) -> bool:
+        return raw.requires_grad and _grad_enabled()
+
+    @staticmethod
+    def tracks_gradients_raw(a: Any, b: Any) -> bool:
+        return (a.requires_grad or b.requires_grad) and _grad_enabled()
 
     @classmethod
     def gradient_raw(cls, y: Any, x: Any) -> Any:
@@ -278,9 +284,7 @@ class TorchBackend(Backend):
             )
         return torch.autograd.grad(y, x, create_graph=True)[0]
 
-    @classmethod
-    def grad_enabled(cls) -> bool:
-        return torch.is_grad_enabled()
+    grad_enabled = staticmethod(_grad_enabled)
 
     graph_place_raw = staticmethod(graph_place)
     graph_inputs_raw = staticmethod(graph_inputs)

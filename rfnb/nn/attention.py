@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
+from rfnb.core.finite import finite_with
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn import run_ctx
 from rfnb.nn.causal_mask import causal_mask
 from rfnb.nn.dropout import dropout
 from rfnb.nn.fused_attention import fused_attention
-from rfnb.ops.finite import finite_for_gradient
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.ops.softmax import softmax
@@ -181,7 +181,7 @@ def additive_attention_weights(
 
 
 def _additive_energy(query: Tensor, keys: Tensor, energy_weight: Tensor, key_dim: Dim) -> Tensor:
-    query, keys = finite_for_gradient(query, keys), finite_for_gradient(keys, query)
+    query, keys = finite_with(query, keys), finite_with(keys, query)
     return matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
 
 

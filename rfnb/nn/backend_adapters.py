@@ -16,7 +16,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.batch_norm import BatchNorm
 from rfnb.nn.lstm import LSTM, LstmState
 from rfnb.nn.parameter import Parameter
-from rfnb.ops import const, loss, stack
+from rfnb.ops import const, loss, math, stack
 
 
 # -- one Tensor ----------------------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ def activation(tensor: Tensor, func: str) -> Tensor:
             message(f'activation: unknown function "{func}".', [("known", " ".join(protocol.UNARY_KINDS))],
                     "It is one of these.")
         )  # fmt: skip
-    return tensor._like(tensor.backend.activation_raw(tensor._raw, func), tensor.dims)
+    return getattr(math, func)(tensor)
 
 
 def flip_no_mask(source: Tensor, *, axis: Dim) -> Tensor:

@@ -67,7 +67,7 @@ def fused_attention(
     if mask_v is not None and not values._finite:
         v = where(mask_v(v), v, 0)
     finite = query._finite
-    if mask_q is not None and not finite and (tracks(k) or tracks(v)):  # their gradients are sums over the queries
+    if mask_q is not None and not finite and (tracks(q) or tracks(k) or tracks(v)):  # a row of NaN has NaN as gradient
         q, finite = where(mask_q(q), q, 0), True
     weights = None
     if few is not None and getattr(q, "is_cpu", True) and not query.backend.grad_enabled():

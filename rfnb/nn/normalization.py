@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.finite import finite_with
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
@@ -16,7 +17,6 @@ from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import ones
-from rfnb.ops.finite import finite_for_gradient
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import maximum, rsqrt, square, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
@@ -117,7 +117,7 @@ class LayerNorm(Module):
             plan = (backend, to_order(x.dims, dims, backend), dims)
             backend, order, dims = _plans.put((kind, x.dims, self._dims), plan)
         if not x._finite:
-            x = finite_for_gradient(x, self.scale)
+            x = finite_with(x, self.scale)
         raw = x._raw if order is None else order(x._raw)
         bias = None if self.bias is None else self.bias._raw
         out = new_tensor(backend.layer_norm_raw(raw, self.scale._raw, bias, self.eps), dims)
@@ -190,7 +190,7 @@ class GroupNormSpatial(GroupNorm):
 
 def affine(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
     """x * scale + bias, either of which may be None."""
-    x = x if scale is None else finite_for_gradient(x, scale) * scale
+    x = x if scale is None else finite_with(x, scale) * scale
     return x if bias is None else x + bias
 
 

@@ -71,8 +71,8 @@ def debug(*, padding: str | float | None = None, indices: bool = False, beams: b
         padding: "nan": the padding of every Tensor is filled, floats with NaN, integers and bools with other values that are
             allowed there (the last index, the largest real value, the opposite). A NaN in a real frame is a
             FloatingPointError as soon as the result is used, or at the end; it tells the call and the line that made it. On
-            a GPU each op waits for that. Gradients of weights become NaN too, since 0 * NaN is NaN; for a
-            backward pass give a number, e.g. 1e6: compare the losses of two numbers, they must be equal.
+            a GPU each op waits for that. Gradients stay what they are. Or a number, e.g. 1e6: compare the losses of two numbers,
+            they must be equal; nothing is looked for then.
             A frame that is picked past the end of a sequence (`gather` of the last frame of an empty one, a step of a
             `TensorArray`) is padding that got out: it is reported even if a `where` drops it later.
         indices: Check that indices are within the dim that they index into, for the real frames: `gather`, embeddings, `one_hot`,

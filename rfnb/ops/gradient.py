@@ -27,14 +27,6 @@ def stop_gradient(source: Tensor) -> Tensor:
     return source._like(source.backend.detach_raw(source._raw), source.dims)
 
 
-def finite_for_gradient(x: Tensor, factor: Tensor) -> Tensor:
-    """x with 0 in its padding if the gradient of `factor`, which all frames share, is asked for.
-
-    That gradient is a sum over the frames. The gradient that arrives from the padding is 0, but 0 * NaN is NaN.
-    """
-    return x.copy_masked(0) if x.backend.tracks_gradient_raw(factor._raw) else x
-
-
 def stop_gradient_scope() -> Any:
     """Context manager in which no gradients are tracked."""
     return registry.selected().no_grad()

@@ -8,6 +8,7 @@ from typing import Any
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.finite import padding_mask
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.remade import check_remade
@@ -37,7 +38,7 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
     if reduce.__class__ is not Dim:
         reduce = tuple(reduce) if reduce.__class__ is list or reduce.__class__ is tuple else dims_of("matmul", reduce)
     try:
-        fn, dims = _plans[a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask]
+        fn, dims, tracked, made_finite = _plans[a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask]
     except KeyError:
         key = (a._raw.__class__, b._raw.__class__, a.dims, b.dims, reduce, use_mask)
         need_values("matmul", a, b)
@@ -45,16 +46,22 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
         if together is not None:
             several = (reduce,) if isinstance(reduce, Dim) else reduce
             return matmul(*together, reduce=[dim_among(dim, together) for dim in several], use_mask=use_mask)
-        fn, dims = _plans.put(key, _plan(a, b, (reduce,) if isinstance(reduce, Dim) else reduce, use_mask))
+        plan = _plan(a, b, (reduce,) if isinstance(reduce, Dim) else reduce, use_mask)
+        fn, dims, tracked, made_finite = _plans.put(key, plan)
     except AttributeError:
         need_values("matmul", a, b)
         raise
+    raw_a, raw_b, finite = a._raw, b._raw, a._finite and b._finite
+    if tracked is not None and not finite and tracked(raw_a, raw_b):
+        raw_a, raw_b, finite = made_finite(a, b)
     out = _make(Tensor)
     try:
-        out._raw = fn(a._raw, b._raw)
+        out._raw = fn(raw_a, raw_b)
     except RuntimeError as error:
         raise _other_dtype(a, b) or error from None
     out.dims = dims
+    if finite:
+        out._finite = True
     return out
 
 
@@ -74,7 +81,7 @@ def _other_dtype(a: Tensor, b: Tensor) -> TypeError | None:
     )
 
 
-def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[Any, Dims]:
+def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[Any, Dims, Any, Any]:
     for dim in reduce:
         for label, operand in (("a", a), ("b", b)):
             if dim not in operand.dims:
@@ -88,10 +95,9 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
     mask_a = masks_for(a.dims, _maskable(a, b, reduce), backend, "matmul") if use_mask else None
     mask_b = masks_for(b.dims, _maskable(b, a, reduce), backend, "matmul") if use_mask else None
     fn = _product(a.dims, b.dims, common, only_a, only_b, tuple(reduce), backend)
-    if use_mask:
-        fn = _with_finite_gradients(fn, (a.dims, only_a), (b.dims, only_b), backend)
+    tracked, made_finite = _careful(a.dims, b.dims, backend) if use_mask else (None, None)
     if mask_a is None and mask_b is None:
-        return fn, dims
+        return fn, dims, tracked, made_finite
     where = backend.where_raw
 
     # Both sides: a NaN in one operand's padding survives multiplication by the other's zero.
@@ -100,7 +106,7 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
         raw_b = raw_b if mask_b is None else where(mask_b(raw_b), raw_b, 0)
         return fn(raw_a, raw_b)
 
-    return masked, dims
+    return masked, dims, tracked, made_finite
 
 
 def _maskable(operand: Tensor, other: Tensor, reduce: Sequence[Dim]) -> list[Dim]:
@@ -114,27 +120,28 @@ def _maskable(operand: Tensor, other: Tensor, reduce: Sequence[Dim]) -> list[Dim
     ]
 
 
-def _with_finite_gradients(fn: Any, a: tuple[Dims, Dims], b: tuple[Dims, Dims], backend: Any) -> Any:
-    """fn with 0 in the padding of the one operand's own dims, where the other one's gradient is asked for.
+def _careful(dims_a: Dims, dims_b: Dims, backend: Any) -> tuple[Any, Any]:
+    """Whether the gradient of one of two raw arrays is asked for (None: there is no padding), and a function of the operands: their
+    raw arrays, with finite padding where the other one's gradient is asked for, and whether the padding of the result is finite.
 
-    That gradient is a sum over these dims. The gradient that arrives from their padding is 0, but 0 * NaN is NaN.
+    What arrives from the padding in backward is 0, but 0 * NaN is NaN.
     """
-    mask_a, mask_b = (
-        masks_for(dims, [dim for dim in own if set(dim.length_dims) <= set(dims)], backend, "matmul")
-        for dims, own in (a, b)
-    )
+    mask_a, mask_b = padding_mask(dims_a, backend), padding_mask(dims_b, backend)
     if mask_a is None and mask_b is None:
-        return fn
+        return None, None
     where, tracks = backend.where_raw, backend.tracks_gradient_raw
 
-    def finite(raw_a: Any, raw_b: Any) -> Any:
-        if mask_a is not None and tracks(raw_b):
+    def made_finite(a: Tensor, b: Tensor) -> tuple[Any, Any, bool]:
+        raw_a, raw_b = a._raw, b._raw
+        finite_a, finite_b = mask_a is None or a._finite, mask_b is None or b._finite
+        needs_a, needs_b = not finite_a and tracks(raw_b), not finite_b and tracks(raw_a)
+        if needs_a:
             raw_a = where(mask_a(raw_a), raw_a, 0)
-        if mask_b is not None and tracks(raw_a):
+        if needs_b:
             raw_b = where(mask_b(raw_b), raw_b, 0)
-        return fn(raw_a, raw_b)
+        return raw_a, raw_b, (finite_a or needs_a) and (finite_b or needs_b)
 
-    return finite
+    return backend.tracks_gradients_raw, made_finite
 
 
 def _product(

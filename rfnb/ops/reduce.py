@@ -9,6 +9,7 @@ from typing import Any
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.finite import finite_rest
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
@@ -21,6 +22,8 @@ from rfnb.ops.operands import need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__
+_FINITE = ("sum", "mean")  # not of frames without any part: their maximum is -inf
+_FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/finite.py`
 
 
 def reduce(
@@ -65,15 +68,24 @@ def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool
         axis = tuple(axis) if axis.__class__ is list or axis.__class__ is tuple else dims_of(f"reduce_{mode}", axis)
     try:
         raw = source._raw
-        fn, indices, dims, sparse = _plans[mode, raw.dtype, source.dims, axis, use_mask]
+        fn, indices, dims, sparse, keeps, tracks, made_finite = _plans[mode, raw.dtype, source.dims, axis, use_mask]
     except (KeyError, AttributeError):
         need_values(f"reduce_{mode}", source)
         axes = (axis,) if isinstance(axis, Dim) else axis
-        plan = (*_plan(source, mode, axes, use_mask), axes[0] if mode.startswith("arg") else None)
-        fn, indices, dims, sparse = _plans.put((mode, raw.dtype, source.dims, axis, use_mask), plan)
+        careful = finite_rest(source, axes) if mode in _FROM_OPERANDS else (None, None)
+        sparse = axes[0] if mode.startswith("arg") else None
+        plan = (*_plan(source, mode, axes, use_mask), sparse, mode in _FINITE, *careful)
+        fn, indices, dims, sparse, keeps, tracks, made_finite = _plans.put(
+            (mode, raw.dtype, source.dims, axis, use_mask), plan
+        )
+    finite = source._finite
+    if tracks is not None and not finite and tracks(raw):
+        raw = made_finite(raw)
     out = _make(Tensor)
     out._raw = fn(raw, indices)
     out.dims = dims
+    if keeps and finite:
+        out._finite = True
     if sparse is not None:
         out.sparse_dim = sparse
     elif source.sparse_dim is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.finite import finite_rest
 from rfnb.core.layout import PlanCache, masks_for
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
@@ -34,16 +35,22 @@ def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
 
 def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     try:
-        fn, index = _plans[kind, a._raw.dtype, a.dims, axis, use_mask]
+        fn, index, tracks, made_finite = _plans[kind, a._raw.dtype, a.dims, axis, use_mask]
     except KeyError:
         key = (kind, a._raw.dtype, a.dims, axis, use_mask)
-        fn, index = _plans.put(key, _plan(kind, a, axis, use_mask))
+        plan = (*_plan(kind, a, axis, use_mask), *finite_rest(a, (axis,)))
+        fn, index, tracks, made_finite = _plans.put(key, plan)
     except (AttributeError, TypeError):  # no Tensor, a template, or no Dim
         need_values(kind, a)
         raise no_dim(kind, axis, a) from None
+    raw, finite = a._raw, a._finite
+    if tracks is not None and not finite and tracks(raw):  # a row of NaN has NaN as gradient
+        raw, finite = made_finite(raw), True
     out = _make(Tensor)
-    out._raw = fn(a._raw, index)
+    out._raw = fn(raw, index)
     out.dims = a.dims
+    if kind == "softmax" and finite:
+        out._finite = True
     if a._feature_dim is not None:
         out._feature_dim = a._feature_dim
     return out

@@ -23,6 +23,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.finite import around_step
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -252,7 +253,11 @@ class Loop(NotPicklable):
                 _running.set((*_running.get(), self))
                 try:  # as `_in_step`, which costs more
                     if listening():
-                        with trace_context.loop(self.name, self._index, self.axis):
+                        with trace_context.loop(self.name, self._index, self.axis), self._around():
+                            yield self._index
+                            self._commit()
+                    elif self._ends.some:
+                        with self._around():
                             yield self._index
                             self._commit()
                     else:
@@ -331,12 +336,16 @@ class Loop(NotPicklable):
         _running.set((*_running.get(), self))
         try:
             if listening():
-                with trace_context.loop(self.name, self._index, self.axis):
+                with trace_context.loop(self.name, self._index, self.axis), self._around():
                     yield
             else:
-                yield
+                with self._around():
+                    yield
         finally:
             _leave(self)
+
+    def _around(self) -> contextlib.AbstractContextManager[Any]:
+        return around_step(self._ends.dims, self._ends.host if self._ends.some else None)
 
     def _check_length(self) -> None:
         if self._given_axis is None and self._ends.host is None and self._index == 0:

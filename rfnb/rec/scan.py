@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.finite import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
@@ -66,7 +67,8 @@ def scan(
         x = map_nested(lambda array: array[steps.index], frames) if frames is not None and steps.may_go_on() else None
         if not steps.begin(x, state):
             break
-        y, new = body(x, state)
+        with steps.around_body():
+            y, new = body(x, state)
         check_state(f"scan, step {steps.index}", state, new)
         active = steps.active_tensor(y, new)
         state = new if active is None else where_nested(new, state, condition=active)
@@ -124,6 +126,10 @@ class _Steps:
         if self._before:
             self._ask(x, state)
         return self._active is None or bool(self._active.any())
+
+    def around_body(self) -> Any:
+        some = self._active is not None and not self._active.all()
+        return around_step(self._dims, ~self._active if some and self._active is not None else None)
 
     def end(self, x: Any, state: Any) -> None:
         self._lengths = self._lengths + (np.int32(1) if self._active is None else self._active.astype(np.int32))

@@ -1,4 +1,4 @@
-"""The law of gradients as functions: what backward gives is the derivative, and padding has no part in it.
+"""The law of gradients as functions: what backward gives is the derivative, and padding has no part in it, whatever it holds.
 
 A case is that of `laws.py`. Its result becomes one number: the sum of all finite floats in its real frames, each with a fixed
 random weight, in float64.
@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from asserting import real_frames, with_nan_padding
+from asserting import real_frames, tensor, with_padding
 from laws import Case
 from world import World
 
@@ -47,12 +47,8 @@ NOT_SMOOTH: dict[str, str] = {
         "scaled_gradient scaled_gradient_ext label_smoothed_log_prob_gradient".split(), "another one is the point"
     ),
 }
-_ELEMENTWISE = "a sum over frames with 0 * NaN in it; modules and matmul mask for that, an elementwise op does not look"
-# Cases in which NaN in the padding reaches the gradient of what all frames share.
-SHARED_FACTOR: dict[str, str] = {
-    **dict.fromkeys("mul true_divide mod pow squared_difference log_add_exp".split(), _ELEMENTWISE),
-    "BatchNorm outside of training": "the running statistics are not learned",
-}
+# What an op may find in the padding; the square of the last is infinite.
+GARBAGE = (float("nan"), float("inf"), float("-inf"), 0.0, 1e200)
 
 
 def check_derivative(name: str, case: Case, world: World) -> None:
@@ -80,19 +76,41 @@ def check_padding(name: str, case: Case, world: World) -> None:
             assert (gradient[~real_frames(x.dims)] == 0).all(), f"{name}: the padding of {x} has a gradient"
 
 
-def check_nan_padding(name: str, case: Case, world: World) -> None:
-    """NaN in the padding changes the gradient of no real frame, and of nothing that all frames share (weights)."""
+def check_garbage(name: str, case: Case, world: World) -> None:
+    """Whatever is in the padding changes the gradient of no real frame and of nothing that frames share, and gets the gradient 0.
+
+    Before the op something shared is added to each input; after it each result is scaled by something shared and goes through a
+    nonlinear function. So it shows what the op gives to the gradient of its padding, and what it leaves in that of its result.
+    """
     with _double():
-        total, inputs = _as_one_number(name, case, world)
-        clean = _gradients(total, inputs)
-        spoiled = _gradients(total, [with_nan_padding(x) for x in inputs])
-        for x, got, expected in zip(inputs, spoiled, clean):
-            real = real_frames(x.dims)
-            if name not in SHARED_FACTOR or not real.all():
-                np.testing.assert_allclose(got[real], expected[real], rtol=1e-6, atol=1e-9, err_msg=f"{name}: {x}")
+        total, inputs = _as_one_number(name, _between_shared(case), world)
+        expected = _gradients(total, inputs)
+        for garbage in GARBAGE:
+            spoiled = [with_padding(x, garbage) for x in inputs]
+            for x, got, clean in zip(inputs, _gradients(total, spoiled), expected):
+                real, where = real_frames(x.dims), f"{name}, padding {garbage}: {x}"
+                np.testing.assert_allclose(got[real], clean[real], rtol=1e-6, atol=1e-9, err_msg=where)
+                assert (got[~real] == 0).all(), f"{where}: padding has a gradient"
 
 
-GRADIENT_LAWS = {"derivative": check_derivative, "padding": check_padding, "NaN in padding": check_nan_padding}
+def _between_shared(case: Case) -> Case:
+    """The case with scalars as further inputs: one is added to each float, one scales each result."""
+
+    def between(world: World) -> tuple[Callable[..., Any], list[Tensor]]:
+        call, inputs = case(world)
+        floats = [rf.is_float_dtype(x.dtype) for x in inputs]
+
+        def shared_call(gain: Tensor, *values: Tensor) -> Any:
+            values, shifts = values[: len(inputs)], iter(values[len(inputs) :])
+            result = call(*(x + next(shifts) if is_float else x for x, is_float in zip(values, floats)))
+            return [rf.tanh(_zero_for_infinite(x) * gain) for x in _floats_of(result)]
+
+        return shared_call, [tensor(0.3), *inputs, *(tensor(0.0) for is_float in floats if is_float)]
+
+    return between
+
+
+GRADIENT_LAWS = {"derivative": check_derivative, "padding": check_padding, "garbage in padding": check_garbage}
 
 
 @contextmanager
@@ -129,6 +147,12 @@ def _as_one_number(name: str, case: Case, world: World) -> tuple[Callable[..., A
         return out
 
     return total, floats
+
+
+def _zero_for_infinite(x: Tensor) -> Tensor:
+    """x with 0 for those of its real frames that are infinite; its padding stays."""
+    infinite = real_frames(x.dims) & ~np.isfinite(x.raw_tensor.detach().numpy())
+    return rf.where(tensor(infinite, *x.dims), 0.0, x) if infinite.any() else x
 
 
 def _floats_of(result: Any) -> Iterator[Tensor]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rfnb.core.finite import finite_with
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.ops.finite import finite_for_gradient
 
 
 def layer_norm(x: Tensor, gain: Tensor, shift: Tensor | None, *, eps: float) -> Tensor:
@@ -13,7 +13,7 @@ def layer_norm(x: Tensor, gain: Tensor, shift: Tensor | None, *, eps: float) -> 
     """
     (axis,) = gain.dims
     if not x._finite:
-        x = finite_for_gradient(x, gain)
+        x = finite_with(x, gain)
     dims = (*(dim for dim in x.dims if dim is not axis), axis)
     raw = x.copy_transpose(dims)._raw
     out = new_tensor(x.backend.layer_norm_raw(raw, gain._raw, None if shift is None else shift._raw, eps), dims)

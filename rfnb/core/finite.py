@@ -1,0 +1,123 @@
+"""Padding that gradients pass through: finite, wherever gradients are tracked.
+
+What arrives in backward from the padding is 0. An op passes it on times a derivative; if that is computed from NaN or infinity, or
+is infinite itself (of a logarithm at 0), it becomes NaN, and the next sum over frames (of a bias, of a running sum) is NaN too.
+So such an op sets padding that is not known to be finite, `Tensor._finite`, or that has no finite derivative, before it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import registry
+from rfnb.core.layout import Dims, PlanCache, masks_for
+from rfnb.core.tensor import Tensor
+
+Mask = Callable[[Any], Any]
+_masks = PlanCache()
+
+
+def padding_mask(dims: Dims, backend: Any) -> Mask | None:
+    """A function raw -> boolean array, True where no dim of a tensor with these dims is in its padding; None: it has none.
+
+    A dim only counts where the dims that its lengths are over are here too.
+    """
+    try:
+        return _masks[dims, backend]
+    except KeyError:
+        over = [dim for dim in dims if set(dim.length_dims) <= set(dims)]
+        return _masks.put((dims, backend), masks_for(dims, over, backend, "padding"))
+
+
+def finite_raw(x: Tensor, fill: float = 0) -> Any:
+    """The raw array of x with `fill` in its padding, and for the sequences that have ended before the step of the loop around."""
+    raw, backend = x._raw, x.backend
+    mask = padding_mask(x.dims, backend)
+    if mask is not None:
+        raw = backend.where_raw(mask(raw), raw, fill)
+    for step in _steps:
+        if step.thread == get_ident() and set(step.dims) <= set(x.dims):
+            raw = backend.where_raw(step.mask(x.dims, backend, raw), raw, fill)
+    return raw
+
+
+class StepWithEnded:
+    """A step of a loop in which some sequences have ended: a context manager around its body.
+
+    The body computes for them too, from frames of zeros, and nothing of it is used. So what has no finite derivative there needs a
+    mask, as in padding.
+
+    Args:
+        dims: What sequences are over.
+        going_on: bool, over `dims`: those that have not ended.
+    """
+
+    def __init__(self, dims: Dims, going_on: np.ndarray):
+        self.dims, self.going_on, self.thread = dims, going_on, get_ident()
+        self._masks: dict[Any, Any] = {}
+
+    def __enter__(self) -> StepWithEnded:
+        _steps.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _steps.remove(self)
+
+    def mask(self, dims: Dims, backend: Any, like: Any) -> Any:
+        """True for the sequences that go on, as raw array that broadcasts against `dims`."""
+        device = backend.get_device_raw(like)
+        key = dims, backend, device
+        if key not in self._masks:
+            order = [dim for dim in dims if dim in self.dims]
+            host = self.going_on.transpose([self.dims.index(dim) for dim in order])
+            host = host.reshape([dim.extent if dim in order else 1 for dim in dims])
+            self._masks[key] = backend.from_numpy(host, dtype="bool", device=device)
+        return self._masks[key]
+
+
+_steps: list[StepWithEnded] = []  # of all threads, so that asking whether there is one is quick
+_nothing = nullcontext()
+
+
+def around_step(dims: Dims, ended: np.ndarray | None) -> AbstractContextManager[Any]:
+    """`StepWithEnded` if some sequences have ended and gradients are followed, else nothing."""
+    if ended is None or not registry.selected().grad_enabled():
+        return _nothing
+    return StepWithEnded(dims, ~ended)
+
+
+def tracked_in_step(a: Any, b: Any) -> bool:
+    """Whether a loop is in such a step, and the gradient of one of two raw arrays is asked for."""
+    return bool(_steps) and registry.get_backend_by_raw_tensor_type(type(a)).tracks_gradients_raw(a, b)
+
+
+def finite_rest(x: Tensor, axes: Dims) -> tuple[Callable[[Any], bool] | None, Callable[[Any], Any]]:
+    """For an op along `axes`, which knows their padding: whether the gradient of a raw array is asked for (None: the other dims
+    have no padding), and a function that puts 0 into the padding of the other dims."""
+    backend = x.backend
+    rest = [dim for dim in x.dims if dim not in axes and set(dim.length_dims) <= set(x.dims)]
+    mask = masks_for(x.dims, rest, backend, "padding")
+    if mask is None:
+        return None, lambda raw: raw
+    where = backend.where_raw
+    return backend.tracks_gradient_raw, lambda raw: where(mask(raw), raw, 0)
+
+
+def finite_with(x: Tensor, *others: Tensor) -> Tensor:
+    """x with 0 in its padding, if that is not known to be finite and the gradient of x or of one of `others` is asked for."""
+    if x._finite:
+        return x
+    backend = x.backend
+    if not backend.grad_enabled() or padding_mask(x.dims, backend) is None:
+        return x
+    tracks = backend.tracks_gradient_raw
+    if not (tracks(x._raw) or any(tracks(other._raw) for other in others)):
+        return x
+    out = x._like(finite_raw(x), x.dims)
+    out._finite = True
+    return out
