@@ -249,7 +249,7 @@ describe("the view in the page", () => {
     select.dispatchEvent(new Event("change"));
     expect(root.dataset["seq"]).toBe("1");
     press("ArrowLeft");
-    expect(bus.now).toEqual({ seq: 1, step: 3 });
+    expect(bus.now).toEqual({ seq: 1, step: 3, lost: false });
   });
 
   it("marks the step that a linked view points at on the winner's path", () => {
@@ -257,6 +257,15 @@ describe("the view in the page", () => {
     open(head, bus);
     bus.point({ seq: 0, step: 1 }, {});
     expect(root.dataset["cursor"]).toBe("1,0");
+  });
+
+  it("says of a losing hypothesis that it is none of the best, and marks the winner's step for who draws that", () => {
+    const bus = busOf("losing");
+    open(head, bus);
+    press("ArrowLeft"); press("ArrowDown");
+    expect([root.dataset["cursor"], bus.now]).toEqual(["3,1", { seq: 0, step: 3, lost: true }]);
+    bus.point({ step: 2 }, {});
+    expect([root.dataset["cursor"], bus.now.lost]).toEqual(["2,0", false]);
   });
 
   it("leaves nothing behind when it ends", () => {

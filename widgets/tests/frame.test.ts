@@ -99,7 +99,7 @@ describe("the selection", () => {
     bus.point({ step: 3 }, me); bus.point({ step: 3 }, me); bus.point({ seq: 1 }, me);
     end();
     bus.point({ step: 5 }, me);
-    expect(heard).toEqual([[{ seq: null, step: 3 }, me], [{ seq: 1, step: 3 }, me]]);
+    expect(heard).toEqual([[{ seq: null, step: 3, lost: false }, me], [{ seq: 1, step: 3, lost: false }, me]]);
   });
 });
 
@@ -111,8 +111,8 @@ describe("the selection on several axes", () => {
     target.point({ step: 3 }, {});
     target.point({ seq: 1 }, {});
     source.point({ step: 7 }, {});
-    expect(heard).toEqual([{ seq: 1, step: null }, { seq: 1, step: 7 }]);
-    expect(target.now).toEqual({ seq: 1, step: 3 });
+    expect(heard).toEqual([{ seq: 1, step: null, lost: false }, { seq: 1, step: 7, lost: false }]);
+    expect(target.now).toEqual({ seq: 1, step: 3, lost: false });
   });
 });
 

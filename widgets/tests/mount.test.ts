@@ -138,3 +138,28 @@ describe("the mount", () => {
     expect(heard).toEqual(["s"]);
   });
 });
+
+describe.each(["attention", "states"])("%s of the best hypothesis", (kind) => {
+  const open = (best: boolean) => {
+    const root = document.createElement("div");
+    document.body.replaceChildren(root);
+    const link = `${kind} ${best}`, frame = frameOf(kind, link);
+    showIn(root).update({ ...frame, head: { ...frame.head, best } });
+    return { root, bus: busOf(link), said: () => root.querySelector(".rfnb-readout")!.textContent };
+  };
+
+  it("marks nothing when another hypothesis is pointed at, and says why", () => {
+    const { root, bus, said } = open(true);
+    bus.point({ step: 1, lost: true }, {});
+    expect([root.dataset["linked"], said()]).toEqual(["", "The hypothesis pointed at is not the best one, which is drawn here."]);
+    bus.point({ step: 1, lost: false }, {});
+    expect(root.dataset["linked"]).toBe("1");
+    expect(said()).toContain("arrow keys");
+  });
+
+  it("marks the step of every hypothesis where it is the same for all", () => {
+    const { root, bus } = open(false);
+    bus.point({ step: 1, lost: true }, {});
+    expect(root.dataset["linked"]).toBe("1");
+  });
+});

@@ -8,7 +8,8 @@ import type { Frame } from "../frame";
 import { measurer } from "../labels";
 import type { Scene, Spot } from "../pane";
 import { Pane } from "../pane";
-import type { Bus } from "../selection";
+import type { Bus, Selection } from "../selection";
+import { LOST, stepOf } from "../selection";
 import { draw } from "./draw";
 import type { Head, Layout, Matrix, Position, Scale } from "./layout";
 import { hit, layout, matrixOf, problem, scaleOf, walk } from "./layout";
@@ -30,6 +31,7 @@ class AttentionView {
   private pinned: Position | null = null;
   private hovered: Position | null = null;
   private linked: number | null = null;
+  private lost = false; // whether a linked view points at another hypothesis than is drawn here
   private linkedCol: number | null = null;
   private readonly cols: Bus | null; // the axis of the sources, where other views run over it
   private readonly unlisten: (() => void)[];
@@ -66,7 +68,7 @@ class AttentionView {
     this.zoomOut.addEventListener("click", () => this.zoomTo(1 / 1.5));
     this.tableButton.addEventListener("click", () => this.toggleTable());
     this.cols = colAxis === null ? null : ctx.busOf(colAxis);
-    this.unlisten = [ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection.seq, selection.step); })];
+    this.unlisten = [ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection); })];
     if (this.cols) this.unlisten.push(this.cols.listen((selection, origin) => { if (origin !== this) { this.linkedCol = selection.step; this.pane.paintSoon(); } }));
     ctx.onTheme(() => this.redraw());
   }
@@ -184,6 +186,7 @@ class AttentionView {
   /** Linked views point at the same target; called only when the person moved the cursor. */
   private tell(): void {
     this.linked = this.linkedCol = null;
+    this.lost = false;
     this.ctx.bus.point({ step: this.cursor?.row ?? null }, this);
     this.cols?.point({ step: this.cursor?.col ?? null }, this);
   }
@@ -194,18 +197,20 @@ class AttentionView {
     if (!matrix) return;
     this.el.dataset["row"] = cursor ? String(cursor.row) : "";
     this.el.dataset["col"] = cursor ? String(cursor.col) : "";
-    readout(this.readout, matrix, cursor, HINT);
+    readout(this.readout, matrix, cursor, this.lost ? LOST : HINT);
     this.pane.say(`${matrix.label}, ${matrix.seq}: ${matrix.rowLen} ${matrix.rowName} by ${matrix.colLen} ${matrix.colName} positions`,
       cursor && { ...cursor, rows: matrix.rows, cols: matrix.cols, text: sentence(matrix, cursor) });
     this.pane.paintSoon();
   }
 
   /** A linked view points somewhere. */
-  private follow(seq: number | null, step: number | null): void {
+  private follow(selection: Selection): void {
+    const { seq } = selection, { best } = this.frame.head as unknown as Head, step = stepOf(selection, best);
     this.linked = step;
+    this.lost = selection.step !== step;
     this.el.dataset["linked"] = step === null ? "" : String(step);
-    if (seq !== null && seq !== this.seq && this.frame) this.choose(this.map, seq, true);
-    this.pane.paintSoon();
+    if (seq !== null && seq !== this.seq && this.matrix) this.choose(this.map, seq, true);
+    this.point();
   }
 
   private key(event: KeyboardEvent): boolean {

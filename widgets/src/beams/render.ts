@@ -188,15 +188,16 @@ export class BeamsView {
   }
 
   private tell(place: Place): void {
-    this.bus?.point({ seq: this.seq, step: place.kind === "node" ? place.node.step : place.cut.step }, this);
+    const { step } = place.kind === "node" ? place.node : place.cut;
+    const lost = place.kind === "cut" || !this.tree.best.some(([at, slot]) => at === step && slot === place.node.slot);
+    this.bus?.point({ seq: this.seq, step, lost }, this);
   }
 
-  /** Another view points at a step: mark it on the path that is shown here. */
+  /** Another view points at a step: mark it on the path of the winner, of which such views are. */
   private follow({ seq, step }: Selection): void {
     if (seq !== null && seq !== this.seq && this.head.seqs[seq]) { this.seq = seq; this.pinned = null; this.regrow(); }
-    const base = (this.pinned ? placeOf(this.tree, this.pinned) : null) ?? start(this.tree);
-    const end = base?.kind === "cut" ? base.cut.parent : base?.node ?? null;
-    const node = step === null ? undefined : pathOf(end).find((other) => other.step === step);
+    const base = start(this.tree);
+    const node = step === null ? undefined : pathOf(base?.kind === "node" ? base.node : null).find((other) => other.step === step);
     this.hover = node ? { kind: "node", node } : null;
     if (this.hover) this.reveal(this.hover);
     this.point();

@@ -9,6 +9,8 @@ import { measurer, shorten } from "../labels";
 import { exact, short } from "../number";
 import type { Scene as Sight, Spot } from "../pane";
 import { Pane } from "../pane";
+import type { Selection } from "../selection";
+import { LOST, stepOf } from "../selection";
 import { draw, stripsOf } from "./draw";
 import type { Head, Layout, Position, Scene } from "./layout";
 import { hit, layout, problem, sceneOf, valueAt, walk } from "./layout";
@@ -26,6 +28,7 @@ class StatesView {
   private pinned: Position | null = null;
   private hovered: Position | null = null;
   private linked: number | null = null;
+  private lost = false; // whether a linked view points at another hypothesis than is drawn here
   private readonly unlisten: () => void;
 
   private readonly title = h("b", { class: "rfnb-title" });
@@ -53,7 +56,7 @@ class StatesView {
     this.seqSelect.addEventListener("change", () => this.choose(Number(this.seqSelect.value)));
     this.zoomIn.addEventListener("click", () => this.zoomTo(1.5));
     this.zoomOut.addEventListener("click", () => this.zoomTo(1 / 1.5));
-    this.unlisten = ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection.seq, selection.step); });
+    this.unlisten = ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection); });
     ctx.onTheme(() => this.redraw());
   }
 
@@ -157,6 +160,7 @@ class StatesView {
 
   private tell(): void {
     this.linked = null;
+    this.lost = false;
     this.ctx.bus.point({ step: this.cursor?.step ?? null }, this);
   }
 
@@ -167,7 +171,7 @@ class StatesView {
     dataset["row"] = cursor ? String(cursor.unit) : "";
     dataset["col"] = cursor ? String(cursor.step) : "";
     dataset["track"] = cursor ? scene.tracks[cursor.track]!.label : "";
-    this.readout.replaceChildren(...(cursor ? words(scene, cursor) : [h("span", { class: "rfnb-quiet" }, HINT)]));
+    this.readout.replaceChildren(...(cursor ? words(scene, cursor) : [h("span", { class: "rfnb-quiet" }, this.lost ? LOST : HINT)]));
     const label = `States of ${scene.seq}: ${scene.tracks.map((track) => `${track.label} with ${track.units} ${track.unitName}`).join(", ")}, over ${scene.len} steps`;
     const rows = scene.tracks.reduce((sum, track) => sum + track.units + 1, 0);
     const before = cursor ? scene.tracks.slice(0, cursor.track).reduce((sum, track) => sum + track.units + 1, 0) : 0;
@@ -177,11 +181,13 @@ class StatesView {
     this.pane.paintSoon();
   }
 
-  private follow(seq: number | null, step: number | null): void {
+  private follow(selection: Selection): void {
+    const { seq } = selection, { best } = this.frame.head as unknown as Head, step = stepOf(selection, best);
     this.linked = step;
+    this.lost = selection.step !== step;
     this.el.dataset["linked"] = step === null ? "" : String(step);
-    if (seq !== null && seq !== this.seq && this.frame) this.choose(seq, true);
-    this.pane.paintSoon();
+    if (seq !== null && seq !== this.seq && this.scene) this.choose(seq, true);
+    this.point();
   }
 
   private key(event: KeyboardEvent): boolean {
