@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.visible import visible
+
 CLOSE = 0.01  # to 1; a sum of bfloat16 is that far away
 LEAST = 1e-4  # of a row on padding
 
@@ -108,7 +110,7 @@ def _not_finite(part: np.ndarray, rows: np.ndarray, col_len: int, name: Any) -> 
 
 
 def _row(row: int, label: str) -> str:
-    return f"row {row}" if label == str(row) else f"row {row} “{label}”"
+    return f"row {row}" if label == str(row) else f"row {row} “{visible(label)}”"
 
 
 def _of(some: np.ndarray, rows: np.ndarray) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from rfnb.viz import picture
 from rfnb.viz.attention_check import remarks, warnings
 from rfnb.viz.attention_text import problem, real, top
+from rfnb.viz.visible import visible
 
 _MOST_PANELS = 12
 
@@ -45,7 +46,7 @@ def description(spec: Any, panels: list[tuple[dict[str, Any], int]]) -> str:
     )
     rows = [row for row in range(values.shape[0]) if values.shape[1] and np.isfinite(values[row]).any()]
     most = [
-        f"{seq['rows'][row]} to {seq['cols'][int(np.nanargmax(values[row]))]} {np.nanmax(values[row]):.2f}"
+        f"{visible(seq['rows'][row])} to {visible(seq['cols'][int(np.nanargmax(values[row]))])} {np.nanmax(values[row]):.2f}"
         for row in rows[:24]
     ]
     if most:
@@ -102,7 +103,7 @@ def _panel(
     values = _values(spec, entry, index).astype(np.float64) / full  # in float32 the span of huge values overflows
     rows, cols = values.shape
     row_len, col_len = min(seq["row_len"], rows), min(seq["col_len"], cols)
-    axes.set_title(label.replace("$", r"\$"), fontsize=9, color=picture.INK, loc="left")
+    axes.set_title(picture.plain(label), fontsize=9, color=picture.INK, loc="left")
     picture.frameless(axes)
     if not values.size:
         axes.text(0.5, 0.5, "empty", ha="center", va="center", color=picture.MUTED, transform=axes.transAxes)

@@ -8,6 +8,7 @@ import numpy as np
 
 from rfnb.viz.attention_check import remarks, warnings
 from rfnb.viz.terminal import clip, pooled, shade, width_of
+from rfnb.viz.visible import visible
 
 _MOST_NUMBERS, _WIDTH, _HEIGHT, _MOST_MAPS = 14, 72, 36, 12
 
@@ -99,7 +100,7 @@ def _shades(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
         token = seq["rows"][index * down]
         lines.append(f"{clip(token, left, right=True)} │{''.join(shade(value / full) for value in row)}│")
     cols = seq["cols"]
-    lines.append(f"{' ' * left}  columns: {cols[0]} … {cols[-1]}, {len(cols)} in all")
+    lines.append(f"{' ' * left}  columns: {visible(cols[0])} … {visible(cols[-1])}, {len(cols)} in all")
     if down > 1 or across > 1:
         lines.append(f"{' ' * left}  each cell shows the largest of {down} x {across} weights")
     return lines

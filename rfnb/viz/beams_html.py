@@ -13,6 +13,9 @@ import numpy as np
 from rfnb.viz.beams_parts import adds_up
 from rfnb.viz.beams_text import EMPTY, prefix, remark, telling
 from rfnb.viz.beams_tree import Node, Tree, grow, parts_along, problem
+from rfnb.viz.picture import plain, quiet
+from rfnb.viz.visible import line as one_line
+from rfnb.viz.visible import visible
 
 _MAX_SEQS, _MAX_NBEST, _MAX_LABELLED, _MAX_CUTS = 4, 10, 400, 60
 _COLORS = 16
@@ -46,7 +49,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
     rows = []
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         path, note = node.path(), remark(tree, node, bool(head.get("live")))
-        line = escape.escape(prefix(path, join) or EMPTY)
+        line = escape.escape(one_line(prefix(path, join)) or EMPTY)
         line = f"<b>{line}</b>" if (node.step, node.slot) in tree.best[-1:] else line
         parts = [f"{value:.3f}" for value in parts_along(path)]
         rows.append([str(rank), f"{node.score:.3f}", *parts, line, note])
@@ -58,7 +61,7 @@ def _reasons(tree: Tree) -> str:
     """Why candidates did not go on, as a table to unfold."""
     found = [cut for cuts in tree.cuts for cut in telling(cuts)]
     rows = [
-        [str(cut.step), "" if cut.parent is None else str(cut.parent.slot), escape.escape(cut.token), f"{cut.score:.3f}",
+        [str(cut.step), "" if cut.parent is None else str(cut.parent.slot), escape.escape(visible(cut.token)), f"{cut.score:.3f}",
          *(f"{value:.3f}" for value in cut.parts), escape.escape(cut.verdict)]
         for cut in found[:_MAX_CUTS]
     ]  # fmt: skip
@@ -87,7 +90,7 @@ def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
     )
     if tree.nbest:
         top = tree.nbest[0]
-        words += f" Best: {prefix(top.path(), head.get('join', ' ')) or EMPTY}, score {top.score:.3f}."
+        words += f" Best: {one_line(prefix(top.path(), head.get('join', ' '))) or EMPTY}, score {top.score:.3f}."
     complete = sum(node.state == "ended" for node in tree.nbest)
     return (
         words
@@ -119,7 +122,8 @@ def picture(tree: Tree) -> bytes:
     for step in range(0, steps, max(1, math.ceil(steps * 0.3 / (steps * pitch[0])))):
         axes.text(step, -0.75, str(step), ha="center", va="center", fontsize=7, color=_FAINT)
     out = io.BytesIO()
-    canvas.draw()
+    with quiet():
+        canvas.draw()
     image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
     # Of the many shades of thin lines that cross, few colours are enough: a large search takes a seventh of the bytes.
     image = image.quantize(_COLORS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
@@ -167,7 +171,7 @@ def _mark(axes: Any, node: Node, won: bool, labelled: bool) -> None:
     axes.text(
         node.step,
         node.slot,
-        node.token.replace("$", r"\$"),
+        plain(visible(node.token)),
         ha="center",
         va="center",
         fontsize=8,

@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.viz.beams_parts import adds_up
 from rfnb.viz.beams_tree import Cut, Node, Tree, grow, parts_along, problem, rating
+from rfnb.viz.visible import line, visible
 
 _MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST = 4, 60, 8, 10
 EMPTY = "(empty)"  # a hypothesis without labels
@@ -65,7 +66,7 @@ def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str
         rows[0][-2:-2] = [sign + name for sign, name in zip(signs, tree.parts)]
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         path = node.path()
-        row = [str(rank), f"{node.score:.3f}", prefix(path, join) or EMPTY, remark(tree, node, live)]
+        row = [str(rank), f"{node.score:.3f}", line(prefix(path, join)) or EMPTY, remark(tree, node, live)]
         if exponent:
             row[2:2] = [f"{rating(node, exponent):.3f}"]
         if tree.parts:
@@ -107,7 +108,9 @@ def _step_table(tree: Tree) -> list[str]:
         cells = [_cell(node, best) for node in nodes[:slots]] + [""] * (slots - len(nodes))
         row = [str(index), *cells, *([""] if more else [])]
         if any_cut:
-            row.append("; ".join(f"{_arrow(c.parent)}{c.token} {c.score:.3f}  {c.verdict}" for c in telling(cuts)))
+            row.append(
+                "; ".join(f"{_arrow(c.parent)}{visible(c.token)} {c.score:.3f}  {c.verdict}" for c in telling(cuts))
+            )
         rows.append(row)
     lines = _aligned(rows)
     if len(tree.nodes) > _MAX_STEPS:
@@ -120,7 +123,7 @@ def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:
         return "-"
     mark = "*" if (node.step, node.slot) in best else ""
     mark += {"ended": "$", "carried": "=", "dropped": "$x", "dead": "x"}.get(node.state, "")
-    return f"{_arrow(node.parent)}{node.token} {node.score:.3f} {mark}".rstrip()
+    return f"{_arrow(node.parent)}{visible(node.token)} {node.score:.3f} {mark}".rstrip()
 
 
 def _arrow(parent: Node | None) -> str:

@@ -41,7 +41,7 @@ def _figure(curves: list[Curve], x_name: str) -> Any:
     grid = np.atleast_1d(figure.subplots(len(curves), 1, sharex=True))
     for axes, curve in zip(grid, curves):
         _panel(axes, curve, x_name)
-    grid[-1].set_xlabel(x_name.replace("$", r"\$"), fontsize=8.5, color=picture.MUTED, loc="right")
+    grid[-1].set_xlabel(picture.plain(x_name), fontsize=8.5, color=picture.MUTED, loc="right")
     return figure
 
 
@@ -49,8 +49,8 @@ def _panel(axes: Any, curve: Curve, x_name: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     quiet = {"fontsize": 8, "color": picture.MUTED}
-    axes.set_title(curve.name.replace("$", r"\$"), fontsize=9, loc="left", color=picture.INK, fontweight="bold")
-    axes.set_title(values_text(curve, x_name).replace("$", r"\$"), loc="right", **quiet)
+    axes.set_title(picture.plain(curve.name), fontsize=9, loc="left", color=picture.INK, fontweight="bold")
+    axes.set_title(picture.plain(values_text(curve, x_name)), loc="right", **quiet)
     picture.frameless(axes)
     axes.tick_params(labelsize=8, labelcolor=picture.MUTED)
     axes.grid(color=picture.LINE, linewidth=0.6)

@@ -7,10 +7,14 @@ pyplot: nothing changes in the user's own figures.
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import warnings
+from collections.abc import Iterator
 from html import escape
 from typing import Any
+
+from rfnb.viz.visible import line, visible
 
 INK, MUTED, LINE = "#1f2328", "#59636e", "#d8dee4"
 # The ramps of widgets/src/color.ts at equal distances: one hue, evenly darker; blue to orange through the paper.
@@ -65,21 +69,31 @@ def ticks(labels: list[str], room: float) -> tuple[list[int], list[str]]:
     """Which positions get their label when `room` many fit."""
     every = max(1, -(-len(labels) // max(int(room), 1)))
     at = list(range(0, len(labels), every))
-    # A single $ is a letter here, not the start of a formula.
-    return at, [_short(labels[index]).replace("$", r"\$") for index in at]
+    return at, [plain(_short(visible(labels[index]))) for index in at]
+
+
+def plain(text: str) -> str:
+    """A text for matplotlib: all of it is seen, and a single $ is a letter, not the start of a formula."""
+    return line(text).replace("$", r"\$")
 
 
 def _short(label: str, most: int = 14) -> str:
     return label if len(label) <= most else label[: most - 1] + "…"
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without alarm where matplotlib's font lacks a script (boxes are drawn), or long labels leave no room."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")
+        yield
+
+
 def img(figure: Any, alt: str) -> str:
     """The figure as an `<img>` with its description."""
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Glyph .* missing"
-        )  # a script that matplotlib's font lacks: boxes, no alarm
+    with quiet():
         figure.savefig(buffer, format="png", metadata={"Software": None})
     data = base64.b64encode(buffer.getvalue()).decode()
     return f'<img alt="{escape(alt, quote=True)}" src="data:image/png;base64,{data}">'

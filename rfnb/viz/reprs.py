@@ -12,6 +12,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import dim_html, tensor_html
+from rfnb.viz.visible import safe
 
 # Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
 _STYLES = {
@@ -31,7 +32,7 @@ def bind() -> None:
 def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:
     def repr_html(value: Any) -> str:
         try:
-            page = html(value)
+            page = safe(html(value))
             for tag, style in _STYLES.items():
                 page = page.replace(tag, f'{tag[:-1]} style="{style}">')
             return page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
+import hashlib
 import os
 from collections.abc import Iterable
 from html import escape
@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.core.whole_file import write_whole
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import pack
+from rfnb.viz.visible import line
 
 _STATIC = Path(__file__).parent / "static"
 _PAGE_STYLE = (
     ":root{color-scheme:light dark}body{margin:0 auto;padding:16px;max-width:1100px;background:#fff}"
     "@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}}"
-    "section{margin:0 0 20px}pre{white-space:pre-wrap}"
+    "h1{font:600 18px/1.3 system-ui,sans-serif;margin:0 0 12px}section{margin:0 0 20px}pre{white-space:pre-wrap}"
 )
 
 
@@ -26,7 +28,7 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
     """Write views into one self-contained page; without scripts it shows their pictures.
 
     Args:
-        path: Of the file; an existing one is replaced.
+        path: Of the file; an existing one is replaced as a whole, or stays as it is after an error.
         views: One View (or what `show` takes), or a list of them.
         title: Of the page.
 
@@ -36,6 +38,7 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
     Raises:
         TypeError: If there is no view for something in the list.
         ValueError: If there are none.
+        OSError: If the file cannot be written.
     """
     many = (
         list(views)
@@ -54,22 +57,35 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
                 "rf.save_html(path, [view])",
             )
         )
-    sections = "\n".join(_section(view_of(view)) for view in many)
-    style, script = ((_STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", "rfnb-static.js"))
+    views = [view_of(view) for view in many]
+    names = [line(str(view.spec.head.get("title") or view.kind)) for view in views]
+    names = [f"{number}: {name}" if names.count(name) > 1 else name for number, name in enumerate(names, 1)]
+    sections = "\n".join(_section(view, name) for view, name in zip(views, names))
+    style, code = ((_STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", "rfnb-static.js"))
+    code = _in_script(code) if any(view.has_widget for view in views) else ""
+    script = f'<script type="module">{code}</script>\n' if code else ""
     # An explicit body: without it browsers put the sections into the head, and nothing is seen.
     page = (
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(code)}<title>{escape(line(title))}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n{sections}\n"
-        f'<script type="module">{_in_script(script)}</script>\n</body>\n</html>\n'
+        f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n<main>\n<h1>{escape(line(title))}</h1>\n{sections}\n</main>\n"
+        f"{script}</body>\n</html>\n"
     )
-    target = Path(path)
-    target.write_text(page, encoding="utf-8")
-    return target
+    write_whole(path, page.encode("utf-8"))
+    return Path(path)
 
 
-def _section(view: Any) -> str:
-    label = escape(json.dumps(str(view.spec.head.get("title") or view.kind))[1:-1], quote=True)
+def _policy(code: str) -> str:
+    """What the page may do: show pictures that are in it and run the one script that is in it; nothing of a network."""
+    script = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'" if code else "'none'"
+    )
+    rules = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {script}; base-uri 'none'; form-action 'none'"
+    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+
+
+def _section(view: Any, name: str) -> str:
+    label = escape(name, quote=True)
     if not view.has_widget:
         return f'<section aria-label="{label}">{view.html()}</section>'
     frame = base64.b64encode(pack(view.spec)).decode()

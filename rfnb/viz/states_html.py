@@ -82,7 +82,7 @@ def _strip(figure: Any, axes: Any, values: np.ndarray, seq: dict[str, Any], trac
     ) if shown.size else None  # fmt: skip
     picture.hatch(axes, seq["len"] - 0.5, -0.5, steps - 0.5, units - 0.5)
     axes.set_title(
-        f"{track['label']}: {track['unit_dim']['name']}={units}".replace("$", r"\$"),
+        picture.plain(f"{track['label']}: {track['unit_dim']['name']}={units}"),
         fontsize=9,
         loc="left",
         color=picture.INK,

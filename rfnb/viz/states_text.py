@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.viz.states_check import warnings
 from rfnb.viz.terminal import bar, clip, width_of
+from rfnb.viz.visible import visible
 
 _MOST_UNITS, _MOST_STEPS = 8, 40
 
@@ -36,7 +37,7 @@ def text(spec: Any) -> str:
         lines.append(" " * (left + 2) + gap.join(clip(seq["steps"][step], wide) for step in shown).rstrip())
     else:
         more = f", each {every}th" if every > 1 else ""
-        lines.append(f"{' ' * left}  steps {seq['steps'][0]} … {seq['steps'][-1]}{more}")
+        lines.append(f"{' ' * left}  steps {visible(seq['steps'][0])} … {visible(seq['steps'][-1])}{more}")
     for track in head["tracks"]:
         values = spec.blocks[track["block"]][0, : seq["len"]]
         lines += _track(track, values, shown, left, wide, gap)

@@ -6,6 +6,8 @@ import unicodedata
 
 import numpy as np
 
+from rfnb.viz.visible import visible
+
 _SHADES = "·░▒▓█"
 
 
@@ -36,19 +38,23 @@ def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, i
 
 
 def width_of(token: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in token)
+    """How many columns of a terminal a text takes, with the marks that `clip` makes in it."""
+    return _columns(visible(token))
+
+
+def _columns(text: str) -> int:
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def clip(token: str, width: int, *, right: bool = False) -> str:
     """A text cut or filled to exactly `width` columns; visible marks for what has no width of its own."""
-    token = token.replace("\n", "⏎").replace("\t", "⇥") or "∅"
-    if width_of(token) > width:
+    token = visible(token)
+    if _columns(token) > width:
         kept = ""
         for letter in token:
-            if width_of(kept + letter) > width - 1:
+            if _columns(kept + letter) > width - 1:
                 break
             kept += letter
         token = kept + "…"
-    fill = " " * (width - width_of(token))
+    fill = " " * (width - _columns(token))
     return fill + token if right else token + fill

@@ -15,6 +15,7 @@ from rfnb.viz import display
 from rfnb.viz.kinds import module_of
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec, pack
+from rfnb.viz.visible import safe
 
 
 class View:
@@ -49,11 +50,11 @@ class View:
 
     def text(self) -> str:
         """For terminals."""
-        return self._module.text(self._spec)
+        return safe(self._module.text(self._spec))
 
     def html(self) -> str:
         """Without script, style or network: what a saved notebook shows anywhere."""
-        return self._module.html(self._spec)
+        return safe(self._module.html(self._spec))
 
     def update(self, spec: Spec) -> None:
         """Draw another spec in the same place.

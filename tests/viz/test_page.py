@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 
 import numpy as np
@@ -22,6 +24,71 @@ def test_the_page_refers_to_nothing_outside(tmp_path):
     assert not re.search(r"""(src|href)=["'](?!data:)""", page)
     assert "<body>" in page and page.count("<img") == 2
     assert page.count("</script>") == 3, "one per frame and one for the code: no token ends a script"
+
+
+def policy(page: str) -> dict[str, str]:
+    """The rules of the page's Content-Security-Policy."""
+    [rules] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', page)
+    assert page.index("Content-Security-Policy") < page.index("<title>"), "before all that it is to rule"
+    return {name: value for name, _, value in (rule.strip().partition(" ") for rule in rules.split(";"))}
+
+
+def test_the_page_may_run_its_own_script_and_nothing_else(tmp_path):
+    page = rf.save_html(tmp_path / "page.html", views()).read_text(encoding="utf-8")
+    rules = policy(page)
+    [code] = re.findall(r'<script type="module">(.*?)</script>', page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    assert rules == {
+        "default-src": "'none'", "img-src": "data:", "style-src": "'unsafe-inline'", "script-src": f"'sha256-{digest}'",
+        "base-uri": "'none'", "form-action": "'none'",
+    }  # fmt: skip
+
+
+def test_a_page_of_pictures_alone_runs_nothing(tmp_path):
+    b, t = rf.Dim(2, name="b"), rf.Dim(3, name="t")
+    loop = rf.Loop(axis=t)
+    loop.state.h = rf.zeros([b])
+    with loop:
+        loop.state.h = loop.state.h + 1
+    page = rf.save_html(tmp_path / "page.html", loop).read_text(encoding="utf-8")
+    assert "<script" not in page and policy(page)["script-src"] == "'none'"
+
+
+def test_a_page_has_a_heading_a_main_part_and_sections_of_different_names(tmp_path):
+    page = rf.save_html(tmp_path / "page.html", [views()[1], views()[1]], title="All & more").read_text(
+        encoding="utf-8"
+    )
+    assert page.count("<h1>All &amp; more</h1>") == page.count("<main>") == 1
+    labels = re.findall(r'<section aria-label="([^"]+)"', page)
+    assert len(set(labels)) == len(labels) == 2
+
+
+def no_picture(view):
+    raise RuntimeError("no picture")
+
+
+def test_the_old_page_stays_if_the_new_one_fails(tmp_path, monkeypatch):
+    path = rf.save_html(tmp_path / "page.html", views())
+    path.chmod(0o640)
+    before = path.read_bytes()
+    disk_full = OSError(28, "No space left on device")
+
+    def fail(*_):
+        raise disk_full
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match="No space left"):
+            rf.save_html(path, views()[1])
+    view = views()[1]
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(type(view), "html", no_picture)
+        rf.save_html(path, view)
+    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["page.html"]
+    link = tmp_path / "link.html"
+    link.symlink_to(path)
+    rf.save_html(link, view)
+    assert link.is_symlink() and path.read_bytes() != before and path.stat().st_mode & 0o777 == 0o640
 
 
 def test_code_cannot_end_its_script_element():

@@ -143,6 +143,49 @@ def test_the_pump_keeps_only_the_newest_job():
     assert done[-1] == 49 and len(done) <= 2
 
 
+class Watched:
+    """A lock that tells who asks for it."""
+
+    def __init__(self, lock):
+        self.lock, self.asked = lock, set()
+
+    def __enter__(self):
+        self.asked.add(threading.current_thread())
+        return self.lock.__enter__()
+
+    def __exit__(self, *error):
+        return self.lock.__exit__(*error)
+
+
+def test_what_is_dropped_is_neither_running_nor_waiting_afterwards():
+    """Else the last state of a run is overtaken by the one before it, which is still being drawn."""
+    pump, started, go_on, order = Pump(rate=100), threading.Event(), threading.Event(), []
+    pump._working = watched = Watched(pump._working)
+
+    def job():
+        started.set()
+        go_on.wait()
+        order.append("drawn")
+
+    def drop():
+        pump.drop("view")
+        order.append("dropped")
+
+    pump.put("view", job)
+    started.wait()
+    pump.put("view", lambda: order.append("waiting"))
+    dropping = threading.Thread(target=drop)
+    dropping.start()
+    assert wait_until(lambda: dropping in watched.asked or not dropping.is_alive())
+    go_on.set()
+    dropping.join()
+    assert order == ["drawn", "dropped"]
+    done = threading.Event()
+    pump.put("another", done.set)
+    done.wait()
+    assert order == ["drawn", "dropped"]
+
+
 @pytest.mark.filterwarnings("ignore:rfnb. a live view could not be drawn")
 def test_a_job_that_fails_does_not_end_the_pump():
     pump, done = Pump(rate=100), threading.Event()

@@ -1,5 +1,7 @@
 // The frame: one snapshot of a view as bytes. The mirror image of rfnb/viz/spec.py.
 
+import { safe } from "./visible";
+
 export interface Block { data: Float32Array | Int32Array | Uint8Array; shape: number[] }
 export type Head = Record<string, unknown>;
 export interface Frame { kind: string; head: Head; blocks: Record<string, Block> }
@@ -15,7 +17,9 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
   const top = new DataView(bytes.buffer, bytes.byteOffset, 8);
   const length = top.getUint32(0, true);
   if (top.getUint32(4, true) !== VERSION || 8 + length > bytes.byteLength) throw new Error("This data is from another version of rfnb.");
-  const json = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))) as { kind: string; head: Head; blocks: Record<string, { offset: number; dtype: DType; shape: number[] }> };
+  const text = new TextDecoder().decode(bytes.subarray(8, 8 + length));
+  // Escapes are what is not ASCII; the usual frame has none.
+  const json = JSON.parse(text, text.includes("\\u") ? (_, value: unknown) => (typeof value === "string" ? safe(value) : value) : undefined) as { kind: string; head: Head; blocks: Record<string, { offset: number; dtype: DType; shape: number[] }> };
   const blocks: Record<string, Block> = {};
   for (const [name, { offset, dtype, shape }] of Object.entries(json.blocks)) {
     const count = shape.reduce((product, size) => product * size, 1);

@@ -1,12 +1,13 @@
 // Labels along an axis: shortened, and thinned so that they never overlap.
 
+import { visible } from "./visible";
+
 export type Measure = (text: string) => number;
 
 /** A label that can be seen: marks for what is invisible, cut after `most` letters. */
 export function shorten(label: string, most = 16): string {
-  const visible = label === "" ? "∅" : label.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +$/, "␣");
-  const letters = [...visible];
-  return letters.length <= most ? visible : `${letters.slice(0, most - 1).join("")}…`;
+  const text = visible(label), letters = [...text];
+  return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
 }
 
 /** Each how-many-th label is drawn when each needs `room` pixels and has `pitch`: 1, 2, 5, 10, 20, ... */

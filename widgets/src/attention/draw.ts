@@ -3,6 +3,7 @@
 import { dots, hatch } from "../canvas";
 import type { Table } from "../color";
 import { lightness } from "../color";
+import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";
 import type { Layout, Matrix, Position, Scale } from "./layout";
@@ -138,7 +139,7 @@ function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
   }
   if (strong !== null && strong < matrix.rowLen) {
     g.font = `bold 11px ${palette.font}`; g.fillStyle = palette.focus;
-    g.fillText(visible(rowText(matrix, strong)), made.left - 6, at(strong), made.left - 8);
+    g.fillText(shorten(rowText(matrix, strong), 18), made.left - 6, at(strong), made.left - 8);
   }
   g.restore();
 }
@@ -166,11 +167,9 @@ function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
     if (strong !== null && Math.abs(x - at(strong)) < near) continue;
     put(text, x, false);
   }
-  if (strong !== null) put(visible(matrix.colLabel(strong)), at(strong), true);
+  if (strong !== null) put(shorten(matrix.colLabel(strong), 18), at(strong), true);
   g.restore();
 }
-
-const visible = (label: string): string => { const letters = [...(label.trim() ? label : label === "" ? "∅" : "␣")]; return letters.length <= 18 ? letters.join("") : `${letters.slice(0, 17).join("")}…`; };
 
 /** The names of the two dims, in the corner. */
 function drawNames(g: CanvasRenderingContext2D, { made, matrix, palette }: Picture): void {

@@ -151,11 +151,9 @@ class AttentionView {
   private paint(g: CanvasRenderingContext2D, scene: Scene): void {
     const { matrix, made } = this;
     if (!matrix || !made) return;
-    const began = performance.now();
     const palette = this.ctx.palette();
     this.cells ??= this.makeCells(matrix, made, palette.dark);
     draw(g, scene, { matrix, made, scale: this.scale, colors: sequential(palette.dark), palette, cells: this.cells, cursor: this.cursor, linked: this.linked, linkedCol: this.linkedCol, focused: this.pane.focused });
-    this.el.dataset["drawMs"] = (performance.now() - began).toFixed(1);
   }
 
   private at({ x, y, left, top }: Spot): Position | null {

@@ -3,6 +3,7 @@
 import { h } from "../dom";
 import type { Place } from "./cursor";
 import type { Node, Tree } from "./tree";
+import { line, visible } from "../visible";
 import { cutText, pathOf, prefix, rating, untold } from "./tree";
 
 const MOST_TOKENS = 16, MOST_COLUMNS = 8, MOST_NEXT = 4;
@@ -17,7 +18,7 @@ export function showCard(card: HTMLElement, tree: Tree, place: Place | null, joi
   }
   const item = place.kind === "node" ? place.node : place.cut;
   const path: Piece[] = place.kind === "node" ? pathOf(place.node) : [...pathOf(place.cut.parent), place.cut];
-  const text = place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join);
+  const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
   card.replaceChildren(
     h("div", { class: "rfnb-beams-prefix", dir: "auto" }, text || untold(item)),
     h("div", { class: "rfnb-beams-verdict" }, `Step ${item.step}. ${capital(item.verdict)}.`),
@@ -49,7 +50,7 @@ function partsTable(names: string[], path: Piece[]): HTMLElement {
     bar.style.height = `${Math.max(1, Math.min(1, -piece.gain / deepest) * 28)}px`;
     return h("td", {}, bar);
   });
-  const heads = [...(before.length ? [`+${before.length}`] : []), ...shown.map((piece) => piece.token), "sum"];
+  const heads = [...(before.length ? [`+${before.length}`] : []), ...shown.map((piece) => visible(piece.token)), "sum"];
   return h("div", { class: "rfnb-beams-wide" }, h("table", { class: "rfnb-beams-parts" },
     h("thead", {}, h("tr", {}, h("th"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
     h("tbody", {}, h("tr", { class: "rfnb-beams-bars", "aria-hidden": "true" }, h("th"), ...(before.length ? [h("td")] : []), ...bars, h("td")),
@@ -64,8 +65,8 @@ function tokens(path: { token: string; gain: number }[]): HTMLElement {
     const bar = h("span", { class: "rfnb-beams-bar" });
     bar.style.height = `${Math.max(1, Math.min(1, -part.gain / deepest) * 28)}px`;
     const share = `${(100 * Math.exp(part.gain)).toPrecision(3)} %`;
-    return h("span", { class: "rfnb-beams-token", title: `${part.token}: log-probability ${part.gain.toFixed(3)}, ${share}` },
-      h("b", {}, part.token), bar, h("small", {}, part.gain.toFixed(2).replace("-", "−")));
+    return h("span", { class: "rfnb-beams-token", title: `${visible(part.token)}: log-probability ${part.gain.toFixed(3)}, ${share}` },
+      h("b", {}, visible(part.token)), bar, h("small", {}, part.gain.toFixed(2).replace("-", "−")));
   });
   if (path.length > shown.length) bars.unshift(h("span", { class: "rfnb-beams-quiet" }, `+${path.length - shown.length}`));
   return h("div", { class: "rfnb-beams-tokens", "aria-hidden": "true" }, ...bars);
@@ -77,7 +78,7 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
   const kept = node.children.slice(0, MOST_NEXT);
   if (node.state === "carried" || node.state === "ended") return h("div", { class: "rfnb-beams-quiet" }, kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
   if (!kept.length && !cut.length) return h("div", { class: "rfnb-beams-quiet" }, live && node.step === tree.nodes.length - 1 ? "Nothing follows yet." : "Nothing follows.");
-  const item = (token: string, gain: number, fate: string) => h("span", { class: "rfnb-beams-next" }, h("b", {}, token), ` ${gain.toFixed(2).replace("-", "−")} ${fate}`);
+  const item = (token: string, gain: number, fate: string) => h("span", { class: "rfnb-beams-next" }, h("b", {}, visible(token)), ` ${gain.toFixed(2).replace("-", "−")} ${fate}`);
   return h("div", {}, h("span", { class: "rfnb-beams-quiet" }, "goes on with "),
     ...kept.map((child) => item(child.token, child.gain, child.state === "carried" ? "carried" : "kept")), ...cut.map((other) => item(other.token, other.gain, other.why ?? "cut")));
 }
@@ -85,11 +86,11 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
 /** The text of a hypothesis; of a long one the beginning that all have in common is left out, so that one sees how they differ. */
 function tail(paths: Node[][], index: number, join: string): string {
   const path = paths[index]!;
-  const text = prefix(path, join);
+  const text = line(prefix(path, join));
   if (text.length < 60 || paths.length < 2) return text;
   let common = 0;
   while (path[common] && paths.every((other) => other[common] === path[common])) common++;
-  return common > 3 ? `…${join}${prefix(path.slice(common - 2), join)}` : text;
+  return common > 3 ? `…${line(join + prefix(path.slice(common - 2), join))}` : text;
 }
 
 /** Fills the n-best table; `choose` is called with the hypothesis of a row. */
@@ -104,7 +105,7 @@ export function showNbest(
     const won = best?.[0] === node.step && best?.[1] === node.slot;
     const here = options.cursor === `${node.step},${node.slot}`;
     const button = h("button", { class: "rfnb-beams-pick", type: "button", dir: "auto" }, tail(paths, index, options.join) || untold(node));
-    button.title = prefix(paths[index]!, options.join);
+    button.title = line(prefix(paths[index]!, options.join));
     button.addEventListener("click", () => options.choose(node));
     const row = h("tr", { "data-won": String(won), ...(here ? { "aria-current": "true" } : {}) },
       h("td", { class: "rfnb-beams-rank" }, String(index + 1)), h("td", {}, node.score.toFixed(3).replace("-", "−")),

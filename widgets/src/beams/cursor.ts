@@ -1,6 +1,7 @@
 // Walking a beam tree by keyboard: left to the parent, right to the continuation, up and down through the step, its cut candidates last.
 
 import type { Cut, Node, Tree } from "./tree";
+import { line, visible } from "../visible";
 import { cutText, pathOf, prefix, untold } from "./tree";
 
 const LONGEST = 40;
@@ -75,10 +76,10 @@ function ending(text: string, join: string): string {
 /** One place in a sentence, for the status line and for screen readers. */
 export function sentence(place: Place, join: string, parts: string[] = []): string {
   const item = place.kind === "node" ? place.node : place.cut;
-  const text = place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join);
+  const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
   const shown = text.length > LONGEST ? ending(text, join) : text.trim() || untold(item); // so that the verdict is in sight
   const added = parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
   const made = added.length ? ` (${added.join(", ")})` : "";
   const where = place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
-  return `${where}: ${shown}. Score ${item.score.toFixed(3)}, token ${item.token} ${item.gain.toFixed(3)}${made}. ${item.verdict}.`;
+  return `${where}: ${shown}. Score ${item.score.toFixed(3)}, token ${visible(item.token)} ${item.gain.toFixed(3)}${made}. ${item.verdict}.`;
 }

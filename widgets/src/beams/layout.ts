@@ -1,5 +1,6 @@
 // From a beam tree to positions: pure geometry in CSS pixels, no page. x = step, y = slot; the best cut candidates hang under their parent.
 
+import { shorten as cutTo } from "../labels";
 import type { Cut, Node, Tree } from "./tree";
 
 export type Zoom = "auto" | "labels" | "overview";
@@ -40,10 +41,7 @@ export function layout(tree: Tree, options: Options): Layout {
   return withLabels ? pillLayout(tree, options, labels, widths, pills, lanes) : dotLayout(tree, options, lanes);
 }
 
-export function shorten(token: string): string {
-  const shown = token === "" ? "∅" : token.replace(/\n/g, "⏎").replace(/ /g, "␣");
-  return [...shown].length > LONGEST ? [...shown].slice(0, LONGEST - 1).join("") + "…" : shown;
-}
+export const shorten = (token: string): string => cutTo(token, LONGEST);
 
 function pillLayout(tree: Tree, options: Options, labels: string[][], widths: number[], pills: number, lanes: number): Layout {
   const steps = tree.nodes.length;

@@ -271,10 +271,8 @@ export class BeamsView {
     const place = this.place;
     const shown = this.pinned !== null || this.hover !== null ? place : null; // the winner needs no second marking
     const path = new Set<Node>(shown ? pathOf(shown.kind === "node" ? shown.node : shown.cut.parent) : []);
-    const began = performance.now();
     const scene = { left: this.scroller.scrollLeft, top: this.scroller.scrollTop, width, height, path, cursor: keyOf(shown), ranks: this.ranks };
     this.drawScene(g, scene, ratio);
-    this.root.setAttribute("data-draw-ms", (performance.now() - began).toFixed(1));
   }
 
   /** The picture below the cursor is drawn once per layout and scroll position; with pills there is little in sight, so always. */

@@ -2,6 +2,7 @@
 
 import { dots, hatch, image } from "../canvas";
 import type { Table } from "../color";
+import { shorten } from "../labels";
 import { short } from "../number";
 import type { Scene as Sight } from "../pane";
 import type { Palette } from "../theme";
@@ -149,6 +150,6 @@ function drawSteps(g: CanvasRenderingContext2D, sight: Sight, { scene, made, pal
     if (x < made.left + (sight.left > 0 ? 5 : -5) || x > sight.width + LINE || (strong !== null && Math.abs(x - at(strong)) < near)) continue;
     put(text, x, false);
   }
-  if (strong !== null && strong < scene.len) put(scene.stepLabel(strong) || "∅", at(strong), true);
+  if (strong !== null && strong < scene.len) put(shorten(scene.stepLabel(strong), 18), at(strong), true);
   g.restore();
 }

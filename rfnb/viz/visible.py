@@ -1,0 +1,44 @@
+"""Text of tokens so that everything in it is seen and nothing in it acts: escapes of terminals, changes of direction, halves of letters.
+
+visible(" a\\x1b")   # "␣a␛"      a token
+line("a\\nb c")      # "a⏎b c"    a text on one line
+safe("a\\nb\\u202e")  # "a\\nb⟨U+202E⟩"
+
+`widgets/src/visible.ts` is the same in TypeScript; both are tested with `tests/viz/fixtures/visible.json`.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Control characters but \t and \n; what has no width; what changes the direction; separators of lines; halves of letters, no letters.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+)
+_SPACES = re.compile("^ +| +$|  +")
+_OTHER_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+
+
+def safe(text: str) -> str:
+    """The text with marks for what is unseen or acts on what is around it; lines and tabs stay."""
+    return _UNSEEN.sub(_mark, text)
+
+
+def line(text: str) -> str:
+    """The same on one line."""
+    return safe(text.replace("\n", "⏎").replace("\t", "⇥"))
+
+
+def visible(token: str) -> str:
+    """A token: also spaces at its ends, several in a row, and other than the usual one are seen; the empty one is "∅"."""
+    if not token:
+        return "∅"
+    return _OTHER_SPACES.sub(_mark, _SPACES.sub(lambda found: "␣" * len(found[0]), line(token)))
+
+
+def _mark(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return {0x7F: "␡", 0xA0: "⍽"}.get(code, f"⟨U+{code:04X}⟩")
