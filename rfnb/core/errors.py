@@ -1,19 +1,37 @@
-"""The two error types of the frontend, and the four-part message every user error has.
+"""The error types of the frontend, and the four-part message every user error has.
 
 A message says what failed, shows every operand aligned, states the rule, and gives the next line to type.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+
+
+class NoPlanError(KeyError):
+    """What a cache of plans raises where an op has to plan; part of no error that a user sees."""
 
 
 class DimError(ValueError):
     """The dims of the operands do not fit together."""
 
+    def __init__(self, *args: object):
+        super().__init__(*args)
+        handled = sys.exc_info()[1]
+        if isinstance(handled, NoPlanError) and handled.__context__ is None:
+            self.__suppress_context__ = True  # else every message stands under a KeyError with the key of a plan
+
 
 class ShapeError(ValueError):
     """A raw array does not fit the dims it was given."""
+
+
+class MissingKeyError(KeyError):
+    """A name that is not there. Prints its lines, where a KeyError shows the repr of its argument."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 def message(what: str, operands: Iterable[tuple[str, object]], rule: str, fix: str | None = None) -> str:

@@ -16,7 +16,7 @@ from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.dim_lengths import on_resize
 from rfnb.core.dim_relations import same_sizes
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, NoPlanError, message
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor_checks import check_lengths_here
@@ -33,6 +33,9 @@ class PlanCache(dict):
     def __init__(self) -> None:
         super().__init__()
         _caches.append(self)
+
+    def __missing__(self, key: Any) -> Any:
+        raise NoPlanError
 
     def put(self, key: Any, plan: Any) -> Any:
         if len(self) >= _LIMIT:

@@ -7,6 +7,7 @@ data.reset_content()                                                            
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import MissingKeyError, ShapeError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
@@ -57,7 +58,11 @@ class TensorDict:
         try:
             return self.data[name]
         except KeyError:
-            raise KeyError(f'TensorDict has no "{name}"; it has {", ".join(self.data) or "nothing"}') from None
+            near = difflib.get_close_matches(str(name), self.data, n=1)
+            raise MissingKeyError(
+                message(f'TensorDict: no "{name}".', [("has", ", ".join(self.data) or "nothing")],
+                        "An entry is found by the name of its Tensor.", f'data["{near[0]}"]' if near else None)
+            ) from None  # fmt: skip
 
     def __contains__(self, name: object) -> bool:
         return name in self.data
@@ -149,12 +154,16 @@ class TensorDict:
             duplicate_dims_are_excluded: Whether the sizes of a dim are there only where it comes first. Here they may always be.
 
         Raises:
-            KeyError: If the array of a Tensor is missing.
+            MissingKeyError: If the array of a Tensor is missing.
             ShapeError: If an array does not fit.
         """
         missing = [name for name in self.data if name not in raw_tensor_dict]
         if missing:
-            raise KeyError(f"assign_from_raw_tensor_dict_: no {', '.join(missing)}; given {', '.join(raw_tensor_dict)}")
+            raise MissingKeyError(
+                message(f"assign_from_raw_tensor_dict_: no {', '.join(missing)}.",
+                        [("needs", ", ".join(self.data)), ("given", ", ".join(raw_tensor_dict) or "nothing")],
+                        "There is an array for each entry of the TensorDict, under its name.")
+            )  # fmt: skip
         self.reset_content()
         for with_lengths in (False, True):  # lengths need the size of what they are over first
             for name, tensor in self.data.items():

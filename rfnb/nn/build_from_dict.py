@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import MissingKeyError, message
 from rfnb.nn.module import Module
 
 
@@ -32,12 +32,12 @@ def build_from_dict(d: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         An instance; of a function, `functools.partial` with the options (the function itself, without any).
 
     Raises:
-        KeyError: Without "class".
+        MissingKeyError: Without "class"; a KeyError.
         TypeError: If the class is no name, class or function.
         ValueError: If there is no such public name; the message lists those that are near.
     """
     if "class" not in d:
-        raise KeyError(
+        raise MissingKeyError(
             f'build_from_dict: no "class" in the dict.\n  has  {", ".join(map(str, d)) or "nothing"}\n'
             'It says what to build.\n    {"class": "rf.Linear", ...}'
         )

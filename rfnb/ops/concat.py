@@ -20,7 +20,7 @@ from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.operands import common_backend
+from rfnb.ops.operands import check_devices, common_backend
 from rfnb.ops.out_dim import check_size
 from rfnb.ops.where import where
 
@@ -64,7 +64,11 @@ def concat(
     if fns is not None:
         raws = [raw if fn is None else fn(raw) for raw, fn in zip(raws, fns)]
     out = _make(Tensor)
-    out._raw = concat_raw(raws, axis)
+    try:
+        out._raw = concat_raw(raws, axis)
+    except RuntimeError:
+        check_devices("concat", *(tensor for tensor, _ in sources))
+        raise
     out.dims = dims
     first = sources[0][0]
     if first.sparse_dim is not None:

@@ -18,7 +18,8 @@ from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.operands import common_backend, need_values
+from rfnb.ops.index_range import check_integers, explain_indices
+from rfnb.ops.operands import check_devices, common_backend, need_values
 from rfnb.ops.where import where
 
 _make = Tensor.__new__
@@ -52,6 +53,11 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
             )
         raw = source.backend.select_raw(source._raw, index, indices % axis.extent)
         return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
+    if isinstance(indices, float):
+        raise TypeError(
+            message("gather: the index is a float.", [("source", shape_of(source)), ("index", indices)],
+                    "Indices are integers.", f"rf.gather(source, indices={int(indices)}, axis=...)")
+        )  # fmt: skip
     if axis is None:
         if not isinstance(indices, Tensor):
             need_values("gather", indices)
@@ -80,7 +86,12 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         key = (source._raw.__class__, source.dims, indices.dims, axis)
         fn, dims = _gather_plans.put(key, _plan_gather(source, indices, axis))
     out = _make(Tensor)
-    out._raw = fn(source._raw, indices._raw)
+    try:
+        out._raw = fn(source._raw, indices._raw)
+    except (IndexError, RuntimeError) as error:
+        check_devices("gather", source, indices)
+        explain_indices(error, "gather", "indices", indices, axis, ("source", source))
+        raise
     out.dims = dims
     if source.sparse_dim is not None:
         out.sparse_dim = source.sparse_dim
@@ -116,15 +127,7 @@ def _gather_or_zero(source: Tensor, indices: Tensor, axis: Dim) -> Tensor:
 
 def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
     need_values("gather", source, indices)
-    if not indices.dtype.startswith(("int", "uint")):
-        raise TypeError(
-            message(
-                f"gather: the indices are {indices.dtype}.",
-                [("source", shape_of(source)), ("indices", f"{shape_of(indices)} {indices.dtype}")],
-                "Indices are integers.",
-                'rf.cast(indices, "int64")       # or rf.masked_select(source, mask=..., dims=[...])',
-            )
-        )
+    check_integers("gather", "indices", indices, ("source", source))
     if axis not in source.dims:
         raise missing_dim("gather", source, axis, "source")
     check_remade("gather", [("source", source.dims), ("indices", indices.dims)], but=(axis,))

@@ -11,7 +11,7 @@ from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.ops.math import add
 from rfnb.ops.matmul import matmul
-from rfnb.ops.operands import need_values
+from rfnb.ops.operands import check_devices, need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -52,12 +52,16 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
         raw, finite = where(mask(raw), raw, 0), True
     if order is not None:
         raw = order(raw)
-    if bias is None:
-        raw = kernel(raw, raw_weight)
-    elif shape is None:
-        raw = kernel(bias._raw, raw, raw_weight)
-    else:
-        raw = reshape(kernel(bias._raw, reshape(raw, rows), raw_weight), shape)
+    try:
+        if bias is None:
+            raw = kernel(raw, raw_weight)
+        elif shape is None:
+            raw = kernel(bias._raw, raw, raw_weight)
+        else:
+            raw = reshape(kernel(bias._raw, reshape(raw, rows), raw_weight), shape)
+    except RuntimeError:
+        check_devices("linear", source, weight, *(() if bias is None else (bias,)))
+        raise
     out = _make(Tensor)
     out._raw = raw
     out.dims = dims
@@ -69,6 +73,7 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
 
 def _plan(source: Tensor, weight: Tensor, bias: Tensor | None, reduce: Dim) -> Any:
     """What the kernel needs; None: the dims are not those of a linear layer, or there is an error for matmul to tell."""
+    check_devices("linear", source, weight, *(() if bias is None else (bias,)))
     same_backend = source.backend is weight.backend and (bias is None or bias.backend is weight.backend)
     if reduce not in source.dims or not same_backend or reduce.need_masking() or len(source.dims) == 1:
         return None

@@ -13,7 +13,9 @@ from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, replace_cod
 from rfnb.ops import math, reduce
 from rfnb.ops import matmul as matmul_ops
 from rfnb.ops.gather import gather
+from rfnb.ops.index_range import check_integers, explain_indices
 from rfnb.ops.one_hot import sparse_to_dense
+from rfnb.ops.operands import check_devices, common_backend
 from rfnb.ops.softmax import log_softmax
 
 _plans = PlanCache()
@@ -72,11 +74,12 @@ def cross_entropy(
         )
     if axis in target.dims or estimated_type != "logits":
         return _composed(estimated, target, axis, estimated_type, label_smoothing)
-    key = (estimated._raw.__class__, estimated.dims, target.dims, axis)
+    key = (estimated._raw.__class__, estimated.dims, target.dims, getattr(target._raw, "dtype", None), axis)
     try:
         order, order_target, shape, mask = _plans[key]
     except KeyError:
-        backend = estimated.backend
+        backend = common_backend("cross_entropy", estimated, target)
+        check_integers("cross_entropy", "target", target, ("estimated", estimated))
         plan = (
             to_order(estimated.dims, (*rest, axis), backend),
             to_order(target.dims, rest, backend),
@@ -89,7 +92,12 @@ def cross_entropy(
     ids = target._raw if order_target is None else order_target(target._raw)
     if len(shape) != 1:
         raw, ids = backend.reshape_raw(raw, (-1, axis.extent)), backend.reshape_raw(ids, (-1,))
-    flat = backend.cross_entropy_raw(raw, ids, label_smoothing, None if mask is None else mask(raw))
+    try:
+        flat = backend.cross_entropy_raw(raw, ids, label_smoothing, None if mask is None else mask(raw))
+    except (IndexError, RuntimeError) as error:
+        check_devices("cross_entropy", estimated, target)
+        explain_indices(error, "cross_entropy", "target", target, axis, ("estimated", estimated))
+        raise
     return new_tensor(flat if len(shape) == 1 else backend.reshape_raw(flat, shape), rest)
 
 

@@ -16,7 +16,7 @@ from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
-from rfnb.ops.operands import as_tensor, common_backend, need_values
+from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "&": "logical_and",
@@ -64,7 +64,11 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
         if careful is not None and not finite and careful(raw_a, raw_b):
             raw_a, raw_b, finite = _prepared(kind, a, b)
         out = _make(Tensor)
-        out._raw = fn(raw_a, raw_b)
+        try:
+            out._raw = fn(raw_a, raw_b)
+        except RuntimeError:
+            check_devices(kind, a, b)
+            raise
         out.dims = dims
         out._finite = finite
         out.sparse_dim = out._feature_dim = None

@@ -15,7 +15,7 @@ from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.ops.operands import common_backend, need_values
+from rfnb.ops.operands import check_devices, common_backend, need_values
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -58,6 +58,7 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
     try:
         out._raw = fn(raw_a, raw_b)
     except RuntimeError as error:
+        check_devices("matmul", a, b)
         raise _other_dtype(a, b) or error from None
     out.dims = dims
     if finite:

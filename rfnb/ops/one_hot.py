@@ -7,6 +7,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import get_default_float_dtype
+from rfnb.ops.index_range import check_integers, explain_indices
 
 
 def one_hot(source: Tensor) -> Tensor:
@@ -37,7 +38,13 @@ def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, a
                 "rf.set_sparse_dim(labels, vocab)",
             )
         )
-    raw = labels.backend.one_hot_raw(labels._raw, axis.extent, label_value, other_value, get_default_float_dtype())
+    check_integers("sparse_to_dense", "labels", labels)
+    dtype = get_default_float_dtype()
+    try:
+        raw = labels.backend.one_hot_raw(labels._raw, axis.extent, label_value, other_value, dtype)
+    except (IndexError, RuntimeError) as error:
+        explain_indices(error, "sparse_to_dense", "labels", labels, axis)
+        raise
     out = new_tensor(raw, (*labels.dims, axis))
     out.feature_dim = axis
     return out

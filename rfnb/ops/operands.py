@@ -33,7 +33,28 @@ def common_backend(kind: str, *tensors: Tensor) -> Any:
                 "rf.convert_to_tensor(x.numpy(), dims=x.dims)",
             )
         )
+    check_devices(kind, *tensors)
     return backends.pop()
+
+
+def check_devices(kind: str, *tensors: Tensor) -> None:
+    """Raise a RuntimeError if operands are on several devices; one without dims may be on the CPU."""
+    devices = [tensor.device for tensor in tensors]
+    where = dict.fromkeys(device for tensor, device in zip(tensors, devices) if tensor.dims)
+    if len(where) > 1:
+        rows = [
+            ("abcdefghijklmnopqrstuvwxyz"[place % 26], f"{dims_text(tensor.dims)} {tensor.dtype} on {device}")
+            for place, (tensor, device) in enumerate(zip(tensors, devices))
+        ]
+        other = rows[devices.index(list(where)[1])][0]
+        raise RuntimeError(
+            message(
+                f"{kind}: the operands are on different devices.",
+                rows,
+                "An op computes on one device. Copy an operand to that of the others:",
+                f'{other} = rf.copy_to_device({other}, "{next(iter(where))}")',
+            )
+        )
 
 
 def as_tensor(value: Any, kind: str) -> Tensor:

@@ -23,7 +23,8 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient
-from rfnb.ops.operands import common_backend
+from rfnb.ops.index_range import check_integers, explain_indices
+from rfnb.ops.operands import check_devices, common_backend
 from rfnb.ops.where import where
 
 _KINDS = ("sum", "max", "min")
@@ -220,7 +221,17 @@ _plans = PlanCache()
 def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool) -> Tensor:
     """One of _KINDS; the neutral element where no entry is."""
     dims = dims_of("scatter", indices_dim)
-    key = (kind, source._raw.__class__, source.dtype, source.dims, indices.dims, dims, out_dim, masked)
+    key = (
+        kind,
+        source._raw.__class__,
+        source.dtype,
+        getattr(indices._raw, "dtype", None),
+        source.dims,
+        indices.dims,
+        dims,
+        out_dim,
+        masked,
+    )
     try:
         fn, out_dims = _plans[key]
     except KeyError:
@@ -229,7 +240,12 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
             source, indices = together
             return _scatter(kind, source, indices, [dim_among(dim, together) for dim in dims], out_dim, masked)
         fn, out_dims = _plans.put(key, _plan(kind, source, indices, dims, out_dim, masked))
-    out = new_tensor(fn(source._raw, indices._raw), out_dims)
+    try:
+        out = new_tensor(fn(source._raw, indices._raw), out_dims)
+    except (IndexError, RuntimeError) as error:
+        check_devices("scatter", source, indices)
+        explain_indices(error, "scatter", "indices", indices, out_dim, ("source", source))
+        raise
     if source.sparse_dim is not None:
         out.sparse_dim = source.sparse_dim
     if source._feature_dim is not None and source._feature_dim in out_dims:
@@ -245,6 +261,7 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
                         [("source", shape_of(source)), ("indices", shape_of(indices))],
                         "The dim that goes away is in source, in indices, or in both.")
             )  # fmt: skip
+    check_integers("scatter", "indices", indices, ("source", source))
     check_remade("scatter", [("source", source.dims), ("indices", indices.dims)], but=dims)
     backend = common_backend("scatter", source, indices)
     batch = tuple(dim for dim in source.dims if dim in indices.dims and dim not in dims)

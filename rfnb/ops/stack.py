@@ -11,6 +11,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import operand_rows
 from rfnb.ops.gather import gather
+from rfnb.ops.operands import check_devices
 from rfnb.ops.out_dim import check_size, define_size
 
 
@@ -37,6 +38,7 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
                 message("stack: the dims differ.", operand_rows([("source 0", first), (f"source {index}", source)]),
                         "Stacked tensors have the same dims.")
             )  # fmt: skip
+    check_devices("stack", *sources)
     raws = [source.copy_transpose(first.dims)._raw for source in sources]
     return first._like(first.backend.stack_raw(raws, 0), dims), out_dim
 

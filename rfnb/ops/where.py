@@ -9,7 +9,7 @@ from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.operands import as_tensor, common_backend, need_values
+from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values
 
 _plans = PlanCache()
 _NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
@@ -40,7 +40,11 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
         if together is not None:
             return where(*together, allow_broadcast_all_sources=allow_broadcast_all_sources)
         fn, dims = _plans.put(key, _plan(cond, true_, false_, allow_broadcast_all_sources))
-    out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
+    try:
+        out = new_tensor(fn(cond._raw, raw_true, raw_false), dims)
+    except RuntimeError:
+        check_devices("where", *(x for x in (cond, true_, false_) if isinstance(x, Tensor)))
+        raise
     for source in (false_, true_):  # of two different marks, that of true_
         if isinstance(source, Tensor):
             if source.sparse_dim is not None:

@@ -7,6 +7,7 @@ from asserting import assert_same, raises_message, tensor
 
 import rfnb as rf
 from rfnb import Dim, DimError, ShapeError
+from rfnb.core.errors import MissingKeyError
 from rfnb.tensor import Tensor, TensorDict, batch_dim
 
 feat, classes = Dim(2, name="feat"), Dim(5, name="classes")
@@ -156,13 +157,22 @@ def test_an_array_does_not_make_a_declared_ragged_dim_full():
 ERRORS = {
     "a missing entry": (
         lambda data: data["z"],
-        KeyError,
-        "'TensorDict has no \"z\"; it has x, y'",
+        MissingKeyError,
+        """
+        TensorDict: no "z".
+          has  x, y
+        An entry is found by the name of its Tensor.
+        """,
     ),
     "a missing array": (
         lambda data: data.assign_from_raw_tensor_dict_({"x": None}),
-        KeyError,
-        "'assign_from_raw_tensor_dict_: no y; given x'",
+        MissingKeyError,
+        """
+        assign_from_raw_tensor_dict_: no y.
+          needs  x, y
+          given  x
+        There is an array for each entry of the TensorDict, under its name.
+        """,
     ),
     "an entry without name": (
         lambda data: TensorDict([Tensor(None, [feat])]),

@@ -8,6 +8,7 @@ import pytest
 from dict_nets import COPY, EXTERN, MEAN, loop_of, run
 
 import rfnb as rf
+from rfnb.core.errors import MissingKeyError
 
 CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "unknown_unit": (
@@ -86,7 +87,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             "e": {"class": "rec", "unit": "gru", "n_out": 3, "from": "data"},
             "output": {"class": "get_last_hidden_state", "from": "e", "key": "c", "n_out": 3},
         },
-        KeyError,
+        MissingKeyError,
         'last_hidden_state: no part "c".\n'
         "  h  [batch=2, e:feature=3]\n"
         "A name is that of a part of the state.\n"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import MissingKeyError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.concat import concat
@@ -87,7 +87,7 @@ def _selected(state: Any, key: str | int | None) -> list[Tensor]:
     if isinstance(key, str) and key != "flat":
         if key in named and isinstance(state, dict):
             return [named[key]]
-        raise KeyError(
+        raise MissingKeyError(
             message(
                 f'last_hidden_state: no part "{key}".',
                 _text(named),

@@ -1,0 +1,157 @@
+"""Operands that no kernel takes: indices that there are not or are none, arrays on different devices. Whole messages."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from asserting import ragged, raises_message, randn, tensor, using_backend
+
+import rfnb as rf
+from rfnb import Dim
+from rfnb.core.layout import clear_plans
+
+batch, feat, vocab, key = Dim(2, name="batch"), Dim(4, name="feat"), Dim(7, name="vocab"), Dim(3, name="key")
+time = ragged([3, 2], batch)
+x, table, tables = randn(batch, time, feat), randn(vocab, feat), randn(batch, vocab, feat)
+embedding, linear = rf.Embedding(vocab, feat), rf.Linear(feat, vocab)
+
+
+def ids(values):
+    return tensor(np.asarray(values, np.int32), batch, time, sparse_dim=vocab)
+
+
+good, large, negative = ids([[1, 2, 3], [4, 0, 0]]), ids([[1, 2, 3], [4, 9, 0]]), ids([[1, 2, 3], [4, -1, 0]])
+padded = ids([[1, 2, 3], [4, 0, 99]])
+INDEXING = {
+    "gather": lambda ids: rf.gather(table, indices=ids),
+    "gather of batches": lambda ids: rf.gather(tables, indices=ids),
+    "Embedding": lambda ids: embedding(ids),
+    "scatter": lambda ids: rf.scatter(x, indices=ids, indices_dim=time),
+    "one_hot": lambda ids: rf.one_hot(ids),
+    "cross_entropy": lambda ids: rf.cross_entropy(
+        estimated=randn(batch, time, vocab), target=ids, axis=vocab, estimated_type="logits"
+    ),
+}
+
+
+@pytest.mark.parametrize("ids", [large, negative], ids=["large", "negative"])
+@pytest.mark.parametrize("name", INDEXING)
+def test_an_index_that_there_is_not_is_named_with_its_place(name, ids):
+    op = INDEXING[name]
+    if name == "gather of batches" and ids is negative:
+        pytest.skip("this kernel counts from the end; rf.debug(indices=True) finds it")
+    op(good)  # then there is a plan
+    with pytest.raises(IndexError) as caught:
+        op(ids)
+    text = re.sub(r" +", " ", str(caught.value))
+    assert re.match(r"\w+, called in test_operand_errors.py:\d+: 1 of the \w+ out of range\.", text)
+    assert "\n first at batch 1, time 1\n value " + str(ids.numpy()[1, 1]) + "\n allowed 0 to 6\n" in text
+    assert text.endswith("on a GPU too:\n with rf.debug(indices=True):")
+
+
+@pytest.mark.parametrize("op", ["gather", "Embedding"])
+def test_the_padding_of_indices_is_said_to_be_the_cause(op):
+    with pytest.raises(IndexError) as caught:
+        INDEXING[op](padded)
+    assert "first at  batch 1, time 2, in the padding\n" in str(caught.value)
+    assert str(caught.value).endswith("Give them one that there is:\n    indices = indices.copy_masked(0)")
+    INDEXING[op](padded.copy_masked(0))
+
+
+def test_the_numpy_backend_says_the_same():
+    with using_backend("numpy"), pytest.raises(IndexError, match="1 of the indices out of range"):
+        rf.gather(randn(vocab, feat), indices=ids([[1, 2, 3], [4, 9, 0]]))
+
+
+@pytest.mark.parametrize("values", [randn(batch, time), randn(batch, time) > 0], ids=["float", "bool"])
+@pytest.mark.parametrize("op", INDEXING.values(), ids=INDEXING)
+def test_what_is_no_integer_is_no_index(op, values):
+    op(good)  # the plan for integers is not taken for other dtypes
+    with pytest.raises((TypeError, rf.DimError)) as caught:
+        op(rf.set_sparse_dim(values, vocab))
+    assert f"{values.dtype}" in str(caught.value)
+
+
+def meta(*dims, dtype=torch.float32, sparse_dim=None):
+    raw = torch.zeros([dim.extent for dim in dims], dtype=dtype, device="meta")
+    return rf.convert_to_tensor(raw, dims=dims, sparse_dim=sparse_dim)
+
+
+OPERANDS = {
+    "add": lambda make: x + make(feat),
+    "less": lambda make: make(feat) < x,
+    "where": lambda make: rf.where(x > 0, x, make(feat)),
+    "concat": lambda make: rf.concat((x, feat), (make(batch, time, key), key)),
+    "stack": lambda make: rf.stack([x, make(batch, time, feat)]),
+    "linear": lambda make: linear(make(batch, feat)),
+    "matmul": lambda make: rf.matmul(x, make(feat, vocab), reduce=feat),
+    "gather": lambda make: rf.gather(make(vocab, feat), indices=good),
+    "scatter": lambda make: rf.scatter(make(batch, time, feat), indices=good, indices_dim=time),
+    "cross_entropy": lambda make: rf.cross_entropy(
+        estimated=make(batch, time, vocab), target=good, axis=vocab, estimated_type="logits"
+    ),
+    "dot_attention": lambda make: rf.dot_attention(x, make(batch, key, feat), make(batch, key, feat), key_dim=feat, axis=key),
+}  # fmt: skip
+# Kernels that take an array without values for one on the CPU; on a GPU they raise.
+WITHOUT_A_PLAN = {"matmul", "gather", "scatter", "dot_attention"}
+
+
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operands_on_different_devices(name, planned):
+    if planned and name in WITHOUT_A_PLAN:
+        pytest.skip("no kernel that raises")
+    clear_plans()
+    if planned:
+        OPERANDS[name](randn)
+    with pytest.raises(RuntimeError, match="the operands are on different devices") as caught:
+        OPERANDS[name](meta)
+    assert "on cpu" in str(caught.value) and "on meta" in str(caught.value)
+
+
+def test_a_scalar_may_be_on_the_cpu():
+    assert (meta(feat) * tensor(2.0)).device == "meta"
+
+
+ERRORS = {
+    "devices": (
+        lambda: x + meta(feat),
+        RuntimeError,
+        """
+        add: the operands are on different devices.
+          a  [batch=2, time<=3, feat=4] float32 on cpu
+          b  [feat=4] float32 on meta
+        An op computes on one device. Copy an operand to that of the others:
+            b = rf.copy_to_device(b, "cpu")
+        """,
+    ),
+    "float indices": (
+        lambda: rf.gather(x, indices=randn(batch), axis=feat),
+        TypeError,
+        """
+        gather: the indices are float32.
+          source   [batch=2, time<=3, feat=4]
+          indices  [batch=2] float32
+        Indices are integers.
+            rf.cast(indices, "int64")       # or rf.masked_select(source, mask=..., dims=[...])
+        """,
+    ),
+    "a float index": (
+        lambda: rf.gather(x, indices=1.0, axis=feat),
+        TypeError,
+        """
+        gather: the index is a float.
+          source  [batch=2, time<=3, feat=4]
+          index   1.0
+        Indices are integers.
+            rf.gather(source, indices=1, axis=...)
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS.values(), ids=ERRORS)
+def test_error(call, error, text):
+    with raises_message(error, text):
+        call()
