@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-_SHUT = 1e4  # sigmoid(1e4) is exactly 1, sigmoid(-1e4) exactly 0, also in float16
+# Beyond all that inputs and weights can add to a gate: its sigmoid is exactly 1, or exactly 0.
+_SHUT, _SHUT_HALF = 1e30, 6e4
 
 _zero_biases: dict[Any, Any] = {}
 
@@ -41,8 +42,9 @@ def of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
         with torch.inference_mode(False), torch.no_grad():
             real = mask.unsqueeze(-1)
             column = torch.zeros((4 * size, 1), dtype=rec_weight.dtype, device=mask.device)
-            column[:size] = -_SHUT
-            column[size : 2 * size] = _SHUT
+            shut = _SHUT_HALF if rec_weight.dtype is torch.float16 else _SHUT
+            column[:size] = -shut
+            column[size : 2 * size] = shut
             ends = mask.sum(0) - 1
             last = ends.clamp(min=0).view(1, -1, 1).expand(1, -1, size)
             zero = torch.zeros((), dtype=rec_weight.dtype, device=mask.device)
