@@ -13,7 +13,7 @@ import numpy as np
 
 from rfnb.backends import numpy_attention, numpy_conv, numpy_functions, numpy_index, numpy_lstm, numpy_stft
 from rfnb.backends.numpy_ctc import ctc_best_path, ctc_loss
-from rfnb.backends.numpy_dtypes import same_dtype
+from rfnb.backends.numpy_dtypes import in_float32, same_dtype
 from rfnb.backends.numpy_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.numpy_random import (
     GENERATOR,
@@ -166,25 +166,16 @@ class NumpyBackend(Backend):
         out = np.clip(raw, low, high)
         return out.astype(raw.dtype) if raw.dtype.kind == "f" else out
 
-    @classmethod
-    def softmax_raw(cls, raw: Any, axis: int) -> Any:
-        return np.exp(cls.log_softmax_raw(raw, axis))
-
-    @classmethod
-    def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
-        with np.errstate(all="ignore"):
-            raw = raw - raw.max(axis=axis, keepdims=True, initial=-np.inf)
-            return raw - np.log(np.exp(raw).sum(axis=axis, keepdims=True))
-
-    @classmethod
-    def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
-        axes = tuple(range(-scale.ndim, 0))
-        mean, variance = raw.mean(axes, keepdims=True), raw.var(axes, keepdims=True)
-        return (raw - mean) / np.sqrt(variance + eps) * scale + (0 if bias is None else bias)
+    softmax_raw = staticmethod(in_float32(numpy_functions.softmax))
+    log_softmax_raw = staticmethod(in_float32(numpy_functions.log_softmax))
+    layer_norm_raw = staticmethod(in_float32(numpy_functions.layer_norm))
+    rms_norm_raw = staticmethod(in_float32(numpy_functions.rms_norm))
 
     @classmethod
     def matmul_raw(cls, a: Any, b: Any) -> Any:
         with np.errstate(all="ignore"):
+            if a.dtype == b.dtype == np.float16:
+                return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
             return np.matmul(a, b)
 
     @classmethod
@@ -197,9 +188,7 @@ class NumpyBackend(Backend):
     search_sorted_raw = staticmethod(numpy_index.search_sorted)
     top_k_raw = staticmethod(numpy_index.top_k)
 
-    @classmethod
-    def cumsum_raw(cls, raw: Any, axis: int) -> Any:
-        return np.cumsum(raw, axis)
+    cumsum_raw = staticmethod(in_float32(np.cumsum))
 
     @classmethod
     def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
@@ -212,6 +201,9 @@ class NumpyBackend(Backend):
 
     @classmethod
     def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float, mask: Any | None) -> Any:
+        if logits.dtype == np.float16:
+            wide = logits.astype(np.float32)
+            return cls.cross_entropy_raw(wide, targets, label_smoothing, mask).astype(np.float16)
         if mask is not None:
             losses = cls.cross_entropy_raw(logits[mask], targets[mask], label_smoothing, None)
             out = np.zeros(mask.shape, logits.dtype)
@@ -241,7 +233,7 @@ class NumpyBackend(Backend):
     def complex_as_real_raw(cls, raw: Any) -> Any:
         return np.stack([raw.real, raw.imag], -1)
 
-    ctc_loss_raw = staticmethod(ctc_loss)
+    ctc_loss_raw = staticmethod(in_float32(ctc_loss))
     ctc_best_path_raw = staticmethod(ctc_best_path)
     edit_distance_raw = staticmethod(edit_distance)
     next_edit_distance_row_raw = staticmethod(next_edit_distance_row)

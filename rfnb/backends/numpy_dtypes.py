@@ -5,6 +5,8 @@ bool < int < float, a Python number never widens an array, and a function with f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,19 @@ def as_float(value: Any) -> np.ndarray:
     """An array of floats (or complex numbers); float32, if it has none."""
     array = np.asarray(value)
     return array if array.dtype.kind in "fc" else array.astype(np.float32)
+
+
+def in_float32(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """fn (array, ...) with float16 computed in float32, as torch's kernels do that add many numbers up."""
+
+    @wraps(fn)
+    def wide(raw: np.ndarray, *more: Any, **options: Any) -> np.ndarray:
+        if raw.dtype != np.float16:
+            return fn(raw, *more, **options)
+        with np.errstate(over="ignore"):
+            return np.asarray(fn(raw.astype(np.float32), *more, **options)).astype(np.float16)
+
+    return wide
 
 
 def _common_dtype(*values: Any) -> np.dtype:

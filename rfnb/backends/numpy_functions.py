@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends.numpy_dtypes import as_float, same_dtype
+from rfnb.backends.numpy_dtypes import as_float, in_float32, same_dtype
 
 
 def binary_fn(kind: str) -> Callable[[Any, Any], Any]:
@@ -44,6 +44,31 @@ def reduce(raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
 def sigmoid(x: np.ndarray) -> np.ndarray:
     """1 / (1 + exp(-x)), without overflow."""
     return np.exp(-np.logaddexp(0, -x))
+
+
+def softmax(raw: np.ndarray, axis: int) -> np.ndarray:
+    """See `Backend.softmax_raw`."""
+    return np.exp(log_softmax(raw, axis))
+
+
+def log_softmax(raw: np.ndarray, axis: int) -> np.ndarray:
+    """See `Backend.log_softmax_raw`."""
+    with np.errstate(all="ignore"):
+        raw = raw - raw.max(axis=axis, keepdims=True, initial=-np.inf)
+        return raw - np.log(np.exp(raw).sum(axis=axis, keepdims=True))
+
+
+def layer_norm(raw: np.ndarray, scale: np.ndarray, bias: np.ndarray | None, eps: float) -> np.ndarray:
+    """See `Backend.layer_norm_raw`."""
+    axes = tuple(range(-scale.ndim, 0))
+    mean, variance = raw.mean(axes, keepdims=True), raw.var(axes, keepdims=True)
+    return (raw - mean) / np.sqrt(variance + eps) * scale + (0 if bias is None else bias)
+
+
+def rms_norm(raw: np.ndarray, scale: np.ndarray, bias: np.ndarray | None, eps: float) -> np.ndarray:
+    """See `Backend.rms_norm_raw`."""
+    squares = np.square(raw).mean(tuple(range(-scale.ndim, 0)), keepdims=True)
+    return raw / np.sqrt(squares + eps) * scale + (0 if bias is None else bias)
 
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -110,11 +135,11 @@ def _log_sum_exp(raw: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 _REDUCE: dict[str, Callable[[np.ndarray, tuple[int, ...]], Any]] = {
-    "sum": lambda raw, axes: raw.sum(axis=axes),
-    "mean": lambda raw, axes: raw.mean(axis=axes),
+    "sum": in_float32(lambda raw, axes: raw.sum(axis=axes)),
+    "mean": in_float32(lambda raw, axes: raw.mean(axis=axes)),
     "max": lambda raw, axes: raw.max(axis=axes),
     "min": lambda raw, axes: raw.min(axis=axes),
-    "logsumexp": _log_sum_exp,
+    "logsumexp": in_float32(_log_sum_exp),
     "any": lambda raw, axes: raw.any(axis=axes),
     "all": lambda raw, axes: raw.all(axis=axes),
     "argmax": lambda raw, axes: raw.argmax(axis=axes[0]),

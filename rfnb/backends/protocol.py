@@ -327,6 +327,16 @@ class Backend(Kernels, Gradients):
         return out if bias is None else cls.combine_raw(out, "add", bias)
 
     @classmethod
+    def rms_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
+        """Divided by the root of the mean of squares plus eps over the last axes, those of `scale`; then times scale plus bias."""
+        shape, count = cls.get_shape_tuple_raw(raw), cls.get_ndim_raw(scale)
+        squares = cls.reduce_raw(cls.combine_raw(raw, "mul", raw), "mean", tuple(range(len(shape) - count, len(shape))))
+        squares = cls.reshape_raw(squares, (*shape[: len(shape) - count], *([1] * count)))
+        out = cls.combine_raw(raw, "mul", cls.unary_fn("rsqrt")(cls.combine_raw(squares, "add", eps)))
+        out = cls.combine_raw(out, "mul", scale)
+        return out if bias is None else cls.combine_raw(out, "add", bias)
+
+    @classmethod
     def matmul_raw(cls, a: Any, b: Any) -> Any:
         """[..., m, k] x [..., k, n] with broadcasting batch axes, or a 2-D b."""
         raise NotImplementedError

@@ -108,6 +108,11 @@ class Gradients:
         raise NotImplementedError
 
     @classmethod
+    def full_precision(cls) -> Any:
+        """Context manager: products are computed in the dtype of their arrays, also under `autocast_raw`."""
+        return contextlib.nullcontext()
+
+    @classmethod
     def no_grad(cls) -> Any:
         """Context manager without gradient bookkeeping."""
         raise NotImplementedError

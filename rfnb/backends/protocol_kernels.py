@@ -121,7 +121,17 @@ class Kernels:
             bias: Float, broadcasting against [batch, heads, m, n]; -inf for what is not seen. Every query sees something.
             causal: Query i sees keys 0 .. i; then there is no bias.
         """
-        raise NotImplementedError
+        backend: Any = cls
+        keys = backend.transpose_raw(keys, (0, 1, 3, 2))
+        energy = backend.matmul_raw(backend.binary_fn("mul")(query, scale), keys)
+        if causal:
+            sizes = backend.get_shape_tuple_raw(energy)[2:]
+            hidden = np.where(np.tri(*sizes) > 0, 0.0, -np.inf)
+            bias = backend.from_numpy(
+                hidden, dtype=backend.get_dtype_name_raw(query), device=backend.get_device_raw(query)
+            )
+        energy = energy if bias is None else backend.combine_raw(energy, "add", bias)
+        return backend.matmul_raw(backend.softmax_raw(energy, 3), values)
 
     @classmethod
     def attention_and_weights_raw(

@@ -46,6 +46,16 @@ def autocast(dtype: Any) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def full_precision() -> Iterator[None]:
+    """See `Backend.full_precision`."""
+    with contextlib.ExitStack() as scopes:
+        for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+            if torch.is_autocast_enabled(device):
+                scopes.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
 class _InFloat32(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {} if kwargs is None else kwargs

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from rfnb.backends import torch_conv, torch_functions, torch_index, torch_parameter, torch_stft
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
-from rfnb.backends.torch_autocast import autocast
+from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.torch_draws import WatchDraws
-from rfnb.backends.torch_dtypes import DTYPES, NAMES
+from rfnb.backends.torch_dtypes import DTYPES, HALF, NAMES
 from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_graph import graph_inputs, graph_order, graph_place
@@ -169,6 +169,16 @@ class TorchBackend(Backend):
     def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
         return torch.layer_norm(raw, scale.shape, scale, bias, eps)
 
+    @classmethod
+    def rms_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
+        if raw.dtype is scale.dtype:
+            out = torch.rms_norm(raw, scale.shape, scale, eps)
+            return out if bias is None else out + bias
+        out = torch.rms_norm(
+            raw, scale.shape, None, eps
+        )  # 16 bits, with a scale in float32: the dtype of `layer_norm_raw`
+        return (out * scale if bias is None else out * scale + bias).to(out.dtype)
+
     matmul_raw: Any = staticmethod(torch.matmul)
 
     batched_matmul_raw: Any = staticmethod(torch.bmm)
@@ -205,6 +215,10 @@ class TorchBackend(Backend):
             targets = torch.where(mask, targets, -100)  # what torch ignores: loss and gradient are 0
             if logits.requires_grad:  # the gradient of a row of NaN is NaN, even times 0
                 logits = torch_functions.where(mask.unsqueeze(-1), logits, 0)
+        dtype = logits.dtype
+        if label_smoothing and dtype in HALF:  # torch adds up the log probabilities of all classes in 16 bits
+            loss = F.cross_entropy(logits.float(), targets.long(), reduction="none", label_smoothing=label_smoothing)
+            return loss.to(dtype)
         return F.cross_entropy(logits, targets.long(), reduction="none", label_smoothing=label_smoothing)
 
     conv_raw = staticmethod(torch_conv.conv)
@@ -244,9 +258,13 @@ class TorchBackend(Backend):
     def attention_and_weights_raw(
         cls, query: Any, keys: Any, values: Any, bias: Any | None, scale: float
     ) -> tuple[Any, Any]:
+        dtype = query.dtype
+        if dtype in HALF:  # as the fused kernel: energies in float32, in float16 they would be infinite from 65520 on
+            query, keys, values = query.float(), keys.float(), values.float()
         energy = torch.bmm(query, keys).mul_(scale)
         weights = torch.softmax(energy if bias is None else energy.add_(bias), -1)
-        return torch.bmm(weights, values), weights
+        out = torch.bmm(weights, values)
+        return (out.to(dtype), weights.to(dtype)) if dtype in HALF else (out, weights)
 
     lstm_raw = staticmethod(lstm)
     lstm_step_raw = staticmethod(lstm_step)
@@ -296,6 +314,8 @@ class TorchBackend(Backend):
     @classmethod
     def autocast_raw(cls, dtype: str) -> Any:
         return autocast(DTYPES[dtype])
+
+    full_precision = staticmethod(full_precision)
 
     @classmethod
     def no_grad(cls) -> Any:

@@ -17,3 +17,4 @@ DTYPES = _ByName(
     {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 )
 NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES.values()}
+HALF = (torch.float16, torch.bfloat16)

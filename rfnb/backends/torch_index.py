@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rfnb.backends.torch_dtypes import DTYPES
+from rfnb.backends.torch_dtypes import DTYPES, HALF
 
 
 def take(raw: Any, indices: Any, axis: int) -> Any:
@@ -40,6 +40,8 @@ def scatter(raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
     out = raw.new_full((raw.shape[0], size, raw.shape[2]), neutral)
     indices = indices.long().unsqueeze(-1).expand(raw.shape)
     if kind == "sum":
+        if raw.dtype in HALF:  # one by one in 16 bits, 2048 + 1 is 2048
+            return out.float().scatter_add(1, indices, raw.float()).to(raw.dtype)
         return out.scatter_add(1, indices, raw)
     return out.scatter_reduce(1, indices, raw, {"max": "amax", "min": "amin"}[kind])
 

@@ -7,9 +7,10 @@ from rfnb.core.finite import finite_with
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn import run_ctx
-from rfnb.nn.causal_mask import causal_mask
+from rfnb.nn.causal_mask import causal_mask, unseen
 from rfnb.nn.dropout import dropout
 from rfnb.nn.fused_attention import fused_attention
+from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.ops.softmax import softmax
@@ -79,7 +80,7 @@ def dot_attention(
     if causal_dim is not None and causal_dim not in query.dims:
         raise missing_dim("dot_attention", query, causal_dim, "query")
     keys, values, kv_axis = _apart(query, keys, values, axis)
-    energy = matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
+    energy = _energy(query, keys, key_dim, scale)
     return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_dim)
 
 
@@ -89,7 +90,7 @@ def _offer_weights(
     """The weights behind a fused result, computed only to be looked at: recording does not change the result."""
     with query.backend.no_grad():
         keys, values, axis = _apart(query, keys, values, axis)
-        weights = _weights(matmul(query * scale, keys, reduce=key_dim), axis, causal_dim)
+        weights = narrowed(_weights(_energy(query, keys, key_dim, scale), axis, causal_dim), query)
     probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
 
 
@@ -156,7 +157,7 @@ def dot_attention_weights(
     _check("dot_attention_weights", query, keys, keys, axis, key_dim)
     scale = key_dim.extent**-0.5 if scale is None else scale
     keys, _, kv_axis = _apart(query, keys, keys, axis)
-    return softmax(matmul(query * scale if scale != 1 else query, keys, reduce=key_dim), axis=kv_axis)
+    return narrowed(softmax(_energy(query, keys, key_dim, scale), axis=kv_axis), query)
 
 
 @recordable
@@ -185,6 +186,13 @@ def _additive_energy(query: Tensor, keys: Tensor, energy_weight: Tensor, key_dim
     return matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
 
 
+def _energy(query: Tensor, keys: Tensor, key_dim: Dim, scale: float = 1.0) -> Tensor:
+    """query · keys * scale, the factor first. For float16 in float32, as in fused kernels: energies may be beyond its range."""
+    if query.dtype == "float16":
+        query, keys = widened(query), widened(keys)
+    return matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
+
+
 def _attend(
     energy: Tensor,
     values: Tensor,
@@ -193,7 +201,7 @@ def _attend(
     att_dropout_broadcast: bool | None,
     causal_dim: Dim | None = None,
 ) -> Tensor:
-    weights = _weights(energy, axis, causal_dim)
+    weights = narrowed(_weights(energy, axis, causal_dim), values)
     if listening("attention"):
         probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
     if att_dropout:
@@ -209,8 +217,7 @@ def _weights(energy: Tensor, axis: Dim, causal_dim: Dim | None) -> Tensor:
     if causal_dim is None:
         return softmax(energy, axis=axis)
     seen, some_empty = causal_mask(causal_dim, axis, energy)
-    # Not -inf: in a row of which nothing may be seen that would be NaN, also in its gradient.
-    weights = softmax(where(seen, energy, -6e4 if energy.dtype == "float16" else -1e30), axis=axis)
+    weights = softmax(where(seen, energy, unseen(energy)), axis=axis)
     return where(seen, weights, 0.0) if some_empty else weights
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.attention import _apart, _attend, dot_attention
-from rfnb.nn.causal_mask import causal_mask
+from rfnb.nn.attention import _apart, _attend, _energy, dot_attention
+from rfnb.nn.causal_mask import causal_mask, unseen
 from rfnb.nn.dropout import dropout
 from rfnb.nn.relative_shift import relative_shift
+from rfnb.ops.half import narrowed
 from rfnb.ops.math import combine_bc
 from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import merge_dims, split_dims
@@ -60,12 +61,11 @@ def scaled_dot_product_attention(
             causal_query_spatial_dim=causal_dim,
             scale=scale,
         )
-    energy = matmul(query * (qk_feat_dim.extent**-0.5 if scale is None else scale), key, reduce=qk_feat_dim)
+    energy = _energy(query, key, qk_feat_dim, qk_feat_dim.extent**-0.5 if scale is None else scale)
     if causal_dim is not None:
         attention_mask = combine_bc(attention_mask, "logical_and", causal_mask(causal_dim, kv_spatial_dim, energy)[0])
-    # Not -inf, and zeros again afterwards: of a query that may look nowhere the softmax would be NaN.
-    weights = softmax(where(attention_mask, energy, -6e4 if energy.dtype == "float16" else -1e30), axis=kv_spatial_dim)
-    weights = where(attention_mask, weights, 0.0)
+    weights = softmax(where(attention_mask, energy, unseen(energy)), axis=kv_spatial_dim)
+    weights = narrowed(where(attention_mask, weights, 0.0), value)  # of a query that may look nowhere
     if listening():
         probe("attention", weights=weights, axis=kv_spatial_dim, target=query_spatial_dim)
     if att_dropout:
@@ -104,10 +104,10 @@ def rel_pos_self_attention(
     """
     key, value, kv_axis = _apart(query, key, value, kv_spatial_dim)
     scale = qk_feat_dim.extent**-0.5
-    content, position = ((query if bias is None else query + bias) * scale for bias in (pos_bias_u, pos_bias_v))
-    energy = matmul(position, pos_emb, reduce=qk_feat_dim)
+    content, position = (query if bias is None else query + bias for bias in (pos_bias_u, pos_bias_v))
+    energy = _energy(position, pos_emb, qk_feat_dim, scale)
     energy = relative_shift(energy, query_dim=query_spatial_dim, key_dim=kv_axis, distance_dim=pos_emb_spatial_dim)
-    energy = combine_bc(matmul(content, key, reduce=qk_feat_dim), "add", energy)
+    energy = combine_bc(_energy(content, key, qk_feat_dim, scale), "add", energy)
     return _attend(energy, value, kv_axis, att_dropout, att_dropout_broadcast)
 
 

@@ -8,10 +8,11 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn import run_ctx
 from rfnb.nn.module import Module
-from rfnb.nn.normalization import affine, check_dims, moments
+from rfnb.nn.normalization import affine, check_dims, wide_moments
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.dims import use_mask_default
 from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import rsqrt
 
 
@@ -68,18 +69,20 @@ class BatchNorm(Module):
         """
         check_dims("BatchNorm", source, (self.in_dim,))
         training = run_ctx.get_run_ctx().is_train_flag_enabled(func=BatchNorm)
+        wide = widened(source)
         if self.use_mask and (training or self.running_mean is None):
-            source = source.copy_masked(0)  # as in `moments`
+            wide = wide.copy_masked(0)  # as in `moments`
         mean, variance = self.running_mean, self.running_variance
         if mean is None or variance is None:
-            mean_now, variance_now = self._of_batch(source)
+            mean_now, variance_now = self._of_batch(wide)
         elif training:
-            mean_now, variance_now = self._of_batch(source)
+            mean_now, variance_now = self._of_batch(wide)
             mean.assign_add((stop_gradient(mean_now) - mean) * self.momentum)
             variance.assign_add((stop_gradient(variance_now) - variance) * self.momentum)
         else:
             mean_now, variance_now = mean, variance
-        return affine((source - mean_now) * rsqrt(variance_now + self.eps), self.gamma, self.beta)
+        out = (wide - widened(mean_now)) * rsqrt(widened(variance_now) + self.eps)
+        return narrowed(affine(out, self.gamma, self.beta), source)
 
     def _of_batch(self, source: Tensor) -> tuple[Tensor, Tensor]:
         axes = tuple(dim for dim in source.dims if dim is not self.in_dim)
@@ -91,7 +94,7 @@ class BatchNorm(Module):
                     "In training the mean is over all dims but in_dim, so source needs another one.",
                 )
             )
-        return moments(source, axes, use_mask=self.use_mask)
+        return wide_moments(source, axes, use_mask=self.use_mask)
 
 
 def batch_norm_distributed_default() -> bool:

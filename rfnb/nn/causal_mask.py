@@ -36,3 +36,9 @@ def _make(query_dim: Dim, key_dim: Dim, backend: Any, device: Any) -> tuple[Tens
     seen = keys <= queries[:, None] + np.asarray(before)[..., None, None]
     raw = backend.from_numpy(seen, dtype="bool", device=device)
     return new_tensor(raw, (*over, query_dim, key_dim)), bool(np.any(before < 0))
+
+
+def unseen(energy: Tensor) -> float:
+    """The energy of what may not be seen. Not -inf: in a row of which nothing may be seen the softmax would be NaN, and so its
+    gradient."""
+    return -65504.0 if energy.dtype == "float16" else -1e30

@@ -96,7 +96,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     features = tuple(dim for dim in values.dims if dim not in (*common, axis))
     fits = key_dim in query.dims and set(keys.dims) == {*common, axis, key_dim} and {*common, axis} <= set(values.dims)
     fits = fits and (causal_dim is None or causal_dim in queries)
-    fits = fits and not set(features) & {*query.dims, key_dim} and not key_dim.need_masking()
+    fits = fits and not set(features) & {*common, *queries} and not key_dim.need_masking()
     fits = fits and set(axis.length_dims) <= set(common) and query.backend is keys.backend is values.backend
     if not fits or 0 in full_shape((*query.dims, *values.dims, key_dim)):
         return None

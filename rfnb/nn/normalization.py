@@ -18,7 +18,8 @@ from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import ones
 from rfnb.ops.gradient import stop_gradient
-from rfnb.ops.math import maximum, rsqrt, square, squared_difference
+from rfnb.ops.half import narrowed, widened
+from rfnb.ops.math import maximum, rsqrt, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.reduce import reduce_mean, reduce_sum, refuse_distributed
 
@@ -46,6 +47,15 @@ def moments(
     if distributed:
         refuse_distributed("moments", x)
     axes = dims_of("moments", axis)
+    mean, variance = wide_moments(x, axes, use_mask=use_mask, correction=correction)
+    return narrowed(mean, x), narrowed(variance, x)
+
+
+def wide_moments(
+    x: Tensor, axes: tuple[Dim, ...], *, use_mask: bool = True, correction: int = 0
+) -> tuple[Tensor, Tensor]:
+    """`moments`, in float32 for x of 16 bits: a variance may be beyond float16 though x is not."""
+    x = widened(x)
     if use_mask:
         x = x.copy_masked(0, dims=axes)  # else NaN in the padding comes back as the gradient of the mean
     mean = reduce_mean(x, axis=axes, use_mask=use_mask)
@@ -61,9 +71,12 @@ def moments(
 
 def normalize(a: Tensor, *, axis: Dim | Sequence[Dim], epsilon: float = 1e-6) -> Tensor:
     """(a - mean) / sqrt(variance + epsilon), over the real frames of `axis`. See `moments`."""
-    axes = dims_of("normalize", axis)
+    return narrowed(_normalized(widened(a), dims_of("normalize", axis), epsilon), a)
+
+
+def _normalized(a: Tensor, axes: tuple[Dim, ...], epsilon: float) -> Tensor:
     a = a.copy_masked(0, dims=axes)  # as in `moments`
-    mean, variance = moments(a, axes)
+    mean, variance = wide_moments(a, axes)
     return (a - mean) * rsqrt(variance + epsilon)
 
 
@@ -84,21 +97,18 @@ class Normalize(Module):
 
     def __call__(self, a: Tensor, *, axis: Dim | Sequence[Dim]) -> Tensor:
         """{..., axis} -> {..., axis}."""
-        return affine(normalize(a, axis=axis, epsilon=self.epsilon), self.scale, self.bias)
+        out = _normalized(widened(a), dims_of("Normalize", axis), self.epsilon)
+        return narrowed(affine(out, self.scale, self.bias), a)
 
 
-class LayerNorm(Module):
-    """(x - mean) / sqrt(variance + eps) * scale + bias, over `in_dim` (one dim or several) of each frame.
+class _FrameNorm(Module):
+    """A norm of each frame by itself, by a kernel of the backend."""
 
-    Parameters:
-        scale: {in}, one. bias: {in}, zero.
+    _kernel: str
 
-    Source: Ba et al. 2016, equation (4).
-    """
-
-    def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float = 1e-6, with_bias: bool = True):
+    def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float, with_bias: bool):
         self.in_dim, self.eps = in_dim, eps
-        self._dims = dims_of("LayerNorm", in_dim)
+        self._dims = dims_of(type(self).__name__, in_dim)
         self.scale = Parameter(self._dims, initial=1.0)
         self.bias = Parameter(self._dims) if with_bias else None
 
@@ -108,25 +118,40 @@ class LayerNorm(Module):
         Raises:
             DimError: If x lacks one of in_dim.
         """
-        kind = x._raw.__class__
+        key = (x._raw.__class__, x.dims, self._dims, self._kernel)
         try:
-            backend, order, dims = _plans[kind, x.dims, self._dims]
+            kernel, order, dims = _plans[key]
         except KeyError:
-            check_dims("LayerNorm", x, self._dims)
-            backend, dims = x.backend, (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
-            plan = (backend, to_order(x.dims, dims, backend), dims)
-            backend, order, dims = _plans.put((kind, x.dims, self._dims), plan)
+            check_dims(type(self).__name__, x, self._dims)
+            dims = (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
+            plan = (getattr(x.backend, self._kernel), to_order(x.dims, dims, x.backend), dims)
+            kernel, order, dims = _plans.put(key, plan)
         if not x._finite:
             x = finite_with(x, self.scale)
         raw = x._raw if order is None else order(x._raw)
         bias = None if self.bias is None else self.bias._raw
-        out = new_tensor(backend.layer_norm_raw(raw, self.scale._raw, bias, self.eps), dims)
+        out = new_tensor(kernel(raw, self.scale._raw, bias, self.eps), dims)
         out._feature_dim = x._feature_dim
         out._finite = x._finite
         return out
 
 
-class RMSNorm(Module):
+class LayerNorm(_FrameNorm):
+    """(x - mean) / sqrt(variance + eps) * scale + bias, over `in_dim` (one dim or several) of each frame.
+
+    Parameters:
+        scale: {in}, one. bias: {in}, zero.
+
+    Source: Ba et al. 2016, equation (4).
+    """
+
+    _kernel = "layer_norm_raw"
+
+    def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float = 1e-6, with_bias: bool = True):
+        super().__init__(in_dim, eps=eps, with_bias=with_bias)
+
+
+class RMSNorm(_FrameNorm):
     """x / sqrt(mean(x²) + eps) * scale, over `in_dim` (one dim or several) of each frame.
 
     Parameters:
@@ -135,20 +160,10 @@ class RMSNorm(Module):
     Source: Zhang and Sennrich 2019, equation (4).
     """
 
+    _kernel = "rms_norm_raw"
+
     def __init__(self, in_dim: Dim | Sequence[Dim], *, eps: float = 1e-6, with_bias: bool = False):
-        self.in_dim, self.eps = in_dim, eps
-        self._dims = dims_of("RMSNorm", in_dim)
-        self.scale = Parameter(self._dims, initial=1.0)
-        self.bias = Parameter(self._dims) if with_bias else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """{..., in} -> {..., in}.
-
-        Raises:
-            DimError: If x lacks one of in_dim.
-        """
-        check_dims("RMSNorm", x, self._dims)
-        return affine(x * rsqrt(reduce_mean(square(x), axis=self._dims) + self.eps), self.scale, self.bias)
+        super().__init__(in_dim, eps=eps, with_bias=with_bias)
 
 
 class GroupNorm(Module):
@@ -174,10 +189,10 @@ class GroupNorm(Module):
 
     def _over(self, x: Tensor, spatial_dims: tuple[Dim, ...]) -> Tensor:
         check_dims(type(self).__name__, x, (self.in_dim, *spatial_dims))
-        split = split_dims(x, axis=self.in_dim, dims=self._groups)
-        split = normalize(split, axis=(*spatial_dims, self._groups[1]), epsilon=self.eps)
+        split = split_dims(widened(x), axis=self.in_dim, dims=self._groups)
+        split = _normalized(split, (*spatial_dims, self._groups[1]), self.eps)
         out, _ = merge_dims(split, dims=self._groups, out_dim=self.in_dim)
-        return affine(out, self.scale, self.bias)
+        return narrowed(affine(out, self.scale, self.bias), x)
 
 
 class GroupNormSpatial(GroupNorm):

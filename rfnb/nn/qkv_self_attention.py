@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.nn.attention import _attend
+from rfnb.nn.attention import _attend, _energy
 from rfnb.nn.causal_self_attention import CausalSelfAttentionState, appended, empty_history
 from rfnb.nn.self_attention import SelfAttentionBase
 from rfnb.ops import dims as dim_ops
@@ -17,7 +17,6 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import combine_bc
-from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import split_dims
 from rfnb.rec.cum_concat import history_and, history_dim
 from rfnb.rec.recorder import recordable
@@ -144,9 +143,9 @@ class QKVSelfAttention(SelfAttentionBase):
             return self.attention(q, k, v, kv_axis=keys, causal_query_spatial_dim=causal_dim)
         key_shift = self._of_head(key_shift, axis, keys)
         # Shifts are shared by all sequences, so that what is in the padding of one would be in their gradient.
-        q = q.copy_masked(0) * self.key_dim_per_head.extent**-0.5
-        energy = matmul(q, k, reduce=self.key_dim_per_head)
-        energy = combine_bc(energy, "add", matmul(q, key_shift, reduce=self.key_dim_per_head))
+        q, key_dim = q.copy_masked(0), self.key_dim_per_head
+        scale = key_dim.extent**-0.5
+        energy = combine_bc(_energy(q, k, key_dim, scale), "add", _energy(q, key_shift, key_dim, scale))
         return self._joined(_attend(energy, v, keys, self.att_dropout, self.att_dropout_broadcast, causal_dim))
 
     def _of_head(self, key_shift: Tensor, axis: Dim | None, keys: Dim) -> Tensor:

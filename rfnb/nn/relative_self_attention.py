@@ -7,7 +7,7 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.nn.attention import _apart, _attend
+from rfnb.nn.attention import _apart, _attend, _energy
 from rfnb.nn.causal_self_attention import CausalSelfAttention, CausalSelfAttentionState
 from rfnb.nn.dropout import dropout
 from rfnb.nn.init import Glorot
@@ -19,7 +19,6 @@ from rfnb.nn.relative_learned import LearnedRelativePositionalEncoding
 from rfnb.nn.relative_shift import relative_shift
 from rfnb.nn.self_attention import SelfAttentionBase
 from rfnb.ops.math import combine_bc
-from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import split_dims
 
 
@@ -70,13 +69,11 @@ class _RelPosAttention(SelfAttentionBase):
         first: Position of the first query.
         """
         scale = self.key_dim_per_head.extent**-0.5
-        content, position = (
-            (q if bias is None else q + bias) * scale for bias in (self.pos_bias_u, self.pos_bias_v)
-        )  # fmt: skip
+        content, position = (q if bias is None else q + bias for bias in (self.pos_bias_u, self.pos_bias_v))
         vectors, distance = self._vectors(axis, kv_axis, first, q)
-        energy = matmul(position, vectors, reduce=self.key_dim_per_head)
+        energy = _energy(position, vectors, self.key_dim_per_head, scale)
         energy = relative_shift(energy, query_dim=axis, key_dim=kv_axis, distance_dim=distance)
-        energy = combine_bc(matmul(content, k, reduce=self.key_dim_per_head), "add", energy)
+        energy = combine_bc(_energy(content, k, self.key_dim_per_head, scale), "add", energy)
         causal_dim = axis if self._causal else None
         att = _attend(energy, v, kv_axis, self.att_dropout, self.att_dropout_broadcast, causal_dim)
         return self._joined(att)

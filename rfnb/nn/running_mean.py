@@ -15,6 +15,7 @@ from rfnb.nn.normalization import check_dims
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.cast import cast, copy
 from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.half import widened
 from rfnb.ops.reduce import reduce_mean
 
 
@@ -77,6 +78,6 @@ class RunningMean(Module):
             )  # fmt: skip
         training = run_ctx.get_run_ctx().is_train_flag_enabled(func=RunningMean)
         if (training or not self.update_only_in_train) and x.num_elements():
-            new = cast(reduce_mean(stop_gradient(x), axis=axes), self.mean.dtype)
+            new = cast(reduce_mean(widened(stop_gradient(x)), axis=axes), self.mean.dtype)
             self.mean.assign_add((new - self.mean) * self.alpha)
         return copy(stop_gradient(self.mean))  # a copy: the next batch changes the mean in place

@@ -15,6 +15,7 @@ from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.complex import complex_as_real
 from rfnb.ops.expand import squeeze
+from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import safe_log, square
 from rfnb.ops.matmul import matmul
 from rfnb.ops.reduce import reduce_sum
@@ -41,7 +42,7 @@ def mel_filterbank(
         f_min, f_max: In Hz, where the first triangle begins and the last one ends. Default: 0 and sampling_rate / 2.
 
     Returns:
-        {..., out_dim} with feature_dim out_dim.
+        {..., out_dim} with feature_dim out_dim. x of 16 bits is added up in float32, also under mixed precision.
 
     Raises:
         DimError: If in_dim is not in x, or not of size fft_length // 2 + 1.
@@ -69,8 +70,11 @@ def mel_filterbank(
             message("mel_filterbank: no frequencies between the bounds.", [("f_min", f_min), ("f_max", f_max)],
                     "f_min is below f_max, both in Hz.", "f_min=None, f_max=None")
         )  # fmt: skip
-    raw = _raw_matrix(fft_length, out_dim.extent, sampling_rate, f_min, f_max, x.dtype, x.device, x.backend)
-    out = matmul(x, new_tensor(raw, (in_dim, out_dim)), reduce=in_dim)
+    wide = widened(x)
+    raw = _raw_matrix(fft_length, out_dim.extent, sampling_rate, f_min, f_max, wide.dtype, x.device, x.backend)
+    with x.backend.full_precision():
+        out = matmul(wide, new_tensor(raw, (in_dim, out_dim)), reduce=in_dim)
+    out = narrowed(out, x)
     out._feature_dim = out_dim
     return out
 
@@ -132,7 +136,8 @@ def log_mel_filterbank_from_raw(
         log_base: Of the logarithm.
 
     Returns:
-        {..., out time, out_dim} with feature_dim out_dim, and the out time. A signal shorter than a window has no frames.
+        {..., out time, out_dim} with feature_dim out_dim, and the out time. A signal shorter than a window has no frames. All is
+        computed in float32, also of a signal of 16 bits: powers are beyond the range of float16.
 
     Raises:
         DimError: If in_spatial_dim is not in raw_audio.
@@ -143,7 +148,7 @@ def log_mel_filterbank_from_raw(
     frame_length = round(window_len * sampling_rate)
     n_fft = 1 << (frame_length - 1).bit_length() if n_fft is None else n_fft
     spectrum, out_time, frequency = stft(
-        raw_audio,
+        widened(raw_audio),
         in_spatial_dim=in_spatial_dim,
         frame_step=round(step_len * sampling_rate),
         frame_length=frame_length,
@@ -152,6 +157,6 @@ def log_mel_filterbank_from_raw(
     parts, pair = complex_as_real(spectrum)
     power = reduce_sum(square(parts), axis=pair)  # not abs, whose root has no gradient at 0
     mel = mel_filterbank(power, in_dim=frequency, out_dim=out_dim, sampling_rate=sampling_rate, fft_length=n_fft)
-    out = safe_log(mel, eps=1e-10) * (1 / math.log(log_base))
+    out = narrowed(safe_log(mel, eps=1e-10) * (1 / math.log(log_base)), raw_audio)
     out._feature_dim = out_dim
     return out, out_time

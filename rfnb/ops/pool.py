@@ -15,6 +15,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+from rfnb.ops.half import HALF, in_float32
 
 _plans = PlanCache()
 
@@ -107,11 +108,15 @@ def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     fn, dims = _moving("sum", source, spatial, out_spatial, windows, use_mask)
     count, divide = _counts(source, spatial, out_spatial, windows, use_mask, dims), backend.binary_tensors_fn("truediv")
 
+    def mean(dtype: str) -> Any:
+        wide = "float32" if dtype in HALF else dtype
+        return in_float32(lambda raw: divide(fn(raw), count(raw, wide)), dtype, backend)
+
     def mean_of_whole(raw: Any) -> Any:
         dtype = get_default_float_dtype()  # it may change, and differs between threads
-        return divide(fn(cast(raw, dtype)), count(raw, dtype))
+        return mean(dtype)(cast(raw, dtype))
 
-    return mean_of_whole if whole else (lambda raw: divide(fn(raw), count(raw, dtype))), dims, out_spatial
+    return mean_of_whole if whole else mean(dtype), dims, out_spatial
 
 
 def _masked(raw: Any, mask: Any, where: Any) -> Any:

@@ -16,6 +16,7 @@ from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+from rfnb.ops.half import in_float32, narrowed, widened
 from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
 from rfnb.ops.operands import need_values
@@ -36,6 +37,7 @@ def reduce(
         mode: sum, max, min, mean, logsumexp, any, all, argmin, argmax.
         axis: The dims that go away. Only real frames count; the mean divides by their number. A sequence without any
             frame gives the neutral element (sum and mean 0, max -inf, all True). The mean of integers or bools is a float.
+            Numbers of 16 bits are added up in float32.
         distributed: Not True.
 
     Returns:
@@ -141,6 +143,8 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
         dtype = "int64" if mode.startswith("arg") else dtype
         full = lambda raw, axes: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))  # noqa: E731
         return full, indices, dims
+    if mode == "logsumexp":
+        reduce_raw = in_float32(reduce_raw, dtype, backend)
     if mask is None:
         return reduce_raw, indices, dims
     if mode == "mean":
@@ -154,10 +158,10 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
             if count is None:
                 whole = backend.broadcast_raw(real, full_shape(source.dims))
                 count = backend.binary_fn("maximum")(add_up(cast(whole, "float32"), axes), 1.0)
-                count = counts[device] = cast(count, dtype)
+                count = counts[device] = cast(count, "float64" if dtype == "float64" else "float32")
             return divide(add_up(where(real, raw, 0), axes), count)
 
-        return mean, indices, dims
+        return in_float32(mean, dtype, backend), indices, dims
     neutral = _neutral(mode, dtype, backend)
     return (lambda raw, axes: reduce_raw(where(mask(raw), raw, neutral), axes)), indices, dims
 
@@ -201,9 +205,10 @@ def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: boo
 
 def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """log(mean(exp(x))) over the real frames of `axis`; -inf where there is none. See `reduce`."""
-    total = reduce_logsumexp(source, axis=axis, use_mask=use_mask)
-    count = reduce_sum(ones_like(source), axis=axis, use_mask=use_mask)
-    return combine(total, "sub", log(maximum(count, 1)))
+    wide = widened(source)
+    total = reduce_logsumexp(wide, axis=axis, use_mask=use_mask)
+    count = reduce_sum(ones_like(wide), axis=axis, use_mask=use_mask)
+    return narrowed(combine(total, "sub", log(maximum(count, 1))), source)
 
 
 def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:

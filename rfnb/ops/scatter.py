@@ -23,6 +23,7 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient
+from rfnb.ops.half import narrowed, widened
 from rfnb.ops.index_range import check_integers, explain_indices
 from rfnb.ops.operands import check_devices, common_backend
 from rfnb.ops.where import where
@@ -172,15 +173,16 @@ def _count(indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool, like: 
 
 def _mean(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, fill: Any, masked: bool) -> Tensor:
     source = source if is_float_dtype(source.dtype) else cast(source, get_default_float_dtype())
-    count = _count(indices, indices_dim, out_dim, masked, source)
-    total = _scatter("sum", source, indices, indices_dim, out_dim, masked)
-    mean = math.combine(total, "truediv", cast(math.maximum(count, 1), source.dtype))
+    count, wide = _count(indices, indices_dim, out_dim, masked, source), widened(source)
+    total = _scatter("sum", wide, indices, indices_dim, out_dim, masked)
+    mean = narrowed(math.combine(total, "truediv", cast(math.maximum(count, 1), wide.dtype)), source)
     return mean if fill is None else where(count > 0, mean, fill)
 
 
 def _log_exp(
     source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, fill: Any, masked: bool, *, mean: bool
 ) -> Tensor:
+    like, source = source, widened(source)
     if masked:
         source = source.copy_masked(
             float("-inf"), dims=[dim for dim in dims_of("scatter", indices_dim) if dim in source.dims]
@@ -194,6 +196,7 @@ def _log_exp(
     out = math.log(total) + peak
     if mean:
         out = math.combine(out, "sub", math.log(cast(math.maximum(count, 1), source.dtype)))
+    out = narrowed(out, like)
     return where(count > 0, out, float("-inf") if fill is None else fill)
 
 

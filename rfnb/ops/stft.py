@@ -14,6 +14,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Window, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
+from rfnb.ops.half import HALF
 from rfnb.ops.out_dim import check_size, define_size
 
 _plans = PlanCache()
@@ -52,7 +53,7 @@ def stft(
 
     Returns:
         complex {..., out_spatial_dim, out_dim} with feature_dim out_dim; out_spatial_dim; out_dim. A signal shorter than a frame
-        has none.
+        has none. A signal of 16 bits is transformed in float32, to complex64.
 
     Raises:
         DimError: If in_spatial_dim is not in x, or a given dim has another size.
@@ -114,13 +115,15 @@ def _plan(x: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dim, Dim]:
     if not by_frame:
         hann, before = np.pad(hann, (before, fft_length - length - before)), 0
     kernels: dict[str, Any] = {}
-    dtype, from_numpy, stft_raw = x.dtype, backend.from_numpy, backend.stft_raw
+    half, dtype = x.dtype in HALF, "float32" if x.dtype in HALF else x.dtype
+    from_numpy, stft_raw, cast_raw = backend.from_numpy, backend.stft_raw, backend.cast_raw
 
     def fn(raw: Any) -> Any:
         device = backend.get_device_raw(raw)
         kernel = kernels.get(device)
         if kernel is None:
             kernel = kernels[device] = from_numpy(hann, dtype=dtype, device=device)
+        raw = cast_raw(raw, dtype) if half else raw
         return restore(stft_raw(arrange(raw), kernel, step, before, fft_length))
 
     return fn, dims, out_spatial, out_dim

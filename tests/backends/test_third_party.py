@@ -57,12 +57,13 @@ def test_ops_run_and_agree_with_torch(name):
     assert_same(with_lists, OPS[name](X, Y, Z))
 
 
-def test_a_layer_runs_and_agrees_with_torch():
+@pytest.mark.parametrize("kind", [rf.LayerNorm, rf.RMSNorm])
+def test_a_layer_runs_and_agrees_with_torch(kind):
     results = []
     weight = randn(feat, out, seed=3).numpy()
     for backend in ("lists", "torch"):
         rf.select_backend(backend)
-        linear, norm = rf.Linear(feat, out), rf.LayerNorm(out)
+        linear, norm = rf.Linear(feat, out), kind(out)
         linear.weight.assign(rf.convert_to_tensor(weight, dims=[feat, out]))
         results.append(norm(linear(on_selected_backend(X))))
     assert isinstance(results[0].raw_tensor, ListArray)

@@ -2,6 +2,7 @@
 
 import pytest
 from alone import MIXES_SEQUENCES, compare_alone
+from dtypes import LARGE, NOT_COMPARED, NOT_LARGE
 from hypothesis import HealthCheck, given, settings
 from table import CASES, read_entries
 from world import hard_worlds, worlds
@@ -29,6 +30,17 @@ def test_a_sequence_alone_is_as_in_the_batch(name):
 
     holds()
     assert compared, f"{name}: no result has a batch dim; let the case draw one, or list it with a reason"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_sequence_alone_is_as_in_the_batch_in_float16(name):
+    """Also where the numbers are large: what overflows does so in both."""
+    if name in MIXES_SEQUENCES or name in NOT_COMPARED:
+        return
+    with rf.set_default_float_dtype_ctx("float16"):
+        for change in (lambda x: x, *(() if name in NOT_LARGE else LARGE.values())):
+            for world in hard_worlds()[3:]:
+                compare_alone(name, CASES[name], world, lambda x, change=change: rf.cast(change(x), "float16"))
 
 
 def test_the_list_of_exceptions_has_only_cases_with_a_reason():

@@ -1,7 +1,7 @@
 """The law of dtypes, for every case of the table with floats among its inputs; and what becomes of mixed dtypes."""
 
 import pytest
-from dtypes import NOT_COMPARED, OWN_DTYPE, TOLERANCE, check_half, check_numpy
+from dtypes import LARGE, NOT_COMPARED, NOT_LARGE, OWN_DTYPE, TOLERANCE, check_half, check_large, check_numpy
 from table import CASES, read_entries
 from world import World, hard_worlds
 
@@ -22,13 +22,20 @@ def test_half_precision(name, dtype):
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_large_numbers_in_float16(name):
+    for world in worlds():
+        for change in LARGE.values():
+            check_large(name, CASES[name], world, change)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_numpy_agrees_in_float16(name):
     for world in worlds():
         check_numpy(name, CASES[name], world)
 
 
 def test_the_lists_of_exceptions_have_only_cases_with_a_reason():
-    for listed in (NOT_COMPARED, OWN_DTYPE):
+    for listed in (NOT_COMPARED, NOT_LARGE, OWN_DTYPE):
         assert [name for name, reason in listed.items() if name not in CASES or not reason] == []
 
 
@@ -54,3 +61,27 @@ def test_an_op_that_is_off_in_numpy_breaks_the_law():
 
     with pytest.raises(AssertionError):
         check_numpy("broken", off_in_numpy, hard_worlds()[4])
+
+
+def adds_up_and_divides(w):
+    return lambda x: rf.reduce_sum(x, axis=w.feat) / w.feat.extent, [w.floats(w.batch, w.feat)]
+
+
+def squares(w):
+    return lambda x: rf.sqrt(rf.reduce_mean(rf.square(x), axis=w.feat)), [w.floats(w.batch, w.feat)]
+
+
+@pytest.mark.parametrize(("case", "kind"), [(adds_up_and_divides, "sums"), (squares, "squares"), (squares, "by far")])
+def test_a_sum_or_square_that_overflows_breaks_the_law(case, kind):
+    (change,) = [change for name, change in LARGE.items() if name.endswith((kind, f"{kind} overflow"))]
+    with pytest.raises(AssertionError):
+        for world in worlds():
+            check_large("broken", case, world, change)
+
+
+def test_a_product_of_matrices_that_overflows_is_not_compared():
+    def product(w):
+        return lambda x, y: rf.matmul(x, y, reduce=w.feat) / 1e9, [w.floats(w.batch, w.feat), w.floats(w.feat, w.out)]
+
+    assert not any(check_large("product", product, world, LARGE["whose squares overflow by far"]) for world in worlds())
+    assert any(check_large("sum", adds_up_and_divides, world, LARGE["whose squares overflow"]) for world in worlds())

@@ -1,0 +1,40 @@
+"""Numbers of 16 bits: what sums or squares many of them is computed in float32, and cast at the end, as torch's kernels do.
+
+In float16 a sum is infinite from 65520 on and the square of 256 too; in bfloat16 257 is not a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.tensor import Tensor
+from rfnb.ops.amp import get_amp_policy
+from rfnb.ops.cast import cast
+
+HALF = ("float16", "bfloat16")
+
+
+def widened(x: Tensor) -> Tensor:
+    """x, in float32 if it has 16 bits; {...} -> {...}."""
+    return cast(x, "float32") if x.dtype in HALF else x
+
+
+def narrowed(out: Tensor, like: Tensor) -> Tensor:
+    """What was computed from `widened(like)`, in the dtype of `like`; {...} -> {...}.
+
+    It stays in float32 under a policy of mixed precision, for which norms and sums give that.
+    """
+    return cast(out, like.dtype) if like.dtype in HALF and get_amp_policy() is None else out
+
+
+def in_float32(fn: Any, dtype: str, backend: Any) -> Any:
+    """fn (raw, *more) -> raw, computed in float32 if `dtype`, that of raw, has 16 bits."""
+    if dtype not in HALF:
+        return fn
+    cast_raw = backend.cast_raw
+
+    def wide(raw: Any, *more: Any) -> Any:
+        out = fn(cast_raw(raw, "float32"), *more)
+        return cast_raw(out, dtype) if get_amp_policy() is None else out
+
+    return wide
