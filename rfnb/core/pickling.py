@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
 # Of a Dim, but not of its copy elsewhere: caches, and the search that a beam is of, which would bring all of its steps along.
-_NOT_PICKLED = {"_masks": {}, "_size_tensor": None, "_extent": None, "_declared": None}
+_NOT_PICKLED: dict[str, Any] = {"_masks": {}, "_size_tensor": None, "_extent": None, "_declared": None}
 _LEFT_OUT = ("search", "link")
 _OWN = ("kind", "vocab", "_place", "by_user")  # what a dim has of its own although it is made of others
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
 
+from rfnb.core.errors import message
 from rfnb.nn.checkpoint import CheckpointError, Params
 
 
@@ -22,12 +25,14 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
     Raises:
         FileNotFoundError: If there is no such file.
         CheckpointError: If it is damaged, holds more than tensors and plain values (nothing in it is ever executed), or no
-            tensors by name.
+            tensors by name; sparse, quantised and expanded ones are refused.
 
-    bfloat16, which NumPy lacks, becomes float32.
+    bfloat16 and the float8 types, which NumPy lacks, become float32.
     """
     import torch
 
+    if os.path.isdir(filename):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(filename))
     try:
         data = torch.load(filename, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -41,16 +46,66 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
         ) from error
     about = data if isinstance(data, Mapping) and isinstance(data.get("model"), Mapping) else {}
     state = about.get("model", data)
-    if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+    tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
+    if not tensors or not all(isinstance(name, str) for name in state):
         raise CheckpointError(
             f"load_torch_checkpoint: {filename} has no tensors by name.\n  has  {_what(data)}\n"
             'It is {"model": state_dict, ...} or a state_dict.'
         )
-    values = {
-        name: (value.float() if value.dtype is torch.bfloat16 else value).detach().numpy()
-        for name, value in state.items()
-    }
+    problems = [f"{name}: {problem}" for name, value in state.items() if (problem := _problem(value)) is not None]
+    problems += [
+        f"{name}: {about[name]!r} is no whole number" for name in ("step", "epoch") if not _is_number(about.get(name))
+    ]
+    if problems:
+        rows = [("file", filename), *(("", problem) for problem in problems[:10])]
+        raise CheckpointError(
+            message("load_torch_checkpoint: not all of it are plain tensors.", rows,
+                    "Parameters are dense arrays of numbers. Write them as such:",
+                    "torch.save({name: value.to_dense().clone() for name, value in state.items()}, filename)")
+        )  # fmt: skip
+    values = {name: _numpy(value.detach().resolve_conj().resolve_neg()) for name, value in state.items()}
     return Params(values, step=about.get("step"), epoch=about.get("epoch"))
+
+
+def _problem(value: Any) -> str | None:
+    """Why a tensor is no array of numbers, if it is none."""
+    import torch
+
+    if value.layout is not torch.strided:
+        return f"{str(value.layout).removeprefix('torch.')}; call to_dense()"
+    if value.is_quantized:
+        return "quantised; call dequantize()"
+    if value.device.type != "cpu":
+        return f"on the device {value.device}, without values"
+    if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+        shape = tuple(value.shape)
+        return f"{shape} of an array of {value.untyped_storage().nbytes() // value.element_size()} (expanded); call clone()"
+    if value.dtype not in _known_dtypes():
+        return f"{str(value.dtype).removeprefix('torch.')}; cast it"
+    return None
+
+
+@functools.cache
+def _known_dtypes() -> frozenset[Any]:
+    import torch
+
+    names = (
+        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
+    )
+    names += "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz"
+    return frozenset(getattr(torch, name) for name in names.split() if hasattr(torch, name))
+
+
+def _numpy(value: Any) -> Any:
+    """As array; what NumPy lacks, float32 holds all of."""
+    import torch
+
+    narrow = value.dtype is torch.bfloat16 or value.is_floating_point() and value.element_size() == 1
+    return (value.float() if narrow else value).numpy()
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def _what(data: Any) -> str:

@@ -7,15 +7,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import write_whole
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, G2PConfig
-from rfnb.nn.checkpoint import CheckpointError, check_params_complete, raise_problems, set_params
+from rfnb.nn.checkpoint import CheckpointError, raise_problems, set_params
 
 FORMAT = "rfnb-g2p-1"
 SHIPPED = Path(__file__).with_name("g2p.safetensors")
@@ -34,7 +36,25 @@ def load_g2p(path: str | os.PathLike[str] | None = None) -> G2P:
     file = SHIPPED if path is None else Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"There is no G2P checkpoint at {file}.\n{_how_to_get(path)}")
-    metadata, values = _read(file)
+    try:
+        with safe_open(file, framework="numpy") as stored:
+            config = _config(file, stored.metadata() or {})
+            names = stored.keys()
+            _check_shapes(file, config, {name: stored.get_slice(name) for name in names})
+            values = {name: stored.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        size = file.stat().st_size
+        raise CheckpointError(
+            f"{file} ({size:,} bytes) is damaged, cut off, or no safetensors file: {error}.\n{_how_to_get(file)}"
+        ) from error
+    raise_problems(str(file), [f"not finite {name}" for name, value in values.items() if not np.isfinite(value).all()])
+    model = G2P(config)
+    set_params(model, values, source=str(file))
+    return model
+
+
+def _config(file: Path, metadata: Mapping[str, str]) -> G2PConfig:
+    """The sizes in a file of this model."""
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
             f"{file} is a safetensors file, but not a G2P checkpoint of rfnb.\n"
@@ -42,15 +62,66 @@ def load_g2p(path: str | os.PathLike[str] | None = None) -> G2P:
             "Checkpoints of this model are written by rfnb.models.g2p_checkpoint.save_g2p."
         )
     try:
-        config = G2PConfig(**json.loads(metadata["config"]))
-        symbols = [tuple(json.loads(metadata[name])) for name in ("letters", "labels")]
+        config = G2PConfig(**read_json(metadata["config"]))
+        symbols = [tuple(read_json(metadata[name])) for name in ("letters", "labels")]
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"The metadata of {file} is not complete: {error}.") from error
     if symbols != [g2p.LETTERS, g2p.LABELS]:
         raise CheckpointError(f"{file} was trained with other letters or phonemes than those of rfnb.data.g2p.")
-    model = G2P(config)
-    set_parameters(model, values, str(file))
-    return model
+    sizes = asdict(config)
+    dropout = sizes.pop("dropout")
+    wrong = [name for name, size in sizes.items() if type(size) is not int or size < (name != "encoder_layers")]
+    wrong += ["dropout"] if type(dropout) not in (int, float) or not 0 <= dropout < 1 else []
+    if wrong:
+        raise CheckpointError(f"The metadata of {file} is not complete: {wrong[0]} is {asdict(config)[wrong[0]]!r}.")
+    return config
+
+
+def parameter_shapes(config: G2PConfig) -> dict[str, tuple[int, ...]]:
+    """The shapes of the parameters of a model of this size, by name."""
+    letters, labels, embedding, units = len(g2p.LETTERS), len(g2p.LABELS), config.embedding, config.decoder
+    shapes: dict[str, tuple[int, ...]] = {"encoder.embedding.weight": (letters, embedding)}
+    source = embedding
+    for index in range(config.encoder_layers):
+        for direction in ("forward", "backward"):
+            shapes |= _lstm_shapes(f"encoder.layers.{index}.{direction}", source, config.encoder)
+        source = 2 * config.encoder
+    return {
+        **shapes,
+        "decoder.start.weight": (source, units),
+        "decoder.start.bias": (units,),
+        "decoder.embedding.weight": (labels, embedding),
+        **_lstm_shapes("decoder.lstm", embedding, units),
+        "decoder.att.keys.weight": (source, units),
+        "decoder.readout.weight": (units + source, units),
+        "decoder.readout.bias": (units,),
+        "decoder.output.weight": (units, labels),
+        "decoder.output.bias": (labels,),
+    }
+
+
+def _lstm_shapes(name: str, source: int, units: int) -> dict[str, tuple[int, ...]]:
+    return {
+        f"{name}.ff_weight": (4 * units, source),
+        f"{name}.rec_weight": (4 * units, units),
+        f"{name}.bias": (4 * units,),
+    }
+
+
+def _check_shapes(file: Path, config: G2PConfig, stored: Mapping[str, Any]) -> None:
+    """Compare what a model of these sizes needs with what is stored, before memory is taken for either."""
+    if config.encoder_layers > len(stored):
+        raise_problems(str(file), [f"missing    encoder.layers.{config.encoder_layers - 1}, and others"])
+    needed = parameter_shapes(config)
+    problems = [f"missing    {name}" for name in needed if name not in stored]
+    problems += [f"not known  {name}" for name in stored if name not in needed]
+    for name in needed.keys() & stored.keys():
+        shape, dtype = tuple(stored[name].get_shape()), stored[name].get_dtype()
+        if shape != needed[name]:
+            problems.append(f"shape      {name}: {shape}, needed {needed[name]}")
+        elif dtype not in ("F16", "F32", "F64"):
+            problems.append(f"dtype      {name}: {dtype}, needed F16, F32 or F64")
+    raise_problems(str(file), problems)
 
 
 def save_g2p(model: G2P, path: str | os.PathLike[str], *, dtype: str = "float16", **notes: str) -> None:
@@ -74,28 +145,6 @@ def save_g2p(model: G2P, path: str | os.PathLike[str], *, dtype: str = "float16"
 def parameter_values(model: G2P) -> dict[str, np.ndarray]:
     """The parameters by name, as NumPy arrays on the host."""
     return {name: parameter.numpy() for name, parameter in model.named_parameters()}
-
-
-def set_parameters(model: G2P, values: Mapping[str, np.ndarray], source: str) -> None:
-    """Give the parameters their values; `source` is named in errors.
-
-    Raises:
-        CheckpointError: If a parameter is missing, unknown, of another shape, or not finite.
-    """
-    check_params_complete(model, values, source=source)
-    raise_problems(source, [f"not finite {name}" for name, value in values.items() if not np.isfinite(value).all()])
-    set_params(model, values, source=source)
-
-
-def _read(file: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    try:
-        with safe_open(file, framework="numpy") as stored:
-            return stored.metadata() or {}, {name: stored.get_tensor(name) for name in stored.keys()}
-    except SafetensorError as error:
-        size = file.stat().st_size
-        raise CheckpointError(
-            f"{file} ({size:,} bytes) is damaged, cut off, or no safetensors file: {error}.\n{_how_to_get(file)}"
-        ) from error
 
 
 def _how_to_get(path: object) -> str:

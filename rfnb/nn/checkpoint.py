@@ -9,21 +9,21 @@ Names are those of `named_parameters`. Reading files of torch is in `interop/`, 
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.core.whole_file import write_whole
 from rfnb.nn.module import Module
+from rfnb.nn.npz import read_npz, write_npz
 from rfnb.nn.parameter import Parameter
 
 _SHOWN = 50  # problems in a message; a model of another kind has thousands
+_NUMBERS = "biufc"  # kinds of NumPy
 _STEP, _EPOCH = "/step", "/epoch"  # names in the file that no parameter has
 
 
@@ -51,17 +51,31 @@ def save_params(
     Args:
         values: Parameters, Tensors, raw arrays or NumPy arrays by name, or a model.
         filename: As given; no ending is added.
+
+    Raises:
+        CheckpointError: A name that is no text, or a value that is no array of numbers.
     """
     if isinstance(values, Module):
         values = dict(values.named_parameters())
     arrays = {name: _as_array(value) for name, value in values.items()}
-    arrays |= {name: np.asarray(number) for name, number in ((_STEP, step), (_EPOCH, epoch)) if number is not None}
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:  # as np.savez, which does not take every name
-        for name, array in arrays.items():
-            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
-    write_whole(filename, buffer.getvalue())
+    numbers = {name: np.asarray(number) for name, number in ((_STEP, step), (_EPOCH, epoch)) if number is not None}
+    try:
+        _check_writable(arrays)
+        write_npz(filename, arrays | numbers)
+    except ValueError as error:
+        raise CheckpointError(
+            message("save_params: this cannot be written.", [("file", filename), ("cause", error)],
+                    "A file has arrays of numbers by name. A file that was there before is as it was.",
+                    "rf.save_params(dict(model.named_parameters()), filename)")
+        ) from error  # fmt: skip
+
+
+def _check_writable(arrays: Mapping[str, np.ndarray]) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind not in _NUMBERS:
+            raise ValueError(f"{name!r}: {array.dtype} is not an array of numbers")
+        if name in (_STEP, _EPOCH):
+            raise ValueError(f"{name!r} is the name of the {name[1:]}")
 
 
 def load_params(filename: str | os.PathLike[str]) -> Params:
@@ -72,9 +86,9 @@ def load_params(filename: str | os.PathLike[str]) -> Params:
         CheckpointError: If it is no npz file, is damaged, or holds Python objects.
     """
     try:
-        with np.load(filename, allow_pickle=False) as file:
-            values = {name: file[name] for name in file.files}
-    except (ValueError, TypeError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
+        values = read_npz(filename)
+        step, epoch = (_number(values, name) for name in (_STEP, _EPOCH))
+    except (ValueError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise CheckpointError(
@@ -82,8 +96,14 @@ def load_params(filename: str | os.PathLike[str]) -> Params:
             "Files of torch are read by another function:\n"
             f'    rf.load_torch_checkpoint("{filename}")'
         ) from error
-    step, epoch = (int(values.pop(name)) if name in values else None for name in (_STEP, _EPOCH))
     return Params(values, step=step, epoch=epoch)
+
+
+def _number(values: dict[str, np.ndarray], name: str) -> int | None:
+    number = values.pop(name, None)
+    if number is not None and (number.ndim or number.dtype.kind not in "iu"):
+        raise ValueError(f"{name!r} is no whole number, but {number.dtype} {number.shape}")
+    return None if number is None else int(number)
 
 
 def check_params_complete(
@@ -138,12 +158,21 @@ def find_problems(model: Module, params: Mapping[str, Any]) -> tuple[dict[int, s
         array, shape = _as_array(value), tuple(dim.extent for dim in parameter.dims)
         if array.shape != shape:
             problems.append(f"shape      {name}: {array.shape}, needed {shape}")
-        elif array.dtype.kind in "fc" and not parameter.dtype.startswith(("float", "bfloat")):
+        elif not _can_hold(parameter.dtype, array.dtype.kind):
             problems.append(f"dtype      {name}: {array.dtype}, needed {parameter.dtype}")
         elif id(parameter) in found and not np.array_equal(array, _as_array(params[found[id(parameter)]])):
             problems.append(f"differs    {name}: the same parameter as {found[id(parameter)]}")
         found.setdefault(id(parameter), name)
     return found, problems
+
+
+def _can_hold(dtype: str, kind: str) -> bool:
+    """Whether values of a NumPy kind are cast to the dtype of a parameter without losing what they mean."""
+    if kind == "c":
+        return dtype.startswith("complex")
+    if kind == "f":
+        return dtype.startswith(("float", "bfloat", "complex"))
+    return kind in _NUMBERS
 
 
 def raise_problems(source: str, problems: Sequence[str], hint: str = "") -> None:

@@ -200,22 +200,44 @@ def read_labels(source: str | Path | Sequence[str]) -> list[str]:
     """Texts of labels: as given, or from a file with one per line or a Python dict label -> index.
 
     Raises:
-        ValueError: If the indices of the dict are not 0, 1, ...
+        ValueError: If the file is not UTF-8, its dict has other things than labels, or the indices are not 0, 1, ...
     """
     if not isinstance(source, (str, Path)):
         return list(source)
-    text = Path(source).read_text(encoding="utf-8")
-    if not text.lstrip().startswith("{"):
-        return (
-            text.removesuffix("\n").split("\n") if text else []
-        )  # splitlines also ends lines at what may be in a label
-    found = ast.literal_eval(text)
+    try:
+        text = Path(source).read_text(encoding="utf-8-sig")
+        if not text.lstrip().startswith("{"):  # splitlines also ends lines at what may be in a label
+            return text.removesuffix("\n").split("\n") if text else []
+        return _of_dict(text)
+    except UnicodeDecodeError as error:
+        cause = f"not UTF-8: {error.reason} at byte {error.start}"
+    except (
+        ValueError,
+        SyntaxError,
+        TypeError,
+        RecursionError,
+        MemoryError,
+    ) as error:  # MemoryError: nested too deeply for the parser
+        cause = "nested too deeply" if isinstance(error, (RecursionError, MemoryError)) else str(error).splitlines()[0]
+    raise ValueError(
+        message("KenLmState: these are no labels.", [("vocab_file", source), ("cause", cause)],
+                "A file has one label per line, or a dict of each label's index, all from 0 on:", "{'a': 0, 'b': 1}")
+    )  # fmt: skip
+
+
+def _of_dict(text: str) -> list[str]:
+    """The keys of a Python dict label -> index in the order of the indices."""
+    node = ast.parse(text.strip(), mode="eval").body
+    if not isinstance(node, ast.Dict):
+        raise ValueError("not a dict")
+    found = ast.literal_eval(node)
+    if len(found) != len(node.keys):
+        raise ValueError("a label is there twice")
+    if not all(isinstance(label, str) and type(index) is int for label, index in found.items()):
+        raise ValueError("a label that is no text, or an index that is no whole number")
     labels = sorted(found, key=found.__getitem__)
     if [found[label] for label in labels] != list(range(len(labels))):
-        raise ValueError(
-            message("KenLmState: the indices of the vocabulary are not 0, 1, ...", [("vocab_file", source), ("labels", len(labels))],
-                    "Each label has its own index, and no index is left out.")
-        )  # fmt: skip
+        raise ValueError("the indices are not 0, 1, ...: each label has its own, and none is left out")
     return labels
 
 

@@ -15,14 +15,19 @@ Source: "ARPA format" in the manual of SRILM, ngram-format(5).
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 from rfnb.core.errors import message
 
 _BINARY = b"mmap lm http://kheafield.com"
+_LONGEST_LINE = 1 << 20  # bytes; a file of a few may unpack to one of many without end
+_COUNT = re.compile("[0-9]{1,18}")
+_MOST_ORDERS = 100
 _BLANKS = " \t\r\n"  # other white space of Unicode may be part of a word
 
 
@@ -68,7 +73,7 @@ class _Reader:
     def read(self) -> Arpa:
         with open(self.path, "rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
-        opened = gzip.open(self.path, "rb") if packed else open(self.path, "rb")
+        opened: Any = gzip.open(self.path, "rb") if packed else open(self.path, "rb")
         with opened as file:
             lines = self._lines(file)
             try:
@@ -80,11 +85,16 @@ class _Reader:
                     "the gzip file is damaged.", "After this line it cannot be unpacked; it seems to be cut off."
                 ) from error
 
-    def _lines(self, file: Iterator[bytes]) -> Iterator[str]:
+    def _lines(self, file: IO[bytes]) -> Iterator[str]:
         """The lines that are not empty."""
-        for raw in file:
+        while raw := file.readline(_LONGEST_LINE):
             self.number += 1
             self.line = "..."
+            if len(raw) == _LONGEST_LINE:
+                raise self._error(
+                    f"a line of {_LONGEST_LINE:,} bytes or more.",
+                    "A line has a probability, words and a back-off weight.",
+                )
             # Editors of one operating system put a byte order mark before UTF-8 text.
             self.line = raw.decode("utf-8" if self.number > 1 else "utf-8-sig").strip(_BLANKS)
             if self.line:
@@ -106,6 +116,8 @@ class _Reader:
                 head = line
                 break
             counts.append(self._count(line, len(counts) + 1))
+            if len(counts) > _MOST_ORDERS:
+                raise self._error(f"more than {_MOST_ORDERS} orders.", "Models of n-grams look at a few words.")
         if not counts:
             raise self._error("no counts.", "After \\data\\ there is a line like this for each order:", "ngram 1=5000")
         ngrams: list[dict[tuple[int, ...], tuple[float, float]]] = []
@@ -115,7 +127,7 @@ class _Reader:
                     f"\\{order}-grams: is missing.",
                     f"The header names {len(counts)} orders, and they come one after the other.",
                 )
-            found, head = self._section(lines, order, order == len(counts))
+            found, head = self._section(lines, order, count, order == len(counts))
             if len(found) != count:
                 rule = f"The header names {count}, there are {len(found)}."
                 raise self._error(f"another number of {order}-grams than in the header.", rule)
@@ -128,14 +140,14 @@ class _Reader:
 
     def _count(self, line: str, order: int) -> int:
         name, _, number = line.partition("=")
-        if name.split() != ["ngram", str(order)] or not number.strip().isdigit():
+        if name.split() != ["ngram", str(order)] or not _COUNT.fullmatch(number.strip()):
             raise self._error(
                 "no count of n-grams.", "There is a line like this for each order from 1 on:", f"ngram {order}=5000"
             )
         return int(number)
 
     def _section(
-        self, lines: Iterator[str], order: int, last: bool
+        self, lines: Iterator[str], order: int, count: int, last: bool
     ) -> tuple[dict[tuple[int, ...], tuple[float, float]], str]:
         found: dict[tuple[int, ...], tuple[float, float]] = {}
         for line in lines:
@@ -156,6 +168,10 @@ class _Reader:
             if ids in found:
                 raise self._error("this n-gram was there before.", "Each n-gram is listed once.")
             found[ids] = probability, backoff
+            if len(found) > count:
+                raise self._error(
+                    f"another number of {order}-grams than in the header.", f"The header names {count}, there are more."
+                )
         return found, ""
 
     def _word(self, word: str, order: int) -> int:
@@ -168,7 +184,7 @@ class _Reader:
 
     def _number(self, text: str, what: str) -> float:
         try:
-            value = float(text)
+            value = float("nan" if "_" in text else text)  # Python takes 1_000 for a number
         except ValueError:
             value = float("nan")
         if value != value or value == float("inf"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import whole_file
 from rfnb.trace.file_values import Reader, Writer
 from rfnb.trace.probe import Place
@@ -84,10 +85,12 @@ def load_trace(path: str | PathLike[str]) -> Trace:
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except SafetensorError as error:
         raise _unreadable(target, str(error)) from error
+    except (TypeError, AttributeError) as error:  # a dtype that NumPy lacks
+        raise _damaged(target, f"its arrays are of no type that a trace has ({error})") from error
     try:
         return _trace(head, Reader(head["dims"], arrays))
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise _damaged(target, f"its description does not fit its arrays ({reason})") from error
 
 
@@ -96,18 +99,24 @@ def _trace(head: dict[str, Any], reader: Reader) -> Trace:
     for item in head["events"]:
         values = {name: reader.value(value) for name, value in item["values"].items()}
         place = Place(
-            path=item["path"],
-            step=item["step"],
+            path=_of_type(item["path"], str),
+            step=_of_type(item["step"], int, type(None)),
             axis=reader.dim(item["loop_dim"]),
-            module=item["module"],
-            steps=tuple(item["steps"]),
-            entry=item["entry"],
+            module=_of_type(item["module"], str),
+            steps=tuple(_of_type(step, int) for step in item["steps"]),
+            entry=_of_type(item["entry"], int),
         )
-        trace.add(item["kind"], place, values)
+        trace.add(_of_type(item["kind"], str), place, values)
     if head["truncated"] is not None:
         trace.truncated = Truncated(*head["truncated"])
     trace.close()
     return trace
+
+
+def _of_type(value: Any, *types: type) -> Any:
+    if type(value) not in types:
+        raise TypeError(f"{value!r:.50} is not {types[0].__name__}")
+    return value
 
 
 def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
@@ -116,7 +125,7 @@ def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
         found = f"a safetensors file without a trace (metadata: {', '.join(metadata or {}) or 'none'})"
         raise _foreign(path, found)
     try:
-        head = json.loads(metadata[_KEY])
+        head = read_json(metadata[_KEY])
     except ValueError as error:
         raise _damaged(path, f"its description is not JSON ({error})") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:

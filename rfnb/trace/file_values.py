@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
-from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor import Tensor
 
 _ARRAY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 
@@ -123,7 +123,12 @@ class Reader:
 
     def dim(self, number: int | None) -> Dim | None:
         """The dim of a number."""
-        return None if number is None else self._dims[number]
+        return None if number is None else self._dim(number)
+
+    def _dim(self, number: Any) -> Dim:
+        if type(number) is not int or number < 0:
+            raise ValueError(f"{number!r:.50} is not the number of a dim")
+        return self._dims[number]
 
     def value(self, value: Any) -> Any:
         """From JSON."""
@@ -133,13 +138,15 @@ class Reader:
         if kind == "tensor":
             return self._tensor(content)
         if kind == "dim":
-            return self._dims[content]
+            return self._dim(content)
         if kind == "array":
             return self._arrays[content]
         if kind == "dict":
             return {self.value(key): self.value(item) for key, item in content}
         if kind == "float":
             return float(content)
+        if kind not in ("list", "tuple") or not isinstance(content, list):
+            raise ValueError(f"{kind!r:.50} is no kind of value")
         items = [self.value(item) for item in content]
         return items if kind == "list" else tuple(items)
 
@@ -147,16 +154,26 @@ class Reader:
         if entry.get("special") == "single_step":
             return single_step_dim
         if "twin_of" in entry:
-            return self._dims[entry["twin_of"]].copy(match_priority=entry["match_priority"])
-        dim = Dim(entry.get("size"), name=entry["name"], kind=entry["kind"], vocab=entry.get("vocab"))
+            return self._dim(entry["twin_of"]).copy(match_priority=entry["match_priority"])
+        size, vocab = entry.get("size"), entry.get("vocab")
+        texts = [
+            entry["name"],
+            entry["created"],
+            *(text for text in (entry["kind"],) if text is not None),
+            *(vocab or ()),
+        ]
+        if not all(isinstance(text, str) for text in texts) or (size is not None and type(size) is not int):
+            raise TypeError("a dim with another name, size or vocab than texts and a number")
+        dim = Dim(size, name=entry["name"], kind=entry["kind"], vocab=vocab)
         dim.created = entry["created"]
         if "lengths" in entry:
             raw = registry.selected().from_numpy(self._arrays[entry["lengths"]], dtype="int32", device="cpu")
-            dim.dyn_size_ext = new_tensor(raw, tuple(self._dims[number] for number in entry["lengths_over"]))
+            over = tuple(self._dim(number) for number in entry["lengths_over"])
+            dim.dyn_size_ext = Tensor("lengths", over, raw_tensor=raw)  # compares the shape
         return dim
 
     def _tensor(self, entry: dict[str, Any]) -> Tensor:
-        dims = tuple(self._dims[number] for number in entry["dims"])
+        dims = tuple(self._dim(number) for number in entry["dims"])
         out = Tensor(entry["name"], dims, entry["dtype"], sparse_dim=self.dim(entry["sparse_dim"]))
         if entry["feature"] is not None:
             out.feature_dim = dims[entry["feature"]]

@@ -187,10 +187,11 @@ def test_files_of_labels(tmp_path):
     with raises_message(
         ValueError,
         f"""
-        KenLmState: the indices of the vocabulary are not 0, 1, ...
+        KenLmState: these are no labels.
           vocab_file  {python}
-          labels      2
-        Each label has its own index, and no index is left out.
+          cause       the indices are not 0, 1, ...: each label has its own, and none is left out
+        A file has one label per line, or a dict of each label's index, all from 0 on:
+            {{'a': 0, 'b': 1}}
         """,
     ):
         rf.KenLmState(TINY, vocab_file=python)

@@ -1,0 +1,32 @@
+"""JSON of files that others may have written: one meaning, or a ValueError."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: No JSON, nested too deeply, a key twice in one object (the last one would win, silently), or NaN and infinities,
+            which are not JSON.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice!r} is there twice")
+    return found
+
+
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
