@@ -58,6 +58,8 @@ class Places:
 def _by_axis(target: Tensor, axis: Any, key: Any, key_dim: Any) -> dict[Dim, tuple[Any, Dim | None]]:
     """(key, key_dim) of each keyed axis."""
     if isinstance(axis, Dim):
+        if isinstance(key_dim, (list, tuple)) and len(key_dim) == 1:
+            (key_dim,) = key_dim
         axis, key, key_dim = (axis,), (key,), (key_dim,)
     axes, keys = tuple(axis), tuple(key) if isinstance(key, Sequence) else (key,)
     if key_dim is None:
@@ -84,9 +86,10 @@ def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor |
             raise IndexError(f"Parameter.assign_key: index {key} is outside of {axis.short_repr()}.")
         return int(key) % axis.extent
     if isinstance(key, slice):
-        positions = np.arange(axis.extent)[key]
+        bounds = (int(bound) if isinstance(bound, Tensor) else bound for bound in (key.start, key.stop, key.step))
+        positions = np.arange(axis.extent)[slice(*bounds)]
         if key_dim is None:
-            everything = len(positions) == axis.extent and key.step in (None, 1)
+            everything = np.array_equal(positions, np.arange(axis.extent))
             key_dim = axis if everything else Dim(len(positions), name="key")
         elif not key_dim.is_dim_known():
             key_dim.dyn_size_ext = np.int32(len(positions))

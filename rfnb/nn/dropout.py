@@ -13,13 +13,18 @@ from rfnb.ops.random import drop
 
 
 def dropout(
-    source: Tensor, drop_prob: float, *, axis: Dim | Sequence[Dim] | bool | None = None, on_forward: bool = False
+    source: Tensor,
+    drop_prob: float | Tensor,
+    *,
+    axis: Dim | Sequence[Dim] | bool | None = None,
+    on_forward: bool = False,
 ) -> Tensor:
     """In training: zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob). Else: source itself.
 
     {...} -> {...}.
 
     Args:
+        drop_prob: A number, or a Tensor {some of the dims}, e.g. one that a schedule computes.
         axis: The dims with independent choices; the others share them. None or False: all are independent. So
             `axis=broadcast and feature_dim` drops whole features or not.
         on_forward: Also outside of training.
@@ -30,11 +35,13 @@ def dropout(
 
     Source: Srivastava et al. 2014, section 4.
     """
-    if not 0 <= drop_prob < 1:
+    if not isinstance(drop_prob, Tensor) and not 0 <= drop_prob < 1:
         raise ValueError(
             f"dropout: drop_prob {drop_prob}.\nA probability from 0 up to, not including, 1.\n    rf.dropout(x, 0.1)"
         )
-    if drop_prob == 0 or not (on_forward or run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)):
+    if (not isinstance(drop_prob, Tensor) and drop_prob == 0) or not (
+        on_forward or run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)
+    ):
         return source
     if isinstance(axis, bool):
         if axis:

@@ -35,7 +35,7 @@ class Loss:
         self,
         loss: Tensor,
         name: str,
-        scale: float = 1.0,
+        scale: float | None = 1.0,
         as_error: bool = False,
         use_normalized_loss: bool = False,
         use_flatten_frames: bool = True,
@@ -53,7 +53,7 @@ class Loss:
                 )
             )
         self.loss = loss if dims is None else loss.copy_transpose(dims)
-        self.name, self.scale, self.as_error = name, scale, as_error
+        self.name, self.scale, self.as_error = name, 1.0 if scale is None else scale, as_error
         self.use_normalized_loss, self.use_flatten_frames = use_normalized_loss, use_flatten_frames
         self.custom_inv_norm_factor = custom_inv_norm_factor
 

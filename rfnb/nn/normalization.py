@@ -13,7 +13,7 @@ from rfnb.core.finite import finite_with
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_text import dims_text, missing_dim
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.const import ones
@@ -178,7 +178,8 @@ class GroupNorm(Module):
         DimError: If num_groups does not divide in_dim.
     """
 
-    def __init__(self, in_dim: Dim, *, num_groups: int | Dim, eps: float = 1e-6):
+    def __init__(self, in_dim: Dim | Sequence[Dim], *, num_groups: int | Dim, eps: float = 1e-6):
+        in_dim = _one_dim(type(self).__name__, in_dim)
         self.in_dim, self.num_groups, self.eps = in_dim, num_groups, eps
         self._groups = group_dims(type(self).__name__, in_dim, num_groups)
         self.scale, self.bias = Parameter((in_dim,), initial=1.0), Parameter((in_dim,))
@@ -214,6 +215,20 @@ def check_dims(what: str, x: Tensor, dims: Sequence[Dim]) -> None:
     for dim in dims:
         if dim not in x.dims:
             raise missing_dim(what, x, dim, "x")
+
+
+def _one_dim(what: str, in_dim: Dim | Sequence[Dim]) -> Dim:
+    dims = dims_of(what, in_dim)
+    if len(dims) != 1:
+        raise DimError(
+            message(
+                f"{what}: groups of one dim.",
+                [("in_dim", dims_text(dims))],
+                "Which features are a group is said by the order within one dim. Merge them first:",
+                "x, in_dim = rf.merge_dims(x, dims=[...])",
+            )
+        )
+    return dims[0]
 
 
 def group_dims(what: str, in_dim: Dim, num_groups: int | Dim) -> tuple[Dim, Dim]:

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -21,6 +19,7 @@ from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.types import ItemKeyType, RawTensorTypes
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
+from rfnb.ops.operands import plain_number
 from rfnb.rec.recorder import changes_state
 
 
@@ -203,8 +202,7 @@ class Parameter(Tensor):
     def _fitting(self, what: str, value: Any, dims: tuple[Dim, ...]) -> Any:
         """The raw array of `value` over `dims`, of the backend of this parameter."""
         backend = self.backend
-        if isinstance(value, np.generic):
-            value = value.item()
+        value = plain_number(value)
         if isinstance(value, (bool, int, float, complex)):
             if isinstance(value, float) and not is_float_dtype(self.dtype) and not value.is_integer():
                 raise self._other_kind(what, "float")

@@ -9,12 +9,13 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.default import copy_to_device, get_default_device, get_default_float_dtype, get_default_int_dtype
+from rfnb.ops.operands import plain_number
 
 
 def full(
@@ -26,25 +27,38 @@ def full(
     sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None,
 ) -> Tensor:
-    """A Tensor {dims} of one value; dtype from the Python type by default. Ragged dims get their longest length.
+    """A Tensor {dims} of one value; dtype from the type of the value by default. Ragged dims get their longest length.
+
+    Args:
+        fill_value: A number, of Python or raw, or a Tensor {some of the dims}.
 
     Raises:
-        TypeError: If the value is a Tensor.
+        DimError: If the value is a Tensor with a dim that is not among the dims.
     """
+    dims = check_unique(dims_of("full", dims), "full")
     if isinstance(fill_value, Tensor):
-        raise TypeError(
+        return _with(_spread(fill_value, dims, dtype, device), sparse_dim, feature_dim)
+    fill_value = plain_number(fill_value)
+    if dtype is None:
+        dtype = _dtype_of(fill_value)
+    raw = registry.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device or get_default_device())
+    return _with(new_tensor(raw, dims), sparse_dim, feature_dim)
+
+
+def _spread(value: Tensor, dims: tuple[Dim, ...], dtype: str | None, device: str | None) -> Tensor:
+    """A Tensor with further dims, an array of its own."""
+    if not set(value.dims) <= set(dims):
+        raise DimError(
             message(
-                "full: the value is a Tensor.",
-                [("fill_value", shape_of(fill_value)), ("dims", dims_text(dims_of("full", dims)))],
-                "A Tensor has its dims; further ones are added by",
+                "full: the value has other dims.",
+                [("fill_value", shape_of(value)), ("dims", dims_text(dims))],
+                "A value that is a Tensor has some of the dims of the result. To keep its own as well:",
                 "rf.expand_dims(fill_value, dims)",
             )
         )
-    if dtype is None:
-        dtype = _dtype_of(fill_value)
-    dims = check_unique(dims_of("full", dims), "full")
-    raw = registry.selected().full_raw(full_shape(dims), fill_value, dtype=dtype, device=device or get_default_device())
-    return _with(new_tensor(raw, dims), sparse_dim, feature_dim)
+    value = convert_to_tensor(value, dtype=dtype, device=device)
+    raw = value.copy_compatible_to_dims_raw(dims, unbroadcast=True)
+    return new_tensor(value.backend.copy_raw(raw), dims)
 
 
 fill = full

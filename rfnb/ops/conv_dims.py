@@ -121,7 +121,7 @@ def make_windows(
 
 def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
     """One value for each spatial dim, from one for all or a sequence of them."""
-    if isinstance(value, (int, str, np.integer, Dim)):
+    if isinstance(value, (int, str, np.integer, Dim, Tensor)):
         return (value,) * len(spatial)
     values = tuple(value)
     if len(values) != len(spatial):

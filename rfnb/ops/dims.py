@@ -10,7 +10,7 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import no_dim, shape_of
 from rfnb.ops import math
 from rfnb.ops.default import get_default_device
@@ -110,7 +110,9 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_sca
     return out
 
 
-def num_elements_of_shape(dims: Sequence[Dim], *, use_mask: bool = True, device: str | None = None) -> int | Tensor:
+def num_elements_of_shape(
+    dims: Dim | Sequence[Dim], *, use_mask: bool = True, device: str | None = None
+) -> int | Tensor:
     """Number of real (with `use_mask=False`: all) positions of a shape.
 
     Args:
@@ -120,7 +122,7 @@ def num_elements_of_shape(dims: Sequence[Dim], *, use_mask: bool = True, device:
         An int, since lengths are on the host. For a ragged dim without the dims that its lengths are over: int32 {these dims},
         e.g. for [time] the length of each sequence.
     """
-    dims = tuple(dims)
+    dims = dims_of("num_elements_of_shape", dims)
     if not use_mask:
         return int(np.prod([dim.extent for dim in dims]))
     ragged = [dim for dim in dims if dim.need_masking()]
@@ -188,7 +190,7 @@ def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim) -> Dim:
 
 
 def masked_fraction_of_shape(
-    dims: Sequence[Dim], *, inverse: bool = False, device: str | None = None
+    dims: Dim | Sequence[Dim], *, inverse: bool = False, device: str | None = None
 ) -> int | float | Tensor:
     """The share of the positions of a shape that are real, or its inverse; 1 if there is no padding.
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops.cast import cast
+from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_float_dtype
 from rfnb.ops.index_range import check_integers, explain_indices
+from rfnb.ops.operands import plain_number
+from rfnb.ops.where import where
 
 
 def one_hot(source: Tensor) -> Tensor:
@@ -15,11 +21,14 @@ def one_hot(source: Tensor) -> Tensor:
     return sparse_to_dense(source, label_value=1.0, other_value=0.0)
 
 
-def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, axis: Dim | None = None) -> Tensor:
+def sparse_to_dense(
+    labels: Tensor | int | Any, *, label_value: Any, other_value: Any, axis: Dim | None = None
+) -> Tensor:
     """`label_value` at the index, `other_value` elsewhere, in the default float dtype.
 
     Args:
-        labels: int {...}
+        labels: int {...}, or one label as a number.
+        label_value, other_value: Numbers, of Python or raw, or Tensors, whose dims the result has too.
         axis: Default: the sparse_dim.
 
     Returns:
@@ -28,6 +37,8 @@ def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, a
     Raises:
         DimError: Without axis and sparse_dim.
     """
+    if not isinstance(labels, Tensor):
+        labels = convert_to_tensor(labels, dims=(), sparse_dim=axis)
     axis = axis or labels.sparse_dim
     if axis is None:
         raise DimError(
@@ -39,18 +50,22 @@ def sparse_to_dense(labels: Tensor, *, label_value: float, other_value: float, a
             )
         )
     check_integers("sparse_to_dense", "labels", labels)
-    dtype = get_default_float_dtype()
+    dtype, values = get_default_float_dtype(), [plain_number(value) for value in (label_value, other_value)]
+    of_tensors = any(isinstance(value, Tensor) for value in values)
+    on, off = (1.0, 0.0) if of_tensors else values
     try:
-        raw = labels.backend.one_hot_raw(labels._raw, axis.extent, label_value, other_value, dtype)
+        raw = labels.backend.one_hot_raw(labels._raw, axis.extent, on, off, dtype)
     except (IndexError, RuntimeError) as error:
         explain_indices(error, "sparse_to_dense", "labels", labels, axis)
         raise
     out = new_tensor(raw, (*labels.dims, axis))
+    if of_tensors:
+        out = cast(where(out != 0.0, *values, allow_broadcast_all_sources=True), dtype)
     out.feature_dim = axis
     return out
 
 
-def smooth_one_hot(source: Tensor, *, label_prob: float) -> Tensor:
+def smooth_one_hot(source: Tensor, *, label_prob: float | Tensor) -> Tensor:
     """`label_prob` at the index, the rest spread evenly over the other classes; {dims of source, sparse_dim}.
 
     Raises:

@@ -57,12 +57,20 @@ def check_devices(kind: str, *tensors: Tensor) -> None:
         )
 
 
+def plain_number(value: Any) -> Any:
+    """A raw scalar, of NumPy or of a backend, as a number of Python; all else as it is."""
+    if isinstance(value, (bool, int, float, Tensor)) or getattr(value, "shape", None) != ():
+        return value
+    return value.item()
+
+
 def as_tensor(value: Any, kind: str) -> Tensor:
-    """A Python number as Tensor without dims.
+    """A number, of Python or raw, as Tensor without dims.
 
     Raises:
         TypeError: If it is no number.
     """
+    value = plain_number(value)
     if isinstance(value, (bool, int, float)):
         dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
         return new_tensor(registry.selected().full_raw((), value, dtype=dtype), ())

@@ -29,8 +29,8 @@ def pool(
     padding: Padding | Sequence[Padding] = "valid",
     dilation_rate: int | Sequence[int] = 1,
     strides: int | Sequence[int] | None = None,
-    in_spatial_dims: Sequence[Dim],
-    out_spatial_dims: Sequence[Dim] | None = None,
+    in_spatial_dims: Dim | Sequence[Dim],
+    out_spatial_dims: Dim | Sequence[Dim] | None = None,
     use_mask: bool | None = None,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """The maximum or the mean of each window.
@@ -61,8 +61,8 @@ def pool(
         source.dims,
         nd,
         mode,
-        tuple(in_spatial_dims),
-        None if out_spatial_dims is None else tuple(out_spatial_dims),
+        (in_spatial_dims,) if isinstance(in_spatial_dims, Dim) else tuple(in_spatial_dims),
+        _as_tuple(out_spatial_dims),
         tuple(pool_size) if isinstance(pool_size, list) else pool_size,
         tuple(padding) if isinstance(padding, list) else padding,
         tuple(strides) if isinstance(strides, list) else strides,
@@ -164,6 +164,10 @@ def _counts(
     return counts
 
 
+def _as_tuple(dims: Dim | Sequence[Dim] | None) -> tuple[Dim, ...] | None:
+    return dims if dims is None else (dims,) if isinstance(dims, Dim) else tuple(dims)
+
+
 def max_pool(
     source: Tensor,
     *,
@@ -171,8 +175,8 @@ def max_pool(
     padding: Padding | Sequence[Padding] = "valid",
     dilation_rate: int | Sequence[int] = 1,
     strides: int | Sequence[int] | None = None,
-    in_spatial_dims: Sequence[Dim],
-    out_spatial_dims: Sequence[Dim] | None = None,
+    in_spatial_dims: Dim | Sequence[Dim],
+    out_spatial_dims: Dim | Sequence[Dim] | None = None,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
     """The largest of each window. See `pool`."""
     return pool(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,

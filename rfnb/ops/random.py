@@ -18,6 +18,7 @@ from rfnb.ops.default import get_default_array_index_dtype, get_default_device, 
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import clip_by_value, combine, floor
 from rfnb.ops.random_state import generator_for, update_state
+from rfnb.ops.where import where
 
 Value = float | Tensor
 _PARAMETERS = {
@@ -128,7 +129,7 @@ def random_uniform(
 
 def random_normal(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
-    feature_dim: Dim | None = None, mean: Value = 0.0, stddev: Value = 1.0, seed: Any = None, algorithm: str | None = None,
+    feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, seed: Any = None, algorithm: str | None = None,
     explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
@@ -137,6 +138,7 @@ def random_normal(
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
                  static=static)  # fmt: skip
     draw.only_floats()
+    mean, stddev = 0.0 if mean is None else mean, 1.0 if stddev is None else stddev
     if isinstance(mean, Tensor) or isinstance(stddev, Tensor):
         return draw.finish(draw.plus(draw.times(draw("normal", 0.0, 1.0), stddev), mean))
     _check_stddev("random_normal", stddev)
@@ -145,14 +147,14 @@ def random_normal(
 
 def random_truncated_normal(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
-    feature_dim: Dim | None = None, mean: Value = 0.0, stddev: Value = 1.0, minval: Value | None = None,
+    feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, minval: Value | None = None,
     maxval: Value | None = None, seed: Any = None, algorithm: str | None = None, explicit_state: Tensor | None = None,
     auto_update_state: bool | None = None, static: bool | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Normal, given that it is in [minval, maxval], default 2 standard deviations around the mean; {dims}. See `random`.
 
     Raises:
-        TypeError: Bounds with Tensors.
+        TypeError: Bounds with Tensors that have dims.
         ValueError: If there is nothing between the bounds.
     """
     what = "random_truncated_normal"
@@ -160,10 +162,12 @@ def random_truncated_normal(
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
                  static=static)  # fmt: skip
     draw.only_floats()
+    mean, stddev = 0.0 if mean is None else mean, 1.0 if stddev is None else stddev
     if minval is None and maxval is None:
         if not isinstance(stddev, Tensor):
             _check_stddev(what, stddev)
         return draw.finish(draw.plus(draw.times(draw("truncated_normal", -2.0, 2.0), stddev), mean))
+    mean, stddev, minval, maxval = map(_scalar, (mean, stddev, minval, maxval))
     if any(isinstance(value, Tensor) for value in (mean, stddev, minval, maxval)):
         raise TypeError(
             message(f"{what}: bounds with Tensors.",
@@ -271,16 +275,25 @@ def _check_stddev(what: str, stddev: Any) -> None:
         )  # fmt: skip
 
 
+def _scalar(value: Any) -> Any:
+    """A Tensor without dims as a number, all else as it is."""
+    return float(value) if isinstance(value, Tensor) and not value.dims else value
+
+
 def _text(value: Any) -> str:
     return shape_of(value) if isinstance(value, Tensor) else str(value)
 
 
-def drop(source: Tensor, drop_prob: float, *, axis: Dim | Sequence[Dim] | None = None) -> Tensor:
+def drop(source: Tensor, drop_prob: float | Tensor, *, axis: Dim | Sequence[Dim] | None = None) -> Tensor:
     """Zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob) (Srivastava et al. 2014).
 
     Args:
         axis: The dims with independent choices; the others share them. None: all are independent.
     """
+    if isinstance(drop_prob, Tensor):
+        dims = source.dims if axis is None else dims_of("dropout", axis)
+        kept = random_uniform(dims, device=source.device) >= drop_prob
+        return cast(where(kept, source / (1 - drop_prob), 0), source.dtype)
     if axis is None:
         raw = source.backend.dropout_raw(source._raw, drop_prob, None)
     else:

@@ -14,9 +14,9 @@ from rfnb.ops.dims import range_over_dim
 
 
 def range_over_dim_strided(
-    dim: Dim, *, stride: int, out_dim: Dim | None = None, dtype: str | None = None, device: str | None = None
+    dim: Dim, *, stride: int | Tensor, out_dim: Dim | None = None, dtype: str | None = None, device: str | None = None
 ) -> tuple[Tensor, Dim]:
-    """0, stride, 2 * stride, ... below the size of `dim`.
+    """0, stride, 2 * stride, ... below the size of `dim`. A stride that is a Tensor is read on the host.
 
     Returns:
         {out_dim}, sparse over dim if integers; out_dim, by default dim / stride rounded up.
@@ -24,6 +24,7 @@ def range_over_dim_strided(
     Raises:
         DimError: If out_dim has another size.
     """
+    stride = int(stride)
     strided = dim.ceildiv_right(stride)
     if out_dim is None:
         out_dim = strided

@@ -261,7 +261,12 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
 
 
 def top_k(
-    source: Tensor, *, axis: Dim | Sequence[Dim], k: int | None = None, k_dim: Dim | None = None, sorted: bool = True
+    source: Tensor,
+    *,
+    axis: Dim | Sequence[Dim],
+    k: int | Tensor | None = None,
+    k_dim: Dim | None = None,
+    sorted: bool = True,
 ) -> tuple[Tensor, Tensor | list[Tensor], Dim]:
     """The k largest entries over `axis`, best first.
 
@@ -288,6 +293,7 @@ def top_k(
     if k_dim is None:
         if k is None:
             raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
+        k = int(k)  # of a Tensor: how many is known on the host
         k_dim = Dim(k, name="top_k")
         dims = (*rest, k_dim)
     else:

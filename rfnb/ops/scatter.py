@@ -14,7 +14,7 @@ from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like
@@ -39,7 +39,7 @@ def scatter(
     indices_dim: Dim | Sequence[Dim],
     mode: str = "sum",
     fill_value: float | int | None = None,
-    out_dim: Dim | None = None,
+    out_dim: Dim | Sequence[Dim] | None = None,
     use_mask: bool | None = None,
 ) -> Tensor:
     """For each entry of `out_dim`, the combined entries of `source` whose index it is.
@@ -88,7 +88,7 @@ def scatter_count(
     *,
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
-    out_dim: Dim | None = None,
+    out_dim: Dim | Sequence[Dim] | None = None,
     fill_value: float | int | None = None,
 ) -> Tensor:
     """How often each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
@@ -104,7 +104,7 @@ def scatter_mean(
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     fill_value: float | int | None = None,
-    out_dim: Dim | None = None,
+    out_dim: Dim | Sequence[Dim] | None = None,
 ) -> Tensor:
     """The mean of the entries of each place. See `scatter`."""
     return _mean(source, indices, indices_dim, _out_dim("scatter_mean", indices, out_dim), fill_value, True)
@@ -130,7 +130,7 @@ def scatter_logsumexp(
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     fill_value: float | int | None = None,
-    out_dim: Dim | None = None,
+    out_dim: Dim | Sequence[Dim] | None = None,
 ) -> Tensor:
     """log(sum(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
     out_dim = _out_dim("scatter_logsumexp", indices, out_dim)
@@ -143,14 +143,24 @@ def scatter_logmeanexp(
     indices: Tensor,
     indices_dim: Dim | Sequence[Dim],
     fill_value: float | int | None = None,
-    out_dim: Dim | None = None,
+    out_dim: Dim | Sequence[Dim] | None = None,
 ) -> Tensor:
     """log(mean(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
     out_dim = _out_dim("scatter_logmeanexp", indices, out_dim)
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=True)
 
 
-def _out_dim(what: str, indices: Tensor, out_dim: Dim | None) -> Dim:
+def _out_dim(what: str, indices: Tensor, out_dim: Dim | Sequence[Dim] | None) -> Dim:
+    if out_dim is not None and not isinstance(out_dim, Dim):
+        dims = dims_of(what, out_dim)
+        if len(dims) != 1:
+            raise DimError(
+                message(f"{what}: an index is into one dim.", [("indices", shape_of(indices)), ("out_dim", dims_text(dims))],
+                        "Indices into several dims count in the order of the merged one, which is split afterwards:",
+                        f"out = rf.{what}(..., out_dim={' * '.join(dim.name for dim in dims)})\n"
+                        f"rf.split_dims(out, axis=..., dims=[{', '.join(dim.name for dim in dims)}])")
+            )  # fmt: skip
+        (out_dim,) = dims
     out_dim = out_dim or indices.sparse_dim
     if out_dim is None:
         raise DimError(

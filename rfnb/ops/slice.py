@@ -58,6 +58,7 @@ def slice(
         ]
         rule = "Either end or size; a step is positive: frames backwards are those of rf.reverse_sequence."
         raise ValueError(message("slice: which frames?", [*given, ("step", step)], rule))
+    step = None if step is None else int(step)  # one for all sequences, and known on the host
     if step not in (None, 1):
         every, _ = slice(source, axis=axis, start=start, end=end, size=size)
         return _strided(every, source.dims, axis, step, out_dim)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rfnb.core.errors import message
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values
+from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values, plain_number
 
 _plans = PlanCache()
 _NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
@@ -19,14 +21,18 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     """true_ where cond, else false_; union of the dims.
 
     Args:
-        cond: bool {any dims}, or a Python bool.
-        true_, false_: Tensors or numbers.
+        cond: bool {any dims}, or a bool, of Python or raw.
+        true_, false_: Tensors or numbers, of Python or raw.
 
     Raises:
         DimError: For an outer product, unless `allow_broadcast_all_sources`.
     """
     if not isinstance(cond, Tensor):
         cond = as_tensor(cond, "where")
+    if isinstance(true_, (np.ndarray, np.generic)):  # raw scalars of torch stay, since they may have gradients
+        true_ = plain_number(true_)
+    if isinstance(false_, (np.ndarray, np.generic)):
+        false_ = plain_number(false_)
     true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)
     raw_true, raw_false = true_._raw if true_is else true_, false_._raw if false_is else false_
     key = (

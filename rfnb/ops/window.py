@@ -21,8 +21,8 @@ def window(
     *,
     spatial_dim: Dim,
     window_dim: Dim,
-    window_right: int | None = None,
-    window_left: int | None = None,
+    window_right: int | Dim | None = None,
+    window_left: int | Dim | None = None,
     padding: str = "same",
     pad_value: float | int | None = None,
     stride: int = 1,
@@ -50,7 +50,8 @@ def window(
     source.axis_of(spatial_dim, "window")
     check_movable("window", source, spatial_dim)
     check_unique((*source.dims, window_dim), "window")
-    left = _left(window_dim.extent, window_left, window_right, padding)
+    before, after = (side.extent if isinstance(side, Dim) else side for side in (window_left, window_right))
+    left = _left(window_dim.extent, before, after, padding)
     out_dim = spatial_dim if padding == "same" else spatial_dim - (window_dim.extent - 1)
     out_dim = out_dim.ceildiv_right(stride) if stride != 1 else out_dim
     starts = copy_to_device(range_over_dim(out_dim, dtype="int64"), source.device) * stride - left

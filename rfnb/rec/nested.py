@@ -132,7 +132,7 @@ def mask_nested(
         DimError: If a Tensor lacks a dim of mask, without allow_dim_extension.
     """
     number = isinstance(mask_value, (int, float))
-    if not number and not same_structure(s, mask_value):
+    if mask_value is None or (not number and not same_structure(s, mask_value)):
         raise ValueError(
             message("mask_nested: the structures differ.",
                     [("s", ", ".join(path for path, _ in leaves(s))),

@@ -54,7 +54,7 @@ ABSENT = {
     NOT_YET: (
         "import_params_espnet_convolutional_gating_mlp_to_rf import_params_espnet_e_branchformer_layer_to_rf"
         " import_params_espnet_multi_headed_attention_to_rf import_params_espnet_positionwise_feed_forward_to_rf"
-        " is_packed pack pack_import packed_flat_content packed_regap unpack mask is_static_traceable"
+        " is_packed pack pack_import packed_flat_content packed_regap unpack is_static_traceable"
         " set_static_traceable set_static_traceable_ctx static_traceable_generation"
     ),
 }
@@ -76,7 +76,7 @@ def places():
         "TensorDict": rf.TensorDict(),
     }
     modules = [importlib.import_module(f"rfnb.interop.{m.name}") for m in pkgutil.iter_modules(rfnb.interop.__path__)]
-    return samples, [rf, rfnb.tensor, rfnb.tensor.utils, *modules]
+    return samples, [rf, rf.audio, rfnb.tensor, rfnb.tensor.utils, *modules]
 
 
 def found(name, samples, modules):

@@ -6,7 +6,7 @@ import torch
 from asserting import assert_same, ragged, raises_message, tensor
 
 import rfnb as rf
-from rfnb import Dim, ShapeError
+from rfnb import Dim, DimError, ShapeError
 
 batch, feat = Dim(3, name="batch"), Dim(2, name="feat")
 time = ragged([3, 1, 0], batch)
@@ -124,14 +124,22 @@ def test_one_number_for_several_entries():
         rf.convert_to_tensor(1.0, dims=[batch, feat])
 
 
-def test_full_of_a_tensor():
+def test_full_of_a_tensor_repeats_it():
+    value = tensor([1.0, 2.0], feat)
+    out = rf.full(dims=[batch, feat], fill_value=value, dtype="int32")
+    assert out.dtype == "int32" and out.raw_tensor.tolist() == [[1, 2]] * 3
+    out.raw_tensor[0, 0] = 7  # an array of its own
+    assert out.raw_tensor[1, 0] == 1 and value.raw_tensor[0] == 1
+
+
+def test_full_of_a_tensor_with_another_dim():
     with raises_message(
-        TypeError,
+        DimError,
         """
-        full: the value is a Tensor.
+        full: the value has other dims.
           fill_value  [feat=2]
           dims        [batch=3]
-        A Tensor has its dims; further ones are added by
+        A value that is a Tensor has some of the dims of the result. To keep its own as well:
             rf.expand_dims(fill_value, dims)
         """,
     ):
