@@ -24,7 +24,7 @@ def net_from_dict(
     Args:
         network: The layers. Dims are Dim objects, or texts "<dim NAME:SIZE>", of which equal ones are the same dim.
         extern_data: The inputs: {key: {"dim": 40}}, {"dim": 100, "sparse": True}, {"shape": (None, 3), "dim": 3}, or {"dim_tags":
-            [...]}.
+            [...]}. Dims of two inputs are different ones unless they are declared as one, whatever their lengths.
         search: Whether choices search; else they give out the labels of their targets.
         loop: "with": the body of a loop is recorded once, and what does not need the state runs for all steps at once; "for":
             each step runs in Python. Both give the same numbers.

@@ -208,3 +208,23 @@ def test_a_unit_reads_what_is_around_its_network(form):
     beside = {"mean": net["mean"], **loop_of({**K, "m": inside, "output": _masked(_sum_with("m"))})}
     for index, (got, expected) in enumerate([(run(built(net, form=form)), run(built(beside, form=form)))] * 3):
         np.testing.assert_array_equal(of_sequence(got["output"], index), of_sequence(expected["output"], index))
+
+
+@in_all_forms
+@pytest.mark.parametrize("wrap", ["subnetwork", "masked subnetwork"])
+def test_a_subnetwork_reads_the_data_around_the_loop_by_the_same_name_in_a_unit_as_alone(wrap, form):
+    inner = {"a": {"class": "combine", "kind": "mul", "from": ["base:base:data", "data"]},
+             "output": {"class": "reduce", "mode": "sum", "axis": "T", "from": "a", "n_out": 4}}  # fmt: skip
+    yes = {"class": "compare", "kind": "less", "value": 99.0, "from": "s"}
+    unit = _sub(inner, "prev:f" if wrap == "subnetwork" else "data")
+    masked = {"class": "masked_computation", "mask": "yes", "from": "prev:f", "unit": unit}
+    body = {"s": K["s"], "yes": yes, "e": unit if wrap == "subnetwork" else masked, "f": _linear("e", initial_output=0.1),
+            "output": {"class": "copy", "from": "f"}}  # fmt: skip
+    net = built(loop_of(body), form=form)
+    w, out = weights(net), run(net)["output"]
+    for index in range(3):
+        x, f, expected = inputs()["data"][index, : LENGTHS["data"][index]], np.full(4, 0.1), []
+        for _ in x:
+            f = np.tanh((x * f).sum(0) @ w["output/rec/f/W"] + w["output/rec/f/b"])
+            expected.append(f)
+        np.testing.assert_allclose(of_sequence(out, index), expected, rtol=1e-3, atol=1e-5)

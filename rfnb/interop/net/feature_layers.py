@@ -44,7 +44,7 @@ class LinearLayer(Layer):
         "use_transposed_weights",
         "safe_embedding",
     )
-    default_activation: str | None = None
+    framewise = True
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
@@ -161,6 +161,8 @@ class SoftmaxLayer(LinearLayer):
 @layer_class("copy", "concat_features")
 class CopyLayer(Layer):
     """Its source; of several their features one after the other."""
+
+    framewise = True
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         out = self.concatenated(sources, env)

@@ -59,6 +59,8 @@ class _ByModule(Layer):
 class SelfAttentionLayer(_ByModule):
     """Self attention from one matrix QKV; in a loop over the steps so far."""
 
+    framewise = True
+
     options = ("num_heads", "total_key_dim", "attention_left_only", "attention_dropout", "forward_weights_init", "initial_state",
                "restrict_state_to_last_seq", "state_var_lengths")  # fmt: skip
     references = ("key_shift",)
@@ -136,6 +138,8 @@ class SelfAttentionLayer(_ByModule):
 @layer_class("positional_encoding")
 class PositionalEncodingLayer(_ByModule):
     """Sines and cosines of the position; in a loop of the step."""
+
+    framewise = True
 
     options = ("axis", "add_to_input", "constant")
     references = ("offset",)

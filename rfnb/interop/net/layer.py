@@ -51,6 +51,7 @@ class Layer(Module):
     references: tuple[str, ...] = ()  # the options that name a layer
     needs_source = True
     elementwise = False  # without n_out, the result has the dims of the sources
+    framewise = False  # the result has the dims of the sources, with its own features for theirs
     own_feature = True  # n_out says what the features are
     neighbours: frozenset[str] = frozenset()  # the names of its network
 
@@ -157,7 +158,8 @@ class Layer(Module):
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
         """The template as far as the known sources tell it."""
-        if (self.elementwise and known) or (self.out_dim is not None and (known or env.guess)):
+        framewise = self.elementwise or self.framewise
+        if (self.elementwise and known) or (framewise and self.out_dim is not None and (known or env.guess)):
             return self._over_sources(env, known)
         if self.elementwise and env.guess and isinstance(self.opts.get("initial_output"), (int, float)):
             return zeros(env.batch_dims(), dtype=get_default_float_dtype())

@@ -292,11 +292,13 @@ class UnitScope(Scope):
             ValueError: If it may be either.
         """
         inner = ref.removeprefix("base:")
-        name = inner.removeprefix("base:")
-        if name == inner and name.startswith(("data", ":")):
+        name = inner.rpartition("base:")[2]
+        if name.startswith(
+            ("data", ":")
+        ):  # every network has it; "data" is what the unit was given, so base: is needed
             return inner
         exact, near = self.around.knows(ref), self.around.knows(inner)
-        if exact and near and not name.startswith(("data", ":")):
+        if exact and near:
             raise ValueError(
                 message(f'"{ref}" may be two layers.', [("beside", f'"{inner}"'), ("around", f'"{ref}"')],
                         "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
@@ -307,7 +309,8 @@ class UnitScope(Scope):
     def seen_inside(self, ref: str) -> Any:
         if self.neighbours is None:
             return super().seen_inside(ref)
-        return self._base(ref) if ref.startswith("base:") else self.beside(ref)
+        in_every_network = ref.rpartition("base:")[2].startswith(("data", ":"))
+        return self._base(ref) if ref.startswith("base:") and not in_every_network else self.beside(ref)
 
     def knows(self, ref: str) -> bool:
         return self.around.knows(ref) if self.neighbours is not None else super().knows(ref)

@@ -30,6 +30,8 @@ _NO_EFFECT = ("optimize_move_layers_out", "include_eos", "max_seq_len_via")
 class _UnitBase(Layer):
     """A unit with its state. In a loop it makes one step, and the loop carries the state."""
 
+    framewise = True
+
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
         if self.out_dim is None:
