@@ -424,6 +424,7 @@ from rfnb.ops.transposed_conv_dims import make_transposed_conv_out_spatial_dims 
 from rfnb.ops.where import where as where
 from rfnb.ops.window import window as window
 from rfnb.places import paths as _paths
+from rfnb.places import required_dims as _required_dims
 from rfnb.places.unknown_names import of_rfnb as __getattr__
 from rfnb.rec.cond import cond as cond
 from rfnb.rec.cum_concat import cum_concat as cum_concat
@@ -463,6 +464,7 @@ from rfnb.viz.save import save_html as save_html
 from rfnb.viz.show import show as show
 
 _backend_methods.bind(globals())
+_required_dims.name_the_dims(globals())
 _paths.make_modules(globals())
-del _backend_methods, _marking, _operators, _paths
+del _backend_methods, _marking, _operators, _paths, _required_dims
 __version__ = "0.1.0"

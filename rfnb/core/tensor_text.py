@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.dim_relations import representative, sizes_text
 from rfnb.core.errors import DimError, message
+from rfnb.core.place import user_frame
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -45,17 +46,60 @@ def operand_rows(operands: Sequence[tuple[str, Tensor]]) -> list[tuple[str, str]
     return [(label, dims_text(tensor.dims, labels)) for label, tensor in operands]
 
 
+class MissingDim:
+    """Stands for a dim that a call needs and has not got."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        """An op has asked for what a Dim has, before it looked whether it got one."""
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        _, called = user_frame(1)
+        raise no_dim("call" if called is None else called.f_code.co_name, self)
+
+
 def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:
-    """The error for something that should be a Dim."""
-    rows = [] if tensor is None else [("tensor", dims_text(tensor.dims))]
+    """The error for something that should be a Dim; it names the dims of the tensor, or of what user code called the op with."""
+    label = "tensor"
+    if tensor is None:
+        label, tensor = _operand_of_user()
+    rows = [] if tensor is None else [(label, dims_text(tensor.dims))]
     dims = () if tensor is None else tensor.dims
-    place = next((index for index, dim in enumerate(dims) if dim.name == value or index == value), None)
+    code = label if label != "tensor" else "x"
+    rule = "An axis is named by its Dim, never by a letter, a name or a position:"
+    if isinstance(value, MissingDim):
+        return DimError(message(f"{what}: {value.name} is missing.", rows, rule, _candidates(value.name, code, dims)))
+    rows.append(("got", type(value).__name__))
+    numbers = range(-len(dims), 0) if isinstance(value, int) and value < 0 else range(len(dims))
+    place = next((index for index, dim in zip(numbers, dims) if dim.name == value or index == value), None)
     if place is not None:
-        fix = dims[place].name if dims[place].name.isidentifier() else f"x.dims[{place}]"
+        fix = f"{code}.dims[{place}]    # {dims[place].short_repr()}"
+    elif dims:
+        fix = _candidates("axis", code, dims)
     else:
         fix = f'Dim({value if isinstance(value, int) else 3}, name="{value if isinstance(value, str) else "..."}")'
-    rule = "An axis is named by its Dim, never by a letter, a name or a position:"
-    return DimError(message(f"{what}: {value!r} is not a Dim.", [*rows, ("got", type(value).__name__)], rule, fix))
+    return DimError(message(f"{what}: {value!r} is not a Dim.", rows, rule, fix))
+
+
+def _candidates(keyword: str, code: str, dims: Sequence[Dim]) -> str:
+    return (
+        "\n".join(f"{keyword}={code}.dims[{place}]    # {dim.short_repr()}" for place, dim in enumerate(dims))
+        or "axis=dim"
+    )
+
+
+def _operand_of_user() -> tuple[str, Any]:
+    """The first Tensor among the arguments of the function that user code has called, and what it is called there."""
+    _, called = user_frame(2)
+    if called is not None:
+        code = called.f_code
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            value = called.f_locals.get(name)
+            if hasattr(value, "dims") and hasattr(value, "sparse_dim") and name != "self":
+                return name, value
+    return "tensor", None
 
 
 def missing_dim(

@@ -245,6 +245,7 @@ def cum_concat_step(
     Raises:
         DimError: If axis is not in prev_accum.
     """
+    prev_accum.axis_of(axis, "cum_concat_step")
     out_dim = axis + 1 if out_spatial_dim is None else out_spatial_dim
     frame = expand_dim(source, _one_frame)
     return concat((prev_accum, axis), (frame, _one_frame), allow_broadcast=True, out_dim=out_dim)

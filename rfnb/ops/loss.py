@@ -165,5 +165,6 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
                 "rf.label_smoothing(prob, 0.1, axis=...)",
             )
         )
+    prob.axis_of(axis, "label_smoothing")
     other = smoothing / (axis.extent - 1)
     return prob * (1 - smoothing - other) + other

@@ -283,7 +283,7 @@ def top_k(
         TypeError: Without k and k_dim.
     """
     one = axis.__class__ is Dim
-    axes: Any = axis if one else tuple(axis)  # type: ignore[arg-type]
+    axes: Any = axis if one else dims_of("top_k", axis)
     raw = source._raw
     try:
         flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans[raw.__class__, source.dims, axes]

@@ -45,4 +45,5 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
 
 def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:
     """One tensor per entry of a static `axis`; {..., axis} -> {...} for each entry of axis."""
+    source.axis_of(axis, "unstack")
     return tuple(gather(source, indices=index, axis=axis) for index in range(axis.extent))

@@ -127,9 +127,10 @@ ERRORS = {
         DimError,
         """
         reduce_sum: 1 is not a Dim.
-          got  int
+          source  [batch=3, time<=7, feat=5]
+          got     int
         An axis is named by its Dim, never by a letter, a name or a position:
-            Dim(1, name="...")
+            source.dims[1]    # time<=7
         """,
     ),
     "an axis by name": (
@@ -140,7 +141,7 @@ ERRORS = {
           tensor  [batch=3, time<=7, feat=5]
           got     str
         An axis is named by its Dim, never by a letter, a name or a position:
-            feat
+            x.dims[2]    # feat=5
         """,
     ),
     "an axis by an old description": (
@@ -151,7 +152,9 @@ ERRORS = {
           tensor  [batch=3, time<=7, feat=5]
           got     str
         An axis is named by its Dim, never by a letter, a name or a position:
-            Dim(3, name="T")
+            axis=x.dims[0]    # batch=3
+            axis=x.dims[1]    # time<=7
+            axis=x.dims[2]    # feat=5
         """,
     ),
     "padding longer than the lengths say": (
@@ -297,7 +300,7 @@ ERRORS = {
           tensor  [feat=5]
           got     list
         An axis is named by its Dim, never by a letter, a name or a position:
-            Dim(3, name="...")
+            axis=x.dims[0]    # feat=5
         """,
     ),
     "an axis twice": (
