@@ -119,7 +119,7 @@ describe("the view in the page", () => {
   it("has a panel per series with its last and best value", () => {
     open();
     expect([...root.querySelectorAll(".rfnb-curves-head")].map((head) => head.textContent)).toEqual([
-      "lossnatsbest 0.75 at 40, 1 NaN, first at step 20last1log", "phoneme accuracy%best 62.5 at 30last60log", "learning ratelast0log", "gradient norm1 infinite, first at step 20last2log", "test loss–log",
+      "lossnats1 NaN, first at step 20best 0.75 at 40last1log", "phoneme accuracy%best 62.5 at 30last60log", "learning ratelast0log", "gradient norm1 infinite, first at step 20last2log", "test loss–log",
     ]);
     expect(root.dataset["step"]).toBe("50");
     expect(stage().getAttribute("aria-label")).toBe("Training: loss, phoneme accuracy, learning rate, gradient norm, test loss over step 0 to 50");

@@ -28,28 +28,28 @@ export function legend(element: HTMLElement, colors: Table, scale: Scale, has: {
 export function sentence(matrix: Matrix, at: Position): string {
   const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
   const value = matrix.value(at.row, at.col);
-  if (isPadding(matrix, at)) return `${place}: padding${onPadding(value)}`;
+  if (isPadding(matrix, at)) return `${place}: padding${onPadding(value, matrix)}`;
   const names = `${matrix.rowName} “${matrix.rowLabel(at.row)}” (${at.row}) to ${matrix.colName} “${matrix.colLabel(at.col)}” (${at.col})`;
   const wrong = fault(matrix, at.row);
   return `${names}: ${Number.isNaN(value) ? "not computed" : exact(value)}${wrong && `; ${wrong}`}`;
 }
 
-/** What lies where nothing should; zeros and NaN go without saying. */
-const onPadding = (value: number): string => (value ? `, with ${exact(value)} on it` : "");
+/** What lies where nothing should; zeros go without saying, so does NaN where all is as it should be. */
+const onPadding = (value: number, { note }: Matrix): string => (value || (note && Number.isNaN(value)) ? `, with ${exact(value)} on it` : "");
 
 /** The cell under the cursor, and where else its row looks. */
 export function readout(element: HTMLElement, matrix: Matrix, at: Position | null, hint: string): void {
   if (!at) { element.replaceChildren(h("span", { class: "rfnb-quiet" }, hint)); return; }
   const value = matrix.value(at.row, at.col), wrong = fault(matrix, at.row);
   const warned = wrong ? [h("span", { class: "rfnb-wrong" }, ` ! ${wrong}`)] : [];
-  if (isPadding(matrix, at)) { element.replaceChildren(`${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}: padding, past the end of ${matrix.seq}${onPadding(value)}`, ...warned); return; }
+  if (isPadding(matrix, at)) { element.replaceChildren(`${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`, ...warned); return; }
   const token = (name: string, label: string, index: number) => [h("span", { class: "rfnb-quiet" }, `${name} `), h("b", {}, shorten(label, 40)), h("span", { class: "rfnb-quiet" }, ` ${index}`)];
   const parts: (Node | string)[] = [...token(matrix.rowName, matrix.rowLabel(at.row), at.row), "  →  ", ...token(matrix.colName, matrix.colLabel(at.col), at.col), "  "];
   parts.push(h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : exact(value)));
   const top = largest(matrix, at.row, 3);
   if (top.length > 1) {
     const others = top.map((col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`).join(", ");
-    parts.push(h("span", { class: "rfnb-quiet rfnb-others" }, `most of this row: ${others}`));
+    parts.push("; ", h("span", { class: "rfnb-quiet rfnb-others" }, `most of this row: ${others}`));
   }
   element.replaceChildren(...parts, ...warned);
 }

@@ -25,7 +25,9 @@ export function showCard(card: HTMLElement, tree: Tree, place: Place | null, joi
     ...(tree.parts.length ? [partsTable(tree.parts, path)] : [tokens(path), h("div", { class: "rfnb-beams-sum" }, sum(path, item.score))]),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
   );
-  card.firstElementChild!.scrollTop = 1e6; // of a long text the end is what is new
+  const prefixBox = card.firstElementChild!;
+  if (prefixBox.scrollHeight > prefixBox.clientHeight + 1) prefixBox.setAttribute("tabindex", "0"); // else keys could not scroll it
+  prefixBox.scrollTop = 1e6; // of a long text the end is what is new
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -52,8 +54,8 @@ function partsTable(names: string[], path: Piece[]): HTMLElement {
   });
   const heads = [...(before.length ? [`+${before.length}`] : []), ...shown.map((piece) => visible(piece.token)), "sum"];
   return h("div", { class: "rfnb-beams-wide" }, h("table", { class: "rfnb-beams-parts" },
-    h("thead", {}, h("tr", {}, h("th"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
-    h("tbody", {}, h("tr", { class: "rfnb-beams-bars", "aria-hidden": "true" }, h("th"), ...(before.length ? [h("td")] : []), ...bars, h("td")),
+    h("thead", {}, h("tr", {}, h("td"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
+    h("tbody", {}, h("tr", { class: "rfnb-beams-bars", "aria-hidden": "true" }, h("td"), ...(before.length ? [h("td")] : []), ...bars, h("td")),
       ...names.flatMap((name, at) => (path.some((piece) => piece.parts[at]) ? [row(name, (piece) => piece.parts[at] ?? 0)] : [])), row("score", (piece) => piece.gain))));
 }
 
@@ -117,6 +119,6 @@ export function showNbest(
   const held = [...table.querySelectorAll("button")].indexOf((table.getRootNode() as Document).activeElement as HTMLButtonElement);
   table.replaceChildren(
     h("caption", {}, nbest.length ? "n-best list" : "n-best list: nothing yet"),
-    h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...rows, ...more));
+    h("thead", {}, h("tr", {}, ...heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td"))))), h("tbody", {}, ...rows, ...more));
   if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
 }

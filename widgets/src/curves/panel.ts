@@ -31,6 +31,7 @@ export class Panel {
   private readonly value = h("span", { class: "rfnb-curves-value" });
   private readonly where = h("span", { class: "rfnb-curves-where" });
   private readonly best = h("span", { class: "rfnb-curves-best" });
+  private readonly odd = h("span", { class: "rfnb-curves-where" });
   private readonly logButton = h("button", { type: "button", "data-do": "log" }, "log");
   private readonly plot = svg("svg", { "aria-hidden": "true", class: "rfnb-curves-plot" });
   private readonly cursor = svg("g", { class: "rfnb-curves-cursor" });
@@ -41,7 +42,7 @@ export class Panel {
   private log: boolean | null = null; // what the person chose
 
   constructor(redraw: () => void) {
-    const head = h("div", { class: "rfnb-curves-head" }, this.label, this.unit, h("span", { class: "rfnb-curves-fill" }), this.best, this.where, this.value, this.logButton);
+    const head = h("div", { class: "rfnb-curves-head" }, this.label, this.unit, h("span", { class: "rfnb-curves-fill" }), this.odd, this.best, this.where, this.value, this.logButton);
     this.element = h("div", { class: "rfnb-curves-panel" }, head);
     this.element.append(this.plot);
     this.logButton.addEventListener("click", () => { this.log = !this.logged; redraw(); });
@@ -67,7 +68,7 @@ export class Panel {
     this.unit.textContent = curve.unit;
     this.logButton.style.visibility = curve.positive ? "" : "hidden"; // keeps its room, so that values stand under each other
     this.logButton.setAttribute("aria-pressed", String(this.logged));
-    this.logButton.setAttribute("aria-label", `logarithmic axis for ${curve.label}`);
+    this.logButton.setAttribute("aria-label", `log axis for ${curve.label}`);
     this.logButton.title = this.logged ? "logarithmic axis" : "show on a logarithmic axis";
     plot.setAttribute("width", String(width));
     plot.setAttribute("height", String(height + (last ? AXIS : 0) + 6));
@@ -129,8 +130,8 @@ export class Panel {
     const shown = at === null ? "last" : value === undefined || curve.x[index] === at ? "" : `at ${axis.name} ${exact(curve.x[index]!)}`;
     this.where.textContent = value === undefined ? "" : shown;
     const { best } = curve;
-    const found = best < 0 || curve.y.length < 2 ? [] : [`best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`];
-    this.best.textContent = [...found, ...odd(curve, axis.name)].join(", ");
+    this.best.textContent = best < 0 || curve.y.length < 2 ? "" : `best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`;
+    this.odd.textContent = odd(curve, axis.name).join(", ");
     cursor.replaceChildren();
     if (at === null) return;
     const x = this.px(at);
