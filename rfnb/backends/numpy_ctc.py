@@ -13,7 +13,7 @@ import numpy as np
 
 def ctc_loss(
     logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int, normalized: bool,
-    max_approx: bool, label_loop: bool,
+    max_approx: bool, label_loop: bool, zero_infinity: bool,
 ) -> Any:  # fmt: skip
     """See `Backend.ctc_loss_raw`."""
     out = np.zeros(len(logits), logits.dtype)
@@ -29,7 +29,7 @@ def ctc_loss(
                 for state, label in enumerate(states)
             ] + [-np.inf]
         total = _sum(add, [alpha[state] for state in _last(states)])
-        out[seq] = -total if np.isfinite(total) else 0
+        out[seq] = -total if np.isfinite(total) else 0 if zero_infinity else np.inf
     return out
 
 

@@ -85,11 +85,12 @@ class Kernels:
     @classmethod
     def ctc_loss_raw(
         cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
-        normalized: bool, max_approx: bool, label_loop: bool,
+        normalized: bool, max_approx: bool, label_loop: bool, zero_infinity: bool,
     ) -> Any:  # fmt: skip
         """logits [batch, time, classes], targets int [batch, label], lengths int64 [batch] on the host -> [batch].
 
-        -log of the sum (or maximum) over all alignments; 0 where there is none. See `ops/ctc.py`.
+        -log of the sum (or maximum) over all alignments; where there is none 0 if `zero_infinity`, else infinity, with gradient 0. See
+        `ops/ctc.py`.
         """
         raise NotImplementedError
 

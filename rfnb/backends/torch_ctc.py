@@ -22,7 +22,7 @@ _INFINITY = float("inf")
 
 def ctc_loss(
     logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int, normalized: bool,
-    max_approx: bool, label_loop: bool,
+    max_approx: bool, label_loop: bool, zero_infinity: bool,
 ) -> Any:  # fmt: skip
     """See `Backend.ctc_loss_raw`."""
     log_probs, labels, frames, states = _prepare(logits, targets, input_lengths, target_lengths, blank, normalized)
@@ -32,6 +32,10 @@ def ctc_loss(
         log_probs = torch.where(log_probs == -_INFINITY, -_INFINITY, log_probs)
         lengths = torch.as_tensor(input_lengths), torch.as_tensor(target_lengths)
         loss = F.ctc_loss(log_probs, labels, *lengths, blank=blank, reduction="none", zero_infinity=True)
+        if not zero_infinity:  # torch's own infinity has a gradient of NaN
+            with torch.no_grad():
+                other = F.ctc_loss(log_probs, labels, *lengths, blank=blank, reduction="none", zero_infinity=False)
+            loss = torch.where(torch.isinf(other), _INFINITY, loss)
         return loss.to(logits.dtype)
     over = _largest if max_approx else _log_sum
     states_labels, arcs = _topology(labels, blank, label_loop, log_probs.dtype)
@@ -41,7 +45,7 @@ def ctc_loss(
         new = over(_moves(alpha, time) + arcs) + emission
         alpha = new if frames is None else torch.where(frames[time], new, alpha)
     total = over(_ends(alpha, states))
-    return torch.where(total > _IMPOSSIBLE / 2, -total, 0).to(logits.dtype)
+    return torch.where(total > _IMPOSSIBLE / 2, -total, 0 if zero_infinity else _INFINITY).to(logits.dtype)
 
 
 def ctc_best_path(

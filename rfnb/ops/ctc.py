@@ -6,11 +6,16 @@ then blanks dropped: `a a - a b b` stands for `a a b`.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
+from rfnb.core.place import user_frame
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, operand_rows, shape_of
 from rfnb.ops.operands import common_backend
@@ -28,6 +33,7 @@ def ctc_loss(
     max_approx: bool = False,
     use_native_op: bool | None = None,
     label_loop: bool = True,
+    zero_infinity: bool | None = None,
 ) -> Tensor:
     """-log of the summed probability of all alignments of `targets` to the frames, in nats, per sequence.
 
@@ -44,10 +50,15 @@ def ctc_loss(
         use_native_op: Accepted; there is one implementation.
         label_loop: False: a label takes exactly one frame, all others are blank, and equal neighbours need no blank between
             them (the alignments of Sak et al. 2017). True: as described above.
+        zero_infinity: What a sequence without any alignment costs, i.e. with fewer frames than labels (and blanks between equal ones).
+            True: 0. False: infinity, as in torch. None: 0, with a warning if there is one. The gradient is 0 in any case.
 
     Returns:
-        {...}: the batch dims. 0, with gradient 0, for a sequence without any alignment, i.e. a probability of 0: fewer frames
-        than labels (and blanks between equal ones). An empty target costs all blanks; without frames that is 0.
+        {...}: the batch dims. An empty target costs all blanks; without frames that is 0.
+
+    Warns:
+        UserWarning: For sequences that are too short for their labels, without zero_infinity. On a GPU only the lengths are compared,
+            since the host would have to wait for the labels.
 
     Raises:
         DimError: Unknown classes, batch dims that do not match, or labels that may not be indices into the classes.
@@ -58,7 +69,7 @@ def ctc_loss(
     """
     batch, out = _compute(
         "ctc_loss", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,
-        normalized=logits_normalized, max_approx=max_approx, label_loop=label_loop,
+        normalized=logits_normalized, max_approx=max_approx, label_loop=label_loop, zero_infinity=zero_infinity,
     )  # fmt: skip
     return new_tensor(logits.backend.reshape_raw(out, full_shape(batch)), batch)
 
@@ -83,6 +94,9 @@ def ctc_best_path(
 
     Raises:
         DimError, IndexError: As of `ctc_loss`.
+
+    Warns:
+        UserWarning: For sequences that are too short for their labels, as in `ctc_loss`.
 
     Source: Graves et al. 2006, with max instead of the sum in equation (6).
     """
@@ -109,15 +123,52 @@ def _compute(
     _check_labels(what, targets, classes, blank)
     batch = common_batch(what, ("logits", logits, (time, classes)), ("targets", targets, (label,)))
     kernel = backend.ctc_loss_raw if what == "ctc_loss" else backend.ctc_best_path_raw
-    out = kernel(
-        flat_batch(logits, batch, (time, classes)),
-        flat_batch(targets, batch, (label,)),
-        flat_lengths(what, time, batch),
-        flat_lengths(what, label, batch),
-        blank=blank,
-        **options,
-    )
+    labels, lengths = flat_batch(targets, batch, (label,)), flat_lengths(what, time, batch)
+    label_lengths = flat_lengths(what, label, batch)
+    if options.get("zero_infinity") is None:
+        needed = label_lengths + _equal_neighbours(labels, label_lengths, backend, options["label_loop"])
+        if (lengths < needed).any():
+            _warn_of_short(
+                what, operand_rows([("logits", logits), ("targets", targets)]), lengths, needed, label_lengths
+            )
+    if "zero_infinity" in options:
+        options["zero_infinity"] = options["zero_infinity"] is not False
+    out = kernel(flat_batch(logits, batch, (time, classes)), labels, lengths, label_lengths, blank=blank, **options)
     return batch, out
+
+
+def _equal_neighbours(labels: Any, lengths: np.ndarray, backend: Any, label_loop: bool) -> np.ndarray | int:
+    """How many blanks a sequence needs between equal labels; 0 where that is not known without waiting for a GPU."""
+    if not label_loop or not lengths.size or not str(backend.get_device_raw(labels)).startswith("cpu"):
+        return 0
+    host = backend.raw_to_numpy(labels)
+    inside = np.arange(1, host.shape[1]) < lengths[:, None]
+    return ((host[:, 1:] == host[:, :-1]) & inside).sum(1)
+
+
+def _warn_of_short(
+    what: str, operands: Sequence[tuple[str, str]], frames: np.ndarray, needed: np.ndarray, labels: np.ndarray
+) -> None:
+    short = np.flatnonzero(frames < needed)
+    first = short[0]
+    many = lambda count, name: f"{count} {name}" + ("" if count == 1 else "s")  # noqa: E731
+    row = f"sequence {first}: {many(frames[first], 'frame')} for {many(labels[first], 'label')}"
+    if needed[first] != labels[first]:
+        row += f" and {many(needed[first] - labels[first], 'blank')} between equal ones"
+    count = f"{len(short)} of {len(frames)} sequences {'is' if len(short) == 1 else 'are'}"
+    if what == "ctc_loss":
+        rule = "They have no alignment, so they cost 0 and nothing is learned from them. Say what is meant, and nobody warns:"
+        fix = "rf.ctc_loss(..., zero_infinity=True)     # False: they cost infinity, with gradient 0"
+    else:
+        rule, fix = "They have no alignment, so their path is all blank.", None
+    frame, _ = user_frame(1)
+    warnings.warn_explicit(
+        message(f"{what}: {count} too short for the labels.", [*operands, ("first", row)], rule, fix),
+        UserWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
 
 
 def _classes(what: str, logits: Tensor, targets: Tensor, time: Dim) -> Dim:

@@ -29,7 +29,7 @@ def _ctc(w: World) -> tuple[list[Tensor], dict[str, Any]]:
 @case("ctc_loss")
 def _ctc_loss(w: World) -> Any:
     inputs, options = _ctc(w)
-    options |= {name: bool(w.rng.random() < 0.5) for name in ("max_approx", "logits_normalized")}
+    options |= {name: bool(w.rng.random() < 0.5) for name in ("max_approx", "logits_normalized", "zero_infinity")}
     return lambda logits, targets: rf.ctc_loss(logits=logits, targets=targets, **options), inputs
 
 

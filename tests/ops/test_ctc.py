@@ -2,11 +2,22 @@
 
 import itertools
 import math
+import textwrap
+import warnings
 
 import numpy as np
 import pytest
 import torch
-from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend, with_nan_padding
+from asserting import (
+    assert_same,
+    on_selected_backend,
+    ragged,
+    raises_message,
+    randn,
+    tensor,
+    using_backend,
+    with_nan_padding,
+)
 
 import rfnb as rf
 from rfnb import Dim, DimError
@@ -105,31 +116,72 @@ def test_each_of_several_models_meets_the_same_targets():
     assert_same(rf.gather(both, indices=1, axis=model), loss(rf.gather(x, indices=1, axis=model)))
 
 
-def test_what_has_no_alignment_costs_nothing_and_has_no_gradient():
+@pytest.mark.parametrize("zero_infinity", [True, False])
+def test_what_has_no_alignment_costs_nothing_or_infinity_and_has_no_gradient(zero_infinity):
     short, long = ragged([2, 1, 2, 0], batch, "short"), ragged([2, 2, 2, 1], batch, "long")
-    for max_approx, label_loop in itertools.product([False, True], [True, False]):
+    for max_approx, label_loop, normalized in itertools.product([False, True], [True, False], [True, False]):
         x = randn(batch, short, classes)
         rf.set_requires_gradient(x)
         ids = tensor(np.asarray([[2, 2], [0, 2], [0, 0], [0, 0]]), batch, long)
-        options = {"max_approx": max_approx, "label_loop": label_loop}
+        options = {"max_approx": max_approx, "label_loop": label_loop, "zero_infinity": zero_infinity}
+        options["logits_normalized"] = normalized
         out = loss(x, ids, input_spatial_dim=short, targets_spatial_dim=long, **options)
         without = [label_loop, True, label_loop, True]  # two equal labels fit into two frames only if they do not merge
-        assert (out.numpy() == 0).tolist() == without
+        assert (out.numpy() == (0 if zero_infinity else np.inf)).tolist() == without
+        assert_same(_with_numpy(x, ids, input_spatial_dim=short, targets_spatial_dim=long, **options), out)
         gradient = rf.gradient(rf.reduce_sum(out, axis=batch), x).numpy()
         assert (gradient == 0).all((1, 2)).tolist() == without
 
 
-def test_without_an_alignment_the_best_path_is_all_blank():
+def _with_numpy(logits, ids, **options):
+    with using_backend("numpy"):
+        out = loss(on_selected_backend(logits), on_selected_backend(ids), **options)
+    return on_selected_backend(out)
+
+
+def warned(call):
+    """What call() gives, and the texts of its warnings, which name the line of the call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = call()
+    assert all(w.category is UserWarning and w.filename == __file__ for w in caught)
+    return result, [str(w.message) for w in caught]
+
+
+def test_a_sequence_that_is_too_short_is_not_lost_without_a_word():
+    short, long = ragged([2, 1, 3, 2], batch, "short"), ragged([2, 2, 2, 2], batch, "long")
+    ids = tensor(np.asarray([[2, 2], [0, 2], [0, 0], [0, 2]]), batch, long, sparse_dim=classes)
+    x, dims = randn(batch, short, classes), {"input_spatial_dim": short, "targets_spatial_dim": long}
+    out, texts = warned(lambda: loss(x, ids, **dims))
+    assert (out.numpy() == 0).tolist() == [True, True, False, False]
+    assert texts == [textwrap.dedent("""\
+        ctc_loss: 2 of 4 sequences are too short for the labels.
+          logits   [batch=4, short<=3, classes=3]
+          targets  [batch=4, long<=2]
+          first    sequence 0: 2 frames for 2 labels and 1 blank between equal ones
+        They have no alignment, so they cost 0 and nothing is learned from them. Say what is meant, and nobody warns:
+            rf.ctc_loss(..., zero_infinity=True)     # False: they cost infinity, with gradient 0""")]  # fmt: skip
+    for options in ({"zero_infinity": True}, {"zero_infinity": False}):
+        assert warned(lambda options=options: loss(x, ids, **dims, **options))[1] == []
+    (text,) = warned(lambda: loss(x, ids, **dims, label_loop=False))[1]
+    assert "1 of 4 sequences is too short" in text and "sequence 1: 1 frame for 2 labels\n" in text
+
+
+def test_without_an_alignment_the_best_path_is_all_blank_and_says_so():
     one, frames, labels = Dim(1, name="one"), Dim(2, name="frames"), Dim(2, name="labels")
     ids = tensor(np.asarray([[2, 2]]), one, labels, sparse_dim=classes)
-    path = rf.ctc_best_path(
-        logits=randn(one, frames, classes),
-        targets=ids,
-        input_spatial_dim=frames,
-        targets_spatial_dim=labels,
-        blank_index=0,
-    )
-    assert path.numpy().tolist() == [[0, 0]]
+    options = {"input_spatial_dim": frames, "targets_spatial_dim": labels, "blank_index": 0}
+    for function in (rf.ctc_best_path, rf.ctc_forced_align):
+        out, texts = warned(
+            lambda function=function: function(logits=randn(one, frames, classes), targets=ids, **options)
+        )
+        assert getattr(out, "path", out).numpy().tolist() == [[0, 0]]
+        assert texts == [textwrap.dedent("""\
+            ctc_best_path: 1 of 1 sequences is too short for the labels.
+              logits   [one=1, frames=2, classes=3]
+              targets  [one=1, labels=2]
+              first    sequence 0: 2 frames for 2 labels and 1 blank between equal ones
+            They have no alignment, so their path is all blank.""")]  # fmt: skip
 
 
 def test_an_empty_target_costs_all_blanks():
