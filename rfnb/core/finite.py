@@ -40,10 +40,21 @@ def finite_raw(x: Tensor, fill: float = 0) -> Any:
     mask = padding_mask(x.dims, backend)
     if mask is not None:
         raw = backend.where_raw(mask(raw), raw, fill)
+    return _set_where_ended(raw, x.dims, backend, fill) if _steps else raw
+
+
+def _set_where_ended(raw: Any, dims: Dims, backend: Any, fill: float) -> Any:
     for step in _steps:
-        if step.thread == get_ident() and set(step.dims) <= set(x.dims):
-            raw = backend.where_raw(step.mask(x.dims, backend, raw), raw, fill)
+        if step.thread == get_ident() and set(step.dims) <= set(dims):
+            raw = backend.where_raw(step.mask(dims, backend, raw), raw, fill)
     return raw
+
+
+def picked(out: Tensor, source: Tensor) -> Tensor:
+    """`out`, frames picked from `source`; in a step of a loop with 0 where that has ended, since what was picked is padding there."""
+    if _steps and not source._finite and out.dtype.startswith(("float", "bfloat")):
+        out._raw = _set_where_ended(out._raw, out.dims, out.backend, 0)
+    return out
 
 
 class StepWithEnded:

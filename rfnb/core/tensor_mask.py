@@ -17,6 +17,8 @@ from rfnb.core.tensor_copies import TensorCopies
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
 
+_USUAL = 100  # a product of some numbers up to this is finite in every dtype but float16, where the frames have that limit too
+
 
 class TensorMask(TensorCopies):
     """Part of Tensor: masks. Abstract."""
@@ -60,7 +62,12 @@ class TensorMask(TensorCopies):
             if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
                 mask = raw_mask_for(self, dim)
                 raw = self.backend.where_raw(mask, raw, value)
-        return self._like(raw, self.dims)
+        out = self._like(raw, self.dims)
+        if dims is None and isinstance(value, (int, float)) and abs(value) <= _USUAL:
+            out._finite = (
+                True  # else what is put there would be masked by the next product, while gradients are tracked
+            )
+        return out
 
     def get_sequence_mask_tensor(self, axis: Dim | int) -> Tensor:
         """Boolean Tensor, True for the real frames of `axis`; {axis, and the dims of this tensor that its lengths are over}.

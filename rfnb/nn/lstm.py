@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
+from rfnb.core.finite import finite_with, padding_mask
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.tensor import Tensor, new_tensor
@@ -107,13 +108,18 @@ class LSTM(Module):
         h, c = state["h"], state["c"]
         key = (source._raw.__class__, source.dims, h.dims, c.dims, self.in_dim, self.out_dim)
         try:
-            rows, rows_h, rows_c, finish, out_dims, backend = _step_plans[key]
+            rows, rows_h, rows_c, finish, out_dims, backend, padded = _step_plans[key]
         except KeyError:
             together = aligned("LSTM", (source, h, c))
             if together is not None:
                 source, h, c = together
                 return self._step(source, LstmState(h=h, c=c))
-            rows, rows_h, rows_c, finish, out_dims, backend = _step_plans.put(key, self._plan_step(source, h, c))
+            rows, rows_h, rows_c, finish, out_dims, backend, padded = _step_plans.put(
+                key, self._plan_step(source, h, c)
+            )
+        if padded:
+            weight = self.rec_weight
+            source, h, c = finite_with(source, weight), finite_with(h, weight), finite_with(c, weight)
         raw, raw_h, raw_c = source._raw, h._raw, c._raw
         raw = raw if rows is None else rows(raw)
         raw_h = raw_h if rows_h is None else rows_h(raw_h)
@@ -133,7 +139,8 @@ class LSTM(Module):
             rows_of(value.dims, dims, backend)
             for value, dims in ((source, (*batch, self.in_dim)), (h, out_dims), (c, out_dims))
         ]
-        return *rows, None if len(shape) == 2 else lambda raw: reshape(raw, shape), out_dims, backend
+        finish = None if len(shape) == 2 else lambda raw: reshape(raw, shape)
+        return *rows, finish, out_dims, backend, padding_mask(out_dims, backend) is not None
 
     def _part(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
         out = new_tensor(raw, dims)

@@ -9,6 +9,7 @@ import numpy as np
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.finite import picked
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.remade import check_remade
@@ -52,7 +53,7 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
                 f"gather: index {indices} of {axis.short_repr()}.\n  source  {shape_of(source)}\nIndices start at 0."
             )
         raw = source.backend.select_raw(source._raw, index, indices % axis.extent)
-        return source._like(raw, source.dims[:index] + source.dims[index + 1 :])
+        return picked(source._like(raw, source.dims[:index] + source.dims[index + 1 :]), source)
     if isinstance(indices, float):
         raise TypeError(
             message("gather: the index is a float.", [("source", shape_of(source)), ("index", indices)],
@@ -98,7 +99,7 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
     feature = source._feature_dim
     if feature is not None and feature in dims:
         out._feature_dim = feature
-    return out
+    return picked(out, source)
 
 
 _gather_plans = PlanCache()

@@ -136,9 +136,9 @@ def _careful(dims_a: Dims, dims_b: Dims, backend: Any) -> tuple[Any, Any]:
         raw_a, raw_b = a._raw, b._raw
         finite_a, finite_b = mask_a is None or a._finite, mask_b is None or b._finite
         needs_a, needs_b = not finite_a and tracks(raw_b), not finite_b and tracks(raw_a)
-        if needs_a:
+        if mask_a is not None and needs_a:
             raw_a = where(mask_a(raw_a), raw_a, 0)
-        if needs_b:
+        if mask_b is not None and needs_b:
             raw_b = where(mask_b(raw_b), raw_b, 0)
         return raw_a, raw_b, (finite_a or needs_a) and (finite_b or needs_b)
 

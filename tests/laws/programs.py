@@ -226,7 +226,7 @@ def _steps(p: Program, rng: Any, x: Tensor, y: Tensor, weight: Tensor, gate: Ten
     """A recurrence, in one of the faces of a loop."""
     if set(x.dims) != {p.batch, p.time, p.feat}:
         return None
-    kind = rng.integers(3)
+    kind = rng.integers(4)
     first = rf.zeros((p.batch, p.feat), dtype="float64")
 
     def advance(frame: Tensor, state: Tensor) -> Tensor:
@@ -237,9 +237,10 @@ def _steps(p: Program, rng: Any, x: Tensor, y: Tensor, weight: Tensor, gate: Ten
         return rf.scan(spatial_dim=p.time, xs=x, ys=first, initial=first, body=body)[0]
     loop = rf.Loop(axis=p.time)
     loop.state.h = first
-    if kind == 0:
-        for _ in loop:
-            loop.state.h = advance(loop.unstack(x), loop.state.h)
+    if kind in (0, 3):
+        for index in loop:
+            frame = loop.unstack(x) if kind == 0 else rf.gather(x, indices=index, axis=p.time)
+            loop.state.h = advance(frame, loop.state.h)
             out = loop.stack(loop.state.h)
     else:
         with loop:

@@ -50,6 +50,8 @@ for _name in ("over time", "one step"):
             return y, state.h, state.c
 
         batch = (w.batch, w.heads) if w.rng.random() < 0.4 else (w.batch,)
+        if single and w.rng.random() < 0.5:
+            batch = (w.batch, w.time)
         x = w.floats(*batch, w.feat) if single else w.floats(*batch, w.time, w.feat)
         state = (w.batch, w.out) if w.rng.random() < 0.5 else (*batch, w.out)
         return call, [
