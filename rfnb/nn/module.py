@@ -23,6 +23,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.nn.hooks import RemovableHandle
 from rfnb.nn.lost_parts import warn_of_lost_parts
 from rfnb.nn.parameter import Parameter
+from rfnb.nn.raw_arguments import raw_argument_error
 from rfnb.rec.state import State
 from rfnb.trace.probe import _open, listening, probe, trace_context
 
@@ -268,26 +269,34 @@ def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a `__call__`: forward hooks of the instance, and the `module` event if somebody listens."""
+    """Wraps a `__call__`: forward hooks of the instance, the `module` event if somebody listens, and of layers of rfnb an error
+    that names the argument that is no Tensor."""
+    of_rfnb = call.__module__.startswith("rfnb.")
 
     @functools.wraps(call)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
         hooks = self.__dict__.get("_rfnb_hooks")
-        if not hooks and not _open[0]:
-            return call(self, *args, **kwargs)
-        if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
-            return call(self, *args, **kwargs)
-        before = trace_context.enter_module(self._path_in_trace)
         try:
-            result = call(self, *args, **kwargs)
-            for hook in list(hooks.values()) if hooks else ():
-                result = hook(self, args, kwargs, result)
-            if listening("module"):
-                inputs = _named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
-                probe("module", inputs=inputs, outputs=_named_tensors([("", result)]), module=type(self).__name__)
-        finally:
-            trace_context.leave_module(before)
-        return result
+            if not hooks and not _open[0]:
+                return call(self, *args, **kwargs)
+            if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
+                return call(self, *args, **kwargs)
+            before = trace_context.enter_module(self._path_in_trace)
+            try:
+                result = call(self, *args, **kwargs)
+                for hook in list(hooks.values()) if hooks else ():
+                    result = hook(self, args, kwargs, result)
+                if listening("module"):
+                    inputs = _named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
+                    probe("module", inputs=inputs, outputs=_named_tensors([("", result)]), module=type(self).__name__)
+            finally:
+                trace_context.leave_module(before)
+            return result
+        except (AttributeError, TypeError) as error:  # what an array of another library lacks
+            raw = raw_argument_error(self, call, args, kwargs) if of_rfnb else None
+            if raw is None:
+                raise
+            raise raw from error
 
     return wrapper
 

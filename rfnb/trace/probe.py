@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+
 
 class Place(NamedTuple):
     """Where in the run.
@@ -93,9 +96,22 @@ def probe(kind: str, **values: Any) -> None:
     Args:
         kind: "attention", "states", "beams", "module", or a word of your own.
         values: Tensors and plain data (numbers, text, Dims, NumPy arrays, lists and dicts of these).
+
+    Raises:
+        TypeError: For a raw array of torch, while somebody records.
     """
     if _open[0]:
+        for name, value in values.items():
+            if not isinstance(value, (Tensor, str, int, float, list, dict)) and hasattr(value, "detach"):
+                raise _raw_value(kind, name, value)
         _offer(kind, values)
+
+
+def _raw_value(kind: str, name: str, value: Any) -> TypeError:
+    got = f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"
+    rule = "What is recorded is found and drawn by its dims, which a raw array does not have. Name them:"
+    fix = f'rf.probe("{kind}", {name}=rf.convert_to_tensor({name}, dims=[...]), ...)'
+    return TypeError(message(f'probe "{kind}": {name} is not a Tensor.', [(name, got)], rule, fix))
 
 
 def _offer(kind: str, values: Mapping[str, Any]) -> None:

@@ -57,6 +57,15 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return View(plan_spec(value, **options))
     if isinstance(value, (BeamHistory, SearchResult)):
         return View(beams_spec(value, **options))
+    if hasattr(value, "named_parameters") and not hasattr(value, "module_path"):
+        raise TypeError(
+            message(
+                "show: a module of another kind.",
+                [("given", f"{type(value).__module__}.{type(value).__name__}")],
+                "Its parameters have no dims with names. As parameters of a Module of rfnb they get some:",
+                "from rfnb.interop.torch_module import pt_module_to_rf_module\nrf.show(pt_module_to_rf_module(model))",
+            )
+        )
     if (
         isinstance(value, (Tensor, Dim, Mapping, list, tuple))
         or hasattr(value, "named_parameters")

@@ -182,6 +182,89 @@ def test_a_slice_of_a_list_with_names_keeps_them():
         layers["third"]
 
 
+# -- raw arrays where a Tensor is needed -------------------------------------------------------------------------------
+TIME = rf.Dim(4, name="time")
+ATTENTION = {"key_dim_total": IN, "value_dim_total": IN, "num_heads": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("Linear: source", lambda x: rf.Linear(IN, OUT)(x)),
+        ("Linear: source", lambda x: rf.Linear(IN, OUT)(source=x)),
+        ("LayerNorm: x", lambda x: rf.LayerNorm(IN)(x)),
+        ("BatchNorm: source", lambda x: rf.BatchNorm(IN)(x)),
+        ("LSTM: source", lambda x: rf.LSTM(IN, OUT)(x, state=None, spatial_dim=TIME)),
+        ("Conv1d: source", lambda x: rf.Conv1d(IN, OUT, 3, padding="same")(x, in_spatial_dim=TIME)),
+        ("SelfAttention: source", lambda x: rf.SelfAttention(IN, IN, **ATTENTION)(x, axis=TIME)),
+        ("FeedForward: inp", lambda x: rf.FeedForward(IN)(x)),
+        (
+            "TransformerEncoder: source",
+            lambda x: rf.TransformerEncoder(IN, 8, num_layers=1, num_heads=2)(x, spatial_dim=TIME),
+        ),
+    ],
+)
+@pytest.mark.parametrize("record", [False, True])
+def test_a_raw_array_given_to_a_layer_is_named(name, call, record):
+    layer, argument = name.split(": ")
+    with raises_message(
+        TypeError,
+        f"""
+        {layer}: {argument} is not a Tensor.
+          {argument}  torch.Tensor (2, 4, 3)
+        A Tensor has a Dim for each axis, in the order of the array. Say which:
+            {argument} = rf.convert_to_tensor({argument}, dims=[...])
+        """,
+    ):
+        if record:
+            with rf.record():
+                call(torch.zeros(2, 4, 3))
+        else:
+            call(torch.zeros(2, 4, 3))
+
+
+def test_other_errors_in_layers_stay():
+    class Mine(rf.Module):
+        def __call__(self, x):
+            return x.no_such_attribute
+
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        Mine()(torch.zeros(2))
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        rf.Sequential(Mine())(rf.zeros([IN]))
+
+
+def test_a_raw_array_given_to_a_probe_is_refused_while_somebody_records():
+    rf.probe("attention", weights=torch.zeros(2, 3), axis=1)  # nobody listens
+    with (
+        raises_message(
+            TypeError,
+            """
+        probe "attention": weights is not a Tensor.
+          weights  torch.Tensor (2, 3)
+        What is recorded is found and drawn by its dims, which a raw array does not have. Name them:
+            rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[...]), ...)
+        """,
+        ),
+        rf.record(),
+    ):
+        rf.probe("attention", weights=torch.zeros(2, 3), axis=1)
+
+
+def test_a_module_of_torch_is_shown_by_the_bridge():
+    with raises_message(
+        TypeError,
+        """
+        show: a module of another kind.
+          given  torch.nn.modules.rnn.LSTM
+        Its parameters have no dims with names. As parameters of a Module of rfnb they get some:
+            from rfnb.interop.torch_module import pt_module_to_rf_module
+            rf.show(pt_module_to_rf_module(model))
+        """,
+    ):
+        rf.show(torch.nn.LSTM(3, 4))
+
+
 # -- modules of another kind -------------------------------------------------------------------------------------------
 def test_recording_a_model_without_events_is_refused():
     with (
