@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
 
+_plain_raw_tensor: Any = Tensor.__dict__["raw_tensor"]
+
+
 class SizeTensor(Tensor):
     """Lengths of a dim. Copies, and what ops make of it, are plain Tensors."""
 
@@ -37,11 +40,10 @@ class SizeTensor(Tensor):
 
     @raw_tensor.setter
     def raw_tensor(self, raw: Any) -> None:
-        assert Tensor.raw_tensor.fset is not None
         dims = [dim for dim in (ref() for ref in self.__dict__.get("_sized", ())) if dim is not None]
         for dim in dims:
             dim.check_assignable("dyn_size_ext.raw_tensor")
-        Tensor.raw_tensor.fset(self, raw)
+        _plain_raw_tensor.__set__(self, raw)
         for dim in dims:
             if raw is None:
                 dim.reset_eager()

@@ -371,4 +371,4 @@ class LengthLayer(Layer):
         dtype = self.opts.get("dtype", "int32")
         if dim.lengths is None:
             return constant(dim.extent, dims=(), dtype=dtype)
-        return cast(dim.dyn_size_ext, dtype) + zeros((), dtype=dtype)
+        return cast(dim.get_size_tensor(), dtype) + zeros((), dtype=dtype)
