@@ -77,11 +77,10 @@ def _source(named: Named, target: Axis | None) -> Axis:
     left = [axis for axis in axes if axis.kind is None or axis.kind == "spatial"]
     left = [axis for axis in left if axis not in over and not _is_map(axis)]
     others = [axis for axis in left if not _is_target(axis)]
-    if named.plain:
-        choices = (telling, axes)
-    else:
+    choices = [telling, axes]
+    if not named.plain:
         known = len(others) < len(left) or target is not None  # who attends; a ragged dim beside it is attended over
-        choices = (telling, twins, [axis for axis in others if axis.ragged and known], others, left)
+        choices = [telling, twins, [axis for axis in others if axis.ragged and known], others, left]
     fix = lambda axis: f'rf.viz.attention(weights, source_dim="{axis.name}")'  # noqa: E731
     found = _first(named, choices, -1, "attention: which dim of the weights is attended over?", fix)
     if found is None:
