@@ -312,6 +312,8 @@ def top_k(
         )
     values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)
     result = new_tensor(values, dims)
+    if source.sparse_dim is not None:
+        result.sparse_dim = source.sparse_dim
     if one:
         index = new_tensor(flat, dims)
         index.sparse_dim = axis  # type: ignore[assignment]

@@ -202,3 +202,49 @@ def test_a_missing_dim(time, label, missing):
         f"The dim {dim.short_repr()} is not among the dims of {label}.",
     ])):  # fmt: skip
         rf.dot_attention(**tensors, key_dim=key, axis=time)
+
+
+_feat, _key, _query = Dim(6, name="feat"), Dim(5, name="key"), Dim(3, name="query")
+_OF_HEADS = {"key_dim_total": _feat, "value_dim_total": _feat, "num_heads": 2, "att_dropout": 0.5}
+
+
+def _masked_attention(x, q):
+    mask = rf.full(dims=[_query, _key], fill_value=True)
+    return rf.Backend.scaled_dot_product_attention(
+        q, x, x, attention_mask=mask, qk_feat_dim=_feat, kv_spatial_dim=_key, query_spatial_dim=_query, att_dropout=0.5
+    )
+
+
+def _shifted_attention(x, q):
+    module = rf.QKVSelfAttention(_feat, **_OF_HEADS)
+    return module(x, axis=_key, key_shift=rf.zeros([_key, module.keys_dim(_key), module.key_dim_per_head]))
+
+
+def _cross_attention(x, q):
+    module = rf.CrossAttention(encoder_dim=_feat, query_in_dim=_feat, proj_dim=None, **_OF_HEADS)
+    return module(q, module.transform_encoder(x, axis=_key))
+
+
+ATTENTIONS = {
+    "dot_attention": lambda x, q: rf.dot_attention(q, x, x, key_dim=_feat, axis=_key, att_dropout=0.5),
+    "additive_attention": lambda x, q: rf.additive_attention(
+        q, x, x, energy_weight=rf.ones([_feat]), key_dim=_feat, axis=_key, att_dropout=0.5
+    ),
+    "with a mask": _masked_attention,
+    "with shifted keys": _shifted_attention,
+    "CrossAttention": _cross_attention,
+    **{
+        kind: lambda x, q, kind=kind: getattr(rf, kind)(_feat, None, **_OF_HEADS)(x, axis=_key)
+        for kind in "SelfAttention CausalSelfAttention RelPosSelfAttention RelPosCausalSelfAttention".split()
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+def test_the_weights_that_are_shown_in_training_are_those_before_dropout(kind):
+    x, q = randn(_key, _feat), randn(_query, _feat, seed=1)
+    with rf.get_run_ctx().train_flag_ctx(True), rf.record() as trace:
+        ATTENTIONS[kind](x, q)
+    (values,) = (event.values for event in trace.select(kind="attention"))
+    total = rf.reduce_sum(values["weights"], axis=values["axis"])
+    assert_same(total, np.ones([dim.extent for dim in total.dims], np.float32))
