@@ -1,4 +1,4 @@
-"""What `import rfnb` adds to `import torch`, in fresh interpreters: CPU seconds, and the packages that come with it."""
+"""What `import rfnb` adds to `import torch`: CPU time in fresh interpreters, as a ratio."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import statistics
 import subprocess
 import sys
 
-LIMIT = 0.15  # seconds
+LIMIT = 0.2  # about 0.15 measured, that is 0.1 seconds where torch takes 0.7
 ROUNDS = 7
-CODE = "import torch, time; start = time.process_time(); import rfnb, rfnb.backends.torch_backend; print(time.process_time() - start)"
+CODE = """
+import time
+start = time.process_time()
+import torch
+between = time.process_time()
+import rfnb, rfnb.backends.torch_backend
+print((time.process_time() - between) / (between - start))
+"""
 
 
 def test_import_adds_little_to_that_of_torch():
     """The median of several: the first one may have to compile the files, whose compiled form is then found by the others."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", CODE]
-    seconds = statistics.median(
-        float(subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout)
-        for _ in range(ROUNDS)
-    )
-    print(f"import rfnb after torch: {seconds * 1e3:.0f} ms")
-    assert seconds < LIMIT, f"import rfnb takes {seconds:.3f} s more than import torch, the limit is {LIMIT} s"
+    runs = (subprocess.run(command, capture_output=True, text=True, check=True, env=env) for _ in range(ROUNDS))
+    found = statistics.median(float(run.stdout) for run in runs)
+    print(f"\nimport rfnb / import torch: {found:.3f}")
+    assert found < LIMIT
