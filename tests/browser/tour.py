@@ -12,7 +12,23 @@ from playwright.sync_api import Locator, expect
 from waiting import LONG, ms
 
 TOUR = Path(__file__).parents[2] / "notebooks/00_tour.ipynb"
-FIRST = f"import os\nos.environ['RFNB_TOUR_LIMITS'] = {TOUR_LIMITS!r}"
+# The first cell. What fills while its cell runs waits until the page has shown it, twice: the test touches the files.
+FIRST = f"""
+import os, time
+from pathlib import Path
+from rfnb.viz.view import View
+os.environ["RFNB_TOUR_LIMITS"] = {TOUR_LIMITS!r}
+def held(call, mark, wanted, sleep=time.sleep):
+    counts = []
+    def counted(*args):
+        call(*args)
+        counts.append(1) if wanted(*args) else None
+        while len(counts) in (2, 4) and wanted(*args) and not Path(f"seen-{{mark}}-{{len(counts) // 2}}").exists():
+            sleep(0.02)
+    return counted
+time.sleep = held(time.sleep, "live", lambda seconds: seconds == 0.2)
+View.update = held(View.update, "training", lambda view, spec: spec.kind == "curves" and spec.head["live"])
+"""
 LAST = """from rfnb.models.g2p_checkpoint import save_g2p
 save_g2p(training.model, "small.safetensors", dtype="float32")"""
 
@@ -51,6 +67,9 @@ _WATCH = """([mark, kind, text]) => {
 }"""
 
 
+_SEEN = "([mark, count]) => window.rfnbSeen[mark].filter(step => step !== '-1').length >= count"
+
+
 def source() -> nbformat.NotebookNode:
     """The notebook as it is in the repository."""
     return nbformat.read(TOUR, as_version=4)
@@ -85,6 +104,8 @@ class Tour:
         notebook = source()
         notebook.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
         notebook.cells.append(nbformat.v4.new_code_cell(LAST))
+        for left in self.lab.server.root.glob("seen-*"):
+            left.unlink()
         self.lab.open(self.write("tour.ipynb", notebook))
         self.lab.run_all()
         for mark, kind in (("live", "attention"), ("training", "curves")):
@@ -92,6 +113,9 @@ class Tour:
             self.page.wait_for_function(f"text => ({_STATE})(text) === 'running'", arg=text, timeout=ms(60))
             self.scroll(mark)
             self.page.evaluate(_WATCH, [mark, kind, text])
+            for count in (1, 2):
+                self.page.wait_for_function(_SEEN, arg=[mark, count])
+                (self.lab.server.root / f"seen-{mark}-{count}").touch()
         self.cells = self.lab.wait_cells(2 * LONG)
         self.seen = self.page.evaluate("window.rfnbSeen")
 
