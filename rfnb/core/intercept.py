@@ -25,7 +25,8 @@ _lock = threading.RLock()
 _active: dict[FunctionType, _Switch] = {}
 
 
-_handlers: ContextVar[tuple[Handler, ...]] = ContextVar("rfnb_handlers", default=())  # the innermost last
+# The innermost last, each with the functions whose calls it answers.
+_handlers: ContextVar[tuple[tuple[frozenset[FunctionType], Handler], ...]] = ContextVar("rfnb_handlers", default=())
 
 
 class _Switch:
@@ -40,9 +41,15 @@ class _Switch:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         stack = _handlers.get()
-        if not stack:
-            return self.original(*args, **kwargs)
-        return stack[-1](self.fn, args, kwargs)
+        for place in range(len(stack) - 1, -1, -1):
+            functions, handler = stack[place]
+            if self.fn in functions:
+                _handlers.set(stack[:place])  # what it calls goes to those outside of it
+                try:
+                    return handler(self.fn, args, kwargs)
+                finally:
+                    _handlers.set(stack)
+        return self.original(*args, **kwargs)
 
 
 @contextmanager
@@ -52,21 +59,13 @@ def intercept(functions: Iterable[FunctionType], handler: Handler) -> Iterator[N
     Handlers nest: what a handler calls goes to the one outside of it, or is done, if there is none.
     """
     functions = list(functions)
-
-    def answer(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        stack = _handlers.get()
-        _handlers.set(stack[:-1])
-        try:
-            return handler(fn, args, kwargs)
-        finally:
-            _handlers.set(stack)
-
-    _switch_on(functions)
-    _handlers.set((*_handlers.get(), answer))
+    own = frozenset(functions), handler
     try:
+        _switch_on(functions)
+        _handlers.set((*_handlers.get(), own))
         yield
     finally:
-        _handlers.set(tuple(each for each in _handlers.get() if each is not answer))
+        _handlers.set(tuple(each for each in _handlers.get() if each is not own))
         _switch_off(functions)
 
 

@@ -96,6 +96,17 @@ def _depends_on_all(dims: Dims, result: list[Dim], index_space: Dim | None) -> b
     return has.issuperset(result)
 
 
+# Asked before operands are refused: (operands) -> (rule, fix), if somebody knows better what is meant.
+Explain = Callable[[Sequence[tuple[str, Dims]]], "tuple[str, str] | None"]
+_explanations: list[Explain] = []
+
+
+def explain_mismatch(explain: Explain) -> Explain:
+    """Decorator: ask this function when the dims of operands do not match."""
+    _explanations.append(explain)
+    return explain
+
+
 def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[Dim]) -> None:
     labels = labels_of(result)
     shown = [(label, dims_text(dims, labels)) for label, dims in operands]
@@ -115,6 +126,9 @@ def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[D
                 )
             else:
                 continue
+            known = next(filter(None, (explain(operands) for explain in _explanations)), None)
+            if known is not None:
+                raise DimError(message(f"{what}: the dims of the operands do not match.", shown, *known))
             pairs = [
                 (one, other) for one in only_a for other in only_b if one.name == other.name and same_sizes(one, other)
             ]

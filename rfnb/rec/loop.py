@@ -14,7 +14,7 @@ The body is plain Python: print, set breakpoints, branch. A sequence that has en
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -24,6 +24,7 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import around_step
+from rfnb.core.layout import explain_mismatch
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -38,7 +39,7 @@ from rfnb.rec.ends import Ends
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.nested import leaves
-from rfnb.rec.output import Output
+from rfnb.rec.output import Output, handle_of
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
 from rfnb.rec.selection import Selection, pick
@@ -76,7 +77,7 @@ class Loop(NotPicklable):
         self.max_seq_len = max_seq_len
         self._given_axis = axis
         self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
-        self._state = LoopState(name)
+        self._state = LoopState(name, axis)
         self._index = -1
         self._phase = "before"  # "before", "in", "after"
         self._ends = Ends(0 if include_eos else 1)
@@ -121,6 +122,16 @@ class Loop(NotPicklable):
         """How many steps have been done or begun."""
         self._not_recorded("num_steps")
         return self._index + 1
+
+    @property
+    def num_steps_begun(self) -> int:
+        """As `num_steps`, for messages also while a step is recorded."""
+        return self._index + 1
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no step comes any more."""
+        return self._phase == "after"
 
     @property
     def iter_idx(self) -> Tensor:
@@ -379,13 +390,17 @@ class Loop(NotPicklable):
 
     def _collect(self, source: Tensor, name: str | None, *, last: bool) -> Tensor:
         self._need_inside("last" if last else "stack")
+        if self.axis in source.dims:
+            raise self._not_a_frame("last" if last else "stack", source)
         if self._calls == len(self._outputs):
             if self._index > 0:
                 raise ValueError(
                     f'Loop "{self.name}", step {self._index}: one more stack or last than in step 0.\n'
                     "Every step collects the same values, in the same order."
                 )
-            self._outputs.append(Output(Tensor(name or f"{self.name}:output{self._calls}", (), source.dtype), last))
+            name = name or f"{self.name}:output{self._calls}"
+            handle = handle_of(self, "last" if last else "stack", name, source.dtype)
+            self._outputs.append(Output(handle, last))
             self._outputs[-1].initial = self._state._initial_of(source) if last else None
         output = self._outputs[self._calls]
         self._calls += 1
@@ -398,6 +413,14 @@ class Loop(NotPicklable):
                 self._recording.by_loop(self.selection.check, source)
         output.values.append(source)
         return output.handle
+
+    def _not_a_frame(self, what: str, source: Tensor) -> DimError:
+        return DimError(
+            message(f'Loop "{self.name}", step {self._index}: {what} of all frames.', [("source", shape_of(source)),
+                                                                                      ("axis", self.axis.short_repr())],
+                    "A step works on one frame, and the loop puts those of all steps together. Unstack what has the axis of the loop:",
+                    f"x_t = loop.unstack(x)      # of each x with {self.axis.name}")
+        )  # fmt: skip
 
     def _commit(self) -> None:
         if self._calls != len(self._outputs):
@@ -543,3 +566,15 @@ def _leave(loop: Loop) -> None:
     loops = _running.get()
     if loop in loops:
         _running.set(loops[: loops.index(loop)])
+
+
+@explain_mismatch
+def _forgotten_unstack(operands: Sequence[tuple[str, tuple[Dim, ...]]]) -> tuple[str, str] | None:
+    """Of operands in a step, one of which has all frames."""
+    for loop in reversed(_running.get()):
+        whole = [label for label, dims in operands if loop._given_axis in dims]
+        if loop._given_axis is not None and whole and len(whole) < len(operands):
+            has = " and ".join(whole)
+            rule = f'{has} has all frames of {loop.axis.name}; a step of loop "{loop.name}" works on one. Unstack it before:'
+            return rule, "\n".join(f"{label}_t = loop.unstack({label})" for label in whole)
+    return None

@@ -12,7 +12,7 @@ from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops.frames import marked_like
 from rfnb.ops.where import where
-from rfnb.rec.nested import leaves, map_nested, same_structure
+from rfnb.rec.nested import leaves, map_nested, same_structure, structure_text
 from rfnb.rec.selected import Selected, bring
 from rfnb.rec.selection import Selection
 
@@ -27,9 +27,10 @@ class LoopState(NotPicklable):
         DimError: If dims or dtype change from step to step.
     """
 
-    def __init__(self, loop_name: str):
+    def __init__(self, loop_name: str, axis: Dim | None = None):
         self.__dict__.update(
             _loop_name=loop_name,
+            _axis=axis,
             _now={},
             _next={},
             _step=None,
@@ -168,15 +169,28 @@ class LoopState(NotPicklable):
 
     def _check_structure(self, name: str, value: Any) -> None:
         before = self._now[name]
-        if same_structure(before, value):
-            return
-        had = [path for path, _ in leaves(before)]
-        has = [path for path, _ in leaves(value)]
-        raise ValueError(
+        if not same_structure(before, value):
+            raise self._changed_structure(name, before, value)
+
+    def _changed_structure(self, name: str, before: Any, value: Any) -> ValueError:
+        had, has = dict(leaves(before)), dict(leaves(value))
+        fix, hint = None, ""
+        if set(had) == {""} and set(has) - {""}:
+            hint = "\nGive it the initial value of all of its parts, or assign the part that is meant:"
+            fix = f"loop.state.{name} = {_part_code(value, 'new')}"
+        elif set(has) == {""} and set(had) - {""}:
+            hint, fix = (
+                "\nAssign all of its parts:",
+                f"loop.state.{name} = rf.State({', '.join(f'{key}=...' for key in had)})",
+            )
+        elif missing := [path for path in had if path not in has]:
+            hint = f"\nWhat is not changed is assigned as well: {', '.join(missing)}."
+        return ValueError(
             message(
                 f'Loop "{self._loop_name}", step {self._step}: state "{name}" changed its structure.',
-                [("before", ", ".join(had) or "one value"), ("now", ", ".join(has) or "one value")],
-                "A state keeps its structure in every step.",
+                [("before", structure_text(before)), ("now", structure_text(value))],
+                "A state keeps its structure in every step." + hint,
+                fix,
             )
         )
 
@@ -187,6 +201,8 @@ class LoopState(NotPicklable):
         renamed = None
         for path, b in leaves(new, name):
             a = befores[path]
+            if (a is None and isinstance(b, Tensor)) or (b is None and isinstance(a, Tensor)):
+                raise self._changed_structure(name, old, new)
             if isinstance(a, Tensor) and isinstance(b, Tensor) and (a.dims != b.dims or a.dtype != b.dtype):
                 if renamed is None:
                     renamed = self._renamed_dims()
@@ -213,7 +229,10 @@ class LoopState(NotPicklable):
             return
         change = f"   new: {dims_text(added)[1:-1]}" if added else ""
         hint, fix = "", None
-        if added:
+        if self._axis in added:
+            hint = "\nA step works on one frame of the axis of the loop. Unstack what has it:"
+            fix = f"x_t = loop.unstack(x)      # of each x with {self._axis.name}"
+        elif added:
             hint, fix = (
                 "\nGive the initial state the new dim:",
                 f"loop.state.{path} = rf.expand_dim(initial, dim={added[0].name})",
@@ -236,6 +255,12 @@ class LoopState(NotPicklable):
         )
 
 
+def _part_code(value: Any, name: str) -> str:
+    """The first part of a nested value, as one would write it."""
+    key = next(iter(value)) if isinstance(value, dict) else 0
+    return f"{name}.{key}" if isinstance(key, str) and hasattr(type(value), "__getattr__") else f"{name}[{key!r}]"
+
+
 def _same_dims(old: Any, new: Any) -> bool:
     if isinstance(new, Tensor):
         return isinstance(old, Tensor) and old.dims == new.dims and same_dtype(old, new)
@@ -243,7 +268,7 @@ def _same_dims(old: Any, new: Any) -> bool:
         return all(_same_dims(old[key], item) for key, item in new.items())
     if isinstance(new, (list, tuple)):
         return all(map(_same_dims, old, new))
-    return True
+    return new is not None or not isinstance(old, Tensor)
 
 
 class _Freeze:

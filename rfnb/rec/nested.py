@@ -43,6 +43,19 @@ def same_structure(a: Any, b: Any) -> bool:
     return not isinstance(b, (dict, list, tuple))
 
 
+def structure_text(value: Any) -> str:
+    """A nested structure for messages: containers by their names, Tensors by their dims."""
+    if isinstance(value, dict):
+        return f"{type(value).__name__}({', '.join(f'{key}={structure_text(item)}' for key, item in value.items())})"
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(map(structure_text, value))
+        kind = type(value).__name__
+        return f"[{inner}]" if kind == "list" else f"({inner})" if kind == "tuple" else f"{kind}({inner})"
+    if isinstance(value, Tensor):
+        return f"Tensor {shape_of(value)}"
+    return value.short_repr() if isinstance(value, Dim) else "None" if value is None else type(value).__name__
+
+
 def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
     if isinstance(value, Tensor):  # most are, so this is asked first

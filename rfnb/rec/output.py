@@ -2,7 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+
+
+class Handle(Tensor):
+    """What `stack` and `last` give out: a Tensor that gets its dims and values, and is a plain one, once the loop is done."""
+
+    _loop: Any
+    _what: str
+
+    @property
+    def _raw(self) -> Any:
+        raise self._too_early()
+
+    def _too_early(self) -> ValueError:
+        loop, what = self._loop, self._what
+        if loop.has_ended:
+            return ValueError(
+                message(
+                    f'Loop "{loop.name}": it was left early, so loop.{what} has no values.',
+                    [("value", self.name), ("steps", loop.num_steps)],
+                    "A loop that is left by break or an error collects nothing. Let it end by itself:",
+                    "loop.end(condition, include_eos=True)      # in place of break",
+                )
+            )
+        return ValueError(
+            message(
+                f'Loop "{loop.name}", step {loop.num_steps_begun - 1}: what loop.{what} gives is used inside of the loop.',
+                [("value", self.name)],
+                "It has its values once the loop is done. In a step, use what was collected:",
+                f"out = loop.{what}(y)      # y in the step, out after the loop",
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"Tensor{{'{self.name}', of loop {self._loop.name}, which is not done}}"
+
+
+def handle_of(loop: Any, what: str, name: str, dtype: str) -> Tensor:
+    """A handle for what `stack` or `last` collects."""
+    out = Tensor(name, (), dtype)
+    out.__dict__.update(_loop=loop, _what=what)
+    out.__class__ = Handle
+    return out
+
+
+def end_handle(handle: Tensor, kind: type[Tensor]) -> None:
+    """It is another Tensor from now on."""
+    handle.__class__ = kind
+    handle.__dict__.pop("_loop", None)
+    handle.__dict__.pop("_what", None)
 
 
 class Output:

@@ -14,7 +14,7 @@ from rfnb.core.finite import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
-from rfnb.rec.nested import leaves, map_nested, where_nested
+from rfnb.rec.nested import leaves, map_nested, same_structure, structure_text, where_nested
 from rfnb.rec.selection import align_host
 from rfnb.rec.tensor_array import TensorArray
 from rfnb.rec.while_loop import check_state
@@ -44,7 +44,8 @@ def scan(
         xs: Nested structure of Tensors {..., spatial_dim}; each step gets their frames.
         ys: Tensors like the outputs of a step; only needed where there may be no step at all.
         cond: (x, state) -> bool Tensor {cond_dims}: whether a sequence goes on. Read by the host.
-        body: (x, state) -> (y, next state); y is any nested structure of Tensors.
+        body: (x, state) -> (y, next state); y is any nested structure of Tensors, or None where there is no output.
+        return_tensor_arrays: The outputs as they are in each step, not stacked; then their dims may differ (a beam in each step).
         max_seq_len: With `cond`: at most so many steps.
 
     Returns:
@@ -57,7 +58,16 @@ def scan(
     """
     _check_arguments(spatial_dim, xs, cond)
     steps = _Steps(spatial_dim, cond_dims, cond, cond_before_body, max_seq_len)
-    state, arrays = initial, None if ys is None else map_nested(TensorArray, ys)
+
+    def array_of(y: Any) -> Any:
+        """Nothing comes of what is no Tensor."""
+        return TensorArray(y, _enable_delayed_check=return_tensor_arrays) if isinstance(y, Tensor) else None
+
+    def with_entry(array: Any, y: Any) -> Any:
+        return None if array is None else array.push_back(y)
+
+    state, template = initial, ys
+    arrays = None if ys is None else map_nested(array_of, ys)
     frames = None
     if xs is not None and spatial_dim is not None:
         axis = spatial_dim
@@ -72,19 +82,37 @@ def scan(
         check_state(f"scan, step {steps.index}", state, new)
         active = steps.active_tensor(y, new)
         state = new if active is None else where_nested(new, state, condition=active)
-        if arrays is None:
-            arrays = map_nested(TensorArray, y)
-        arrays = map_nested(lambda array, item: array.push_back(item), arrays, y)
+        if steps.index == 0 and ys is None:
+            template, arrays = y, map_nested(array_of, y)
+        _check_outputs(steps.index, template, y)
+        arrays = map_nested(with_entry, arrays, y)
         steps.end(x, state)
     dim = steps.finish()
-    if arrays is None:
+    if steps.index == 0 and ys is None:
         raise ValueError(
             message("scan: no step was done.", [("spatial_dim", dim.short_repr()), ("ys", None)],
                     "Then nothing says what the outputs look like. Give an example of each:",
                     "rf.scan(..., ys=rf.Tensor(\"y\", dims=[...], dtype=\"float32\"))")
         )  # fmt: skip
-    outputs = arrays if return_tensor_arrays else map_nested(lambda array: array.stack(axis=dim), arrays)
+    outputs = (
+        arrays
+        if return_tensor_arrays
+        else map_nested(lambda array: None if array is None else array.stack(axis=dim), arrays)
+    )
     return outputs, state, dim
+
+
+def _check_outputs(step: int, before: Any, now: Any) -> None:
+    kinds = [
+        [(path, isinstance(leaf, Tensor)) for path, leaf in sorted(leaves(y), key=lambda item: item[0])]
+        for y in (before, now)
+    ]
+    if not same_structure(before, now) or kinds[0] != kinds[1]:
+        raise ValueError(
+            message(f"scan, step {step}: the structure of the outputs changed.",
+                    [("before", structure_text(before)), ("now", structure_text(now))],
+                    "Every step gives the same outputs; None where there is none in any step.")
+        )  # fmt: skip
 
 
 def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:

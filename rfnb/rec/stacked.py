@@ -17,6 +17,7 @@ from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import from_frames
 from rfnb.ops.pad import pad
+from rfnb.rec.output import end_handle
 from rfnb.rec.selection import align_host
 
 
@@ -111,8 +112,8 @@ def expanded(values: Sequence[Tensor], dims: Sequence[Dim]) -> list[Tensor]:
 
 def fill(handle: Tensor, value: Tensor) -> None:
     """Let a handle that was given out become the finished tensor."""
+    end_handle(handle, type(value))
     if type(value) is not Tensor:  # of a step of a recorded loop around this one
-        handle.__class__ = type(value)
         handle.__dict__.update(value.__dict__)
         return
     handle.dims = value.dims

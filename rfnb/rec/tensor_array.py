@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -21,10 +22,20 @@ class TensorArray:
     Args:
         tensor_template: A Tensor, with or without values.
         items: What it begins with.
+        _backend: Accepted; the backend is that of the entries.
+        _enable_delayed_check: Entries may have other dims than the template, e.g. another beam in each step, as long as they are not
+            stacked.
     """
 
-    def __init__(self, tensor_template: Tensor, *, items: Sequence[Tensor] = ()):
-        self.tensor_template = tensor_template
+    def __init__(
+        self,
+        tensor_template: Tensor,
+        _backend: Any = None,
+        _enable_delayed_check: bool = False,
+        *,
+        items: Sequence[Tensor] = (),
+    ):
+        self.tensor_template, self._delayed = tensor_template, _enable_delayed_check
         self._items = tuple(items)
 
     @classmethod
@@ -52,12 +63,9 @@ class TensorArray:
             DimError: If the Tensor is not like the template.
         """
         like = self.tensor_template
-        if (set(tensor.dims), tensor.dtype, tensor.sparse_dim) != (set(like.dims), like.dtype, like.sparse_dim):
-            raise DimError(
-                message("TensorArray.push_back: not like the template.", [("template", like), ("tensor", tensor)],
-                        "All entries have the same dims, dtype and sparse_dim.")
-            )  # fmt: skip
-        return TensorArray(like, items=(*self._items, tensor))
+        if not self._delayed:
+            _check_like("push_back", like, tensor)
+        return TensorArray(like, None, self._delayed, items=(*self._items, tensor))
 
     def stack(self, *, axis: Dim) -> Tensor:
         """All entries along a new leading `axis`; zeros, if there is none.
@@ -66,10 +74,12 @@ class TensorArray:
             axis: What a loop has pushed after the longest sequence of a ragged axis has ended is left out.
 
         Raises:
-            DimError: If axis has another size than there are entries.
+            DimError: If axis has another size than there are entries, or entries differ that were not checked before.
         """
         ragged = axis.is_dim_known() and axis.need_masking()
         items = self._items[: axis.extent] if ragged else self._items
+        for item in items if self._delayed else ():
+            _check_like("stack", items[0], item)
         if items:
             return stack(items, out_dim=axis)[0]
         define_size(axis, 0)
@@ -77,3 +87,11 @@ class TensorArray:
         dims = check_unique((axis, *like.dims), "TensorArray.stack")
         raw = like.backend.full_raw(full_shape(dims), 0, dtype=like.dtype, device=like.device)
         return like._like(raw, dims)
+
+
+def _check_like(what: str, like: Tensor, tensor: Tensor) -> None:
+    if (set(tensor.dims), tensor.dtype, tensor.sparse_dim) != (set(like.dims), like.dtype, like.sparse_dim):
+        raise DimError(
+            message(f"TensorArray.{what}: not like the template.", [("template", like), ("tensor", tensor)],
+                    "All entries have the same dims, dtype and sparse_dim.")
+        )  # fmt: skip

@@ -10,7 +10,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.cond import truth
-from rfnb.rec.nested import leaves, same_structure
+from rfnb.rec.nested import leaves, same_structure, structure_text
 
 
 def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any) -> Any:
@@ -38,7 +38,7 @@ def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any],
 def check_state(what: str, old: Any, new: Any) -> None:
     """Whether a step kept the structure of a state, and the dims and marks of its Tensors."""
     if not same_structure(old, new):
-        parts = [", ".join(path or "one value" for path, _ in leaves(state)) for state in (old, new)]
+        parts = [structure_text(state) for state in (old, new)]
         raise ValueError(
             message(f"{what}: the structure of the state changed.", zip(("before", "after"), parts),
                     "Every step gives a state with the same parts.")

@@ -59,9 +59,11 @@ def test_state_with_another_structure(loop):
         ValueError,
         """
         Loop "decoder", step 0: state "h" changed its structure.
-          before  one value
-          now     h, c
+          before  Tensor [batch=3]
+          now     LstmState(h=Tensor [batch=3], c=Tensor [batch=3])
         A state keeps its structure in every step.
+        Give it the initial value of all of its parts, or assign the part that is meant:
+            loop.state.h = new.h
         """,
     ):
         loop.state.h = rf.LstmState(h=loop.state.h, c=loop.state.h)
@@ -267,3 +269,171 @@ def test_last_of_a_value_that_grows(batch):
     ):
         for step in loop:
             loop.last(rf.zeros([batch, Dim(step + 1, name="frames")]))
+
+
+# -- frames and handles ----------------------------------------------------------------------------------------------------
+TWO, TIME = Dim(2, name="two"), Dim(4, name="time")
+LINEAR = rf.Linear(TWO, Dim(3, name="out"))
+FACES = pytest.mark.parametrize("face", ["for", "with"])
+
+
+def run(face, body, initial=None, stop=False):
+    """One loop; `stop`: by break, or by an error in the recorded step."""
+    loop = rf.Loop(axis=TIME, name="decoder")
+    loop.state.h = rf.zeros([TWO]) if initial is None else initial
+    if face == "for":
+        for _ in loop:
+            out = body(loop)
+            if stop:
+                break
+    else:
+        try:
+            with loop:
+                out = body(loop)
+                if stop:
+                    raise KeyError
+        except KeyError:
+            pass
+    return out
+
+
+@FACES
+def test_a_forgotten_unstack_beside_another_dim(face):
+    with raises_message(
+        DimError,
+        """
+        add: the dims of the operands do not match.
+          a  [two=2]
+          b  [time=4]
+        b has all frames of time; a step of loop "decoder" works on one. Unstack it before:
+            b_t = loop.unstack(b)
+        """,
+    ):
+        run(face, lambda loop: loop.state.h + rf.range_over_dim(TIME, dtype="float32"))
+
+
+@FACES
+def test_a_forgotten_unstack_in_a_state(face):
+    def body(loop):
+        loop.state.h = loop.state.h + randn(TIME, TWO)
+
+    with raises_message(
+        DimError,
+        """
+        Loop "decoder", step 0: state "h" changed its dims or dtype.
+          before  [two=2] float32
+          now     [time=4, two=2] float32   new: time=4
+        A state keeps its dims and dtype in every step.
+        A step works on one frame of the axis of the loop. Unstack what has it:
+            x_t = loop.unstack(x)      # of each x with time
+        """,
+    ):
+        run(face, body)
+
+
+@FACES
+@pytest.mark.parametrize("what", ["stack", "last"])
+def test_a_forgotten_unstack_in_what_is_stacked(face, what):
+    with raises_message(
+        DimError,
+        f"""
+        Loop "decoder", step 0: {what} of all frames.
+          source  [time=4, two=2]
+          axis    time=4
+        A step works on one frame, and the loop puts those of all steps together. Unstack what has the axis of the loop:
+            x_t = loop.unstack(x)      # of each x with time
+        """,
+    ):
+        run(face, lambda loop: getattr(loop, what)(randn(TIME, TWO)))
+
+
+USES = {
+    "op": lambda out: out + 1.0, "raw": lambda out: out.raw_tensor, "numpy": lambda out: out.numpy(),
+    "function": lambda out: rf.reduce_sum(out, axis=TWO), "module": lambda out: LINEAR(out),
+}  # fmt: skip
+
+
+@FACES
+@pytest.mark.parametrize("use", USES)
+def test_a_stacked_value_is_not_used_in_the_loop(face, use):
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder", step 0: what loop.stack gives is used inside of the loop.
+          value  decoder:output0
+        It has its values once the loop is done. In a step, use what was collected:
+            out = loop.stack(y)      # y in the step, out after the loop
+        """,
+    ):
+        run(face, lambda loop: USES[use](loop.stack(loop.state.h)))
+
+
+@FACES
+def test_a_loop_that_is_left_early_has_stacked_nothing(face):
+    out = run(face, lambda loop: loop.last(loop.state.h), stop=True)
+    with raises_message(
+        ValueError,
+        """
+        Loop "decoder": it was left early, so loop.last has no values.
+          value  decoder:output0
+          steps  1
+        A loop that is left by break or an error collects nothing. Let it end by itself:
+            loop.end(condition, include_eos=True)      # in place of break
+        """,
+    ):
+        out + 1.0
+    assert "which is not done" in repr(out)
+
+
+@FACES
+def test_what_is_stacked_is_a_plain_tensor_afterwards(face):
+    out = run(face, lambda loop: loop.stack(loop.state.h))
+    assert type(out) is rf.Tensor and set(out.dims) == {TIME, TWO} and "_loop" not in vars(out)
+
+
+ZERO = rf.zeros([TWO])
+STRUCTURES = {
+    "State for Tensor": (
+        ZERO, lambda h: rf.State(h=h, c=h), "Tensor [two=2]", "State(h=Tensor [two=2], c=Tensor [two=2])",
+        "Give it the initial value of all of its parts, or assign the part that is meant:\n    loop.state.h = new.h",
+    ),
+    "tuple for Tensor": (
+        ZERO, lambda h: (h, h), "Tensor [two=2]", "(Tensor [two=2], Tensor [two=2])",
+        "Give it the initial value of all of its parts, or assign the part that is meant:\n    loop.state.h = new[0]",
+    ),
+    "Tensor for State": (
+        rf.State(h=ZERO, c=ZERO), lambda s: s.h, "State(h=Tensor [two=2], c=Tensor [two=2])", "Tensor [two=2]",
+        "Assign all of its parts:\n    loop.state.h = rf.State(h=..., c=...)",
+    ),
+    "a part is missing": (
+        rf.State(h=ZERO, c=ZERO), lambda s: rf.State(h=s.h), "State(h=Tensor [two=2], c=Tensor [two=2])",
+        "State(h=Tensor [two=2])", "What is not changed is assigned as well: c.",
+    ),
+    "a part is new": (
+        rf.State(h=ZERO), lambda s: rf.State(h=s.h, c=s.h), "State(h=Tensor [two=2])",
+        "State(h=Tensor [two=2], c=Tensor [two=2])", None,
+    ),
+    "tuple for State": (
+        rf.State(h=ZERO), lambda s: (s.h,), "State(h=Tensor [two=2])", "(Tensor [two=2])",
+        "What is not changed is assigned as well: h.",
+    ),
+    "None for Tensor": (ZERO, lambda h: None, "Tensor [two=2]", "None", None),
+    "Tensor for None": (rf.State(h=None, c=ZERO), lambda s: rf.State(h=s.c, c=s.c), "State(h=None, c=Tensor [two=2])",
+                        "State(h=Tensor [two=2], c=Tensor [two=2])", None),
+}  # fmt: skip
+
+
+@FACES
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_a_state_with_another_structure_shows_both(face, name):
+    initial, change, before, now, rest = STRUCTURES[name]
+
+    def body(loop):
+        loop.state.h = change(loop.state.h)
+
+    text = (
+        f'Loop "decoder", step 0: state "h" changed its structure.\n  before  {before}\n  now     {now}\n'
+        "A state keeps its structure in every step."
+    )
+    with raises_message(ValueError, text if rest is None else f"{text}\n{rest}"):
+        run(face, body, initial)

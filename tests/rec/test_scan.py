@@ -145,8 +145,8 @@ ERRORS = {
         ValueError,
         """
         while_loop, step 0: the structure of the state changed.
-          before  a
-          after   b
+          before  dict(a=int)
+          after   dict(b=int)
         Every step gives a state with the same parts.
         """,
     ),
@@ -210,3 +210,81 @@ ERRORS = {
 def test_error(call, error, text):
     with raises_message(error, text):
         call()
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+def test_scan_without_outputs(arrays):
+    out, total, _ = rf.scan(
+        spatial_dim=time,
+        xs=x,
+        initial=rf.zeros([batch]),
+        body=lambda x_t, s: (None, s + x_t),
+        return_tensor_arrays=arrays,
+    )
+    assert out is None
+    assert_same(total, rf.reduce_sum(x, axis=time))
+
+
+def test_scan_with_some_outputs_that_are_none():
+    out, _, dim = rf.scan(
+        spatial_dim=time, xs=x, initial=rf.zeros([batch]), body=lambda x_t, s: ({"y": x_t, "no": None}, s)
+    )
+    assert dim is time and out["no"] is None
+    assert_same(out["y"], x)
+
+
+def test_outputs_that_change_their_structure():
+    steps = iter([True, False, False])
+    with raises_message(
+        ValueError,
+        """
+        scan, step 1: the structure of the outputs changed.
+          before  Tensor [batch=3]
+          now     None
+        Every step gives the same outputs; None where there is none in any step.
+        """,
+    ):
+        rf.scan(
+            spatial_dim=time, xs=x, initial=rf.zeros([batch]), body=lambda x_t, s: (x_t if next(steps) else None, s)
+        )
+
+
+def test_scan_with_another_beam_in_each_step():
+    """As top_k(..., k_dim=Dim(3)) makes one in each step. A sequence that has ended keeps its beam."""
+    beam0, sizes = Dim(1, name="beam0"), iter([3, 2, 4])
+    made = []
+
+    def body(x_t, s):
+        beam = Dim(next(sizes), name="beam")
+        made.append(beam)
+        y = rf.reduce_mean(
+            rf.combine_bc(s["h"] + x_t, "mul", rf.range_over_dim(beam, dtype="float32") + 1.0), axis=s["beam"]
+        )
+        return y, {"h": y, "beam": beam}
+
+    ys, last, _ = rf.scan(
+        spatial_dim=time, body=body, xs=x, return_tensor_arrays=True, ys=rf.Tensor("y", dims=[batch, beam0], dtype="float32"),
+        initial={"h": rf.zeros([batch, beam0]), "beam": beam0},
+    )  # fmt: skip
+    assert [set(y.dims) for y in ys] == [{batch, beam} for beam in made]
+    assert last["beam"].get_size_tensor().numpy().tolist() == [4, 3, 2]  # of 3, 1, 2 frames
+    assert_same(rf.gather(last["h"], indices=1, axis=batch).copy_masked(0), rf.gather(last["h"], indices=1, axis=batch))
+    first = ys[0].copy_transpose([batch, made[0]]).numpy()
+    np.testing.assert_allclose(first, np.array([[1.0], [4.0], [5.0]]) * [1, 2, 3])
+    np.testing.assert_allclose(last["h"].copy_transpose([batch, last["beam"]]).numpy()[1, :3], [4, 8, 12])
+
+
+def test_entries_that_differ_cannot_be_stacked():
+    array = rf.TensorArray(rf.Tensor("y", dims=[batch], dtype="float32"), _enable_delayed_check=True)
+    array = array.push_back(rf.zeros([batch])).push_back(rf.zeros([batch, feat]))
+    assert len(array) == 2
+    with raises_message(
+        DimError,
+        """
+        TensorArray.stack: not like the template.
+          template  Tensor{'', [batch=3]}
+          tensor    Tensor{'', [batch=3, feat=2]}
+        All entries have the same dims, dtype and sparse_dim.
+        """,
+    ):
+        array.stack(axis=Dim(2, name="steps"))
