@@ -101,6 +101,7 @@ class _ContextAttention(_Attention):
 class DotAttentionLayer(_ContextAttention):
     """Energies are dot products of query and base_ctx."""
 
+    required = ("base", "base_ctx")
     options = ("energy_factor",)
 
     def make_attention(self, key_dim: Dim) -> DotAttention:
@@ -111,6 +112,8 @@ class DotAttentionLayer(_ContextAttention):
 class ConcatAttentionLayer(_ContextAttention):
     """Energies are v · tanh(base_ctx + query)."""
 
+    required = ("base", "base_ctx")
+
     def make_attention(self, key_dim: Dim) -> ConcatAttention:
         return ConcatAttention(key_dim)
 
@@ -119,6 +122,7 @@ class ConcatAttentionLayer(_ContextAttention):
 class GenericAttentionLayer(_Attention):
     """The sum of the frames of base, with given weights."""
 
+    required = ("base", "weights")
     options = ("auto_squeeze",)
     references = ("base", "weights")
     needs_source = False
@@ -155,6 +159,7 @@ class GenericAttentionLayer(_Attention):
 class GaussWindowAttentionLayer(_Attention):
     """A window of base around a position, weighted by a Gaussian."""
 
+    required = ("base", "window_size")
     options = ("window_size", "std", "inner_size", "inner_size_step")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:

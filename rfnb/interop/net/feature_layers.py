@@ -196,6 +196,7 @@ class ActivationLayer(Layer):
 class CastLayer(Layer):
     """Its source with another dtype."""
 
+    required = ("dtype",)
     options = ("dtype", "output")
     elementwise = True
 
@@ -340,6 +341,7 @@ class RangeInAxisLayer(Layer):
 class RangeLayer(Layer):
     """start, start + delta, ... below limit, over a dim of its own."""
 
+    required = ("limit",)
     options = ("limit", "start", "delta", "dtype", "sparse", "out_spatial_dim")
     needs_source = False
     own_feature = False

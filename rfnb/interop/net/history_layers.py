@@ -59,6 +59,8 @@ class _ByModule(Layer):
 class SelfAttentionLayer(_ByModule):
     """Self attention from one matrix QKV; in a loop over the steps so far."""
 
+    required = ("num_heads", "total_key_dim")
+
     framewise = True
 
     options = ("num_heads", "total_key_dim", "attention_left_only", "attention_dropout", "forward_weights_init", "initial_state",

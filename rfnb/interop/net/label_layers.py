@@ -25,6 +25,7 @@ from rfnb.rec.state import State
 class EditDistanceLayer(Layer):
     """The edit distance of two sequences of labels, int32 {batch}."""
 
+    required = ("a", "b")
     options = ("a_spatial_dim", "b_spatial_dim")
     references = ("a", "b")
     needs_source = False
@@ -40,6 +41,7 @@ class EditDistanceLayer(Layer):
 class _OfTarget(Layer):
     """Of whole target sequences, which it reads as they are outside of the loop."""
 
+    required: tuple[str, ...] = ("target",)
     options: tuple[str, ...] = ("blank_idx",)
     own_feature = False
 
@@ -112,6 +114,7 @@ class OptimalCompletionsLayer(_OfTarget):
 class KenLmStateLayer(Layer):
     """In each step of a loop the n-gram score of a label, or of all that may come next."""
 
+    required = ("lm_file", "vocab_file")
     options = (
         "lm_file",
         "vocab_file",

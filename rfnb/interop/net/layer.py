@@ -49,6 +49,7 @@ class Layer(Module):
 
     options: tuple[str, ...] = ()
     references: tuple[str, ...] = ()  # the options that name a layer
+    required: tuple[str, ...] = ()  # the options without which it means nothing
     needs_source = True
     elementwise = False  # without n_out, the result has the dims of the sources
     framewise = False  # the result has the dims of the sources, with its own features for theirs
@@ -60,7 +61,7 @@ class Layer(Module):
         self.kind = str(opts["class"])
         self._check_options()
         given = opts.get("from", "data" if self.needs_source else [])
-        self.sources: list[str] = [given] if isinstance(given, str) else list(given)
+        self.sources: list[str] = [given] if isinstance(given, str) else self._as_names(given)
         self.out_dim: Dim | None = opts.get("out_dim")
         self.n_out: int | None = opts.get("n_out")
         if self.out_dim is not None and self.n_out is not None and self.out_dim.size != self.n_out:
@@ -90,6 +91,37 @@ class Layer(Module):
                 message(f"{self.what}: unknown option.", rows, "These options are known for the class.",
                         f'"{near[0]}": ...' if near else None)
             )  # fmt: skip
+
+        missing = [key for key in self.required if self.opts.get(key) is None]
+        if missing:
+            raise ValueError(
+                message(f"{self.what}: {' and '.join(missing)} is missing." if len(missing) == 1 else f"{self.what}: options are missing.",
+                        [("needed", ", ".join(missing)), ("given", ", ".join(self.opts))],
+                        "What the layer does depends on it.", f'"{self.name}": {{..., "{missing[0]}": ...}}')
+            )  # fmt: skip
+
+    def _as_names(self, given: Any) -> list[str]:
+        """The sources of "from", if it is no single name."""
+        if isinstance(given, (list, tuple)) and all(isinstance(ref, (str, Tensor)) for ref in given):
+            return list(given)
+        raise ValueError(
+            message(f"{self.what}: from is no layer.", [("from", repr(given))],
+                    "It is the name of a layer, or a list of names.", f'"{self.name}": {{..., "from": "data"}}')
+        )  # fmt: skip
+
+    def network_of(self, option: str) -> Mapping[str, Any]:
+        """The option that describes layers.
+
+        Raises:
+            ValueError: If it is no dict.
+        """
+        found = self.opts[option]
+        if not isinstance(found, Mapping):
+            raise ValueError(
+                message(f"{self.what}: {option} describes no layers.", [(option, repr(found))],
+                        "It is a dict.", f'"{option}": {{...}}')
+            )  # fmt: skip
+        return found
 
     def refs(self, search: bool) -> list[str]:
         """What it reads, as it is written; a layer of a body may read `prev:` values."""

@@ -20,6 +20,7 @@ from rfnb.interop.net.unit_layers import UnitLayer
 class RecLastOutputLayer(Layer):
     """The last real frame of a value of a loop body, which has `need_last`."""
 
+    required = ("rec_layer", "sub_layer_name")
     options = ("sub_layer_name",)
     references = ("rec_layer",)
     needs_source = False
@@ -42,6 +43,7 @@ class RecLastOutputLayer(Layer):
 class GetRecAccumulatedOutputLayer(Layer):
     """The value "sub_layer" of a loop body, of all steps: as from "layer/sub_layer"."""
 
+    required = ("sub_layer",)
     options = ("sub_layer",)
 
     def refs(self, search: bool) -> list[str]:

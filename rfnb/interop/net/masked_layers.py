@@ -94,11 +94,12 @@ class _Wrapper(Layer):
 class SubnetworkLayer(_Wrapper):
     """The layer "output" of a network inside; others by "name/layer"."""
 
+    required = ("subnetwork",)
     options = ("subnetwork", "concat_sources", "load_on_init", "rec_previous_layer")
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
-        self.inner = LayerDict(opts["subnetwork"], f"{path}/")
+        self.inner = LayerDict(self.network_of("subnetwork"), f"{path}/")
 
     def inner_output(self) -> str:
         return "output"
@@ -193,6 +194,7 @@ class _PackedScope(UnitScope):
 class MaskedComputationLayer(_Wrapper):
     """A layer on the frames where the mask is True, as if the others were not there."""
 
+    required = ("unit",)
     options = ("unit", "in_spatial_dim", "out_spatial_dim")
     references = ("mask", "masked_from")
 
@@ -207,7 +209,7 @@ class MaskedComputationLayer(_Wrapper):
                     f'"unit": {{..., "initial_output": {opts["initial_output"]!r}}}',
                 )
             )
-        unit = dict(opts["unit"])
+        unit = dict(self.network_of("unit"))
         for key in ("n_out", "out_dim"):
             if key in opts and key not in unit:
                 unit[key] = opts[key]
@@ -362,6 +364,7 @@ class MaskedComputationLayer(_Wrapper):
 class UnmaskLayer(Layer):
     """From packed frames to all frames: each goes on until the next one."""
 
+    required = ("mask",)
     references = ("mask",)
     options = ("skip_initial",)
 

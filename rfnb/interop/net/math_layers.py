@@ -239,6 +239,7 @@ class EvalLayer(_OfAll):
 class SwitchLayer(_OfAll):
     """true_from where the condition holds, else false_from. Both are layers or numbers."""
 
+    required = ("condition", "true_from", "false_from")
     options = ("true_from", "false_from")
     references = ("condition",)
     needs_source = False

@@ -39,6 +39,7 @@ class _OwnDims(Layer):
 class SplitDimsLayer(_OwnDims):
     """One dim as several; -1 is what is left."""
 
+    required = ("axis", "dims")
     options = ("axis", "dims", "pad_to_multiples", "pad_value")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -86,6 +87,7 @@ class SplitDimsLayer(_OwnDims):
 class MergeDimsLayer(_OwnDims):
     """Several dims as one, in the order of the source unless `keep_order`."""
 
+    required = ("axes",)
     options = ("axes", "keep_order", "n_out", "out_dim")
     own_feature = False
 
@@ -104,6 +106,7 @@ class MergeDimsLayer(_OwnDims):
 class SqueezeLayer(Layer):
     """Without dims of size 1."""
 
+    required = ("axis",)
     options = ("axis", "enforce_batch_dim_axis", "allow_no_op")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -136,6 +139,7 @@ class ExpandDimsLayer(_OwnDims):
 class SliceLayer(_OwnDims):
     """Frames from slice_start up to, not including, slice_end."""
 
+    required = ("axis",)
     options = ("axis", "slice_start", "slice_end", "slice_step")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -168,6 +172,7 @@ class SliceLayer(_OwnDims):
 class GatherLayer(Layer):
     """The frames at `position`, a number or a layer."""
 
+    required = ("axis", "position")
     options = ("axis", "position", "clip_to_valid")
 
     def refs(self, search: bool) -> list[str]:
@@ -191,6 +196,7 @@ class GatherLayer(Layer):
 class ShiftAxisLayer(Layer):
     """Frames moved by `amount` to the right, or to the left if it is negative; the length stays with adjust_size_info=False."""
 
+    required = ("axis", "amount")
     options = ("axis", "amount", "pad", "pad_value", "adjust_size_info")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -216,9 +222,16 @@ class ConcatLayer(Layer):
     options = ("allow_broadcast",)
 
     def __init__(self, name: str, path: str, opts: Any):
-        super().__init__(name, path, opts)
-        self.axes = [axis for _, axis in opts["from"]]
-        self.sources = [ref for ref, _ in opts["from"]]
+        given = opts.get("from")
+        if not isinstance(given, (list, tuple)) or not all(
+            isinstance(each, (list, tuple)) and len(each) == 2 for each in given
+        ):
+            raise ValueError(
+                message(f'Layer "{path}" of class "concat": from is no list of pairs.', [("from", repr(given))],
+                        "It is (layer, axis) for each source.", f'"{name}": {{..., "from": [("a", "F"), ("b", "F")]}}')
+            )  # fmt: skip
+        super().__init__(name, path, {**opts, "from": [ref for ref, _ in given]})
+        self.axes = [axis for _, axis in given]
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         pairs = [(x, axis_of(x, axis, env.dims, self.what)) for x, axis in zip(sources, self.axes, strict=True)]

@@ -174,6 +174,7 @@ class UnitLayer(_UnitBase):
 class RnnCellLayer(_UnitBase):
     """One step of a unit; with a time dim, all steps."""
 
+    required = ("unit",)
     options = ("unit", "unit_opts", "initial_state", "weights_init")
 
     def make_unit(self, in_dim: Dim, initial: Any) -> RnnCell:
