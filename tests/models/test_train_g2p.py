@@ -113,6 +113,14 @@ def test_a_log_that_a_kill_has_cut_off_is_whole_again(tmp_path, monkeypatch):
     assert log_of(tmp_path / "killed") == log_of(tmp_path / "straight")
 
 
+def test_the_line_of_the_last_epoch_is_not_lost_either(tmp_path):
+    run(tmp_path)
+    whole = (tmp_path / "log.jsonl").read_text()
+    (tmp_path / "log.jsonl").write_text("".join(whole.splitlines(keepends=True)[:-1]))
+    run(tmp_path)
+    assert (tmp_path / "log.jsonl").read_text() == whole
+
+
 def test_finished_training_is_only_tested_again(tmp_path, monkeypatch, capsys):
     run(tmp_path)
     monkeypatch.setattr(Trainer, "step", lambda self: pytest.fail("trained again"))
