@@ -33,7 +33,8 @@ class _Switch:
     """A function whose calls go to the handler of the context; how many `intercept` blocks want that."""
 
     def __init__(self, fn: FunctionType):
-        self.fn, self.code, self.users = fn, fn.__code__, 0
+        self.fn, self.code = fn, fn.__code__
+        self.users: set[int] = set()  # ids of the blocks
         self.original = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
         self.original.__kwdefaults__ = fn.__kwdefaults__
         self.original.__qualname__ = fn.__qualname__
@@ -61,29 +62,31 @@ def intercept(functions: Iterable[FunctionType], handler: Handler) -> Iterator[N
     functions = list(functions)
     own = frozenset(functions), handler
     try:
-        _switch_on(functions)
+        _switch_on(functions, id(own))
         _handlers.set((*_handlers.get(), own))
         yield
     finally:
         _handlers.set(tuple(each for each in _handlers.get() if each is not own))
-        _switch_off(functions)
+        _switch_off(functions, id(own))
 
 
-def _switch_on(functions: list[FunctionType]) -> None:
+def _switch_on(functions: list[FunctionType], user: int) -> None:
     with _lock:
         for fn in functions:
             switch = _active.get(fn)
             if switch is None:
                 switch = _active[fn] = _Switch(fn)
                 fn.__code__ = _code_calling(switch, fn.__code__)
-            switch.users += 1
+            switch.users.add(user)
 
 
-def _switch_off(functions: list[FunctionType]) -> None:
+def _switch_off(functions: list[FunctionType], user: int) -> None:
     with _lock:
         for fn in functions:
-            switch = _active[fn]
-            switch.users -= 1
+            switch = _active.get(fn)
+            if switch is None:  # an interrupt came before it was switched on
+                continue
+            switch.users.discard(user)
             if not switch.users:
                 fn.__code__ = switch.code
                 del _active[fn]

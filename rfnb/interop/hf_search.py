@@ -127,6 +127,7 @@ def _check_inputs(module: Any, inputs: dict[str, Any], known: Sequence[str] | No
         )
         if not alike and name.endswith("mask") and "attention_mask" in known:
             alike = ["attention_mask"]
+        fix: str | None
         if name in _OF_SEARCH:
             rule, fix = "That is an option of the search:", f"rf.beam_search(**options, {_OF_SEARCH[name]}=...)"
         else:

@@ -13,9 +13,9 @@ import random
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def _entries(path: str, value: Any) -> Iterator[tuple[str, Any, Callable[[], Any
     elif isinstance(value, (list, tuple, deque)):
         for index in range(min(len(value), _MOST_ITEMS)):
             yield f"{path}[{index}]", index, _reader(operator.itemgetter(index), value)
-    elif _has_own_attributes(type(value)):
+    elif _has_own_attributes(cast(Hashable, type(value))):
         for name in list(vars(value)):
             yield f"{path}.{name}", name, _reader(operator.itemgetter(name), vars(value))
 

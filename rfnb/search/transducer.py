@@ -254,7 +254,7 @@ class _Search:
     def _advance(self, step: StepFn, num_candidates: int) -> None:
         tensor, size = self.report.tensor, self.classes.extent
         place = tensor(
-            np.clip(self.frame, 0, max(self.time.extent - 1, 0)), self.beam, dtype="int64", sparse_dim=self.time
+            np.minimum(self.frame, np.maximum(self.lengths - 1, 0)), self.beam, dtype="int64", sparse_dim=self.time
         )
         written = np.where(self.prefixes.last == self.blank, self.first_label, self._shifted(self.prefixes.last))
         label = tensor(written, self.beam, dtype="int64", sparse_dim=self.labels)
