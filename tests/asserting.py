@@ -50,7 +50,7 @@ def real_frames(dims: Sequence[Dim]) -> np.ndarray:
 
 
 def with_nan_padding(x: Tensor) -> Tensor:
-    """x with NaN in its padding; integers get the largest value there (sparse ones the last index), bools the opposite."""
+    """x with NaN in its padding; integers get the largest value there (sparse ones an index that there is not), bools the opposite."""
     return with_padding(x, np.nan)
 
 
@@ -63,7 +63,7 @@ def with_padding(x: Tensor, garbage: float) -> Tensor:
     elif values.dtype.kind == "b":
         values[padding] = ~values[padding]
     else:
-        values[padding] = np.iinfo(values.dtype).max if x.sparse_dim is None else x.sparse_dim.extent - 1
+        values[padding] = np.iinfo(values.dtype).max if x.sparse_dim is None else x.sparse_dim.extent + 2
     return _like(x, values, x.dims)
 
 

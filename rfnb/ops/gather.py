@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import picked
 from rfnb.core.generations import aligned
-from rfnb.core.layout import PlanCache, to_order
+from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here
@@ -19,7 +19,7 @@ from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.index_range import check_integers, explain_indices
+from rfnb.ops.index_range import check_integers, mended, on_host
 from rfnb.ops.operands import check_devices, common_backend, need_values
 from rfnb.ops.where import where
 
@@ -91,8 +91,7 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         out._raw = fn(source._raw, indices._raw)
     except (IndexError, RuntimeError) as error:
         check_devices("gather", source, indices)
-        explain_indices(error, "gather", "indices", indices, axis, ("source", source))
-        raise
+        out._raw = fn(source._raw, mended(error, "gather", "indices", indices, axis, ("source", source))._raw)
     out.dims = dims
     if source.sparse_dim is not None:
         out.sparse_dim = source.sparse_dim
@@ -139,7 +138,7 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
     if not common:
         dims = source.dims[:index] + own + source.dims[index + 1 :]
         take = backend.take_raw
-        return (lambda raw, raw_indices: take(raw, raw_indices, index)), dims
+        return _guarded(lambda raw, raw_indices: take(raw, raw_indices, index), indices.dims, backend), dims
     rest = tuple(dim for dim in source.dims if dim not in common and dim is not axis)
     order = to_order(source.dims, (*common, axis, *rest), backend)
     order_indices = to_order(indices.dims, common + own, backend)
@@ -153,4 +152,17 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
         out = take(raw, raw_indices, count)
         return out if back is None else back(out)
 
-    return fn, dims
+    return _guarded(fn, indices.dims, backend), dims
+
+
+def _guarded(fn: Any, dims: Dims, backend: Any) -> Any:
+    """`fn`, which sees 0 in the padding of indices where an index out of range would be the end of all (on a GPU)."""
+    known = [dim for dim in dims if set(dim.length_dims) <= set(dims)]
+    mask, where_raw, device = masks_for(dims, known, backend, "gather"), backend.where_raw, backend.get_device_raw
+    if mask is None:
+        return fn
+
+    def guarded(raw: Any, raw_indices: Any) -> Any:
+        return fn(raw, raw_indices if on_host(device(raw_indices)) else where_raw(mask(raw_indices), raw_indices, 0))
+
+    return guarded

@@ -12,40 +12,21 @@ from rfnb.core.place import line_of, user_frame
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
-_ON_HOST = ("cpu", None)
-
 
 def check_range(op: str, role: str, indices: Tensor, dim: Dim, *, kernel: bool = False) -> None:
     """Raise an IndexError for the first real index that is not in `dim`, and of a ragged dim in its sequence.
 
     Args:
-        kernel: Also for indices in the padding, which a kernel reads.
+        kernel: A kernel has failed, and nobody has asked for the check.
     """
     values = indices.numpy()
     limits = _limits(dim, indices.dims)
     bad = (values < 0) | (values >= limits)
-    real = np.ones(values.shape, bool)
     for other in indices.dims:
         if other.has_padding() and all(over in indices.dims for over in other.length_dims):
-            real &= other.host_mask(indices.dims)
-    if (bad & real).any():
-        raise _out_of_range(op, role, indices, dim, bad & real, limits, values, kernel=kernel)
-    past = bad & ((values < 0) | (values >= dim.extent))
-    if kernel and past.any():
-        raise _out_of_range(op, role, indices, dim, past, np.asarray(dim.extent), values, in_padding=True)
-
-
-def _out_of_range(
-    op: str,
-    role: str,
-    indices: Tensor,
-    dim: Dim,
-    bad: np.ndarray,
-    limits: np.ndarray,
-    values: np.ndarray,
-    in_padding: bool = False,
-    kernel: bool = False,
-) -> IndexError:
+            bad = bad & other.host_mask(indices.dims)
+    if not bad.any():
+        return
     place = tuple(int(axis[0]) for axis in np.nonzero(bad))
     where = ", ".join(f"{each.name} {index}" for each, index in zip(indices.dims, place)) or "the only one"
     limit = int(np.broadcast_to(limits, values.shape)[place])
@@ -53,17 +34,14 @@ def _out_of_range(
     rows = [
         (role, shape_of(indices)),
         ("into", dim.short_repr()),
-        ("first at", f"{where}, in the padding" if in_padding else where),
+        ("first at", where),
         ("value", int(values[place])),
         ("allowed", f"0 to {limit - 1}" if limit else "none: it is empty"),
     ]
     rule, fix = "Indices count from 0, and real frames index real entries.", None
-    if in_padding:
-        rule = "Indices in the padding are read too, though nothing comes of it. Give them one that there is:"
-        fix = f"{role} = {role}.copy_masked(0)"
-    elif kernel:
+    if kernel:
         rule, fix = f"{rule} To have every op checked, on a GPU too:", _DEBUG
-    return IndexError(
+    raise IndexError(
         message(f"{op}, called in {line_of(user)}: {int(bad.sum())} of the {role} out of range.", rows, rule, fix)
     )
 
@@ -89,12 +67,32 @@ def explain_indices(
 ) -> None:
     """Raise an error that says more than that of a kernel which got these indices; nothing, if there is no more to say."""
     check_integers(op, role, indices, *operands)
-    if indices.device in _ON_HOST:
+    if on_host(indices.device):
         check_range(op, role, indices, dim, kernel=True)
     elif "device-side assert" in str(error):  # the GPU computes nothing after that, so the values cannot be read
         rows: list[tuple[str, Any]] = [(role, f"{shape_of(indices)} on {indices.device}"), ("into", dim.short_repr())]
         rule = "A GPU finds out later than the op that was called, and computes nothing any more. Start again, and check every op:"
         raise IndexError(message(f"{op}: some of the {role} may be out of range.", rows, rule, _DEBUG)) from None
+
+
+def on_host(device: str | None) -> bool:
+    """Whether a kernel there says at once that an index is out of range, so that indices in the padding need no mask before."""
+    return device in ("cpu", None)
+
+
+def mended(error: Exception, op: str, role: str, indices: Tensor, dim: Dim, *operands: tuple[str, Tensor]) -> Tensor:
+    """The indices with 0 in their padding, which kernels read too: to try again with, after one has failed.
+
+    Raises:
+        IndexError: If some index of a real frame is out of range.
+        TypeError: If they are no integers.
+        Exception: `error`, if it was about something else.
+    """
+    explain_indices(error, op, role, indices, dim, *operands)
+    masked = indices.copy_masked(0)
+    if not on_host(indices.device) or np.array_equal(masked.numpy(), indices.numpy()):
+        raise error
+    return masked
 
 
 def _limits(dim: Dim, dims: tuple[Dim, ...]) -> np.ndarray:

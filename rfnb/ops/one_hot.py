@@ -11,7 +11,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_float_dtype
-from rfnb.ops.index_range import check_integers, explain_indices
+from rfnb.ops.index_range import check_integers, mended, on_host
 from rfnb.ops.operands import plain_number
 from rfnb.ops.where import where
 
@@ -53,11 +53,12 @@ def sparse_to_dense(
     dtype, values = get_default_float_dtype(), [plain_number(value) for value in (label_value, other_value)]
     of_tensors = any(isinstance(value, Tensor) for value in values)
     on, off = (1.0, 0.0) if of_tensors else values
+    fn, labels = labels.backend.one_hot_raw, labels if on_host(labels.device) else labels.copy_masked(0)
     try:
-        raw = labels.backend.one_hot_raw(labels._raw, axis.extent, on, off, dtype)
+        raw = fn(labels._raw, axis.extent, on, off, dtype)
     except (IndexError, RuntimeError) as error:
-        explain_indices(error, "sparse_to_dense", "labels", labels, axis)
-        raise
+        labels = mended(error, "sparse_to_dense", "labels", labels, axis)
+        raw = fn(labels._raw, axis.extent, on, off, dtype)
     out = new_tensor(raw, (*labels.dims, axis))
     if of_tensors:
         out = cast(where(out != 0.0, *values, allow_broadcast_all_sources=True), dtype)
