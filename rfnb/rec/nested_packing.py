@@ -12,6 +12,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.masked import masked_scatter, masked_select
+from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested, same_structure
 
 
@@ -69,7 +70,8 @@ def masked_scatter_nested(
     """Undo `masked_select_nested`: the packed sequences at their places, those of `backup` at the others.
 
     Args:
-        s: Nested structure with Tensors {..., in_dim}.
+        s: Nested structure with Tensors {..., in_dim}. One without in_dim that is another than that of backup, as a counter of
+            steps, counts for the selected sequences: the result has `dims` then.
         backup: A structure like it, with Tensors {..., dims}.
         mask, mask_cpu, dims: As they were for selecting.
         masked_select_dim_map: What selecting gave.
@@ -101,8 +103,11 @@ def masked_scatter_nested(
     def scatter(a: Any, b: Any) -> Any:
         if isinstance(a, Dim):
             return both.get(a, a)
-        if not isinstance(a, Tensor) or in_dim not in a.dims:
+        if not isinstance(a, Tensor) or a is b:
             return a
+        if in_dim not in a.dims:  # one value for all has changed, as a position: it has for those that were selected
+            here = copy_to_device(mask, a.device)
+            return where(here, _replaced(a, both), _replaced(b, both), allow_broadcast_all_sources=True)
         return masked_scatter(_replaced(a, both), _replaced(b, both), mask=mask, dims=dims, in_dim=in_dim)
 
     map_nested(merge, s, backup)

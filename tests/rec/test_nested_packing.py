@@ -53,6 +53,19 @@ def test_scatter_of_a_cache_that_has_grown():
     assert_same(back["cache"], tensor(expected, batch, back["axis"]))
 
 
+def test_scatter_of_a_counter_counts_for_the_selected_sequences_only():
+    """One number for all, as the position in the state of a TransformerDecoder: it moves on where the sequence did."""
+    state = {"h": h, "position": tensor(4)}
+    packed, dim, dim_map = rf.masked_select_nested(state, mask=mask, dims=[batch])
+    packed["position"] = packed["position"] + 1
+    back = rf.masked_scatter_nested(
+        packed, state, mask=mask, mask_cpu=mask, dims=[batch], in_dim=dim, masked_select_dim_map=dim_map
+    )
+    assert_same(back["position"], tensor([5, 4, 5], batch))
+    packed, dim, _ = rf.masked_select_nested(back, mask=tensor([True, True, False], batch), dims=[batch])
+    assert_same(packed["position"], tensor([5, 4], dim))
+
+
 @pytest.mark.parametrize("with_mask_cpu", [False, True])
 def test_scatter_of_branches_with_other_lengths(with_mask_cpu):
     more = ragged([2, 4, 1], batch, "more")
