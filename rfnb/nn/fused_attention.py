@@ -17,6 +17,7 @@ from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.query_offset import keys_before
+from rfnb.ops.operands import check_devices
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -70,15 +71,19 @@ def fused_attention(
     if mask_q is not None and not finite and (tracks(q) or tracks(k) or tracks(v)):  # a row of NaN has NaN as gradient
         q, finite = where(mask_q(q), q, 0), True
     weights = None
-    if few is not None and getattr(q, "is_cpu", True) and not query.backend.grad_enabled():
-        raw, raw_weights = few(q, k, v, scale)
-        weights = new_tensor(raw_weights, plan.weight_dims)
-    else:
-        q = q if order_q is None else order_q(q)
-        k = k if order_k is None else order_k(k)
-        v = v if order_v is None else order_v(v)
-        raw = attend(q, k, v, None if bias is None else bias(q), causal, scale)
-        raw = raw if finish is None else finish(raw)
+    try:
+        if few is not None and getattr(q, "is_cpu", True) and not query.backend.grad_enabled():
+            raw, raw_weights = few(q, k, v, scale)
+            weights = new_tensor(raw_weights, plan.weight_dims)
+        else:
+            q = q if order_q is None else order_q(q)
+            k = k if order_k is None else order_k(k)
+            v = v if order_v is None else order_v(v)
+            raw = attend(q, k, v, None if bias is None else bias(q), causal, scale)
+            raw = raw if finish is None else finish(raw)
+    except RuntimeError:
+        check_devices("dot_attention", query, keys, values)
+        raise
     out = _make(Tensor)
     out._raw = raw
     out.dims = dims
