@@ -20,7 +20,7 @@ CLOCKS = {"time", "timeit", "datetime", "cProfile", "profile"}  # modules
 # In strings that run in a page or a notebook, and in TypeScript.
 TEXT = re.compile(
     r"performance\.(now|mark|measure)|Date\.now|new Date\b|\bdraw-?ms\b|\.time(End|Stamp)?\(|hrtime|iopub\.status"
-    r"|%%?timeit?\b|\b(perf_counter|monotonic|process_time|thread_time|time_ns)\b",
+    r"|%%?timeit?\b|\b(perf_counter|process_time|thread_time|time_ns)\b|\bmonotonic\(",
     re.I,
 )
 WAITS = {"wait", "join", "get", "acquire", "result", "wait_for_timeout", "communicate"}
