@@ -19,7 +19,7 @@ def number_to_fill(what: str, tensor: Tensor, value: Any, name: str = "value") -
         TypeError: If the dtype cannot hold it: 0.5 in integers, 2 in bool. Promoting would change the dtype of the result,
             and only in batches with padding.
     """
-    kind = _kind(tensor.dtype)
+    kind = kind_of_dtype(tensor.dtype)
     if kind >= 2 or (kind == 1 and type(value) is int):
         return value
     kept = bool(value) if kind == 0 else int(value) if value == value and abs(value) != float("inf") else None
@@ -42,7 +42,7 @@ def check_entries_to_fill(what: str, tensor: Tensor, value: Tensor) -> None:
     Raises:
         TypeError: For floats in integers, or numbers in bool.
     """
-    if _kind(value.dtype) > _kind(tensor.dtype):
+    if kind_of_dtype(value.dtype) > kind_of_dtype(tensor.dtype):
         operands = [
             (label, f"{x.get_batch_axes_short_description()} {x.dtype}")
             for label, x in (("tensor", tensor), ("value", value))
@@ -57,6 +57,6 @@ def check_entries_to_fill(what: str, tensor: Tensor, value: Tensor) -> None:
         )
 
 
-def _kind(dtype: str) -> int:
+def kind_of_dtype(dtype: str) -> int:
     """bool, integers, floats, complex numbers: what a later one holds, an earlier one does not."""
     return _KINDS.get(dtype.rstrip("0123456789"), 2)  # float8_e4m3fn

@@ -33,7 +33,8 @@ class Tensor(TensorKinds):
 
     Args:
         name: For messages and views.
-        dims: One Dim per axis; no Dim twice (a square weight uses a dim and its twin `dim.copy(match_priority=1)`).
+        dims: One Dim per axis (`dim_tags` is its old name); no Dim twice (a square weight uses a dim and its twin
+            `dim.copy(match_priority=1)`).
         dtype: "float32", "int64", "bool", ...; taken from the raw array if there is one.
         sparse_dim: The dim that the integers of this tensor index into, e.g. a vocabulary.
         feature_dim: A marked default axis, one of `dims`; or `feature_dim_axis`, its index.
@@ -74,6 +75,8 @@ class Tensor(TensorKinds):
         **old_options: Any,
     ):
         self.name = name
+        if dims is None and "dim_tags" in old_options:
+            dims = old_options.pop("dim_tags")  # its old name, with which most public configs describe their data
         if old_options:
             raise _old_options(name, old_options)
         if dims is None:

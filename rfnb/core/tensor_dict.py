@@ -203,9 +203,9 @@ def _name_of(tensor: Any) -> str:
 
 
 def _from_options(name: str, options: Any, auto_convert: bool) -> Tensor:
-    if not auto_convert or not isinstance(options, Mapping) or set(options) - set(_OPTIONS):
+    if not auto_convert or not isinstance(options, Mapping):
         got = f"options {', '.join(map(str, options))}" if isinstance(options, Mapping) else type(options).__name__
-        fix = "data.update({...}, auto_convert=True)" if isinstance(options, Mapping) and not auto_convert else None
+        fix = "data.update({...}, auto_convert=True)" if isinstance(options, Mapping) else None
         raise TypeError(
             message(f'TensorDict: "{name}" is no Tensor.', [("got", got), ("options", ", ".join(_OPTIONS))],
                     "An entry is a Tensor, or with auto_convert a dict of these options.", fix)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import kind_of_dtype
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
@@ -16,8 +17,10 @@ from rfnb.ops.stack import stack
 
 
 class TensorArray:
-    """A list of Tensors like `tensor_template` (same dims in any order, dtype, sparse_dim). It never changes: `push_back` gives a
-    longer one, so an earlier one may be kept.
+    """A list of Tensors like `tensor_template` (same dims in any order, sparse_dim, kind of dtype). It never changes: `push_back`
+    gives a longer one, so an earlier one may be kept.
+
+    Integers may be of another width than those of the template (an argmax has int64), floats likewise (under autocast).
 
     Args:
         tensor_template: A Tensor, with or without values.
@@ -90,8 +93,12 @@ class TensorArray:
 
 
 def _check_like(what: str, like: Tensor, tensor: Tensor) -> None:
-    if (set(tensor.dims), tensor.dtype, tensor.sparse_dim) != (set(like.dims), like.dtype, like.sparse_dim):
+    if (
+        set(tensor.dims) != set(like.dims)
+        or tensor.sparse_dim != like.sparse_dim
+        or kind_of_dtype(tensor.dtype) != kind_of_dtype(like.dtype)
+    ):
         raise DimError(
             message(f"TensorArray.{what}: not like the template.", [("template", like), ("tensor", tensor)],
-                    "All entries have the same dims, dtype and sparse_dim.")
+                    "All entries have the same dims, kind of dtype and sparse_dim.")
         )  # fmt: skip

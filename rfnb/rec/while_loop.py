@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import kind_of_dtype
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.cond import truth
@@ -18,8 +19,9 @@ def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any],
 
     Args:
         cond: Gives a bool or a scalar bool Tensor, which is read by the host in every step.
-        body: Gives the next state: the same structure, Tensors with the same dims (in any order), dtype, sparse_dim and
-            feature_dim. A Dim in the state may be another one in each step; Tensors then have the new one.
+        body: Gives the next state: the same structure, Tensors with the same dims (in any order), sparse_dim and
+            feature_dim; integers and floats may get another width, as under autocast. A Dim in the state may be another one in
+            each step; Tensors then have the new one.
         initial: Any nested structure.
 
     Raises:
@@ -52,7 +54,7 @@ def check_state(what: str, old: Any, new: Any) -> None:
         ):
             raise DimError(
                 message(f'{what}: "{path}" changed.', [("before", _marks(a)), ("after", _marks(b))],
-                        "A Tensor of the state keeps its dims, dtype, sparse_dim and feature_dim in every step.")
+                        "A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.")
             )  # fmt: skip
 
 
@@ -69,6 +71,6 @@ def _marks(x: Any) -> str:
 
 def _kind(x: Tensor, renamed: dict[Dim, Dim]) -> Any:
     return (
-        {renamed.get(dim, dim) for dim in x.dims}, x.dtype, renamed.get(x.sparse_dim, x.sparse_dim),  # type: ignore[arg-type]
+        {renamed.get(dim, dim) for dim in x.dims}, kind_of_dtype(x.dtype), renamed.get(x.sparse_dim, x.sparse_dim),  # type: ignore[arg-type]
         renamed.get(x.feature_dim, x.feature_dim),  # type: ignore[arg-type]
     )  # fmt: skip

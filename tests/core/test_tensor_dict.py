@@ -48,6 +48,14 @@ def test_update_replaces_and_adds():
     assert data.all_dims() == [classes, feat]
 
 
+def test_dims_may_have_their_old_name():
+    data = rf.TensorDict()
+    data.update({"x": {"dim_tags": [batch_dim, feat], "feature_dim": feat}}, auto_convert=True)
+    assert data["x"].dims == rf.Tensor("x", dim_tags=[batch_dim, feat]).dims == (batch_dim, feat)
+    with pytest.raises(TypeError, match="unknown options"):
+        rf.Tensor("x", [feat], dim_tags=[batch_dim, feat])
+
+
 def test_a_batch_fills_templates_and_the_next_one_has_other_sizes():
     data, time = templates()
     for lengths in ([3, 1], [2, 4, 1], [1]):
@@ -199,10 +207,10 @@ ERRORS = {
         lambda data: data.update({"z": {"shape": (2,)}}, auto_convert=True),
         TypeError,
         """
-        TensorDict: "z" is no Tensor.
-          got      options shape
-          options  dims, dtype, sparse_dim, feature_dim, feature_dim_axis, raw_tensor, version, available_for_inference
-        An entry is a Tensor, or with auto_convert a dict of these options.
+        Tensor "z": unknown options.
+          got  shape
+        Every axis has its Dim, which says all about it.
+            dims=[batch, time, feat]
         """,
     ),
     "a template": (

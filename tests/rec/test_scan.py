@@ -100,6 +100,48 @@ def test_while_loop_may_change_a_dim_of_its_state():
     assert state["keys"].dims == (batch, state["axis"]) and state["axis"].extent == 4
 
 
+def test_the_width_of_integers_may_change_in_a_loop():
+    labels = rf.constant(1, dims=[batch], dtype="int32", sparse_dim=feat)
+    best_of = lambda s: (s[0] + 1, rf.reduce_argmax(randn(batch, feat), axis=feat))  # noqa: E731
+    n, best = rf.while_loop(lambda s: s[0] < 2, best_of, (0, labels))
+    assert n == 2 and best.dtype == "int64" and best.sparse_dim is feat
+
+    template = rf.Tensor("y", dims=[batch], dtype="int32", sparse_dim=feat)
+    wide = lambda frame, state: (rf.set_sparse_dim(rf.cast(frame, "int64"), feat), rf.cast(frame, "int64"))  # noqa: E731
+    ys, last, _ = rf.scan(spatial_dim=time, xs=x, ys=template, initial=rf.cast(rf.zeros([batch]), "int32"), body=wide)
+    assert (ys.dtype, last.dtype) == ("int64", "int64") and last.numpy().tolist() == [3, 4, 6]
+    assert_same(rf.cast(rf.set_sparse_dim(ys, None), "float32"), x)
+
+
+def test_a_scan_runs_under_autocast():
+    linear = rf.Linear(feat, feat)
+    xs = rf.expand_dim(x, feat)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ys, last, _ = rf.scan(
+            spatial_dim=time, xs=xs, ys=rf.Tensor("y", dims=[batch, feat], dtype="float32"),
+            initial=rf.zeros([batch, feat], feature_dim=feat), body=lambda frame, state: 2 * (linear(frame + state),),
+        )  # fmt: skip
+    assert (ys.dtype, last.dtype) == ("bfloat16", "bfloat16")
+    expected, _, _ = rf.scan(
+        spatial_dim=time,
+        xs=xs,
+        initial=rf.zeros([batch, feat], feature_dim=feat),
+        body=lambda frame, state: 2 * (linear(frame + state),),
+    )
+    np.testing.assert_allclose(
+        rf.cast(ys, "float32").copy_masked(0).copy_transpose([batch, time, feat]).raw_tensor.detach(),
+        expected.copy_masked(0).copy_transpose([batch, time, feat]).raw_tensor.detach(), rtol=0.05, atol=0.2,
+    )  # fmt: skip
+
+
+def test_entries_of_another_width_are_stacked():
+    array = TensorArray(rf.Tensor("y", dims=[batch], dtype="int32"))
+    array = array.push_back(tensor(np.int32([1, 2, 3]), batch)).push_back(tensor(np.int64([4, 5, 6]), batch))
+    assert array.stack(axis=Dim(2, name="step")).numpy().tolist() == [[1, 2, 3], [4, 5, 6]]
+    with pytest.raises(DimError, match="kind of dtype"):
+        array.push_back(rf.zeros([batch]))
+
+
 def test_cond_runs_one_branch():
     def never():
         raise AssertionError
@@ -157,7 +199,7 @@ ERRORS = {
         while_loop, step 0: "h" changed.
           before  [batch=3] float32
           after   [feat=2] float32
-        A Tensor of the state keeps its dims, dtype, sparse_dim and feature_dim in every step.
+        A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.
         """,
     ),
     "scan without length": (
@@ -200,7 +242,7 @@ ERRORS = {
         TensorArray.push_back: not like the template.
           template  Tensor{'', [batch=3] (template)}
           tensor    Tensor{'', [feat=2]}
-        All entries have the same dims, dtype and sparse_dim.
+        All entries have the same dims, kind of dtype and sparse_dim.
         """,
     ),
 }
@@ -284,7 +326,7 @@ def test_entries_that_differ_cannot_be_stacked():
         TensorArray.stack: not like the template.
           template  Tensor{'', [batch=3]}
           tensor    Tensor{'', [batch=3, feat=2]}
-        All entries have the same dims, dtype and sparse_dim.
+        All entries have the same dims, kind of dtype and sparse_dim.
         """,
     ):
         array.stack(axis=Dim(2, name="steps"))
