@@ -221,7 +221,9 @@ def beam_search(
     cover = Coverage(coverage) if coverage else None
     scales = {key: model[2] for key, model in models.items() if key}
     rule = early_stopping if isinstance(early_stopping, str) else "sure"
-    stops = bool(early_stopping) and (rule != "sure" or scores_only_fall(scales=scales, coverage=coverage, **options))
+    stops = bool(early_stopping) and (
+        rule != "sure" or (input_type != "score" and scores_only_fall(scales=scales, coverage=coverage, **options))
+    )
     penalty = None if cover is None else cover.after_last_step
     stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
     watch = _Watch(stop, vocab, join, end_label, Bar() if progress is True else progress or None)

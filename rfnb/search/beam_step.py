@@ -103,7 +103,8 @@ def beam_search_step(
     place = "beam_search_step"
     ranked = rank.best_of_each(flat, beam_size, place) if keep_beams else rank.best_of(flat, beam_size)
     rank.check_ranked(flat, ranked, total, place)
-    if prob_scale >= 0 and base_beam_score_scale >= 0 and not random_sample_scale and ranked.host.max(initial=0) > 0:
+    only_fall = input_type != "score" and prob_scale >= 0 and base_beam_score_scale >= 0 and not random_sample_scale
+    if only_fall and ranked.host.max(initial=0) > 0:
         if base is None or float(math.clip_by_value(base, 0.0, 1.0).copy_masked(0).numpy().max(initial=0)) == 0:
             check_log_probs(ranked.host, flat.rest, scores, place, "rf.beam_search_step")
     parent, label = rank.split_index(flat, ranked.index)

@@ -85,8 +85,8 @@ def choice(
         scores: {batch, ..., axis}: scores of the next label of each hypothesis. A list: of several sources, see below.
         beam_size: How many hypotheses; 1 is greedy search.
         axis: The labels; default: the feature_dim of scores. Of several sources a list.
-        input_type: "log_prob", "prob" or "logits"; "regression": the value itself is passed on, there is nothing to choose; in
-            training the target, unless it is sampled.
+        input_type: "log_prob", of which a sum above 0 is an error; "prob" or "logits"; "score": any numbers, added up as they are;
+            "regression": the value itself is passed on, there is nothing to choose; in training the target, unless it is sampled.
         target: The reference label of this step, {batch, ...}. Of several sources a list.
         search: False: the reference labels are what is chosen (training, forced scores). Default: unless there is a target that is
             not for `cheating`.

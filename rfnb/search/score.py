@@ -22,7 +22,7 @@ from rfnb.ops.where import where
 from rfnb.search.option_checks import check_fused
 from rfnb.search.search_state import Link, first_of, on_backend
 
-INPUT_TYPES = ("log_prob", "prob", "logits", "regression")
+INPUT_TYPES = ("log_prob", "prob", "logits", "score", "regression")
 Fusion = Mapping[str, tuple[Tensor, float]]
 
 
@@ -73,7 +73,9 @@ def check_log_probs(host: np.ndarray, dims: Sequence[Dim], scores: Tensor, place
                 [("scores", shape_of(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
                 "A log probability is 0 at most, and so is a sum of them; a bonus is fusion={name: (scores, scale)}.\n"
                 "Say what the scores are:",
-                f'{what}(..., input_type="prob")        # probabilities\n{what}(..., input_type="logits")      # logits, to be normalized',
+                f'{what}(..., input_type="prob")        # probabilities\n'
+                f'{what}(..., input_type="logits")      # logits, to be normalized\n'
+                f'{what}(..., input_type="score")       # any numbers, added up as they are',
             )
         )
 

@@ -67,7 +67,12 @@ def choose_several(
     assert total is not None
     merged, combination = merge_dims(total, dims=parts)
     plain = options._replace(
-        input_type="log_prob", prefix=None, banned=None, no_repeat_ngram=0, end_label=0, check=False
+        input_type="score" if options.input_type == "score" else "log_prob",
+        prefix=None,
+        banned=None,
+        no_repeat_ngram=0,
+        end_label=0,
+        check=False,
     )
     if listening("beams"):
         shown = (_over_combinations(label, axis, total.dims) for label, axis in zip(labels, axes))

@@ -136,6 +136,8 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
 
 def _adds_log_probs(options: Options) -> bool:
     """Whether sums are of log probabilities alone, so never above 0."""
+    if options.input_type == "score":
+        return False
     scales = options.prob_scale >= 0 and options.base_scale >= 0 and not options.noise_scale
     return scales and options.combine is None and not options.fusion
 

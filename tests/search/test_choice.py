@@ -385,7 +385,7 @@ def test_choice_of_another_input_type():
         ValueError,
         """
         choice: input_type "energy".
-          known  log_prob, prob, logits, regression
+          known  log_prob, prob, logits, score, regression
         It is one of these.
         """,
     ):

@@ -38,6 +38,7 @@ def test_a_choice_names_the_input_type(kind, face):
         Say what the scores are:
             rf.choice(..., input_type="prob")        # probabilities
             rf.choice(..., input_type="logits")      # logits, to be normalized
+            rf.choice(..., input_type="score")       # any numbers, added up as they are
         """,
     ):
         choices(GIVEN[kind], face)
@@ -77,6 +78,25 @@ def test_what_is_added_on_purpose_may_be_above_0():
         custom_score_combine=lambda *, scores_in, scores_base, **_: rf.combine_bc(scores_in + 2.0, "add", scores_base),
     )
     choices(LOG_PROBS, random_sample_scale=5.0)
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+def test_scores_that_are_no_log_probabilities_are_added_up_as_they_are(face):
+    scores = tensor([[3.0, 1.0, -2.0], [0.5, 4.0, 0.0]], BATCH, VOCAB)
+    assert choices(scores, face, input_type="score").copy_transpose([TIME, BATCH]).numpy().tolist() == [[0, 1]] * 4
+
+
+def test_a_search_over_scores_that_rise_does_not_stop_before_the_best_is_known():
+    """An end of 1.0 is the best after one step; four labels of 2.0 and an end are better."""
+
+    def step(labels, state):
+        return np.broadcast_to(np.asarray([2.0, 1.0], "float32"), (len(labels), 2)), state
+
+    found = rf.beam_search(
+        step, batch=1, beam_size=2, max_seq_len=5, start_label=0, end_label=1, state=None, input_type="score"
+    )
+    best = found.nbest(0)[0]
+    assert best.tokens == (0, 0, 0, 0, 1) and best.score == 9.0 and not found.stopped_early
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -121,6 +141,7 @@ def test_a_step_of_a_search_of_ones_own():
         Say what the scores are:
             rf.beam_search_step(..., input_type="prob")        # probabilities
             rf.beam_search_step(..., input_type="logits")      # logits, to be normalized
+            rf.beam_search_step(..., input_type="score")       # any numbers, added up as they are
         """,
     ):
         rf.beam_search_step(GIVEN["prob"], beam_size=2, axis=VOCAB)

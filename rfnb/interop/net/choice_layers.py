@@ -234,6 +234,10 @@ class ChoiceLayer(Layer):
             ]
             if len(scores) == 1:
                 scores, axes = scores[0], axes[0]
+            if (
+                self.opts.get("input_type") == "log_prob"
+            ):  # documented: as they are; sums with a model over parts of words may rise
+                options["input_type"] = "score"
             out = choice(scores, axis=axes, name=self.path, **options)
         env.chosen()
         found = [x if x.sparse_dim is None else cast(x, "int32") for x in (out if isinstance(out, tuple) else (out,))]
