@@ -22,7 +22,7 @@ from rfnb.core.dim_lengths import check_lengths, valid_lengths
 from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
 from rfnb.core.pickling import reduce_dim
-from rfnb.core.place import Place, place_of_user, place_text
+from rfnb.core.place import Place, place_above, place_text
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -75,10 +75,11 @@ class Dim(DimRelations):
         self.kind = kind
         self.vocab = vocab
         self.match_priority = match_priority
-        self.twin_of = self.same_as = self.declared_as = None
+        self.twin_of = self.same_as = None
         self.expr = None
-        self._place: Place | str = place_of_user(1)
-        self.by_user = self._place[0] is sys._getframe(1).f_code
+        made_in = sys._getframe(1)
+        self._place: Place | str = place_above(made_in)
+        self.by_user = self._place[0] is made_in.f_code
         self.size = None
         if capacity is not None:
             self.capacity = capacity

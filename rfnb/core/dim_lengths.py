@@ -26,7 +26,7 @@ class DimLengths:
     expr: Any
     twin_of: Dim | None
     same_as: Dim | None  # where its sizes come from
-    declared_as: Dim | None  # what represents the two, see `declare_same_as`
+    declared_as: Dim | None = None  # what represents the two, see `declare_same_as`
     declared_length_dims: tuple[Dim, ...]
     size: int | None
     _capacity: int | None = None

@@ -25,9 +25,13 @@ def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
 
 
 def place_of_user(depth: int, *, but: tuple[str, ...] = ()) -> Place:
-    """Where user code is, cheap enough for every new Dim; files that begin with one of `but` do not count."""
-    frame = sys._getframe(depth + 1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, *but)):
+    """Where user code is; files that begin with one of `but` do not count."""
+    return place_above(sys._getframe(depth + 1), (_PACKAGE, *but))
+
+
+def place_above(frame: FrameType, but: str | tuple[str, ...] = _PACKAGE) -> Place:
+    """The place of a frame if it is of user code, else of the first one above it that is. Cheap enough for every new Dim."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(but):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 

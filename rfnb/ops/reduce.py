@@ -293,7 +293,8 @@ def top_k(
     if k_dim is None:
         if k is None:
             raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
-        k = int(k)  # of a Tensor: how many is known on the host
+        if k.__class__ is not int:
+            k = int(k)  # of a Tensor: how many is known on the host
         k_dim = Dim(k, name="top_k")
         dims = (*rest, k_dim)
     else:

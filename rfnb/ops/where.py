@@ -14,6 +14,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values, plain_number
 
 _plans = PlanCache()
+_NUMPY = (np.ndarray, np.generic)  # raw scalars of torch stay what they are, since they may have gradients
 _NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
 
 
@@ -29,11 +30,11 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     """
     if not isinstance(cond, Tensor):
         cond = as_tensor(cond, "where")
-    if isinstance(true_, (np.ndarray, np.generic)):  # raw scalars of torch stay, since they may have gradients
-        true_ = plain_number(true_)
-    if isinstance(false_, (np.ndarray, np.generic)):
-        false_ = plain_number(false_)
     true_is, false_is = isinstance(true_, Tensor), isinstance(false_, Tensor)
+    if not true_is and isinstance(true_, _NUMPY):
+        true_ = plain_number(true_)
+    if not false_is and isinstance(false_, _NUMPY):
+        false_ = plain_number(false_)
     raw_true, raw_false = true_._raw if true_is else true_, false_._raw if false_is else false_
     key = (
         getattr(cond._raw, "dtype", None), cond.dims, true_.dims if true_is else _NO_DIMS, false_.dims if false_is else _NO_DIMS,
