@@ -88,16 +88,22 @@ class RunCtx:
 
     # -- training or not -----------------------------------------------------------------------------------------------
     @contextmanager
-    def train_flag_ctx(self, train_flag: bool, *, func: Callable[..., Any] | None = None) -> Iterator[None]:
+    def train_flag_ctx(
+        self, train_flag: bool, *, func: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
+    ) -> Iterator[None]:
         """Another train flag for a with-block.
 
         Args:
-            func: Only for this function or module class, e.g. `rf.dropout` or `rf.BatchNorm`, whatever the flag is for the rest.
+            func: Only for this function or module class, e.g. `rf.dropout` or `rf.BatchNorm`, or only for these of a sequence,
+                whatever the flag is for the rest.
         """
         flag, of_functions = self._flags()
-        with self._flags_ctx(
-            (train_flag, of_functions) if func is None else (flag, {**of_functions, _function(func): train_flag})
-        ):
+        if func is None:
+            flag = train_flag
+        else:
+            functions = func if isinstance(func, Sequence) else (func,)
+            of_functions = {**of_functions, **dict.fromkeys(map(_function, functions), train_flag)}
+        with self._flags_ctx((flag, of_functions)):
             yield
 
     def _flags(self) -> _Flags:

@@ -28,7 +28,8 @@ def cross_entropy(
 
     Args:
         estimated: {..., axis}
-        target: int {...} sparse over axis, or a distribution {..., axis}.
+        target: int {...} sparse over axis, or a distribution {..., axis}. One of both may lack dims of the other: one target for
+            all frames of a sequence, or one distribution for all of them.
         axis: The classes.
         estimated_type: "logits", "log-probs" or "probs".
         label_smoothing: This share of the target's mass is spread evenly over all classes (Szegedy et al. 2016, section 7).
@@ -37,7 +38,7 @@ def cross_entropy(
         {...}; in the padding of ragged dims 0.
 
     Raises:
-        DimError: If the other dims of estimated and target differ (an outer product of losses is never meant).
+        DimError: If neither estimated nor target has all the other dims (an outer product of losses is never meant).
         ValueError: An unknown estimated_type.
     """
     kinds = ("logits", "log-probs", "probs")
@@ -52,13 +53,16 @@ def cross_entropy(
     if axis not in estimated.dims:
         raise missing_dim("cross_entropy", estimated, axis, "estimated")
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
-    if set(rest) != set(target.dims) - {axis}:
+    of_target = tuple(dim for dim in target.dims if dim is not axis)
+    if set(rest) != set(of_target):
         together = aligned("cross_entropy", (estimated, target)) or with_beams((estimated, target), (axis,))
         if together is not None:
             estimated, target = together
             return cross_entropy(
                 estimated=estimated, target=target, axis=axis, estimated_type=estimated_type, label_smoothing=label_smoothing
             )  # fmt: skip
+        if set(rest) <= set(of_target) or set(of_target) <= set(rest):
+            return _composed(estimated, target, axis, estimated_type, label_smoothing)
         labels = labels_of((*estimated.dims, *target.dims))
         raise DimError(
             message(
@@ -121,8 +125,6 @@ def _same_axis_code(estimated: Tensor, target: Tensor, rest: Dims) -> str:
     """The line that replaces the first dim of target that estimated lacks by the first the other way round."""
     wrong = [dim for dim in target.dims if dim not in estimated.dims]
     right = [dim for dim in rest if dim not in target.dims]
-    if not wrong or not right:
-        return "target, _ = rf.replace_dim(target, in_dim=..., out_dim=...)"
     place = f"estimated.dims[{estimated.dims.index(right[0])}]" if wrong[0].name == right[0].name else None
     return replace_code("target", target.dims, wrong[0], right[0], place)
 
@@ -140,8 +142,8 @@ def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str,
         out = -gather(log_prob, indices=target.copy_masked(0), axis=axis)
         if label_smoothing:
             out = out * (1 - label_smoothing) - reduce.reduce_mean(log_prob, axis=axis) * label_smoothing
-    out = out.copy_transpose([dim for dim in estimated.dims if dim is not axis])
-    return out.copy_masked(0)
+    more = estimated if len(out.dims) < len(estimated.dims) else target
+    return out.copy_transpose([dim for dim in more.dims if dim is not axis]).copy_masked(0)
 
 
 def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) -> Tensor:

@@ -90,6 +90,16 @@ def test_one_function_can_have_a_train_flag_of_its_own():
     assert rf.dropout(x, 0.5) is not x
 
 
+def test_several_functions_can_have_a_train_flag_of_their_own():
+    ctx = rf.init_train_step_run_ctx()
+    with ctx.train_flag_ctx(False, func=[rf.dropout, rf.BatchNorm]):
+        assert ctx.train_flag and ctx.is_train_flag_enabled(func=rf.RunningMean)
+        assert not ctx.is_train_flag_enabled(func=rf.dropout) and not ctx.is_train_flag_enabled(func=rf.BatchNorm)
+        with ctx.train_flag_ctx(True, func=(rf.dropout,)):
+            assert ctx.is_train_flag_enabled(func=rf.dropout) and not ctx.is_train_flag_enabled(func=rf.BatchNorm)
+    assert ctx.is_train_flag_enabled(func=rf.dropout)
+
+
 def test_a_class_and_its_call_have_the_same_train_flag():
     ctx = rf.init_forward_step_run_ctx()
     with ctx.train_flag_ctx(True, func=rf.BatchNorm):

@@ -45,6 +45,24 @@ def test_a_distribution_as_target():
     assert_same(loss(target=rf.one_hot(ids)), loss())
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["logits", "log-probs", "probs"])
+def test_one_target_for_all_frames_and_one_distribution_for_all_targets(kind, smoothing):
+    estimated = {"logits": rf.identity, "log-probs": lambda x: rf.log_softmax(x, axis=classes)}.get(
+        kind, lambda x: rf.softmax(x, axis=classes)
+    )
+    ids = tensor(np.asarray([3, 1], np.int32), batch, sparse_dim=classes)
+    given = {"kind": kind, "label_smoothing": smoothing}
+    of_sequence = loss(estimated(logits), ids, **given)
+    assert of_sequence.dims == (batch, time)
+    assert_same(of_sequence, loss(estimated(logits), rf.expand_dim(ids, time), **given))
+    assert_same(loss(estimated(logits), rf.one_hot(ids), **given), of_sequence)
+
+    unigram = randn(classes, seed=1)
+    of_all = loss(estimated(unigram), target, **given)
+    assert_same(of_all, loss(estimated(rf.expand_dims(unigram, [batch, time])), target, **given))
+
+
 def test_label_smoothing_of_the_loss_is_the_loss_of_the_mixture():
     ids = rf.clip_by_value(target, 0, 4)
     mixture = rf.one_hot(ids) * 0.9 + 0.1 / 5
