@@ -58,12 +58,18 @@ def get_amp_policy() -> AmpPolicy | None:
     return _state.policy
 
 
-def set_amp_policy(policy: AmpPolicy | None) -> None:
+def set_amp_policy(policy: AmpPolicy | str | None) -> None:
     """From now on compute by this policy, with the selected backend; None: by none.
 
+    Args:
+        policy: Or the dtype that it has for products.
+
     Raises:
+        ValueError: If the dtype is none of 16 bits.
         NotImplementedError: If the backend has no mixed precision.
     """
+    if isinstance(policy, str):
+        policy = AmpPolicy(policy)
     scope = None if policy is None else registry.selected().autocast_raw(policy.compute_dtype)
     if _state.scope is not None:
         _state.scope.__exit__(None, None, None)
@@ -74,7 +80,7 @@ def set_amp_policy(policy: AmpPolicy | None) -> None:
 
 
 @contextmanager
-def set_amp_policy_ctx(policy: AmpPolicy | None) -> Iterator[None]:
+def set_amp_policy_ctx(policy: AmpPolicy | str | None) -> Iterator[None]:
     """`set_amp_policy` for a with-block."""
     before = _state.policy
     set_amp_policy(policy)

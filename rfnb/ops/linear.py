@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
+from rfnb.ops.cast import cast
 from rfnb.ops.math import add
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import check_devices, need_values
@@ -44,7 +45,11 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
         plan = _plans.put(key, _plan(source, weight, bias, reduce))
     if plan is None:
         out = matmul(source, weight, reduce=reduce)
-        return out if bias is None else add(out, bias)
+        if bias is None:
+            return out
+        if out.dtype != weight.dtype:  # mixed precision: the sum has the dtype of the product, as in the kernel
+            bias = cast(bias, out.dtype)
+        return add(out, bias)
     kernel, tracks, where, mask, order, reshape, rows, shape, dims, feature = plan
     finite = source._finite
     if mask is not None and not finite and tracks(raw_weight):

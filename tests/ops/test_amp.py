@@ -33,6 +33,7 @@ def layers():
     return {
         "matmul": ("bfloat16", lambda: rf.matmul(x, linear.weight, reduce=feat)),
         "Linear": ("bfloat16", lambda: linear(x)),
+        "Linear without further dims": ("bfloat16", lambda: linear(randn(feat))),
         "Conv1d": ("bfloat16", lambda: conv(x, in_spatial_dim=time)[0]),
         "SelfAttention": ("bfloat16", lambda: attention(x, axis=time)),
         "LSTM": ("float32", lambda: lstm(x, state=state, spatial_dim=time)[0]),
@@ -94,6 +95,15 @@ def test_after_a_policy_nothing_is_left_of_it():
     rf.set_amp_policy(BF16)
     rf.set_amp_policy(None)
     assert rf.get_amp_policy() is None and not torch.is_autocast_enabled("cpu") and _get_current_function_mode() is None
+
+
+def test_a_policy_may_be_the_name_of_its_dtype():
+    with rf.set_amp_policy_ctx("bfloat16"):
+        assert rf.get_amp_policy() == rf.AmpPolicy("bfloat16") and rf.Linear(feat, out)(randn(feat)).dtype == "bfloat16"
+    rf.set_amp_policy("float16")
+    assert rf.get_amp_policy() == rf.AmpPolicy("float16")
+    with pytest.raises(ValueError, match='compute_dtype "float8"'):
+        rf.set_amp_policy("float8")
 
 
 def test_a_policy_is_that_of_its_thread():
