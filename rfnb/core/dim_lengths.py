@@ -99,6 +99,22 @@ class DimLengths:
         raise NotImplementedError
 
     def _no_size(self) -> DimError:
+        from rfnb.core.dim import batch_dim, single_step_dim  # Dim is made of this
+
+        if self is single_step_dim:
+            return DimError(
+                "single_step_dim has no size: it is no axis.\n"
+                "It says that there is one step and no axis for it. What needs an axis is left out for one step, or gets another dim."
+            )
+        if self is batch_dim:
+            return DimError(
+                message(
+                    "batch_dim has no size yet.",
+                    [],
+                    "It takes its size from the first array or lengths that it is used with.",
+                    "rf.convert_to_tensor(array, dims=[batch_dim, ...])    # before what is made of no array",
+                )
+            )
         return DimError(
             message(
                 f'Dim "{self.name}" has no size yet.',

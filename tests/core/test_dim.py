@@ -7,7 +7,7 @@ import pytest
 from asserting import assert_same, ragged, raises_message, tensor
 
 import rfnb as rf
-from rfnb import Dim, DimError
+from rfnb import Dim, DimError, batch_dim, single_step_dim
 
 batch = Dim(3, name="batch")
 
@@ -168,6 +168,30 @@ ERRORS = {
 def test_error(call, text):
     with raises_message(DimError, text):
         call()
+
+
+def test_error_of_a_batch_dim_that_had_no_array_yet():
+    batch_dim.reset_eager()
+    with raises_message(
+        DimError,
+        """
+        batch_dim has no size yet.
+        It takes its size from the first array or lengths that it is used with.
+            rf.convert_to_tensor(array, dims=[batch_dim, ...])    # before what is made of no array
+        """,
+    ):
+        rf.zeros([batch_dim])
+
+
+def test_error_of_the_size_of_a_single_step():
+    with raises_message(
+        DimError,
+        """
+        single_step_dim has no size: it is no axis.
+        It says that there is one step and no axis for it. What needs an axis is left out for one step, or gets another dim.
+        """,
+    ):
+        rf.range_over_dim(single_step_dim)
 
 
 def test_error_of_a_size_that_is_not_known():
