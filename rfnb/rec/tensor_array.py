@@ -11,14 +11,15 @@ from rfnb.core.fill import kind_of_dtype
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
+from rfnb.ops.default import is_float_dtype
 from rfnb.ops.gather import gather
 from rfnb.ops.out_dim import define_size
 from rfnb.ops.stack import stack
 
 
 class TensorArray:
-    """A list of Tensors like `tensor_template` (same dims in any order, sparse_dim, kind of dtype). It never changes: `push_back`
-    gives a longer one, so an earlier one may be kept.
+    """A list of Tensors like `tensor_template` (same dims in any order, sparse_dim of integers, kind of dtype). It never changes:
+    `push_back` gives a longer one, so an earlier one may be kept.
 
     Integers may be of another width than those of the template (an argmax has int64), floats likewise (under autocast).
 
@@ -40,6 +41,7 @@ class TensorArray:
     ):
         self.tensor_template, self._delayed = tensor_template, _enable_delayed_check
         self._items = tuple(items)
+        self._pushed = 0  # how often there was a longer one
 
     @classmethod
     def unstack(cls, tensor: Tensor, *, axis: Dim) -> TensorArray:
@@ -68,6 +70,7 @@ class TensorArray:
         like = self.tensor_template
         if not self._delayed:
             _check_like("push_back", like, tensor)
+        self._pushed += 1
         return TensorArray(like, None, self._delayed, items=(*self._items, tensor))
 
     def stack(self, *, axis: Dim) -> Tensor:
@@ -78,6 +81,7 @@ class TensorArray:
 
         Raises:
             DimError: If axis has another size than there are entries, or entries differ that were not checked before.
+            ValueError: If there is no entry, since what push_back gave was not kept.
         """
         ragged = axis.is_dim_known() and axis.need_masking()
         items = self._items[: axis.extent] if ragged else self._items
@@ -85,6 +89,12 @@ class TensorArray:
             _check_like("stack", items[0], item)
         if items:
             return stack(items, out_dim=axis)[0]
+        if self._pushed and not self._items:
+            raise ValueError(
+                message("TensorArray.stack: no entries.", [("pushed", self._pushed), ("template", self.tensor_template)],
+                        "An array never changes: push_back gives a longer one, which is not this one.",
+                        "array = array.push_back(tensor)")
+            )  # fmt: skip
         define_size(axis, 0)
         like = self.tensor_template
         dims = check_unique((axis, *like.dims), "TensorArray.stack")
@@ -92,10 +102,15 @@ class TensorArray:
         return like._like(raw, dims)
 
 
+def index_space(x: Tensor) -> Dim | None:
+    """What the values index into. Floats may have it from integers that they were computed from, and are no indices."""
+    return None if is_float_dtype(x.dtype) else x.sparse_dim
+
+
 def _check_like(what: str, like: Tensor, tensor: Tensor) -> None:
     if (
         set(tensor.dims) != set(like.dims)
-        or tensor.sparse_dim != like.sparse_dim
+        or index_space(tensor) is not index_space(like)
         or kind_of_dtype(tensor.dtype) != kind_of_dtype(like.dtype)
     ):
         raise DimError(

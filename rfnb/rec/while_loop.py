@@ -12,6 +12,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.cond import truth
 from rfnb.rec.nested import leaves, same_structure, structure_text
+from rfnb.rec.tensor_array import index_space
 
 
 def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any], initial: Any) -> Any:
@@ -19,9 +20,9 @@ def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any],
 
     Args:
         cond: Gives a bool or a scalar bool Tensor, which is read by the host in every step.
-        body: Gives the next state: the same structure, Tensors with the same dims (in any order), sparse_dim and
-            feature_dim; integers and floats may get another width, as under autocast. A Dim in the state may be another one in
-            each step; Tensors then have the new one.
+        body: Gives the next state: the same structure, Tensors with the same dims (in any order), sparse_dim (of integers: a
+            float is no index) and feature_dim; integers and floats may get another width, as under autocast. A Dim in the state
+            may be another one in each step; Tensors then have the new one.
         initial: Any nested structure.
 
     Raises:
@@ -53,9 +54,28 @@ def check_state(what: str, old: Any, new: Any) -> None:
             isinstance(a, Tensor) and _kind(a, renamed) != _kind(b, {})
         ):
             raise DimError(
-                message(f'{what}: "{path}" changed.', [("before", _marks(a)), ("after", _marks(b))],
-                        "A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.")
-            )  # fmt: skip
+                message(
+                    f'{what}: "{path}" changed.' if path else f"{what}: the state changed.",
+                    [("before", _marks(a)), ("after", _marks(b))],
+                    "A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.",
+                    _fix(path if path.replace(".", "").isidentifier() else "initial", a, b),
+                )
+            )
+
+
+def _fix(name: str, a: Any, b: Any) -> str | None:
+    """The line that makes the initial state like the next one, if one does."""
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
+        return None
+    added = [dim for dim in b.dims if dim not in a.dims]
+    where = "      # of the initial state"
+    if added:
+        return f"{name} = rf.expand_dim({name}, dim={added[0].name}){where}" if set(a.dims) < set(b.dims) else None
+    if kind_of_dtype(a.dtype) != kind_of_dtype(b.dtype):
+        return f'{name} = rf.cast({name}, "{b.dtype}"){where}'
+    mark = "sparse_dim" if index_space(a) is not index_space(b) else "feature_dim"
+    dim = getattr(b, mark)
+    return f"{name}.{mark} = {dim.name if dim else None}{where}"
 
 
 def _marks(x: Any) -> str:
@@ -63,14 +83,17 @@ def _marks(x: Any) -> str:
         return repr(x)
     marks = [
         f"{name} {dim.short_repr()}"
-        for name, dim in (("sparse over", x.sparse_dim), ("feature_dim", x.feature_dim))
+        for name, dim in (("sparse over", index_space(x)), ("feature_dim", x.feature_dim))
         if dim
     ]
     return ", ".join([f"{shape_of(x)} {x.dtype}", *marks])
 
 
 def _kind(x: Tensor, renamed: dict[Dim, Dim]) -> Any:
+    space, feature = index_space(x), x.feature_dim
     return (
-        {renamed.get(dim, dim) for dim in x.dims}, kind_of_dtype(x.dtype), renamed.get(x.sparse_dim, x.sparse_dim),  # type: ignore[arg-type]
-        renamed.get(x.feature_dim, x.feature_dim),  # type: ignore[arg-type]
-    )  # fmt: skip
+        {renamed.get(dim, dim) for dim in x.dims},
+        kind_of_dtype(x.dtype),
+        space and renamed.get(space, space),
+        feature and renamed.get(feature, feature),
+    )

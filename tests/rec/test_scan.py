@@ -171,6 +171,18 @@ def test_a_tensor_array_is_cut_to_the_longest_sequence_of_its_axis():
         steps.stack(axis=Dim(3, name="static"))
 
 
+def test_floats_of_a_state_are_no_indices():
+    """Positions are computed from integers that index into a dim; as floats they go with any others."""
+    positions = rf.cast(rf.range_over_dim(batch), "float32")
+    for initial, step in ((positions, rf.ones([batch])), (rf.ones([batch]), positions)):
+        ys, last, _ = rf.scan(
+            spatial_dim=time, xs=x, initial=initial, body=lambda _, h, step=step: (h, step),
+            ys=rf.Tensor("y", dims=[batch], dtype="float32"),
+        )  # fmt: skip
+        assert_same(rf.cast(last, "float32"), step)
+        assert_same(rf.gather(ys, axis=time, indices=0), initial)
+
+
 ERRORS = {
     "cond of several values": (
         lambda: rf.cond(x > 0, lambda: 1, lambda: 2),
@@ -200,6 +212,69 @@ ERRORS = {
           before  [batch=3] float32
           after   [feat=2] float32
         A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.
+        """,
+    ),
+    "another feature_dim": (
+        lambda: rf.scan(
+            spatial_dim=time, xs=x, initial=rf.zeros([batch, feat]), body=lambda _, h: (None, rf.Linear(feat, feat)(h))
+        ),
+        DimError,
+        """
+        scan, step 0: the state changed.
+          before  [batch=3, feat=2] float32
+          after   [batch=3, feat=2] float32, feature_dim feat=2
+        A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.
+            initial.feature_dim = feat      # of the initial state
+        """,
+    ),
+    "another sparse_dim": (
+        lambda: rf.while_loop(
+            lambda s: True, lambda s: {"label": rf.range_over_dim(batch)}, {"label": rf.zeros([batch], dtype="int32")}
+        ),
+        DimError,
+        """
+        while_loop, step 0: "label" changed.
+          before  [batch=3] int32
+          after   [batch=3] int32, sparse over batch=3
+        A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.
+            label.sparse_dim = batch      # of the initial state
+        """,
+    ),
+    "another dtype": (
+        lambda: rf.while_loop(lambda s: True, lambda s: s / 2, rf.ones([batch], dtype="int32")),
+        DimError,
+        """
+        while_loop, step 0: the state changed.
+          before  [batch=3] int32
+          after   [batch=3] float32
+        A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.
+            initial = rf.cast(initial, "float32")      # of the initial state
+        """,
+    ),
+    "one more dim": (
+        lambda: rf.while_loop(lambda s: True, lambda s: (rf.ones([batch, feat]),), (rf.ones([batch]),)),
+        DimError,
+        """
+        while_loop, step 0: "0" changed.
+          before  [batch=3] float32
+          after   [batch=3, feat=2] float32
+        A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.
+            initial = rf.expand_dim(initial, dim=feat)      # of the initial state
+        """,
+    ),
+    "what push_back gave was not kept": (
+        lambda: [
+            array := TensorArray(rf.ones([batch])),
+            array.push_back(rf.ones([batch])),
+            array.stack(axis=Dim(None, name="out")),
+        ],
+        ValueError,
+        """
+        TensorArray.stack: no entries.
+          pushed    1
+          template  Tensor{'', [batch=3]}
+        An array never changes: push_back gives a longer one, which is not this one.
+            array = array.push_back(tensor)
         """,
     ),
     "scan without length": (
