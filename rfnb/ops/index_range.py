@@ -27,7 +27,7 @@ def check_range(op: str, role: str, indices: Tensor, dim: Dim, *, kernel: bool =
             bad = bad & other.host_mask(indices.dims)
     if not bad.any():
         return
-    place = tuple(int(axis[0]) for axis in np.nonzero(bad))
+    place = tuple(int(index) for index in np.argwhere(bad)[0])
     where = ", ".join(f"{each.name} {index}" for each, index in zip(indices.dims, place)) or "the only one"
     limit = int(np.broadcast_to(limits, values.shape)[place])
     user, _ = user_frame(1)

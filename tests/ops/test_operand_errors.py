@@ -166,3 +166,10 @@ ERRORS = {
 def test_error(call, error, text):
     with raises_message(error, text):
         call()
+
+
+def test_one_index_without_dims_is_named_too():
+    index = rf.convert_to_tensor(9, dims=(), sparse_dim=vocab)
+    with pytest.raises(IndexError) as caught:
+        rf.gather(table, indices=index)
+    assert "first at  the only one\n  value     9\n  allowed   0 to 6\n" in str(caught.value)
