@@ -265,10 +265,10 @@ ERRORS = {
         lambda: rf.Linear(feat, out)(x.raw_tensor),
         TypeError,
         """
-        linear: this operand is not a Tensor.
-          got  torch.Tensor
-        Raw arrays and lists do not say which axis is which.
-            rf.convert_to_tensor(value, dims=[...])
+        Linear: source is not a Tensor.
+          source  torch.Tensor (3, 7, 5)
+        A Tensor has a Dim for each axis, in the order of the array. Say which:
+            source = rf.convert_to_tensor(source, dims=[...])
         """,
     ),
     "a function of torch": (

@@ -25,7 +25,6 @@ NEVER_RAGGED = {
     "num_elements_of_shape": _NUMBER,
     "masked_fraction_of_shape": _NUMBER,
     "where outer": "is about an outer product",
-    "LSTM one step": "has no time",
     "masked_select_nested": "packs a batch of states without time",
     "scan until a condition": "the ragged dim of the outputs is summed over",
     "beam_search_step": "a step has no time, and refuses NaN",

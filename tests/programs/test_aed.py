@@ -1,8 +1,8 @@
-"""The attention encoder-decoder of `aed.py`: trained, searched, and both agree."""
+"""The attention encoder-decoder of `aed_model.py`: trained, searched, and both agree."""
 
 import numpy as np
 import pytest
-from programs.aed import Model, model_recog, train_step
+from aed_model import Model, model_recog, train_step
 
 import rfnb as rf
 from rfnb.tensor import Dim, Tensor, TensorDict, batch_dim
