@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from types import CodeType, FrameType
 
 Place = tuple[CodeType, int]  # a line is looked up only when somebody wants to read it
@@ -34,6 +35,18 @@ def place_above(frame: FrameType, but: str | tuple[str, ...] = _PACKAGE) -> Plac
     while frame.f_back is not None and frame.f_code.co_filename.startswith(but):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def warn_user(text: str) -> None:
+    """A UserWarning at the line of user code that led here; Python shows it once for each line."""
+    frame, _ = user_frame(1)
+    warn_at(text, frame, frame.f_lineno)
+
+
+def warn_at(text: str, frame: FrameType, line: int) -> None:
+    """A UserWarning at a line of the code of a frame."""
+    shown = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, line, registry=shown)
 
 
 def line_of(frame: FrameType) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.errors import message
-from rfnb.core.place import user_frame
+from rfnb.core.place import warn_user
 from rfnb.nn.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -56,17 +55,11 @@ def _warn(path: str, name: str, value: Any, lost: list[Any]) -> None:
     right = "ParameterList" if all(isinstance(part, Parameter) for part in lost) else "ModuleList"
     inside = ", ".join(dict.fromkeys(type(part).__name__ for part in lost))
     content = "{...}" if isinstance(value, dict) and right == "ModuleList" else "[...]"
-    text = message(
-        f"{path}: what is in this {what} is not found.",
-        [(what, f"{len(lost)} with parameters: {inside}")],
-        "Parameters, checkpoints, states and devices are those of attributes that are modules or parameters themselves:",
-        f"self.{name} = rf.{right}({content})\nself.{name} = lambda: ...    # if it is not to be part of this module",
-    )
-    frame, _ = user_frame(1)
-    warnings.warn_explicit(
-        text,
-        UserWarning,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    warn_user(
+        message(
+            f"{path}: what is in this {what} is not found.",
+            [(what, f"{len(lost)} with parameters: {inside}")],
+            "Parameters, checkpoints, states and devices are those of attributes that are modules or parameters themselves:",
+            f"self.{name} = rf.{right}({content})\nself.{name} = lambda: ...    # if it is not to be part of this module",
+        )
     )

@@ -6,7 +6,6 @@ then blanks dropped: `a a - a b b` stands for `a a b`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
-from rfnb.core.place import user_frame
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, operand_rows, shape_of
 from rfnb.ops.operands import common_backend
@@ -161,14 +160,7 @@ def _warn_of_short(
         fix = "rf.ctc_loss(..., zero_infinity=True)     # False: they cost infinity, with gradient 0"
     else:
         rule, fix = "They have no alignment, so their path is all blank.", None
-    frame, _ = user_frame(1)
-    warnings.warn_explicit(
-        message(f"{what}: {count} too short for the labels.", [*operands, ("first", row)], rule, fix),
-        UserWarning,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )
+    warn_user(message(f"{what}: {count} too short for the labels.", [*operands, ("first", row)], rule, fix))
 
 
 def _classes(what: str, logits: Tensor, targets: Tensor, time: Dim) -> Dim:

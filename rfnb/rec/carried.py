@@ -15,14 +15,13 @@ import contextlib
 import inspect
 import os
 import sys
-import warnings
 from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
-from rfnb.core.place import in_package
+from rfnb.core.place import in_package, warn_at
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.body_names import names_in, names_of_for
@@ -60,8 +59,7 @@ class CarriedByFor:
                 "What a step gets from the step before is a state of the loop:",
                 _fix(name, old),
             )
-            warned = frame.f_globals.setdefault("__warningregistry__", {})
-            warnings.warn_explicit(text, UserWarning, file, line, registry=warned)
+            warn_at(text, frame, line)
 
 
 class CarriedByWith:
