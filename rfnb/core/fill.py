@@ -1,4 +1,5 @@
-"""What is put into a tensor takes the dtype of the tensor, whether or not there is a place for it in this batch."""
+"""Numbers that come in: a raw scalar is a number of Python, and what is put into a tensor takes the dtype of the tensor, whether or not
+there is a place for it in this batch."""
 
 from __future__ import annotations
 
@@ -12,14 +13,21 @@ if TYPE_CHECKING:
 _KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2, "bfloat": 2, "complex": 3}
 
 
+def plain_number(value: Any) -> Any:
+    """A raw scalar, of NumPy or of a backend, as a number of Python; all else as it is."""
+    if isinstance(value, (bool, int, float)) or hasattr(value, "dims") or getattr(value, "shape", None) != ():
+        return value
+    return value.item()
+
+
 def number_to_fill(what: str, tensor: Tensor, value: Any, name: str = "value") -> Any:
-    """`value`, a Python number, as one that the dtype of `tensor` can hold: 0 is False in a bool tensor, 2.0 is 2 in an int one.
+    """`value`, a number of Python or raw, as one that the dtype of `tensor` can hold: 0 is False in a bool tensor, 2.0 is 2 in an int one.
 
     Raises:
         TypeError: If the dtype cannot hold it: 0.5 in integers, 2 in bool. Promoting would change the dtype of the result,
             and only in batches with padding.
     """
-    kind = kind_of_dtype(tensor.dtype)
+    value, kind = plain_number(value), kind_of_dtype(tensor.dtype)
     if kind >= 2 or (kind == 1 and type(value) is int):
         return value
     kept = bool(value) if kind == 0 else int(value) if value == value and abs(value) != float("inf") else None

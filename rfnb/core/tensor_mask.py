@@ -54,7 +54,7 @@ class TensorMask(TensorCopies):
             check_entries_to_fill("copy_masked", this, value)
             value = self.backend.cast_raw(value.copy_compatible_to_dims_raw(self.dims), this.dtype)
         else:
-            value = number_to_fill("copy_masked", this, _number(value), "mask_value")
+            value = number_to_fill("copy_masked", this, value, "mask_value")
         for item in self.dims if dims is None else dims:
             if allow_int is False:
                 self.axis_of(item, "copy_masked")  # type: ignore[arg-type]  # raises for an index
@@ -64,9 +64,8 @@ class TensorMask(TensorCopies):
                 raw = self.backend.where_raw(mask, raw, value)
         out = self._like(raw, self.dims)
         if dims is None and isinstance(value, (int, float)) and abs(value) <= _USUAL:
-            out._finite = (
-                True  # else what is put there would be masked by the next product, while gradients are tracked
-            )
+            # Else what is put there would be masked by the next product, while gradients are tracked.
+            out._finite = True
         return out
 
     def get_sequence_mask_tensor(self, axis: Dim | int) -> Tensor:
@@ -101,11 +100,6 @@ class TensorMask(TensorCopies):
         for dim in raggeds:
             real &= dim.host_mask(order)
         return int(real.sum()) * math.prod(dim.extent for dim in self.dims if dim not in masked)
-
-
-def _number(value: Any) -> Any:
-    """A raw scalar, of NumPy or of a backend, as a number of Python."""
-    return value.item() if hasattr(value, "item") else value
 
 
 def raw_mask_for(tensor: TensorMask, dim: Dim) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
@@ -19,7 +20,6 @@ from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.types import ItemKeyType, RawTensorTypes
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
-from rfnb.ops.operands import plain_number
 from rfnb.rec.recorder import changes_state
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.fill import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.default import copy_to_device, get_default_device, get_default_float_dtype, get_default_int_dtype
-from rfnb.ops.operands import plain_number
 
 
 def full(

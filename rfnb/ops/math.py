@@ -11,6 +11,7 @@ from typing import Any
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.fill import plain_number
 from rfnb.core.finite import finite_raw, padding_mask, tracked_in_step
 from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view
@@ -150,7 +151,7 @@ def _binary_slow(
         a, tensor_a = as_tensor(a, kind), True
     if not (tensor_a and tensor_b):
         tensor, number = (a, b) if tensor_a else (b, a)
-        number = _as_number(number, tensor, kind)
+        number = _as_number(number, kind)
         if isinstance(number, Tensor):
             return _binary_slow(kind, plans, a, number) if tensor_a else _binary_slow(kind, plans, number, b)
         fn = tensor.backend.binary_fn(kind)
@@ -204,12 +205,9 @@ def _shaped(fn: Any, view_a: Any, view_b: Any) -> Any:
     return lambda a, b: fn(view_a(a), view_b(b))
 
 
-def _as_number(value: Any, tensor: Tensor, kind: str) -> Any:
-    if isinstance(value, (bool, int, float, complex)):
-        return value
-    if getattr(value, "shape", None) == () or getattr(value, "ndim", None) == 0:
-        return value.item()
-    return as_tensor(value, kind)
+def _as_number(value: Any, kind: str) -> Any:
+    value = plain_number(value)
+    return value if isinstance(value, (bool, int, float, complex)) else as_tensor(value, kind)
 
 
 def _not_bool(kind: str, *tensors: Tensor) -> TypeError:

@@ -6,13 +6,13 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_float_dtype
 from rfnb.ops.index_range import check_integers, mended, on_host
-from rfnb.ops.operands import plain_number
 from rfnb.ops.where import where
 
 

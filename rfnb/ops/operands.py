@@ -6,6 +6,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.errors import message
+from rfnb.core.fill import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
 
@@ -55,13 +56,6 @@ def check_devices(kind: str, *tensors: Tensor) -> None:
                 f'{other} = rf.copy_to_device({other}, "{next(iter(where))}")',
             )
         )
-
-
-def plain_number(value: Any) -> Any:
-    """A raw scalar, of NumPy or of a backend, as a number of Python; all else as it is."""
-    if isinstance(value, (bool, int, float, Tensor)) or getattr(value, "shape", None) != ():
-        return value
-    return value.item()
 
 
 def as_tensor(value: Any, kind: str) -> Tensor:

@@ -19,7 +19,6 @@ from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
-from rfnb.ops.operands import plain_number
 from rfnb.ops.out_dim import check_size, define_size
 from rfnb.ops.where import where
 
@@ -83,7 +82,6 @@ def pad(
 def _pad_one(
     source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, value: Any, at_the_ends: bool
 ) -> tuple[Tensor, Dim]:
-    value = plain_number(value)
     left, right, per_entry = _as_width(left), _as_width(right), isinstance(value, Tensor)
     if per_entry:
         check_entries_to_fill("pad", source, value)

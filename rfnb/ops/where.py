@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import message
+from rfnb.core.fill import plain_number
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values, plain_number
+from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values
 
 _plans = PlanCache()
 _NUMPY = (np.ndarray, np.generic)  # raw scalars of torch stay what they are, since they may have gradients
