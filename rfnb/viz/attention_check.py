@@ -7,7 +7,7 @@ a part of the columns are none of that. Rows of zeros (nothing may be seen) and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,52 +51,64 @@ def judge(
         partial: Whether rows of nothing but NaN may be ones that are not computed yet.
     """
     found = Judged()
-    counts = [(index, int(row_len), int(col_len)) for index, (row_len, col_len) in enumerate(zip(row_lens, col_lens))]
-    real, computed, totals, padding, negative = [], [], [], [], False
-    for index, row_len, col_len in counts:
-        part = values[index, :row_len]
-        rows = np.full(row_len, col_len > 0)
-        number = part
-        if not np.isfinite(
-            part.sum(-1, dtype=np.float64)
-        ).all():  # else there is nothing to leave out: the usual case is fast
-            rows &= ~np.isnan(part[:, :col_len]).all(-1)
-            number = np.where(np.isfinite(part), part, 0)
-        real.append(part)
-        computed.append(rows)
-        totals.append(number.sum(-1, dtype=np.float64))
-        padding.append(np.abs(number[:, col_len:]).sum(-1, dtype=np.float64))
-        negative = negative or bool((number[:, :col_len] < -LEAST).any())
-    shown = [total[rows & (total != 0)] for total, rows in zip(totals, computed)]
-    every = np.concatenate(shown) if shown else np.zeros(0)
+    seqs = [_Rows(values[index, : int(rows)], int(cols)) for index, (rows, cols) in enumerate(zip(row_lens, col_lens))]
+    every = np.concatenate([seq.totals[seq.computed & (seq.totals != 0)] for seq in seqs] or [np.zeros(0)])
+    negative = any(seq.negative for seq in seqs)
     found.sums = not negative and bool(len(every)) and float((np.abs(every - 1) <= CLOSE).mean()) > 0.5
-    for (index, _, col_len), part, rows, total, share in zip(counts, real, computed, totals, padding):
+    for index, seq in enumerate(seqs):
         name = lambda row, index=index: _row(row, labels[index][row])  # noqa: E731
-        said = []
-        if found.sums:
-            on_padding = rows & (share > LEAST)
-            if on_padding.any():
-                worst = int(np.argmax(np.where(on_padding, share, -1)))
-                said.append(f"weight on padding in {_of(on_padding, rows)}, up to {share[worst]:.2g} in {name(worst)}")
-            off = (
-                rows & ~on_padding & (total != 0) & (np.abs(total - 1) > CLOSE) & np.isfinite(part[:, :col_len]).all(-1)
-            )
-            if off.any():
-                worst = int(np.argmax(np.where(off, np.abs(total - 1), -1)))
-                said.append(f"{_of(off, rows)} {_do(off)} not sum to 1: {name(worst)} to {total[worst]:.3g}")
-        if not np.isfinite(part.sum(-1, dtype=np.float64)).all():
-            said += _not_finite(part, rows, col_len, name)
-            empty = ~rows & (col_len > 0)
+        said = _sums(seq, name) if found.sums else []
+        if not seq.finite:
+            said += _not_finite(seq.values, seq.computed, seq.col_len, name)
+            empty = ~seq.computed & (seq.col_len > 0)
             if not partial and empty.any():
-                said.append(
-                    f"nothing but NaN in {int(empty.sum())} of {len(rows)} rows, first in {name(int(np.argmax(empty)))}"
-                )
+                first = name(int(np.argmax(empty)))
+                said.append(f"nothing but NaN in {int(empty.sum())} of {len(empty)} rows, first in {first}")
         if said:
             found.notes[index] = "; ".join(said)
     if len(every) and not found.sums and not negative:
         low, high = every.min(), every.max()
         found.remark = f"rows do not sum to 1, but to {low:.3g}" + (f" … {high:.3g}" if high - low > CLOSE else "")
     return found
+
+
+class _Rows:
+    """The rows of one sequence.
+
+    Attributes:
+        finite: Whether there is neither NaN nor infinity.
+        computed: Of each row, whether it has anything but NaN.
+        totals: Of each row, the sum of what is finite.
+        on_padding: Of each row, how much of that lies on padding.
+        negative: Whether there is weight below 0.
+    """
+
+    def __init__(self, values: np.ndarray, col_len: int):
+        self.values, self.col_len = values, col_len
+        self.computed = np.full(len(values), col_len > 0)
+        self.finite = bool(np.isfinite(values.sum(-1, dtype=np.float64)).all())
+        if not self.finite:  # else there is nothing to leave out: the usual case is fast
+            self.computed &= ~np.isnan(values[:, :col_len]).all(-1)
+            values = np.where(np.isfinite(values), values, 0)
+        self.totals = values.sum(-1, dtype=np.float64)
+        self.on_padding = np.abs(values[:, col_len:]).sum(-1, dtype=np.float64)
+        self.negative = bool((values[:, :col_len] < -LEAST).any())
+
+
+def _sums(seq: _Rows, name: Callable[[int], str]) -> list[str]:
+    """What is wrong with rows that are meant to sum to 1 over what is no padding."""
+    said = []
+    rows, share, totals = seq.computed, seq.on_padding, seq.totals
+    on_padding = rows & (share > LEAST)
+    if on_padding.any():
+        worst = int(np.argmax(np.where(on_padding, share, -1)))
+        said.append(f"weight on padding in {_of(on_padding, rows)}, up to {share[worst]:.2g} in {name(worst)}")
+    finite = np.isfinite(seq.values[:, : seq.col_len]).all(-1)
+    off = rows & ~on_padding & (totals != 0) & (np.abs(totals - 1) > CLOSE) & finite
+    if off.any():
+        worst = int(np.argmax(np.where(off, np.abs(totals - 1), -1)))
+        said.append(f"{_of(off, rows)} {_do(off)} not sum to 1: {name(worst)} to {totals[worst]:.3g}")
+    return said
 
 
 def _not_finite(part: np.ndarray, rows: np.ndarray, col_len: int, name: Any) -> list[str]:
