@@ -174,9 +174,8 @@ class TorchBackend(Backend):
         if raw.dtype is scale.dtype:
             out = torch.rms_norm(raw, scale.shape, scale, eps)
             return out if bias is None else out + bias
-        out = torch.rms_norm(
-            raw, scale.shape, None, eps
-        )  # 16 bits, with a scale in float32: the dtype of `layer_norm_raw`
+        # 16 bits, with a scale in float32: the dtype of `layer_norm_raw`.
+        out = torch.rms_norm(raw, scale.shape, None, eps)
         return (out * scale if bias is None else out * scale + bias).to(out.dtype)
 
     matmul_raw: Any = staticmethod(torch.matmul)

@@ -211,14 +211,10 @@ def read_labels(source: str | Path | Sequence[str]) -> list[str]:
         return _of_dict(text)
     except UnicodeDecodeError as error:
         cause = f"not UTF-8: {error.reason} at byte {error.start}"
-    except (
-        ValueError,
-        SyntaxError,
-        TypeError,
-        RecursionError,
-        MemoryError,
-    ) as error:  # MemoryError: nested too deeply for the parser
-        cause = "nested too deeply" if isinstance(error, (RecursionError, MemoryError)) else str(error).splitlines()[0]
+    except (RecursionError, MemoryError):  # the latter is what the parser raises
+        cause = "nested too deeply"
+    except (ValueError, SyntaxError, TypeError) as error:
+        cause = str(error).splitlines()[0]
     raise ValueError(
         message("KenLmState: these are no labels.", [("vocab_file", source), ("cause", cause)],
                 "A file has one label per line, or a dict of each label's index, all from 0 on:", "{'a': 0, 'b': 1}")

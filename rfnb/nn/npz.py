@@ -78,9 +78,8 @@ def _read_array(stream: Any, size: int) -> np.ndarray:
     try:
         version = np.lib.format.read_magic(stream)
         shape, in_columns, dtype = readers[version](stream, max_header_size=_HEADER)
-    except (
-        Exception
-    ) as error:  # NumPy parses the header as Python; what can go wrong there depends on the version of both
+    except Exception as error:
+        # NumPy parses the header as Python; what can go wrong there depends on the version of both.
         raise ValueError("it has no header of an array") from error
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: they are pickles")

@@ -253,9 +253,8 @@ _Flags = tuple[bool, dict[Any, bool]]  # of all, of functions
 _INIT = RunCtx(stage="init")
 _Blocks = tuple[tuple[RunCtx, RunCtx], ...]  # of a with-block: its run context, the one before
 _current: ContextVar[RunCtx] = ContextVar("rfnb_run_ctx", default=_INIT)
-_made: ContextVar[tuple[RunCtx, RunCtx] | None] = ContextVar(
-    "rfnb_made_run_ctx", default=None
-)  # last, and the one before
+# The one that was made last, and the one before.
+_made: ContextVar[tuple[RunCtx, RunCtx] | None] = ContextVar("rfnb_made_run_ctx", default=None)
 _entered: ContextVar[_Blocks] = ContextVar("rfnb_entered_run_ctx", default=())
 # Where others than that of the RunCtx. It is replaced, not changed.
 _flags: ContextVar[Mapping[RunCtx, _Flags]] = ContextVar("rfnb_train_flags", default=MappingProxyType({}))

@@ -11,13 +11,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-_ENDS = (
-    "RETURN",
-    "RERAISE",
-    "RAISE",
-    "JUMP_FORWARD",
-    "JUMP_BACKWARD",
-)  # what follows in the code does not follow in the run
+# What follows in the code does not follow in the run.
+_ENDS = ("RETURN", "RERAISE", "RAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
 
 
 class BodyNames(NamedTuple):

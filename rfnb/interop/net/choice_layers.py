@@ -234,9 +234,8 @@ class ChoiceLayer(Layer):
             ]
             if len(scores) == 1:
                 scores, axes = scores[0], axes[0]
-            if (
-                self.opts.get("input_type") == "log_prob"
-            ):  # documented: as they are; sums with a model over parts of words may rise
+            # Documented: as they are. Sums with a model over parts of words may rise.
+            if self.opts.get("input_type") == "log_prob":
                 options["input_type"] = "score"
             out = choice(scores, axis=axes, name=self.path, **options)
         env.chosen()

@@ -293,10 +293,8 @@ class UnitScope(Scope):
         """
         inner = ref.removeprefix("base:")
         name = inner.rpartition("base:")[2]
-        if name.startswith(
-            ("data", ":")
-        ):  # every network has it; "data" is what the unit was given, so base: is needed
-            return inner
+        if name.startswith(("data", ":")):
+            return inner  # every network has it; "data" is what the unit was given, so base: is needed
         exact, near = self.around.knows(ref), self.around.knows(inner)
         if exact and near:
             raise ValueError(
