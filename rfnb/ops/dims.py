@@ -119,21 +119,28 @@ def num_elements_of_shape(
         device: Of the result where that is a Tensor; the host by default.
 
     Returns:
-        An int, since lengths are on the host. For a ragged dim without the dims that its lengths are over: int32 {these dims},
+        An int if all dims are static, else int64 {}. For a ragged dim without the dims that its lengths are over: {these dims},
         e.g. for [time] the length of each sequence.
     """
     dims = dims_of("num_elements_of_shape", dims)
+    count = _num_elements(dims, use_mask)
+    if all(dim.is_static() for dim in dims):
+        return int(count[0])
+    return new_tensor(registry.selected().from_numpy(count[0], dtype="int64", device=device or "cpu"), count[1])
+
+
+def _num_elements(dims: Sequence[Dim], use_mask: bool) -> tuple[np.ndarray, tuple[Dim, ...]]:
+    """The numbers, and the dims that they are over."""
     if not use_mask:
-        return int(np.prod([dim.extent for dim in dims]))
+        return np.prod([dim.extent for dim in dims], dtype=np.int64), ()
     ragged = [dim for dim in dims if dim.need_masking()]
     over = tuple(dict.fromkeys(other for dim in ragged for other in dim.length_dims if other not in dims))
     if not over:
-        return Tensor(None, dims).num_elements()
+        return np.asarray(Tensor(None, dims).num_elements(), np.int64), ()
     real = np.ones([dim.extent for dim in (*over, *dims)], dtype=bool)
     for dim in ragged:
         real &= dim.host_mask((*over, *dims))
-    counts = real.sum(axis=tuple(range(len(over), real.ndim)))
-    return new_tensor(registry.selected().from_numpy(counts, dtype="int32", device=device or "cpu"), over)
+    return real.sum(axis=tuple(range(len(over), real.ndim)), dtype=np.int64), over
 
 
 def replace_dim_v2(
@@ -192,17 +199,15 @@ def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim) -> Dim:
 def masked_fraction_of_shape(
     dims: Dim | Sequence[Dim], *, inverse: bool = False, device: str | None = None
 ) -> int | float | Tensor:
-    """The share of the positions of a shape that are real, or its inverse; 1 if there is no padding.
+    """The share of the positions of a shape that are real, or its inverse; a Tensor unless all dims are static.
 
     Args:
         device: Of the result where that is a Tensor; see `num_elements_of_shape`.
     """
-    real, total = num_elements_of_shape(dims, device=device), num_elements_of_shape(dims, use_mask=False)
-    if isinstance(real, Tensor):
-        return math.true_divide(total, math.maximum(real, 1)) if inverse else math.true_divide(real, total or 1)
-    if real == total:
+    real, total = (num_elements_of_shape(dims, use_mask=use_mask, device=device) for use_mask in (True, False))
+    if not isinstance(real, Tensor):
         return 1
-    return total / max(real, 1) if inverse else real / total
+    return math.true_divide(total, math.maximum(real, 1)) if inverse else math.true_divide(real, math.maximum(total, 1))
 
 
 def use_mask_default(

@@ -35,6 +35,7 @@ OWN_DTYPE: dict[str, str] = {
         "scores are summed in float32",
     ),
     "stft": "there are no complex numbers of 16-bit parts",
+    "masked_fraction_of_shape": _OF_INTEGERS,
     **{f"{name} of integers": _OF_INTEGERS for name in "exp sqrt sigmoid true_divide".split()},
 }
 # Cases whose values in half precision are others, or not there.

@@ -10,13 +10,11 @@ from rfnb import Dim, Tensor
 read_entries()
 
 # Ops that may give their input back, and cases without a ragged dim, each with the reason.
-_NUMBER = "gives a Python number"
+_NUMBER = "gives one number"
 GIVES_ITS_INPUT = {
     "identity": "by definition",
     "copy_to_device": "it is there already",
     "dropout": "outside of training",
-    "num_elements_of_shape": _NUMBER,
-    "masked_fraction_of_shape": _NUMBER,
 }
 _DISTANCES = "the distances are for the longest sequences"
 NEVER_RAGGED = {

@@ -30,8 +30,10 @@ def test_last_frame_position():
 
 
 def test_num_elements_of_shape():
-    assert rf.num_elements_of_shape([batch, time, feat]) == 8
-    assert rf.num_elements_of_shape([batch, time, feat], use_mask=False) == 18
+    assert_same(rf.num_elements_of_shape([batch, time, feat]), tensor(np.int64(8)))
+    assert_same(rf.num_elements_of_shape([batch, time, feat], use_mask=False), tensor(np.int64(18)))
+    assert_same(rf.cast(rf.num_elements_of_shape([batch, time]), "float32"), tensor(4.0))
+    assert rf.num_elements_of_shape([batch, feat]) == 6 and type(rf.num_elements_of_shape([batch, feat])) is int
 
 
 def test_replace_dim_keeps_values_and_marks():
@@ -87,6 +89,5 @@ def test_error(call, text):
 
 
 def test_elements_of_a_ragged_dim_alone_are_its_lengths():
-    assert_same(rf.num_elements_of_shape([time, feat]), tensor(np.asarray([6, 2, 0], np.int32), batch))
-    assert rf.num_elements_of_shape([batch, time, feat]) == 8
+    assert_same(rf.num_elements_of_shape([time, feat]), tensor(np.asarray([6, 2, 0], np.int64), batch))
     assert_same(rf.masked_fraction_of_shape([time]), tensor([1.0, 1 / 3, 0.0], batch))

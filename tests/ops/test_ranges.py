@@ -56,8 +56,8 @@ def test_a_dim_that_occurs_twice_gets_its_twin():
 
 
 def test_masked_fraction():
-    assert rf.masked_fraction_of_shape([batch, time]) == 5 / 6
-    assert rf.masked_fraction_of_shape([batch, time], inverse=True) == 6 / 5
+    assert_same(rf.masked_fraction_of_shape([batch, time]), tensor(5 / 6))
+    assert_same(rf.masked_fraction_of_shape([batch, time], inverse=True), tensor(6 / 5))
     assert rf.masked_fraction_of_shape([batch, feat]) == 1
 
 
