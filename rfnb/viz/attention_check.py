@@ -8,7 +8,6 @@ a part of the columns are none of that. Rows of zeros (nothing may be seen) and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ CLOSE = 0.01  # to 1; a sum of bfloat16 is that far away
 LEAST = 1e-4  # of a row on padding
 
 
-@dataclass
 class Judged:
     """What was found in one map.
 
@@ -29,9 +27,9 @@ class Judged:
         remark: What holds for the whole map and is no fault.
     """
 
-    sums: bool = False
-    notes: dict[int, str] = field(default_factory=dict)
-    remark: str = ""
+    def __init__(self) -> None:
+        self.sums, self.remark = False, ""
+        self.notes: dict[int, str] = {}
 
     def entry(self) -> dict[str, Any]:
         """What there is to say, for the entry of the map in the spec."""

@@ -8,8 +8,7 @@ that were embedded along them (`tokens` events) or that the search wrote.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,8 +94,7 @@ def spec(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Search:
+class _Search(NamedTuple):
     """One run of a search. `entries`: of its steps, which the events of the same steps have too."""
 
     path: str

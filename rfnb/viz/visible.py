@@ -12,17 +12,17 @@ from __future__ import annotations
 import re
 
 # Control characters but \t and \n; what has no width; what changes the direction; separators of lines; halves of letters, no letters.
-_UNSEEN = re.compile(
+_UNSEEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
-_SPACES = re.compile("^ +| +$|  +")
-_OTHER_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+_SPACES = "^ +| +$|  +"
+_OTHER_SPACES = "[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
 
 
 def safe(text: str) -> str:
     """The text with marks for what is unseen or acts on what is around it; lines and tabs stay."""
-    return _UNSEEN.sub(_mark, text)
+    return re.sub(_UNSEEN, _mark, text)  # which keeps what it has compiled; `import rfnb` does not wait for that
 
 
 def line(text: str) -> str:
@@ -34,7 +34,8 @@ def visible(token: str) -> str:
     """A token: also spaces at its ends, several in a row, and other than the usual one are seen; the empty one is "∅"."""
     if not token:
         return "∅"
-    return _OTHER_SPACES.sub(_mark, _SPACES.sub(lambda found: "␣" * len(found[0]), line(token)))
+    marked = re.sub(_SPACES, lambda found: "␣" * len(found[0]), line(token))
+    return re.sub(_OTHER_SPACES, _mark, marked)
 
 
 def _mark(found: re.Match[str]) -> str:
