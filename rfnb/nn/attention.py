@@ -13,6 +13,7 @@ from rfnb.nn.fused_attention import fused_attention
 from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.softmax import softmax
 from rfnb.ops.where import where
 from rfnb.rec.recorder import recordable
@@ -64,6 +65,7 @@ def dot_attention(
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
     """
+    need_tensors("dot_attention", query, keys, values)
     causal_dim = causal_query_spatial_dim
     scale = key_dim.extent**-0.5 if scale is None else scale
     if not att_dropout or not run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout):
@@ -132,6 +134,7 @@ def additive_attention(
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2.
     """
+    need_tensors("additive_attention", query, keys, values, energy_weight)
     _check("additive_attention", query, keys, values, axis, key_dim)
     keys, values, kv_axis = _apart(query, keys, values, axis)
     energy = _additive_energy(query, keys, energy_weight, key_dim)
@@ -154,6 +157,7 @@ def dot_attention_weights(
 
     Source: Vaswani et al. 2017, section 3.2.1, equation (1).
     """
+    need_tensors("dot_attention_weights", query, keys)
     _check("dot_attention_weights", query, keys, keys, axis, key_dim)
     scale = key_dim.extent**-0.5 if scale is None else scale
     keys, _, kv_axis = _apart(query, keys, keys, axis)
@@ -176,6 +180,7 @@ def additive_attention_weights(
 
     Source: Bahdanau et al. 2015, appendix A.1.2.
     """
+    need_tensors("additive_attention_weights", query, keys, energy_weight)
     _check("additive_attention_weights", query, keys, keys, axis, key_dim)
     keys, _, kv_axis = _apart(query, keys, keys, axis)
     return softmax(_additive_energy(query, keys, energy_weight, key_dim), axis=kv_axis)

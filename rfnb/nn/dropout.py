@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn import run_ctx
+from rfnb.ops.operands import not_a_tensor
 from rfnb.ops.random import drop
 
 
@@ -18,6 +21,7 @@ def dropout(
     *,
     axis: Dim | Sequence[Dim] | bool | None = None,
     on_forward: bool = False,
+    **unknown: Never,
 ) -> Tensor:
     """In training: zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob). Else: source itself.
 
@@ -35,6 +39,10 @@ def dropout(
 
     Source: Srivastava et al. 2014, section 4.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("dropout", source)
     if not isinstance(drop_prob, Tensor) and not 0 <= drop_prob < 1:
         raise ValueError(
             f"dropout: drop_prob {drop_prob}.\nA probability from 0 up to, not including, 1.\n    rf.dropout(x, 0.1)"

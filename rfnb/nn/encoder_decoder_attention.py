@@ -18,6 +18,7 @@ from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
 from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.gather import gather
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
 from rfnb.rec.recorder import recordable
 
@@ -152,6 +153,7 @@ def last_frame(source: Tensor, *, axis: Dim) -> Tensor:
     Raises:
         DimError: If axis is not a dim of source.
     """
+    need_tensors("last_frame", source)
     source.axis_of(axis, "last_frame")
     source, of = source.copy_masked(0, dims=[axis]), axis
     if not axis.extent:

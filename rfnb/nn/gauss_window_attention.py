@@ -13,6 +13,7 @@ from rfnb.ops.cast import cast
 from rfnb.ops.gather import gather
 from rfnb.ops.math import clip_by_value, combine_bc, compare_bc, exp, round, square
 from rfnb.ops.matmul import matmul
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
 from rfnb.rec.recorder import recordable
 from rfnb.trace.probe import listening, probe
@@ -58,6 +59,7 @@ def gauss_window_attention(
     Source: Tjandra et al. 2017, "Local Monotonic Attention Mechanism for End-to-End Speech and Language Processing",
     section 3, for the idea.
     """
+    need_tensors("gauss_window_attention", position, base)
     _check(position, base, axis, window_size, std, inner_size)
     position = position.copy_masked(0)
     if position.feature_dim is not None and position.feature_dim.size == 1:

@@ -8,6 +8,7 @@ from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention import attending_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.matmul import matmul
+from rfnb.ops.operands import need_tensors
 from rfnb.rec.recorder import recordable
 from rfnb.trace.probe import listening, probe
 
@@ -33,6 +34,7 @@ def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze:
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", equation (5).
     """
+    need_tensors("generic_attention", weights, base)
     for label, tensor in (("weights", weights), ("base", base)):
         if axis not in tensor.dims:
             raise missing_dim("generic_attention", tensor, axis, label)

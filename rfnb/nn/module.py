@@ -20,10 +20,10 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.not_specified import is_specified
 from rfnb.core.tensor import Tensor
+from rfnb.nn.argument_errors import argument_error, init_error, initial_state_error
 from rfnb.nn.hooks import RemovableHandle
 from rfnb.nn.lost_parts import warn_of_lost_parts
 from rfnb.nn.parameter import Parameter
-from rfnb.nn.raw_arguments import raw_argument_error
 from rfnb.rec.state import State
 from rfnb.trace.probe import _open, listening, probe, trace_context
 
@@ -39,6 +39,9 @@ class Module:
         init = cls.__dict__.get("__init__")
         if init is not None and cls.__module__.startswith("rfnb."):
             cls.__init__ = _without_marks(init)  # type: ignore[method-assign]
+        initial_state = cls.__dict__.get("default_initial_state")
+        if initial_state is not None:
+            cls.default_initial_state = _explained(initial_state)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):
@@ -253,7 +256,7 @@ class _Parameters(Iterator[Parameter]):
 
 
 def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps an `__init__`: an option that is a mark for "not given" is not given."""
+    """Wraps an `__init__`: an option that is a mark for "not given" is not given; one that there is not is an error that says so."""
 
     @functools.wraps(init)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> None:
@@ -263,15 +266,36 @@ def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
             bound.arguments.clear()
             bound.arguments.update(given)
             args, kwargs = bound.args[1:], bound.kwargs
-        init(self, *args, **kwargs)
+        try:
+            init(self, *args, **kwargs)
+        except TypeError:
+            explained = init_error(self, init, args, kwargs)
+            if explained is None:
+                raise
+            raise explained from None
+
+    return wrapper
+
+
+def _explained(initial_state: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a `default_initial_state`: an error that names the argument that does not fit."""
+
+    @functools.wraps(initial_state)
+    def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return initial_state(self, *args, **kwargs)
+        except TypeError:
+            explained = initial_state_error(self, initial_state, args, kwargs)
+            if explained is None:
+                raise
+            raise explained from None
 
     return wrapper
 
 
 def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a `__call__`: forward hooks of the instance, the `module` event if somebody listens, and of layers of rfnb an error
-    that names the argument that is no Tensor."""
-    of_rfnb = call.__module__.startswith("rfnb.")
+    """Wraps a `__call__`: forward hooks of the instance, the `module` event if somebody listens, and an error
+    that names the argument that does not fit, or is no Tensor."""
 
     @functools.wraps(call)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
@@ -292,11 +316,11 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             finally:
                 trace_context.leave_module(before)
             return result
-        except (AttributeError, TypeError) as error:  # what an array of another library lacks
-            raw = raw_argument_error(self, call, args, kwargs) if of_rfnb else None
-            if raw is None:
+        except (AttributeError, TypeError):  # arguments that do not fit, or what an array of another library lacks
+            explained = argument_error(self, call, args, kwargs)
+            if explained is None:
                 raise
-            raise raw from error
+            raise explained from None
 
     return wrapper
 

@@ -21,6 +21,7 @@ from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import maximum, rsqrt, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.reduce import reduce_mean, reduce_sum, refuse_distributed
 
 _plans = PlanCache()
@@ -44,6 +45,7 @@ def moments(
         DimError: If an axis is not a dim of x.
         NotImplementedError: For the frames of all processes of a distributed training.
     """
+    need_tensors("moments", x)
     if distributed:
         refuse_distributed("moments", x)
     axes = dims_of("moments", axis)
@@ -71,6 +73,7 @@ def wide_moments(
 
 def normalize(a: Tensor, *, axis: Dim | Sequence[Dim], epsilon: float = 1e-6) -> Tensor:
     """(a - mean) / sqrt(variance + epsilon), over the real frames of `axis`. See `moments`."""
+    need_tensors("normalize", a)
     return narrowed(_normalized(widened(a), dims_of("normalize", axis), epsilon), a)
 
 

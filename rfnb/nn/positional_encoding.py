@@ -18,6 +18,7 @@ from rfnb.ops.concat import concat
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.default import get_default_device, get_default_float_dtype
 from rfnb.ops.math import combine_bc, cos, sin
+from rfnb.ops.operands import need_tensors
 
 Rates = Callable[[int, float], np.ndarray]
 
@@ -81,6 +82,7 @@ def sinusoidal_encoding(indices: Tensor, *, feat_dim: Dim, base: float = 1e4, dt
 
     Source: Vaswani et al. 2017, section 3.5, where sines and cosines alternate and the exponent is m / h.
     """
+    need_tensors("sinusoidal_encoding", indices)
     return _encoding(indices, _absolute_rates(feat_dim.extent, base), feat_dim, dtype or get_default_float_dtype())
 
 

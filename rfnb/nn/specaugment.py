@@ -12,6 +12,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn import run_ctx
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.random_mask import random_mask
 
 
@@ -55,6 +56,7 @@ def specaugment(
     Source: Park et al. 2019, "SpecAugment", section 2, time and frequency masks without time warping, there of one number for all
     lengths; with more masks for longer sequences as Park et al. 2020, "SpecAugment on Large Scale Datasets".
     """
+    need_tensors("specaugment", x)
     feature_dim = x.feature_dim if feature_dim is None else feature_dim
     if feature_dim is None:
         raise DimError(

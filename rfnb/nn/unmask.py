@@ -13,6 +13,7 @@ from rfnb.ops.const import full
 from rfnb.ops.cumsum import cumsum
 from rfnb.ops.gather import gather
 from rfnb.ops.math import clip_by_value, combine_bc
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
 from rfnb.ops.where import where
 from rfnb.rec.recorder import recordable
@@ -50,6 +51,7 @@ def unmask(
         DimError: If source has no in_spatial_dim or mask no axis.
         ValueError: If mask is not bool, or a single step has no state.
     """
+    need_tensors("unmask", source, mask)
     single = axis is single_step_dim
     _check(source, mask, axis, in_spatial_dim, state)
     mask = cast(mask.copy_masked(False), "int32")

@@ -11,7 +11,7 @@ from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
-from rfnb.ops.operands import common_backend
+from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.out_dim import check_size, define_size
 
 _plans = PlanCache()
@@ -85,6 +85,7 @@ def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
     Raises:
         DimError: If pair_dim is not in x, or not of size 2.
     """
+    need_tensors("real_as_complex", x)
     axis = x.axis_of(pair_dim, "real_as_complex")
     if pair_dim.extent != 2:
         raise DimError(
@@ -110,6 +111,7 @@ def complex_as_real(x: Tensor, *, out_dim: Dim | None = None) -> tuple[Tensor, D
         DimError: If out_dim has another size.
         TypeError: If x is not complex.
     """
+    need_tensors("complex_as_real", x)
     if not x.dtype.startswith("complex"):
         raise TypeError(
             message("complex_as_real: x is not complex.", [("x", f"{shape_of(x)} {x.dtype}")],

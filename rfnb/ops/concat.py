@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -20,7 +22,7 @@ from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.operands import check_devices, common_backend
+from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values, not_a_tensor
 from rfnb.ops.out_dim import check_size
 from rfnb.ops.where import where
 
@@ -30,6 +32,7 @@ def concat(
     allow_broadcast: bool = False,
     out_dim: Dim | None = None,
     handle_dynamic_dims: bool | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """Join (tensor, dim) pairs along their dims.
 
@@ -42,13 +45,20 @@ def concat(
     Raises:
         DimError: If the other dims differ, unless `allow_broadcast`.
     """
-    if len(sources) == 2:  # without a loop: what a search does in each of its steps
-        (first, dim), (second, other) = sources
-        raws = [first._raw, second._raw]
-        parts: Any = (raws[0].__class__, first.dims, dim, raws[1].__class__, second.dims, other)
-    else:
-        raws = [tensor._raw for tensor, _ in sources]
-        parts = tuple([(tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources])
+    if unknown:
+        raise _no_pairs(sources, unknown)
+    try:
+        if len(sources) == 2:  # without a loop: what a search does in each of its steps
+            (first, dim), (second, other) = sources
+            raws = [first._raw, second._raw]
+            parts: Any = (raws[0].__class__, first.dims, dim, raws[1].__class__, second.dims, other)
+        else:
+            raws = [tensor._raw for tensor, _ in sources]
+            parts = tuple([(tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources])
+    except (AttributeError, TypeError, ValueError):
+        if all(isinstance(source, (tuple, list)) and len(source) == 2 for source in sources):
+            need_values("concat", *(tensor for tensor, _ in sources))
+        raise _no_pairs(sources) from None
     try:
         plan = _concat_plans[parts, out_dim, allow_broadcast, handle_dynamic_dims]
     except KeyError:
@@ -84,6 +94,33 @@ def concat(
 
 _concat_plans = PlanCache()
 _make = Tensor.__new__
+
+
+def _no_pairs(sources: Any, unknown: Mapping[str, Any] = MappingProxyType({})) -> TypeError:
+    """The error for sources that do not say along which dim they are joined."""
+    if len(sources) == 1 and isinstance(sources[0], (list, tuple)):
+        sources = sources[0]
+    rows = [(f"source {place}", _part_text(each)) for place, each in enumerate(sources)]
+    rows += [(name, _part_text(value)) for name, value in unknown.items()]
+    dims = [value for value in unknown.values() if isinstance(value, Dim)]
+    dim = dims[0].name if dims and dims[0].name.isidentifier() else "dim"
+    letters = "abcdefghij"[: max(len(sources), 2)]
+    return TypeError(
+        message(
+            "concat: it takes (tensor, dim) pairs.",
+            rows,
+            "Each source has a dim of its own along which it is joined, and the result a new one:",
+            f"joined, joined_dim = rf.concat({', '.join(f'({letter}, {dim})' for letter in letters)})",
+        )
+    )
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, (list, tuple)):
+        return f"({', '.join(map(_part_text, part))})"
+    if isinstance(part, Tensor):
+        return shape_of(part)
+    return part.short_repr() if isinstance(part, Dim) else type(part).__name__
 
 
 def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
@@ -166,6 +203,7 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
     Raises:
         DimError: If a source has no feature_dim.
     """
+    need_tensors("concat_features", *sources)
     for index, source in enumerate(sources):
         if source.feature_dim is None:
             raise DimError(
@@ -178,7 +216,7 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
     return out
 
 
-def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor, ...]:
+def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim], **unknown: Never) -> tuple[Tensor, ...]:
     """Cut a static `axis` into consecutive pieces, one per dim of `out_dims`.
 
     {..., axis} -> {..., out_dim} for each of out_dims.
@@ -186,6 +224,10 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim]) -> tuple[Tensor
     Raises:
         DimError: If the sizes do not add up to that of axis.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("split", source)
     out_dims = tuple(out_dims)
     raw = source._raw
     try:
@@ -245,6 +287,7 @@ def cum_concat_step(
     Raises:
         DimError: If axis is not in prev_accum.
     """
+    need_tensors("cum_concat_step", source, prev_accum)
     prev_accum.axis_of(axis, "cum_concat_step")
     out_dim = axis + 1 if out_spatial_dim is None else out_spatial_dim
     frame = expand_dim(source, _one_frame)

@@ -16,6 +16,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.default import copy_to_device, get_default_device, get_default_float_dtype, get_default_int_dtype
+from rfnb.ops.operands import not_a_tensor
 
 
 def full(
@@ -110,11 +111,15 @@ def ones(
 
 def zeros_like(other: Tensor) -> Tensor:
     """Zeros with the dims, dtype, device and marks of `other`; {...} -> {...}."""
+    if not isinstance(other, Tensor):
+        raise not_a_tensor("zeros_like", other)
     return _fill_like(other, 0)
 
 
 def ones_like(other: Tensor) -> Tensor:
     """Ones with the dims, dtype, device and marks of `other`; {...} -> {...}."""
+    if not isinstance(other, Tensor):
+        raise not_a_tensor("ones_like", other)
     return _fill_like(other, 1)
 
 

@@ -14,6 +14,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.conv_dims import Padding, make_windows, settle_out_dims
 from rfnb.ops.conv_filter import apply_filter, check_bias, filter_in_dim, filter_order
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
+from rfnb.ops.operands import need_tensors
 
 _plans = PlanCache()
 
@@ -62,6 +63,7 @@ def conv(
         DimError: If a dim is missing, in_dim or out_dim do not divide into groups, or an out_spatial_dim has another size.
         ValueError: For an unknown padding, or a stride or dilation below 1.
     """
+    need_tensors("conv", source, filter)
     options = (padding, strides, dilation_rate, groups, use_mask)
     return apply_filter(
         _plans, _plan, source, filter, bias, in_dim, out_dim, in_spatial_dims, out_spatial_dims, filter_size, options

@@ -7,17 +7,18 @@ then blanks dropped: `a a - a b b` stands for `a a b`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, operand_rows, shape_of
-from rfnb.ops.operands import common_backend
+from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
 
@@ -33,6 +34,7 @@ def ctc_loss(
     use_native_op: bool | None = None,
     label_loop: bool = True,
     zero_infinity: bool | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """-log of the summed probability of all alignments of `targets` to the frames, in nats, per sequence.
 
@@ -66,6 +68,9 @@ def ctc_loss(
     Source: Graves et al. 2006, "Connectionist Temporal Classification", equations (3), (6)-(8) and (14); Sak et al. 2017,
     "Recurrent Neural Aligner", section 3, for label_loop=False.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("ctc_loss", logits, targets)
     batch, out = _compute(
         "ctc_loss", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,
         normalized=logits_normalized, max_approx=max_approx, label_loop=label_loop, zero_infinity=zero_infinity,
@@ -99,6 +104,7 @@ def ctc_best_path(
 
     Source: Graves et al. 2006, with max instead of the sum in equation (6).
     """
+    need_tensors("ctc_best_path", logits, targets)
     batch, out = _compute(
         "ctc_best_path", logits, targets, input_spatial_dim, targets_spatial_dim, blank_index,
         normalized=logits_normalized, label_loop=label_loop,

@@ -14,6 +14,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import compare
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
 
@@ -57,6 +58,7 @@ def ctc_forced_align(
 
     Source: Graves et al. 2006, with max instead of the sum in equation (6); Kuerzinger et al. 2020, "CTC-Segmentation".
     """
+    need_tensors("ctc_forced_align", logits, targets)
     path = ctc_best_path(
         logits=logits, logits_normalized=logits_normalized, targets=targets, input_spatial_dim=input_spatial_dim,
         targets_spatial_dim=targets_spatial_dim, blank_index=blank_index,

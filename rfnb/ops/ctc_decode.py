@@ -15,6 +15,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.masked import masked_select
 from rfnb.ops.math import clip_by_value, compare, logical_and
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.reduce import reduce_all, reduce_argmax, reduce_sum
 from rfnb.ops.scatter import scatter
 from rfnb.ops.shift import shift_right
@@ -49,6 +50,7 @@ def ctc_greedy_decode(
 
     Source: Graves et al. 2006, section 3.2, "best path decoding".
     """
+    need_tensors("ctc_greedy_decode", logits)
     classes = wb_target_dim or logits.feature_dim
     if classes is None:
         raise DimError(
@@ -106,6 +108,7 @@ def ctc_durations_from_path(
         DimError: If path has no path_spatial_dim, or out_spatial_dim another size.
         AssertionError: If the check fails.
     """
+    need_tensors("ctc_durations_from_path", path)
     what = "ctc_durations_from_path"
     blank = _blank_in(what, path, path_spatial_dim, blank_index)
     starts, is_label = _starts(path, path_spatial_dim, blank), compare(path, "not_equal", blank)
@@ -137,6 +140,7 @@ def ctc_no_label_loop_blank_durations_from_path(
     Returns:
         int32 {..., out_spatial_dim}, out_spatial_dim. The sum over a sequence is its frames less its labels.
     """
+    need_tensors("ctc_no_label_loop_blank_durations_from_path", path)
     what = "ctc_no_label_loop_blank_durations_from_path"
     blank = _blank_in(what, path, path_spatial_dim, blank_index)
     count = cast(compare(path, "not_equal", blank), "int32")

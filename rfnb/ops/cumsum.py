@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.ops.operands import not_a_tensor
 
 _plans = PlanCache()
 
 
-def cumsum(source: Tensor, *, spatial_dim: Dim) -> Tensor:
+def cumsum(source: Tensor, *, spatial_dim: Dim, **unknown: Never) -> Tensor:
     """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("cumsum", source)
     key = (source._raw.__class__, source.dims, spatial_dim)
     try:
         cumsum_raw, axis = _plans[key]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from rfnb.core.tensor import Tensor
+from rfnb.ops.operands import not_a_tensor
 
 _device: ContextVar[str | None] = ContextVar("rfnb_default_device", default=None)
 _float_dtype: ContextVar[str] = ContextVar("rfnb_default_float_dtype", default="float32")
@@ -82,6 +83,8 @@ def is_float_dtype(dtype: str) -> bool:
 
 def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
     """x on `device` (default: the default device); x itself if it is there or there is no such device."""
+    if not isinstance(x, Tensor):
+        raise not_a_tensor("copy_to_device", x)
     device = device or get_default_device()
     if device is None or x.device == device:
         return x

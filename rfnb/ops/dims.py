@@ -14,6 +14,7 @@ from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import no_dim, shape_of
 from rfnb.ops import math
 from rfnb.ops.default import get_default_device
+from rfnb.ops.operands import need_tensors, not_a_tensor
 
 
 def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
@@ -54,6 +55,8 @@ def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> t
     Raises:
         DimError: If in_dim is missing, or the sizes or lengths differ.
     """
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("replace_dim", source)
     index = source.axis_of(in_dim, "replace_dim")
     if out_dim is None:
         out_dim = in_dim.copy(same_as_self=False)
@@ -90,6 +93,8 @@ def _sizes(dim: Dim) -> str:
 
 def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
     """The same tensor, marked as indices into `sparse_dim`; int {...} -> {...}."""
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("set_sparse_dim", source)
     out = source._like(source._raw, source.dims)
     out.sparse_dim = sparse_dim
     return out
@@ -158,6 +163,7 @@ def replace_dim_v2(
     Raises:
         DimError: If in_dim is missing, or frames would be added without `allow_expand` or cut off without `allow_shrink`.
     """
+    need_tensors("replace_dim_v2", source)
     index = source.axis_of(in_dim, "replace_dim_v2")
     if not out_dim.is_dim_known():
         return replace_dim(source, in_dim=in_dim, out_dim=out_dim)[0]

@@ -22,7 +22,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
-from rfnb.ops.operands import as_tensor, common_backend
+from rfnb.ops.operands import as_tensor, common_backend, need_tensors
 from rfnb.ops.reduce import reduce_min
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths, volume
 
@@ -33,6 +33,7 @@ def initial_edit_distance_row(b: Tensor, *, b_spatial_dim: Dim) -> Tensor:
     Raises:
         DimError: If b lacks b_spatial_dim.
     """
+    need_tensors("initial_edit_distance_row", b)
     if b_spatial_dim not in b.dims:
         raise missing_dim("initial_edit_distance_row", b, b_spatial_dim, "b")
     row = copy_to_device(range_over_dim(b_spatial_dim + 1, dtype="int32"), b.device)
@@ -68,6 +69,7 @@ def next_edit_distance_row(
 
     Source: Wagner and Fischer 1974.
     """
+    need_tensors("next_edit_distance_row", row, a, b)
     what = "next_edit_distance_row"
     if b_spatial_dim not in b.dims:
         raise missing_dim(what, b, b_spatial_dim, "b")
@@ -99,6 +101,7 @@ def next_edit_distance_reduce(
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
+    need_tensors("next_edit_distance_reduce", row, a, b)
     what = "next_edit_distance_reduce"
     if b_spatial_dim not in b.dims:
         raise missing_dim(what, b, b_spatial_dim, "b")
@@ -136,6 +139,7 @@ def optimal_completions(
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
     what = "optimal_completions"
+    need_tensors(what, row, b)
     labels = b.sparse_dim
     if labels is None:
         raise DimError(
@@ -172,6 +176,7 @@ def optimal_completion_edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b
 
     Source: Sabour et al. 2018, "Optimal Completion Distillation for Sequence Learning", section 3.
     """
+    need_tensors("optimal_completion_edit_distance", a, b)
     row = _last_row("optimal_completion_edit_distance", a, a_spatial_dim, b, b_spatial_dim)
     return _reduced(row, b_spatial_dim, True)
 
@@ -184,6 +189,7 @@ def optimal_completion_edit_distance_per_successor(
     Raises:
         DimError: If a or b lacks its spatial dim, or their batch dims do not match.
     """
+    need_tensors("optimal_completion_edit_distance_per_successor", a, b)
     what = "optimal_completion_edit_distance_per_successor"
     row = _last_row(what, a, a_spatial_dim, b, b_spatial_dim)
     candidates = set_sparse_dim(copy_to_device(range_over_dim(successors_dim, dtype="int32"), b.device), None)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.ops.operands import not_a_tensor
 
 
-def expand_dim(source: Tensor, dim: Dim) -> Tensor:
+def expand_dim(source: Tensor, dim: Dim, **unknown: Never) -> Tensor:
     """Repeat along a new dim, without copying; static dims go before the feature axis, dynamic ones after the last dynamic.
 
     {...} -> {..., dim}.
@@ -19,6 +22,10 @@ def expand_dim(source: Tensor, dim: Dim) -> Tensor:
     Raises:
         DimError: If the dim is there already.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("expand_dim", source)
     if dim in source.dims:
         raise DimError(
             message(
@@ -41,17 +48,23 @@ def expand_dim(source: Tensor, dim: Dim) -> Tensor:
 
 def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
     """`expand_dim` for several dims."""
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("expand_dims", source)
     for dim in dims:
         source = expand_dim(source, dim)
     return source
 
 
-def squeeze(source: Tensor, axis: Dim) -> Tensor:
+def squeeze(source: Tensor, axis: Dim, **unknown: Never) -> Tensor:
     """Drop an axis of static size 1; {..., axis} -> {...}.
 
     Raises:
         DimError: If axis is not a dim of source, or its size is not 1.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("squeeze", source)
     index = source.axis_of(axis, "squeeze")
     if axis.size != 1:
         raise DimError(

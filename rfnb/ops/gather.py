@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -20,13 +21,15 @@ from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.index_range import check_integers, mended, on_host
-from rfnb.ops.operands import check_devices, common_backend, need_values
+from rfnb.ops.operands import check_devices, common_backend, need_values, not_a_tensor
 from rfnb.ops.where import where
 
 _make = Tensor.__new__
 
 
-def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, clip_to_valid: bool = False) -> Tensor:
+def gather(
+    source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, clip_to_valid: bool = False, **unknown: Never
+) -> Tensor:
     """Pick entries along `axis`.
 
     Args:
@@ -43,6 +46,10 @@ def gather(source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, cl
         IndexError: An int index that is past the end.
         TypeError: Indices that are no integers, or an int index without axis.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("gather", source)
     if isinstance(indices, (int, np.integer)):
         indices = int(indices)
         if axis is None:

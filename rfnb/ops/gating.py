@@ -10,6 +10,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.concat import split
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size, define_size
 
 
@@ -36,6 +37,7 @@ def gating(
 
     Source: Dauphin et al. 2017, "Language Modeling with Gated Convolutional Networks", section 2.
     """
+    need_tensors("gating", x)
     axis = axis or x.feature_dim
     if axis is None:
         raise DimError(

@@ -10,20 +10,25 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.layout import masks_for
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, operand_rows
+from rfnb.ops.operands import need_tensors, not_a_tensor
 
 
 def set_requires_gradient(source: Tensor) -> None:
     """Keep track of gradients with respect to `source`, in place; {...}."""
+    need_tensors("set_requires_gradient", source)
     source.backend.set_requires_gradient_raw(source._raw, True)
 
 
 def gradient(y: Tensor, x: Tensor) -> Tensor:
     """dy/dx of a scalar y, with the dims of x; can itself be differentiated."""
+    need_tensors("gradient", y, x)
     return x._like(x.backend.gradient_raw(y._raw, x._raw), x.dims)
 
 
 def stop_gradient(source: Tensor) -> Tensor:
     """The same values, through which no gradient flows; {...} -> {...}."""
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("stop_gradient", source)
     return source._like(source.backend.detach_raw(source._raw), source.dims)
 
 
@@ -44,6 +49,7 @@ def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
 
     Source: Ganin and Lempitsky 2015, "Unsupervised Domain Adaptation by Backpropagation", equations (7) and (8), for scale < 0.
     """
+    need_tensors("scaled_gradient", source)
     if not isinstance(scale, Tensor) and scale == 0:
         return stop_gradient(source)
     return scaled_gradient_ext(source, scale=scale)
@@ -69,6 +75,7 @@ def scaled_gradient_ext(
     Raises:
         DimError: If scale or shift has a dim that source lacks, or source lacks the axis.
     """
+    need_tensors("scaled_gradient_ext", source)
     axis = None
     if scale_shift_by_sum_over_axis is not None:
         if scale_shift_by_sum_over_axis not in source.dims:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.tensor import Tensor
+from rfnb.ops.operands import need_tensors
 
 
 def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
@@ -20,6 +21,7 @@ def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
 
     A leaf (a Parameter, or what `set_requires_gradient` was called for) has none. Looks at all objects of Python: slow.
     """
+    need_tensors("get_tensor_dependencies", x)
     graph = _Graph(x.backend)
     place = x.backend.graph_place_raw(x._raw)
     return [] if place is None else graph.dependencies(place)
@@ -27,6 +29,7 @@ def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
 
 def get_tensor_consumers(x: Tensor) -> list[Tensor]:
     """The Tensors that were directly computed from x, as far as known (see above), oldest first. Looks at all objects: slow."""
+    need_tensors("get_tensor_consumers", x)
     place = x.backend.graph_place_raw(x._raw)
     return [] if place is None else _Graph(x.backend).consumers().get(place, [])
 
@@ -44,6 +47,9 @@ def walk_tensor_consumers(
         filter_outputs: Only those of which it is true are in the result; the walk goes on from the others too.
         ending_condition: The walk ends with the first Tensor of which it is true, which is still looked at.
     """
+    need_tensors(
+        "walk_tensor_consumers",
+    )
     seeds = [seed] if isinstance(seed, Tensor) else list(seed)
     if not seeds:
         return []

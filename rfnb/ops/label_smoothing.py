@@ -13,6 +13,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.gradient import scaled_gradient_ext
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 
 
@@ -38,6 +39,7 @@ def label_smoothed_log_prob_gradient(
         DimError: If it is not known which dim has the labels, or log_prob lacks it.
         IndexError: If an excluded label is not one of them.
     """
+    need_tensors("label_smoothed_log_prob_gradient", log_prob)
     axis = axis or log_prob.feature_dim
     if axis is None:
         raise DimError(

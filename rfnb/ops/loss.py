@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
@@ -15,14 +16,14 @@ from rfnb.ops import matmul as matmul_ops
 from rfnb.ops.gather import gather
 from rfnb.ops.index_range import check_integers, explain_indices
 from rfnb.ops.one_hot import sparse_to_dense
-from rfnb.ops.operands import check_devices, common_backend
+from rfnb.ops.operands import check_devices, common_backend, need_tensors
 from rfnb.ops.softmax import log_softmax
 
 _plans = PlanCache()
 
 
 def cross_entropy(
-    *, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float = 0.0
+    *, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float = 0.0, **unknown: Never
 ) -> Tensor:
     """-log probability of the target, in nats, not reduced.
 
@@ -41,6 +42,10 @@ def cross_entropy(
         DimError: If neither estimated nor target has all the other dims (an outer product of losses is never meant).
         ValueError: An unknown estimated_type.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not (isinstance(estimated, Tensor) and isinstance(target, Tensor)):
+        need_tensors("cross_entropy", estimated, target)
     kinds = ("logits", "log-probs", "probs")
     if estimated_type not in kinds:
         raise ValueError(
@@ -155,6 +160,7 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
     Raises:
         DimError: If nothing says over which dim.
     """
+    need_tensors("label_smoothing", prob)
     if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):
         return sparse_to_dense(prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1))
     axis = axis or prob.feature_dim

@@ -21,6 +21,7 @@ from rfnb.ops.dims import sequence_mask
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size
 from rfnb.ops.pad import pad
 from rfnb.ops.where import where
@@ -44,6 +45,7 @@ def masked_select(
         DimError: If one of dims is not in the mask, or out_dim has another size.
         TypeError: If the mask is not bool.
     """
+    need_tensors("masked_select", tensor, mask)
     dims = tuple(dims)
     _check_mask("masked_select", mask, dims)
     _check_lengths("masked_select", mask, dims)
@@ -84,6 +86,7 @@ def masked_scatter(
         DimError: If in_dim is not in source, one of dims not in the mask, or source and backup have different ragged dims.
         TypeError: If the mask is not bool.
     """
+    need_tensors("masked_scatter", source, mask)
     dims = tuple(dims)
     _check_mask("masked_scatter", mask, dims)
     _check_lengths("masked_scatter", mask, dims)
@@ -158,6 +161,7 @@ def pack_padded(
     Raises:
         ValueError: For enforce_sorted.
     """
+    need_tensors("pack_padded", source)
     if enforce_sorted:
         raise ValueError(
             message("pack_padded: enforce_sorted.", [("source", shape_of(source)), ("dims", dims_text(tuple(dims)))],
@@ -171,6 +175,7 @@ def pack_padded(
 
 def pad_packed(source: Tensor, *, in_dim: Dim, dims: Sequence[Dim]) -> Tensor:
     """Undo `pack_padded`: {..., in_dim} -> {..., dims}, 0 in the padding."""
+    need_tensors("pad_packed", source)
     return masked_scatter(source, mask=_real_frames(dims, source), dims=dims, in_dim=in_dim)
 
 

@@ -6,9 +6,10 @@ Binary results have the union of the dims; see `core.layout.union` for the one b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Never
 
 from rfnb.backends import protocol
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.fill import plain_number
@@ -17,7 +18,7 @@ from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
-from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values
+from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_tensors, need_values
 
 _SYMBOLS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "&": "logical_and",
@@ -406,14 +407,22 @@ _SMALLEST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # the others ha
 
 def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
     """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype. Keeps the dims."""
+    need_tensors("safe_log", a)
     tiny = _SMALLEST_NORMAL.get(a.dtype, 2.0**-126) if eps is None else eps
     return log(maximum(a, tiny))
 
 
 def clip_by_value(
-    x: Tensor, clip_value_min: Any = None, clip_value_max: Any = None, *, allow_broadcast_all_sources: bool = False
+    x: Tensor,
+    clip_value_min: Any = None,
+    clip_value_max: Any = None,
+    *,
+    allow_broadcast_all_sources: bool = False,
+    **unknown: Never,
 ) -> Tensor:
     """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
+    if unknown:
+        raise no_keyword(unknown)
     if not isinstance(x, Tensor):
         x = as_tensor(x, "clip_by_value")
     if clip_value_min is clip_value_max is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -21,7 +22,7 @@ _plans = PlanCache()
 _make = Tensor.__new__
 
 
-def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Product of a and b, summed over `reduce`.
 
     Args:
@@ -35,6 +36,8 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
     Raises:
         DimError: If a or b lacks one of `reduce`.
     """
+    if unknown:
+        raise no_keyword(unknown)
     if reduce.__class__ is not Dim:
         reduce = tuple(reduce) if reduce.__class__ is list or reduce.__class__ is tuple else dims_of("matmul", reduce)
     try:

@@ -18,6 +18,7 @@ from rfnb.ops.expand import squeeze
 from rfnb.ops.half import narrowed, widened
 from rfnb.ops.math import safe_log, square
 from rfnb.ops.matmul import matmul
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.reduce import reduce_sum
 from rfnb.ops.stft import stft
 
@@ -49,6 +50,7 @@ def mel_filterbank(
         TypeError: If x is complex.
         ValueError: If f_min is not below f_max.
     """
+    need_tensors("mel_filterbank", x)
     if in_dim not in x.dims:
         raise missing_dim("mel_filterbank", x, in_dim, "x")
     if x.dtype.startswith("complex"):
@@ -142,6 +144,7 @@ def log_mel_filterbank_from_raw(
     Raises:
         DimError: If in_spatial_dim is not in raw_audio.
     """
+    need_tensors("log_mel_filterbank_from_raw", raw_audio)
     feature = raw_audio.feature_dim
     if feature is not None and feature.size == 1:
         raw_audio = squeeze(raw_audio, feature)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, to_order
@@ -15,10 +16,13 @@ from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.expand import expand_dim
+from rfnb.ops.operands import need_tensors, not_a_tensor
 from rfnb.ops.out_dim import check_size, define_size
 
 
-def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+def merge_dims(
+    source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None, **unknown: Never
+) -> tuple[Tensor, Dim]:
     """Flatten `dims` (first is major) into one, at the place of the first merged axis.
 
     Args:
@@ -29,6 +33,10 @@ def merge_dims(source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = Non
     Returns:
         {..., out_dim}, out_dim.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("merge_dims", source)
     dims = tuple(dims)
     raw = source._raw
     try:
@@ -87,6 +95,7 @@ def split_dims(
     dims: Sequence[Dim],
     pad_to_multiples: bool | None = None,
     pad_value: float | int | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """Split `axis` into `dims` (first is major); at most one of them may have no size yet.
 
@@ -100,6 +109,10 @@ def split_dims(
         DimError: If the sizes do not multiply to that of axis.
         NotImplementedError: For an axis that would have to be padded first.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("split_dims", source)
     dims = tuple(dims)
     if pad_to_multiples:
         raise NotImplementedError(
@@ -168,5 +181,6 @@ def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim]) -> 
     Raises:
         DimError: If the sizes do not multiply to the same number, or one of in_dims is missing.
     """
+    need_tensors("reshape", source)
     merged, dim = merge_dims(source, dims=in_dims, out_dim=Dim(int(np.prod(full_shape(tuple(in_dims)))), name="merged"))
     return split_dims(merged, axis=dim, dims=out_dims)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import plain_number
@@ -13,11 +14,15 @@ from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_float_dtype
 from rfnb.ops.index_range import check_integers, mended, on_host
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 
 
-def one_hot(source: Tensor) -> Tensor:
+def one_hot(source: Tensor, **unknown: Never) -> Tensor:
     """1.0 at the index, 0.0 elsewhere; {dims of source, sparse_dim}, feature_dim is the sparse dim."""
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("one_hot", source)
     return sparse_to_dense(source, label_value=1.0, other_value=0.0)
 
 
@@ -72,5 +77,6 @@ def smooth_one_hot(source: Tensor, *, label_prob: float | Tensor) -> Tensor:
     Raises:
         DimError: If source has no sparse_dim.
     """
+    need_tensors("smooth_one_hot", source)
     others = 1 if source.sparse_dim is None else max(source.sparse_dim.extent - 1, 1)
     return sparse_to_dense(source, label_value=label_prob, other_value=(1.0 - label_prob) / others)

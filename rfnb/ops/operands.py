@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import MissingArgument
 from rfnb.core.errors import message
 from rfnb.core.fill import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
@@ -15,11 +16,18 @@ def need_values(kind: str, *tensors: Tensor) -> None:
     """Raise a TypeError for what is no Tensor, a ValueError for a template."""
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
-            raise _not_a_tensor(kind, tensor)
+            raise not_a_tensor(kind, tensor)
         if tensor._raw is None:
             raise ValueError(
                 message(f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first.")
             )
+
+
+def need_tensors(kind: str, *values: Any) -> None:
+    """Raise a TypeError for what is no Tensor; templates may pass."""
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise not_a_tensor(kind, value)
 
 
 def common_backend(kind: str, *tensors: Tensor) -> Any:
@@ -68,10 +76,23 @@ def as_tensor(value: Any, kind: str) -> Tensor:
     if isinstance(value, (bool, int, float)):
         dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
         return new_tensor(registry.selected().full_raw((), value, dtype=dtype), ())
-    raise _not_a_tensor(kind, value)
+    raise not_a_tensor(kind, value)
 
 
-def _not_a_tensor(kind: str, value: Any) -> TypeError:
+def not_a_tensor(kind: str, value: Any) -> TypeError:
+    """The error for what should be a Tensor: nothing, several values, a raw array, ..."""
+    if isinstance(value, MissingArgument):
+        return value.error()
+    if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
+        names = ["x" if place == 0 else "_" for place in range(len(value))]
+        return TypeError(
+            message(
+                f"{kind}: this operand is several values.",
+                [("got", f"{type(value).__name__}: {', '.join(_shown(each) for each in value)}")],
+                "What gives back several values, as a layer with a state or with a new dim does, is taken apart first:",
+                f"{', '.join(names)} = value",
+            )
+        )
     return TypeError(
         message(
             f"{kind}: this operand is not a Tensor.",
@@ -80,6 +101,10 @@ def _not_a_tensor(kind: str, value: Any) -> TypeError:
             "rf.convert_to_tensor(value, dims=[...])",
         )
     )
+
+
+def _shown(value: Any) -> str:
+    return dims_text(value.dims) if isinstance(value, Tensor) else type(value).__name__
 
 
 def _full_name(cls: type) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
@@ -19,6 +20,7 @@ from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size, define_size
 from rfnb.ops.where import where
 
@@ -35,6 +37,7 @@ def pad(
     mode: str = "constant",
     value: Tensor | float | int | None = None,
     handle_dynamic_dims: bool | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, list[Dim]]:
     """Frames of `value` before and after each of `axes`; after a ragged axis they start at each sequence's end.
 
@@ -54,6 +57,9 @@ def pad(
         TypeError: If the padding of an axis is not two numbers, or the dtype of source cannot hold value.
         ValueError: Unknown mode, or other numbers of axes and widths.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("pad", source)
     known = ("constant", *_MODES)
     if mode not in known:
         known_modes = [("known", ", ".join(known))]
@@ -196,6 +202,7 @@ def expand_make_non_empty(source: Tensor, *, axis: Dim, out_dim: Dim | None = No
     Raises:
         DimError: If axis is not in source, or out_dim has another size.
     """
+    need_tensors("expand_make_non_empty", source)
     source.axis_of(axis, "expand_make_non_empty")
     if axis.extent > 0:
         return (source, axis) if out_dim is None else dim_ops.replace_dim(source, in_dim=axis, out_dim=out_dim)

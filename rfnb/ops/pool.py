@@ -16,6 +16,7 @@ from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_o
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.half import HALF, in_float32
+from rfnb.ops.operands import need_tensors
 
 _plans = PlanCache()
 
@@ -55,6 +56,7 @@ def pool(
         DimError: If a dim is missing, there are not `nd` of them, or an out_spatial_dim has another size.
         ValueError: For an unknown mode or padding, or a size, stride or dilation below 1.
     """
+    need_tensors("pool", source)
     key = (
         source._raw.__class__,
         getattr(source._raw, "dtype", None),

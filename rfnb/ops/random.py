@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math as numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 from rfnb.backends import registry
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
@@ -99,8 +100,7 @@ def random_uniform(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, minval: Value = 0, maxval: Value = 1, seed: Any = None, algorithm: str | None = None,
     explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
     """Uniform in [minval, maxval), floats or integers; {dims}. See `random`.
 
     Args:
@@ -109,6 +109,8 @@ def random_uniform(
     Raises:
         ValueError: If minval is not below maxval.
     """
+    if unknown:
+        raise no_keyword(unknown)
     if dtype is None and out is None and sparse_dim is not None:
         dtype = get_default_array_index_dtype()
     draw = _Draw("random_uniform", dims, dtype, device, sparse_dim, feature_dim, out,
@@ -131,9 +133,10 @@ def random_normal(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, seed: Any = None, algorithm: str | None = None,
     explicit_state: Tensor | None = None, auto_update_state: bool | None = None, static: bool | None = None,
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
     """Normal with `mean` and standard deviation `stddev`; {dims}. See `random`."""
+    if unknown:
+        raise no_keyword(unknown)
     draw = _Draw("random_normal", dims, dtype, device, sparse_dim, feature_dim, out,
                  seed=seed, algorithm=algorithm, explicit_state=explicit_state, auto_update_state=auto_update_state,
                  static=static)  # fmt: skip

@@ -12,6 +12,7 @@ from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.math import clip_by_value, log
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.random import random_uniform
 from rfnb.ops.reduce import top_k
 from rfnb.ops.sequence_pairs import flat_batch, volume
@@ -39,6 +40,7 @@ def random_choice_without_replacement(
 
     Source: Kool et al. 2019, "Stochastic Beams and Where to Find Them", section 2.3: the k largest of log_probs plus Gumbel noise.
     """
+    need_tensors("random_choice_without_replacement", log_probs)
     scores = log_probs
     if noise_scale:
         uniform = random_uniform(log_probs.dims, dtype=log_probs.dtype, device=log_probs.device)

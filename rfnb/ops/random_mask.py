@@ -13,6 +13,7 @@ from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.random import random_uniform
 from rfnb.ops.reduce import reduce_any, top_k
 from rfnb.ops.where import where
@@ -64,6 +65,7 @@ def random_mask(
     Raises:
         DimError: If mask_axis or one of broadcast_axis is not in x.
     """
+    need_tensors("random_mask", x)
     shared = dims_of("random_mask", broadcast_axis)
     for dim in (mask_axis, *shared):
         x.axis_of(dim, "random_mask")

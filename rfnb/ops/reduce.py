@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 from rfnb.backends import protocol
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import finite_rest
@@ -19,7 +20,7 @@ from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.half import in_float32, narrowed, widened
 from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
-from rfnb.ops.operands import need_values
+from rfnb.ops.operands import need_tensors, need_values, not_a_tensor
 
 _plans = PlanCache()
 _make = Tensor.__new__
@@ -28,7 +29,13 @@ _FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/fini
 
 
 def reduce(
-    source: Tensor, *, mode: str, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False
+    source: Tensor,
+    *,
+    mode: str,
+    axis: Dim | Sequence[Dim],
+    use_mask: bool = True,
+    distributed: bool = False,
+    **unknown: Never,
 ) -> Tensor:
     """Reduce one dim or several.
 
@@ -48,6 +55,8 @@ def reduce(
         NotImplementedError: For a reduction over all processes of a distributed training.
         ValueError: Unknown mode.
     """
+    if unknown:
+        raise no_keyword(unknown)
     if distributed:
         refuse_distributed(f"reduce_{mode}", source)
     return _reduce(source, mode, axis, use_mask)
@@ -175,31 +184,41 @@ def _neutral(mode: str, dtype: str, backend: Any) -> Any:
 
 
 def reduce_sum(
-    source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False
+    source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False, **unknown: Never
 ) -> Tensor:
     """Sum over `axis`. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     if distributed:
         refuse_distributed("reduce_sum", source)
     return _reduce(source, "sum", axis, use_mask)
 
 
-def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Maximum over `axis`. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "max", axis, use_mask)
 
 
-def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Minimum over `axis`. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "min", axis, use_mask)
 
 
-def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Mean over the real frames of `axis`. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "mean", axis, use_mask)
 
 
-def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(sum(exp(x))) over `axis`. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "logsumexp", axis, use_mask)
 
 
@@ -211,23 +230,31 @@ def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bo
     return narrowed(combine(total, "sub", log(maximum(count, 1))), source)
 
 
-def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Whether any is True over `axis`. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "any", axis, use_mask)
 
 
-def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
+def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Whether all are True over `axis`. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "all", axis, use_mask)
 
 
-def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """Index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "argmax", axis, use_mask)
 
 
-def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """Index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _reduce(source, "argmin", axis, use_mask)
 
 
@@ -247,6 +274,7 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
 
     Source: Goodfellow et al. 2013, "Maxout Networks", section 2.
     """
+    need_tensors("reduce_out", source)
     feature = source.feature_dim
     if feature is None:
         raise DimError(
@@ -267,6 +295,7 @@ def top_k(
     k: int | Tensor | None = None,
     k_dim: Dim | None = None,
     sorted: bool = True,
+    **unknown: Never,
 ) -> tuple[Tensor, Tensor | list[Tensor], Dim]:
     """The k largest entries over `axis`, best first.
 
@@ -282,6 +311,10 @@ def top_k(
         DimError: If an axis is missing, or k is larger than what there is.
         TypeError: Without k and k_dim.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    if not isinstance(source, Tensor):
+        raise not_a_tensor("top_k", source)
     one = axis.__class__ is Dim
     axes: Any = axis if one else dims_of("top_k", axis)
     raw = source._raw

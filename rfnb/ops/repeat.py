@@ -13,6 +13,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_movable, check_size
 
 
@@ -33,6 +34,7 @@ def repeat(
         DimError: If in_spatial_dim is not in values, or out_spatial_dim has another size.
         ValueError: Negative repeats.
     """
+    need_tensors("repeat", values)
     values.axis_of(in_spatial_dim, "repeat")
     check_movable("repeat", values, in_spatial_dim)
     operands = [("values", values.dims), *([("repeats", repeats.dims)] if isinstance(repeats, Tensor) else [])]

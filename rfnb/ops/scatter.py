@@ -25,7 +25,7 @@ from rfnb.ops.gather import gather
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.half import narrowed, widened
 from rfnb.ops.index_range import check_integers, explain_indices
-from rfnb.ops.operands import check_devices, common_backend
+from rfnb.ops.operands import check_devices, common_backend, need_tensors
 from rfnb.ops.where import where
 
 _KINDS = ("sum", "max", "min")
@@ -64,7 +64,7 @@ def scatter(
         raise ValueError(
             message(f'scatter: unknown mode "{mode}".', [("known", ", ".join(_MODES))], "A mode is one of these.")
         )
-    out_dim = _out_dim("scatter", indices, out_dim)
+    out_dim = _out_dim("scatter", source, indices, out_dim)
     masked = use_mask is not False
     if mode in _KINDS and source.dtype == "bool":
         counted, kind = cast(source, "int32"), "min" if mode == "min" else "max"
@@ -92,7 +92,7 @@ def scatter_count(
     fill_value: float | int | None = None,
 ) -> Tensor:
     """How often each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
-    count = _count(indices, indices_dim, _out_dim("scatter_count", indices, out_dim), True, indices)
+    count = _count(indices, indices_dim, _out_dim("scatter_count", indices, indices, out_dim), True, indices)
     if fill_value is None:
         return count
     return where(count > 0, count, number_to_fill("scatter_count", count, fill_value, "fill_value"))
@@ -107,7 +107,7 @@ def scatter_mean(
     out_dim: Dim | Sequence[Dim] | None = None,
 ) -> Tensor:
     """The mean of the entries of each place. See `scatter`."""
-    return _mean(source, indices, indices_dim, _out_dim("scatter_mean", indices, out_dim), fill_value, True)
+    return _mean(source, indices, indices_dim, _out_dim("scatter_mean", source, indices, out_dim), fill_value, True)
 
 
 def scatter_argmax(
@@ -121,7 +121,9 @@ def scatter_argmax(
     Raises:
         DimError: If indices_dim is more than one dim, since an index is into one.
     """
-    return _argmax(source, indices, indices_dim, _out_dim("scatter_argmax", indices, out_dim), invalid_idx, True)
+    return _argmax(
+        source, indices, indices_dim, _out_dim("scatter_argmax", source, indices, out_dim), invalid_idx, True
+    )
 
 
 def scatter_logsumexp(
@@ -133,7 +135,7 @@ def scatter_logsumexp(
     out_dim: Dim | Sequence[Dim] | None = None,
 ) -> Tensor:
     """log(sum(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
-    out_dim = _out_dim("scatter_logsumexp", indices, out_dim)
+    out_dim = _out_dim("scatter_logsumexp", source, indices, out_dim)
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=False)
 
 
@@ -146,11 +148,12 @@ def scatter_logmeanexp(
     out_dim: Dim | Sequence[Dim] | None = None,
 ) -> Tensor:
     """log(mean(exp(x))) over the entries of each place, stable; -inf by default where there is none. See `scatter`."""
-    out_dim = _out_dim("scatter_logmeanexp", indices, out_dim)
+    out_dim = _out_dim("scatter_logmeanexp", source, indices, out_dim)
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=True)
 
 
-def _out_dim(what: str, indices: Tensor, out_dim: Dim | Sequence[Dim] | None) -> Dim:
+def _out_dim(what: str, source: Tensor, indices: Tensor, out_dim: Dim | Sequence[Dim] | None) -> Dim:
+    need_tensors(what, source, indices)
     if out_dim is not None and not isinstance(out_dim, Dim):
         dims = dims_of(what, out_dim)
         if len(dims) != 1:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Never
+
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import masks_for
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_movable
 from rfnb.ops.pad import pad
 
 
-def shift_right(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1) -> Tensor:
+def shift_right(
+    source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
+) -> Tensor:
     """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims.
 
     {..., axis} -> {..., axis}.
@@ -22,13 +28,18 @@ def shift_right(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, a
     Raises:
         ValueError: If amount is negative.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("shift_right", source)
     check_movable("shift_right", source, axis)
     _check_amount("shift_right", source, axis, amount)
     padded, (longer,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
     return _part(padded, longer, 0, axis)
 
 
-def shift_left(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1) -> Tensor:
+def shift_left(
+    source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
+) -> Tensor:
     """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims.
 
     {..., axis} -> {..., axis}.
@@ -36,6 +47,9 @@ def shift_left(source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, am
     Raises:
         ValueError: If amount is negative.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("shift_left", source)
     check_movable("shift_left", source, axis)
     _check_amount("shift_left", source, axis, amount)
     padded, (longer,) = pad(source, axes=[axis], padding=[(0, amount)], value=pad_value)
@@ -61,6 +75,7 @@ def _part(padded: Tensor, longer: Dim, start: int, axis: Dim) -> Tensor:
 
 def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = True) -> Tensor:
     """The real frames of each sequence in reverse order; padding stays at the end; {..., axis} -> {..., axis}."""
+    need_tensors("reverse_sequence", tensor)
     index = tensor.axis_of(axis, "reverse_sequence")
     check_movable("reverse_sequence", tensor, axis)
     if not handle_dynamic_dims or not axis.has_padding():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
@@ -16,6 +17,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import clip_by_value, combine_bc
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size
 from rfnb.ops.pad import expand_make_non_empty
 from rfnb.ops.ranges import range_over_dim_strided
@@ -30,6 +32,7 @@ def slice(
     step: int | None = None,
     size: int | Dim | Tensor | None = None,
     out_dim: Dim | None = None,
+    **unknown: Never,
 ) -> tuple[Tensor, Dim]:
     """Frames start to end (not included) of `axis`; a negative end takes that many frames off every sequence.
 
@@ -48,6 +51,9 @@ def slice(
         DimError: If axis is not in source, or out_dim has another size.
         ValueError: If end and size are given, or step is not positive.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("slice", source)
     index = source.axis_of(axis, "slice")
     if step is not None and step < 1 or end is not None and size is not None:
         given = [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.finite import finite_rest
@@ -16,7 +17,7 @@ _make = Tensor.__new__
 _plans = PlanCache()
 
 
-def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
 
     Args:
@@ -25,11 +26,15 @@ def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
     Raises:
         DimError: If axis is not a dim of a.
     """
+    if unknown:
+        raise no_keyword(unknown)
     return _softmax("softmax", a, axis, use_mask)
 
 
-def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True) -> Tensor:
+def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
+    if unknown:
+        raise no_keyword(unknown)
     return _softmax("log_softmax", a, axis, use_mask)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Never
+
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
@@ -11,11 +14,13 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.expand import expand_dims
-from rfnb.ops.operands import common_backend
+from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.out_dim import check_movable
 
 
-def sort(source: Tensor, *, axis: Dim, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor, Dim]:
+def sort(
+    source: Tensor, *, axis: Dim, descending: bool = False, stable: bool = True, **unknown: Never
+) -> tuple[Tensor, Tensor, Dim]:
     """The entries along `axis` in order.
 
     Args:
@@ -28,6 +33,9 @@ def sort(source: Tensor, *, axis: Dim, descending: bool = False, stable: bool = 
     Raises:
         DimError: If axis is not a dim of source, is ragged, or the lengths of another dim are over it.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("sort", source)
     index = source.axis_of(axis, "sort")
     _check_full("sort", "source", source, axis)
     check_movable("sort", source, axis)
@@ -57,6 +65,7 @@ def search_sorted(
         DimError: If axis is not a dim of sorted_seq, is in values, or is ragged.
         ValueError: Another side.
     """
+    need_tensors("search_sorted", sorted_seq, values)
     sorted_seq.axis_of(axis, "search_sorted")
     _check_full("search_sorted", "sorted_seq", sorted_seq, axis)
     if side not in ("left", "right"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
+from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
@@ -11,17 +13,20 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import operand_rows
 from rfnb.ops.gather import gather
-from rfnb.ops.operands import check_devices
+from rfnb.ops.operands import check_devices, need_tensors
 from rfnb.ops.out_dim import check_size, define_size
 
 
-def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
+def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: Never) -> tuple[Tensor, Dim]:
     """A new leading dim over tensors of the same dims; {...} each -> {out_dim, ...}.
 
     Raises:
         DimError: If their dims differ.
         ValueError: Of nothing.
     """
+    if unknown:
+        raise no_keyword(unknown)
+    need_tensors("stack", *sources)
     if not sources:
         raise ValueError(message("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor."))
     first = sources[0]
@@ -45,5 +50,6 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Ten
 
 def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:
     """One tensor per entry of a static `axis`; {..., axis} -> {...} for each entry of axis."""
+    need_tensors("unstack", source)
     source.axis_of(axis, "unstack")
     return tuple(gather(source, indices=index, axis=axis) for index in range(axis.extent))

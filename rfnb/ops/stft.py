@@ -15,6 +15,7 @@ from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Window, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.half import HALF
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size, define_size
 
 _plans = PlanCache()
@@ -61,6 +62,7 @@ def stft(
 
     Source: Allen and Rabiner 1977; the window as `tf.signal.hann_window` and `torch.hann_window` (periodic).
     """
+    need_tensors("stft", x)
     key = (
         x._raw.__class__,
         getattr(x._raw, "dtype", None),

@@ -11,6 +11,7 @@ from rfnb.ops.cumsum import cumsum
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.reduce import top_k
 from rfnb.ops.scatter import scatter, scatter_count
 
@@ -22,6 +23,7 @@ def top_k_mask(values: Tensor, *, axis: Dim, k: int) -> Tensor:
     Raises:
         DimError: If axis is not a dim of values.
     """
+    need_tensors("top_k_mask", values)
     values.axis_of(axis, "top_k_mask")
     k_dim = _numbered(min(k, axis.extent), "top_k")
     _, indices, _ = top_k(values, axis=[axis], k_dim=k_dim, sorted=False)
@@ -44,6 +46,7 @@ def top_p_mask(
 
     Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
     """
+    need_tensors("top_p_mask", probs)
     index = probs.axis_of(axis, "top_p_mask")
     probs = probs.copy_masked(0, dims=[axis])
     rank_dim = _numbered(axis.extent, "rank")

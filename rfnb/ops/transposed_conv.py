@@ -12,6 +12,7 @@ from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Padding, settle_out_dims
 from rfnb.ops.conv_filter import apply_filter, check_bias, filter_in_dim, filter_order
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.transposed_conv_dims import make_expansions
 
 _plans = PlanCache()
@@ -62,6 +63,7 @@ def transposed_conv(
 
     Source: Dumoulin and Visin 2016, section 4.
     """
+    need_tensors("transposed_conv", source, filter)
     options = (padding, remove_padding, output_padding, strides, use_mask)
     return apply_filter(
         _plans, _plan, source, filter, bias, in_dim, out_dim, in_spatial_dims, out_spatial_dims, filter_size, options

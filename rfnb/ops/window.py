@@ -12,6 +12,7 @@ from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_movable
 from rfnb.ops.where import where
 
@@ -47,6 +48,7 @@ def window(
         DimError: If spatial_dim is not in source, or the lengths of another dim are over it.
         ValueError: For another padding, or left and right that do not make up the width.
     """
+    need_tensors("window", source)
     source.axis_of(spatial_dim, "window")
     check_movable("window", source, spatial_dim)
     check_unique((*source.dims, window_dim), "window")

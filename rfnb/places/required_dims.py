@@ -1,4 +1,5 @@
-"""A forgotten `axis=` is an error that names the dims to choose from, where Python would only say that an argument is missing."""
+"""What functions say of their arguments: a forgotten `axis=` is an error that names the dims to choose from, and unknown keywords
+are no part of a signature."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import inspect
 from types import FunctionType
 from typing import Any
 
+from rfnb.core.call_errors import MissingArgument
 from rfnb.core.tensor_text import MissingDim
 
 _NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim"}
@@ -13,13 +15,24 @@ _NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axi
 
 def name_the_dims(names: dict[str, Any]) -> None:
     """For public functions that need a dim by keyword: what is not given is a `MissingDim`, which every op refuses as it refuses
-    what is no Dim. The signature stays what it is, and a call costs nothing more."""
+    what is no Dim. Of those with `**unknown`, which is there to be refused (`core/call_errors.py`), the signature is without it, and
+    all that is not given is said to be missing. A call costs nothing more."""
     for fn in list(names.values()):
         if isinstance(fn, FunctionType) and fn.__module__.startswith(("rfnb.ops.", "rfnb.nn.", "rfnb.rec.")):
             code = fn.__code__
             keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
             given = fn.__kwdefaults__ or {}
             needed = [name for name in keywords if name in _NAMES and name not in given]
-            if needed:
-                fn.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
+            refuses = code.co_flags & inspect.CO_VARKEYWORDS and "unknown" in code.co_varnames
+            if needed or refuses:
+                signature = inspect.signature(fn)
+                kept = [each for name, each in signature.parameters.items() if not refuses or name != "unknown"]
+                fn.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+            if refuses:
+                others = [name for name in keywords if name not in given and name not in needed]
+                given = {**given, **{name: MissingArgument(name) for name in others}}
+                positional = code.co_varnames[: code.co_argcount]
+                missing = positional[: len(positional) - len(fn.__defaults__ or ())]
+                fn.__defaults__ = (*map(MissingArgument, missing), *(fn.__defaults__ or ()))
+            if needed or refuses:
                 fn.__kwdefaults__ = {**given, **{name: MissingDim(name) for name in needed}}

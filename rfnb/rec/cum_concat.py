@@ -21,6 +21,7 @@ from rfnb.ops import dims as dim_ops
 from rfnb.ops.concat import concat, cum_concat_step
 from rfnb.ops.const import zeros
 from rfnb.ops.math import combine_bc
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size
 from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
@@ -48,6 +49,7 @@ def cum_concat(
         RuntimeError: For a single step without state.
         DimError: If source has no axis, or out_spatial_dim another size.
     """
+    need_tensors("cum_concat", source)
     if axis is single_step_dim:
         return _step(source, out_spatial_dim, state)
     if axis not in source.dims:

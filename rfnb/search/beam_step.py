@@ -22,6 +22,7 @@ from rfnb.core.tensor_text import missing_dim
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.dims import range_over_dim
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 from rfnb.rec.nested import gather_nested, map_nested
 from rfnb.rec.recorder import recordable
@@ -76,6 +77,7 @@ def beam_search_step(
 
     Source: Sutskever et al. 2014, section 3.2; noise: Kool et al. 2019.
     """
+    need_tensors("beam_search_step", scores)
     axis = axis or scores.feature_dim
     if axis is None:
         raise no_labels_dim("beam_search_step", scores)

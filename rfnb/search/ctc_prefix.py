@@ -17,6 +17,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
 from rfnb.rec.ngram import NGramLM
@@ -85,6 +86,7 @@ def ctc_prefix_beam_search(
     Source: Hannun et al. 2014, "First-Pass Large Vocabulary Continuous Speech Recognition using Bi-Directional Recurrent DNNs",
     algorithm 1; Graves 2012, "Supervised Sequence Labelling with Recurrent Neural Networks", section 7.5.
     """
+    need_tensors("ctc_prefix_beam_search", logits)
     classes = wb_target_dim or logits.feature_dim
     if classes is None:
         raise DimError(

@@ -17,6 +17,7 @@ from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 from rfnb.ops.math import maximum
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 from rfnb.rec.recorder import decides
 from rfnb.rec.selection import renamed_dim
@@ -33,6 +34,7 @@ def get_beam_scores(x: Tensor) -> Tensor:
     Raises:
         ValueError: If x has no beam dim of a search.
     """
+    need_tensors("get_beam_scores", x)
     return search_of(x, "get_beam_scores").scores_like(x)
 
 
@@ -43,6 +45,7 @@ def get_src_beams(x: Tensor) -> Tensor:
     Raises:
         ValueError: If x has no beam dim of a search.
     """
+    need_tensors("get_src_beams", x)
     search = search_of(x, "get_src_beams")
     for link in search.links:
         if link.parents is not None and any(dim in x.dims for dim in link.parents.dims if search.owns(dim)):
@@ -60,6 +63,7 @@ def decide_keep_beam(x: Tensor) -> Tensor:
     Returns:
         The same values, with a dim "slot" in place of the beam; x itself if it has none.
     """
+    need_tensors("decide_keep_beam", x)
     beam = beam_dim_of(x)
     if beam is None:
         return x
@@ -85,6 +89,7 @@ def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
     Raises:
         ValueError: If x is not from a search, or the size differs.
     """
+    need_tensors("split_batch_beam", x)
     search_of(x, "split_batch_beam")
     beam = beam_dim_of(x)
     assert beam is not None
@@ -114,6 +119,7 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
     Raises:
         ValueError: If lengths are needed to normalise the scores and there are none.
     """
+    need_tensors("decide", x)
     beam = beam_dim_of(x)
     if beam is None:
         return x
@@ -210,7 +216,8 @@ def nbest(labels: Tensor | Sequence[Tensor], *, length_exponent: float = 0.0, jo
     Raises:
         ValueError: If labels are not from a search.
     """
-    sources = [labels] if isinstance(labels, Tensor) else list(labels)
+    sources = list(labels) if isinstance(labels, (list, tuple)) else [labels]
+    need_tensors("nbest", *sources)
     labels = sources[0]
     scores = search_of(labels, "nbest").scores_like(labels)
     beam = beam_dim_of(labels)

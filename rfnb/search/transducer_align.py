@@ -10,6 +10,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
+from rfnb.ops.operands import need_tensors
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
 
@@ -46,6 +47,7 @@ def transducer_forced_align(
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4, with max instead of the sum.
     """
+    need_tensors("transducer_forced_align", logits, targets)
     what, time, label, place = "transducer_forced_align", in_spatial_dim, targets_spatial_dim, targets_spatial_dim + 1
     for dim in (time, place, wb_target_dim):
         if dim not in logits.dims:

@@ -144,7 +144,7 @@ def test_a_mark_for_not_given_is_not_given(mark):
 
 
 def test_a_mark_in_the_place_of_what_is_needed_is_missing():
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'out_dim'"):
+    with pytest.raises(TypeError, match="Linear: out_dim is missing."):
         rf.Linear(IN, NotSpecified)
 
 

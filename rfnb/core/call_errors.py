@@ -1,0 +1,304 @@
+"""A call with arguments that there are not: the error says which there are, and how the call is written.
+
+A layer finds this out when its call has failed, which costs a good call nothing. A function has `**unknown: Never` where people
+bring keywords of torch (`dim=`, `keepdim=`): Python refuses an unknown keyword before any code of ours runs. That costs a call
+about 20 ns, and is left out of its signature (`places/required_dims.py`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import keyword
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.place import user_frame
+from rfnb.core.tensor_text import MissingDim, dims_text, labels_of
+
+# Words of torch, of other toolkits and of the documentation for the same thing. Which one an op or layer takes is looked up.
+_SAME = [
+    group.split()
+    for group in (
+        "axis dim dims axes spatial_dim in_spatial_dim in_spatial_dims seq_dim time_dim reduce spatial_dims",
+        "axis dim kv_axis spatial_dim encoder_spatial_dim",
+        "dims size shape sizes",
+        "out_dims split_size_or_sections split_size sections chunks sizes dims",
+        "drop_prob p prob rate dropout att_dropout",
+        "source input x inputs tensor self src",
+        "target targets label labels y",
+        "estimated input logits log_probs predictions pred",
+        "logits log_probs log_prob input",
+        "targets target labels",
+        "input_spatial_dim input_lengths spatial_dim axis",
+        "targets_spatial_dim target_lengths target_spatial_dim",
+        "blank_index blank",
+        "with_bias bias use_bias",
+        "in_dim in_features in_channels input_size num_embeddings normalized_shape num_features d_model embed_dim vocab_size",
+        "out_dim out_features out_channels hidden_size embedding_dim units hidden_dim",
+        "encoder_dim kdim memory_dim",
+        "model_dim d_model hidden_size embed_dim",
+        "vocab_dim vocab vocab_size num_classes",
+        "filter_size kernel_size",
+        "strides stride",
+        "dilation_rate dilation",
+        "num_heads nhead n_heads n_head heads",
+        "num_layers n_layers layers n_layer",
+        "ff_dim dim_feedforward",
+        "batch_dims batch_dim batch batch_size dims",
+        "clip_value_min min minval low lower",
+        "clip_value_max max maxval high upper",
+        "minval low min",
+        "maxval high max",
+        "stddev std scale",
+        "mean loc mu",
+        "indices index ids idx",
+        "start begin",
+        "end stop",
+        "amount shift shifts",
+        "pad_value value fill_value",
+        "beam_size num_beams beam beam_width k",
+        "max_seq_len max_length max_len max_new_tokens max_steps",
+        "end_label eos eos_token_id eos_id",
+        "length_exponent length_penalty alpha",
+        "state hx hidden initial_state",
+    )
+]
+_ONE_DIM = set(_SAME[0]) | set(_SAME[1])
+_GONE = {"keepdim", "keepdims", "keep_dims"}
+
+
+def no_keyword(unknown: Mapping[str, Any]) -> TypeError:
+    """The error for unknown keywords, raised by the function that has got them as `**unknown`."""
+    return _explain_frame(sys._getframe(1), unknown)
+
+
+class MissingArgument:
+    """Stands for an argument that a call needs and has not got: whatever is done with it is an error that says so."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def error(self) -> TypeError:
+        """The error for the function that user code has called."""
+        _, called = user_frame(1)
+        return TypeError(f"{self.name} is missing.") if called is None else _explain_frame(called, {})
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise self.error()
+
+    def _touched(self, *args: Any) -> Any:
+        raise self.error()
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __iter__ = __bool__ = __float__ = __index__ = _touched  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+
+def _explain_frame(frame: FrameType, unknown: Mapping[str, Any]) -> TypeError:
+    """The error for a call of a public function, as its frame shows it."""
+    name = frame.f_code.co_name
+    signature = inspect.signature(frame.f_globals[name])
+    given = {}
+    for parameter in signature.parameters.values():
+        value = frame.f_locals[parameter.name]
+        if value is not parameter.default and not isinstance(value, (MissingDim, MissingArgument)):
+            given[parameter.name] = value
+    return explain_call(name, f"rf.{name}", signature, (), {**given, **unknown}) or TypeError(
+        f"{name}: wrong arguments."
+    )
+
+
+def explain_call(
+    what: str,
+    code: str,
+    signature: inspect.Signature,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    first_state: str | None = None,
+    but: Collection[Dim] = (),
+) -> TypeError | None:
+    """The error for arguments that do not fit a signature (which is without `self`); None if they fit.
+
+    Args:
+        what: What the message calls that which was called.
+        code: How the call is written.
+        first_state: How the first state is made, for a `state` that is missing.
+        but: Dims that are none to move along, e.g. features.
+    """
+    call = _Call(signature, args, kwargs, but)
+    if not (call.unknown or call.extra or call.missing):
+        return None
+    if call.unknown:
+        listed = ", ".join(f'"{name}"' for name in call.unknown)
+        first = f"{what}: there {'is no argument' if len(call.unknown) == 1 else 'are no arguments'} {listed}."
+    elif call.extra:
+        first = f"{what}: {len(args)} arguments by position, where it takes {len(call.by_position) or 'none'}."
+    else:
+        *before, last = call.missing
+        first = f"{what}: {', '.join(before)}{' and ' if before else ''}{last} {'are' if before else 'is'} missing."
+    takes = [name if call.has_default(name) is False else f"[{name}]" for name in call.names]
+    rows = [(name, _shown(value)) for name, value in call.given()]
+    rows.append(
+        ("takes", ", ".join(takes) + ("    ([...]: has a default)" if any("[" in each for each in takes) else ""))
+    )
+    lines = [f"{code}({', '.join(call.corrected())})"]
+    if first_state is not None and "state" in call.missing and "state" not in call.placed:
+        lines.insert(0, f"state = {first_state}")
+    lines += call.comments
+    return TypeError(message(first, rows, call.rule(), "\n".join(lines)))
+
+
+class _Call:
+    """Arguments, what is wrong with them, and what is meant probably."""
+
+    def __init__(
+        self, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], but: Collection[Dim]
+    ):
+        self.but = but
+        kinds, self.comments = inspect.Parameter, []  # type: tuple[Any, list[str]]
+        self.parameters = {
+            name: each
+            for name, each in signature.parameters.items()
+            if each.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+        }
+        every = [each.kind for each in signature.parameters.values()]
+        self.names = list(self.parameters)
+        self.by_position = [name for name, each in self.parameters.items() if each.kind is not kinds.KEYWORD_ONLY]
+        self.bound = dict(zip(self.by_position, args))
+        self.extra = [] if kinds.VAR_POSITIONAL in every else list(args[len(self.by_position) :])
+        self.unknown = (
+            {} if kinds.VAR_KEYWORD in every else {n: v for n, v in kwargs.items() if n not in self.parameters}
+        )
+        self.bound.update((name, value) for name, value in kwargs.items() if name in self.parameters)
+        self.missing = [name for name in self.names if name not in self.bound and not self.has_default(name)]
+        self.meant = {name: self._meant(name) for name in self.unknown}
+        self.placed = self._placed()
+
+    def has_default(self, name: str) -> bool:
+        return self.parameters[name].default is not inspect.Parameter.empty
+
+    def given(self) -> list[tuple[str, Any]]:
+        return [*self.bound.items(), *((f"argument {len(self.by_position) + i + 1}", v) for i, v in enumerate(self.extra)),
+                *self.unknown.items()]  # fmt: skip
+
+    def _free(self) -> list[str]:
+        """Parameters that have got nothing, what has no default first."""
+        free = [name for name in self.names if name not in self.bound]
+        return sorted(free, key=self.has_default)
+
+    def _meant(self, word: str) -> str | None:
+        """Which parameter an unknown keyword stands for."""
+        free = self._free()
+        for name in free:
+            if any(word in group and name in group for group in _SAME):
+                return name
+        near = difflib.get_close_matches(word, free, n=1, cutoff=0.7)
+        return near[0] if near else None
+
+    def _placed(self) -> dict[str, Any]:
+        """What came by position and has no place there, by the keyword it probably stands for."""
+        placed: dict[str, Any] = {}
+        for value in self.extra:
+            free = [name for name in self._free() if name not in placed]
+            dims = [name for name in free if name in _ONE_DIM or name.endswith("_dim")]
+            if isinstance(value, Dim):
+                free = dims
+            elif isinstance(value, dict):
+                free = [name for name in free if name == "state"]
+            elif isinstance(value, int) and dims and not self.has_default(dims[0]):
+                free = dims
+            if free:
+                placed[free[0]] = value
+        return placed
+
+    def corrected(self) -> list[str]:
+        """The arguments as they are written."""
+        values = {
+            **self.bound,
+            **{meant: self.unknown[name] for name, meant in self.meant.items() if meant},
+            **self.placed,
+        }
+        written = []
+        for name in self.names:
+            if name in values:
+                text = self._code(name, values[name])
+            elif not self.has_default(name):
+                text = name if name == "state" else "..."
+                self._name_candidates(name)
+            else:
+                continue
+            written.append(text if name in self.by_position else f"{name}={text}")
+        return written
+
+    def _operand(self) -> tuple[str, Any] | None:
+        return next(((name, value) for name, value in self.bound.items() if _is_tensor(value)), None)
+
+    def _code(self, name: str, value: Any) -> str:
+        operand = self._operand()
+        if isinstance(value, Dim):
+            text = value.name if value.name.isidentifier() and not keyword.iskeyword(value.name) else "..."
+            return f"[{text}]" if name.endswith(("dims", "axes")) else text
+        if isinstance(value, int) and not isinstance(value, bool) and operand is None and name.endswith("_dim"):
+            return f'rf.Dim({value}, name="{name.removesuffix("_dim")}")'
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and operand
+            and (name in _ONE_DIM or name.endswith("_dim"))
+        ):
+            label, tensor = operand
+            if -len(tensor.dims) <= value < len(tensor.dims):
+                self.comments.append(f"# {label}.dims[{value}] is {labels_of(tensor.dims)[tensor.dims[value]]}")
+                return f"{label}.dims[{value}]"
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return repr(value)
+        return name
+
+    def _name_candidates(self, name: str) -> None:
+        operand = self._operand()
+        if operand is not None and name in _ONE_DIM:
+            label, tensor = operand
+            labels = labels_of(tensor.dims)
+            self.comments += [
+                f"{name}={label}.dims[{i}]    # {labels[dim]}"
+                for i, dim in enumerate(tensor.dims)
+                if dim not in self.but
+            ]
+
+    def rule(self) -> str:
+        if _GONE & set(self.unknown):
+            return "A dim that is reduced is gone: operands are matched by their dims, so none has to stay for that."
+        pairs = [(word, name) for word, name in self.meant.items() if name]
+        if pairs:
+            word, name = pairs[0]
+            if (name in _ONE_DIM or name.endswith("_dim")) and not isinstance(self.unknown[word], Dim):
+                return f'What is called "{word}" elsewhere is "{name}" here, and is a Dim:'
+            return f'What is called "{word}" elsewhere is "{name}" here:'
+        if self.unknown:
+            return "Those that it takes are all there are. Without it:"
+        if self.extra:
+            return "What is worked on comes by position, all else by keyword:"
+        return "What has no default has to be said:"
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "dims") and hasattr(value, "sparse_dim")
+
+
+def _shown(value: Any) -> str:
+    if _is_tensor(value):
+        return dims_text(value.dims)
+    if isinstance(value, Dim):
+        return value.short_repr()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, (list, tuple)) and value and all(isinstance(each, Dim) for each in value):
+        return dims_text(value)
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ + (f" {tuple(shape)}" if isinstance(shape, tuple) else "")
