@@ -10,7 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_unique
+from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
@@ -63,8 +63,8 @@ def pool(
         source.dims,
         nd,
         mode,
-        (in_spatial_dims,) if isinstance(in_spatial_dims, Dim) else tuple(in_spatial_dims),
-        _as_tuple(out_spatial_dims),
+        dims_of("pool", in_spatial_dims),
+        None if out_spatial_dims is None else dims_of("pool", out_spatial_dims),
         tuple(pool_size) if isinstance(pool_size, list) else pool_size,
         tuple(padding) if isinstance(padding, list) else padding,
         tuple(strides) if isinstance(strides, list) else strides,
@@ -164,10 +164,6 @@ def _counts(
         return found
 
     return counts
-
-
-def _as_tuple(dims: Dim | Sequence[Dim] | None) -> tuple[Dim, ...] | None:
-    return dims if dims is None else (dims,) if isinstance(dims, Dim) else tuple(dims)
 
 
 def max_pool(

@@ -18,11 +18,6 @@ def shell() -> Any:
     return get_ipython()
 
 
-def in_kernel() -> bool:
-    """Whether this runs in a Jupyter kernel (not in a terminal)."""
-    return getattr(shell(), "kernel", None) is not None
-
-
 def execution_count() -> int | None:
     """The number of the cell that runs; None outside of IPython."""
     return getattr(shell(), "execution_count", None)
