@@ -31,6 +31,7 @@ from rfnb.interop.net import (  # noqa: F401  they register their classes
     reduce_layers,
     shape_layers,
     unit_layers,
+    wrapper_layers,
 )
 from rfnb.interop.net.dims import CallDims, DeclaredDims
 from rfnb.interop.net.extern_data import bind_all, declare
