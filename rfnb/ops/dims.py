@@ -137,7 +137,7 @@ def num_elements_of_shape(
 def _num_elements(dims: Sequence[Dim], use_mask: bool) -> tuple[np.ndarray, tuple[Dim, ...]]:
     """The numbers, and the dims that they are over."""
     if not use_mask:
-        return np.prod([dim.extent for dim in dims], dtype=np.int64), ()
+        return np.asarray(np.prod([dim.extent for dim in dims]), np.int64), ()
     ragged = [dim for dim in dims if dim.need_masking()]
     over = tuple(dict.fromkeys(other for dim in ragged for other in dim.length_dims if other not in dims))
     if not over:
