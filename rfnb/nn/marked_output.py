@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.fill import kind_of_dtype
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
 
@@ -42,7 +43,7 @@ def like_expected(name: str, tensor: Tensor, expected: Tensor, dims: Sequence[Di
     or of any if it has none yet.
 
     Raises:
-        DimError: If dims, dtype or sparse dim do not fit.
+        DimError: If dims, kind of dtype or sparse dim do not fit.
     """
     order = _pairs(tensor, expected) if dims is None else tuple(dims)
     fits = (
@@ -50,7 +51,7 @@ def like_expected(name: str, tensor: Tensor, expected: Tensor, dims: Sequence[Di
         and set(order) == set(tensor.dims)
         and len(order) == len(expected.dims)
         and all(map(_stands_for, expected.dims, order))
-        and tensor.dtype == expected.dtype
+        and kind_of_dtype(tensor.dtype) == kind_of_dtype(expected.dtype)  # an argmax has int64, ids are declared int32
         and (tensor.sparse_dim is None) == (expected.sparse_dim is None)
         and (tensor.sparse_dim is None or _stands_for(expected.sparse_dim, tensor.sparse_dim))
     )
@@ -60,7 +61,7 @@ def like_expected(name: str, tensor: Tensor, expected: Tensor, dims: Sequence[Di
             message(
                 f'mark_as_output "{name}": not as expected.',
                 [("expected", expected), ("tensor", tensor), *given],
-                "The output has the expected dims, dtype and sparse dim. If only the order is unclear, say it:",
+                "The output has the expected dims, kind of dtype and sparse dim. If only the order is unclear, say it:",
                 f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
             )
         )

@@ -229,6 +229,14 @@ def expected_outputs():
     )
 
 
+def test_ids_may_be_wider_than_expected():
+    ctx = rf.init_forward_step_run_ctx(expected_outputs=expected_outputs())
+    ids = rf.reduce_argmax(randn(batch, feat), axis=feat)
+    ids.mark_as_output("ids")
+    assert ctx.outputs["ids"].dtype == "int64" and ctx.expected_outputs["ids"].dtype == "int32"
+    assert_same(ctx.outputs["ids"], ids)
+
+
 def test_expected_outputs_give_the_order_and_stand_for_dims_without_size():
     ctx = rf.init_forward_step_run_ctx(expected_outputs=expected_outputs())
     randn(feat, time, batch).mark_as_default_output()
@@ -311,18 +319,18 @@ ERRORS = {
         mark_as_output "output": not as expected.
           expected  Tensor{'output', [batch=?, frames=?, feat=3] (template)}
           tensor    Tensor{'', [batch=2, time<=3]}
-        The output has the expected dims, dtype and sparse dim. If only the order is unclear, say it:
+        The output has the expected dims, kind of dtype and sparse dim. If only the order is unclear, say it:
             dims=[batch, time]
         """,
     ),
     "an output of another dtype": (
-        lambda: tensor(np.asarray([1, 2]), batch, sparse_dim=feat).mark_as_output("ids"),
+        lambda: rf.set_sparse_dim(tensor([True, False], batch), feat).mark_as_output("ids"),
         DimError,
         """
         mark_as_output "ids": not as expected.
           expected  Tensor{'ids', [batch=?] int32 sparse over feat=3 (template)}
-          tensor    Tensor{'', [batch=2] int64 sparse over feat=3}
-        The output has the expected dims, dtype and sparse dim. If only the order is unclear, say it:
+          tensor    Tensor{'', [batch=2] bool sparse over feat=3}
+        The output has the expected dims, kind of dtype and sparse dim. If only the order is unclear, say it:
             dims=[batch]
         """,
     ),
