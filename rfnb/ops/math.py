@@ -13,7 +13,16 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.fill import plain_number
-from rfnb.core.finite import finite_raw, padding_mask, tracked_in_step
+from rfnb.core.finite import padding_mask, tracked_in_step
+from rfnb.core.finite_kinds import (
+    FROM_OPERANDS,
+    KEEP_FINITE,
+    LINEAR_IN_LEFT,
+    SAFE,
+    safe_beside_number,
+    safe_operand,
+    safe_operands,
+)
 from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.tensor import Tensor, new_tensor
@@ -26,23 +35,6 @@ _SYMBOLS = {
     ">=": "greater_equal", "eq": "equal", "dot": "mul", "max": "maximum", "min": "minimum",
     "logaddexp": "log_add_exp",
 }  # fmt: skip
-# Finite operands give finite results, so what is known about their padding is known about that of the result.
-_FINITE = set(
-    "add sub mul maximum minimum squared_difference log_add_exp neg square abs tanh sigmoid log_sigmoid sin cos ceil floor round"
-    " relu elu selu silu gelu".split()
-)
-# The derivative is computed from the operands. While gradients are tracked, padding that may be NaN there is set before, see
-# `core/finite.py`. The others pass 0 on as 0, whatever the operands are.
-_FROM_OPERANDS = set(
-    "mul truediv mod pow squared_difference log_add_exp abs square tanh sigmoid log_sigmoid sin cos elu selu silu gelu exp expm1"
-    " log log1p sqrt rsqrt reciprocal".split()
-)
-# Even finite operands can give an infinite one: what padding is set to, on the left and on the right.
-_SAFE: dict[str, tuple[float | None, float | None]] = {
-    "truediv": (None, 1), "mod": (None, 1), "pow": (1, 1), "exp": (0, None), "expm1": (0, None), "log": (1, None),
-    "log1p": (0, None), "sqrt": (1, None), "rsqrt": (1, None), "reciprocal": (1, None),
-}  # fmt: skip
-_LINEAR_IN_LEFT = ("mul", "truediv", "mod")
 _BOUNDS = (float, int, type(None))
 _make = Tensor.__new__
 
@@ -51,7 +43,7 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     """A binary op as function of two operands; what it knows about dims is a plan."""
     plans = PlanCache()
     number_fns: dict[type, Any] = {}
-    keeps, same_meaning = kind in _FINITE, kind not in protocol.COMPARE_KINDS
+    keeps, same_meaning = kind in KEEP_FINITE, kind not in protocol.COMPARE_KINDS
 
     def op(a: Any, b: Any) -> Any:
         cls = b.__class__
@@ -64,7 +56,7 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
             return _binary_slow(kind, plans, a, b)
         finite = keeps and (whole_a or a._finite) and (whole_b or b._finite)
         if careful is not None and not finite and careful(raw_a, raw_b):
-            raw_a, raw_b, finite = _prepared(kind, a, b)
+            raw_a, raw_b, finite = safe_operands(kind, a, b)
         out = _make(Tensor)
         try:
             out._raw = fn(raw_a, raw_b)
@@ -88,43 +80,18 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     return op
 
 
-def _prepared(kind: str, a: Tensor, b: Tensor) -> tuple[Any, Any, bool]:
-    """The raw operands with padding that gradients pass through, so that that of the result is finite."""
-    left, right = _SAFE.get(kind, (None, None))
-    return _safe(a, left), _safe(b, right), True
-
-
-def _safe(x: Tensor, fill: float | None) -> Any:
-    """The raw array with `fill` in its padding; None: with 0, unless it is known to be finite."""
-    if fill is None:
-        return x._raw if x._finite else finite_raw(x)
-    return finite_raw(x, fill)
-
-
-def _safe_beside_number(kind: str, x: Tensor, number: Any, left: bool) -> tuple[Any, bool]:
-    """The raw array of the tensor in `number kind x` (left) or `x kind number`, and whether the padding of the result is finite."""
-    linear = kind in _LINEAR_IN_LEFT and (not left or kind == "mul")
-    keeps = linear or kind in _FINITE
-    if linear or kind not in _FROM_OPERANDS or not x.backend.tracks_gradient_raw(x._raw):
-        return x._raw, keeps and x._finite
-    fill = _SAFE.get(kind, (None, None))[left]
-    if kind == "pow" and not left and not isinstance(number, complex) and number >= 1 and float(number).is_integer():
-        fill = None  # a polynomial
-    return _safe(x, fill), True
-
-
 def _with_number(kind: str, fns: dict[type, Any], a: Tensor, number: Any) -> Tensor:
     raw, finite = a._raw, a._finite
     try:
         fn, keeps, careful = fns[raw.__class__]
     except KeyError:
         need_values(kind, a)
-        linear, backend = kind in _LINEAR_IN_LEFT, a.backend
-        careful = backend.tracks_gradient_raw if kind in _FROM_OPERANDS and not linear else None
-        fn, keeps, careful = fns[raw.__class__] = backend.binary_fn(kind), linear or kind in _FINITE, careful
+        linear, backend = kind in LINEAR_IN_LEFT, a.backend
+        careful = backend.tracks_gradient_raw if kind in FROM_OPERANDS and not linear else None
+        fn, keeps, careful = fns[raw.__class__] = backend.binary_fn(kind), linear or kind in KEEP_FINITE, careful
     finite = keeps and finite
     if careful is not None and not finite and careful(raw):
-        raw, finite = _safe_beside_number(kind, a, number, left=False)
+        raw, finite = safe_beside_number(kind, a, number, left=False)
     out = _make(Tensor)
     out._raw = fn(raw, number)
     out.dims = a.dims
@@ -156,7 +123,7 @@ def _binary_slow(
         if isinstance(number, Tensor):
             return _binary_slow(kind, plans, a, number) if tensor_a else _binary_slow(kind, plans, number, b)
         fn = tensor.backend.binary_fn(kind)
-        raw, finite = _safe_beside_number(kind, tensor, number, left=tensor_b)
+        raw, finite = safe_beside_number(kind, tensor, number, left=tensor_b)
         out = new_tensor(fn(raw, number) if tensor_a else fn(number, raw), tensor.dims)
         out._finite = finite
         _mark(out, tensor, None, kind not in protocol.COMPARE_KINDS)
@@ -181,15 +148,15 @@ def _binary_slow(
     )
     whole_a, whole_b = (padding_mask(x.dims, backend) is None for x in (a, b))
     careful = None
-    if kind in _FROM_OPERANDS and not (whole_a and whole_b):
+    if kind in FROM_OPERANDS and not (whole_a and whole_b):
         careful = backend.tracks_gradients_raw
-    elif kind in _SAFE:
+    elif kind in SAFE:
         careful = tracked_in_step
     if plans is not None and (space is None or len(dims) in (len(a.dims), len(b.dims))):  # plans know no sparse_dim
         plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), (fn, dims, whole_a, whole_b, careful))
-    raw_a, raw_b, finite = a._raw, b._raw, kind in _FINITE and (whole_a or a._finite) and (whole_b or b._finite)
+    raw_a, raw_b, finite = a._raw, b._raw, kind in KEEP_FINITE and (whole_a or a._finite) and (whole_b or b._finite)
     if careful is not None and not finite and careful(raw_a, raw_b):
-        raw_a, raw_b, finite = _prepared(kind, a, b)
+        raw_a, raw_b, finite = safe_operands(kind, a, b)
     out = new_tensor(fn(raw_a, raw_b), dims)
     out._finite = finite
     _mark(out, a, b, kind not in protocol.COMPARE_KINDS)
@@ -328,7 +295,7 @@ def _fold(of_numbers: Any, of_tensors: Any, values: tuple[Any, ...]) -> Any:
 
 def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
     fns: dict[type, Any] = {}
-    keeps = kind in _FINITE
+    keeps = kind in KEEP_FINITE
 
     def op(a: Tensor) -> Tensor:
         try:
@@ -340,10 +307,10 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
         except KeyError:
             need_values(kind, a)
             backend = a.backend
-            careful = backend.tracks_gradient_raw if kind in _FROM_OPERANDS else None
+            careful = backend.tracks_gradient_raw if kind in FROM_OPERANDS else None
             fn, careful = fns[raw.__class__] = backend.unary_fn(kind), careful
         if careful is not None and not finite and careful(raw):
-            raw, finite = _safe(a, _SAFE.get(kind, (None, None))[0]), True
+            raw, finite = safe_operand(kind, a), True
         out = _make(Tensor)
         out._raw = fn(raw)
         out.dims = a.dims
