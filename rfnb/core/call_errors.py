@@ -96,7 +96,7 @@ class MissingArgument:
     def _touched(self, *args: Any) -> Any:
         raise self.error()
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __iter__ = __bool__ = __float__ = __index__ = _touched  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __iter__ = __bool__ = __float__ = __index__ = _touched
     __hash__ = object.__hash__
 
 

@@ -216,14 +216,14 @@ def nbest(labels: Tensor | Sequence[Tensor], *, length_exponent: float = 0.0, jo
     Raises:
         ValueError: If labels are not from a search.
     """
-    sources = list(labels) if isinstance(labels, (list, tuple)) else [labels]
+    sources: list[Any] = list(labels) if isinstance(labels, (list, tuple)) else [labels]
     need_tensors("nbest", *sources)
-    labels = sources[0]
-    scores = search_of(labels, "nbest").scores_like(labels)
-    beam = beam_dim_of(labels)
+    first = sources[0]
+    scores = search_of(first, "nbest").scores_like(first)
+    beam = beam_dim_of(first)
     assert beam is not None
     batch = [dim for dim in scores.dims if dim is not beam]
-    (time,) = (dim for dim in labels.dims if dim is not beam and dim not in batch)
+    (time,) = (dim for dim in first.dims if dim is not beam and dim not in batch)
     totals = scores.copy_transpose([*batch, beam]).numpy().reshape(-1, beam.extent)
     rows = np.stack(
         [source.copy_transpose([*batch, beam, time]).numpy().reshape(*totals.shape, -1) for source in sources], -1
