@@ -108,7 +108,7 @@ def beam_search_step(
     only_fall = input_type != "score" and prob_scale >= 0 and base_beam_score_scale >= 0 and not random_sample_scale
     if only_fall and ranked.host.max(initial=0) > 0:
         if base is None or float(math.clip_by_value(base, 0.0, 1.0).copy_masked(0).numpy().max(initial=0)) == 0:
-            check_log_probs(ranked.host, flat.rest, scores, place, "rf.beam_search_step")
+            check_log_probs(ranked.host, flat.rest, scores, lambda: place, "rf.beam_search_step")
     parent, label = rank.split_index(flat, ranked.index)
     make = lambda raw, sparse=None: rank.out_tensor(raw, flat, out_beam_dim, sparse)  # noqa: E731
     return make(label, axis), make(parent, beam_dim or out_beam_dim), make(ranked.scores)

@@ -53,23 +53,28 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
         )  # fmt: skip
 
 
-def check_log_probs(host: np.ndarray, dims: Sequence[Dim], scores: Tensor, place: str, what: str = "rf.choice") -> None:
+def check_log_probs(
+    host: np.ndarray, dims: Sequence[Dim], scores: Tensor, place: Callable[[], str], what: str = "rf.choice"
+) -> None:
     """Refuse summed log probabilities above 0: these are probabilities or logits. What is worse is not looked at, so it costs a maximum.
 
     Args:
         host: Sums over `dims` and hypotheses, on the host already.
         scores: What was given, for the message.
+        place: Where that is, for the message; every step of a search comes here, so nothing is made for the message before.
 
     Raises:
         ValueError: Says in which step and sequence.
     """
+    if not host.size or not (highest := host.max()) > 0:  # so it is for NaN, of which others tell
+        return
     above = _ABOVE.get(scores.dtype, 1e-3)
-    if host.size and host.max() > above:  # False for NaN, of which others tell
+    if highest > above:
         first = np.argwhere(host > above)[0]
         where_ = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, first)) or "the only sequence"
         raise ValueError(
             message(
-                f"{place}: a score above 0.",
+                f"{place()}: a score above 0.",
                 [("scores", shape_of(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
                 "A log probability is 0 at most, and so is a sum of them; a bonus is fusion={name: (scores, scale)}.\n"
                 "Say what the scores are:",

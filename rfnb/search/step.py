@@ -121,7 +121,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         if not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
     if _adds_log_probs(options):
-        check_log_probs(ranked.host, flat.rest, scores, place_of(loop))
+        check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
         written(link).add(labels, link, loop)

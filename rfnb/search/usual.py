@@ -56,7 +56,7 @@ def choose_best(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str
     ranked = rank.best_of(flat, beam_size, num_candidates(None, beam_size) if told else 0)
     if not ranked.distinct:
         rank.check_ranked(flat, ranked, scores + base, place_of(loop))
-    check_log_probs(ranked.host, rest, own, place_of(loop))
+    check_log_probs(ranked.host, rest, own, lambda: place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if told:
         options = Options(beam_size, name=name)
