@@ -18,6 +18,8 @@ from rfnb.core.layout import Dims, full_shape
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, operand_rows, shape_of
+from rfnb.ops.index_range import on_host
+from rfnb.ops.loss import warn_below_zero
 from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
@@ -59,7 +61,8 @@ def ctc_loss(
 
     Warns:
         UserWarning: For sequences that are too short for their labels, without zero_infinity. On a GPU only the lengths are compared,
-            since the host would have to wait for the labels.
+            since the host would have to wait for the labels. Elsewhere also for blanks among the targets, and if normalized logits
+            are no log probabilities, so that a loss is below 0.
 
     Raises:
         DimError: Unknown classes, batch dims that do not match, or labels that may not be indices into the classes.
@@ -130,6 +133,7 @@ def _compute(
     kernel = backend.ctc_loss_raw if what == "ctc_loss" else backend.ctc_best_path_raw
     labels, lengths = flat_batch(targets, batch, (label,)), flat_lengths(what, time, batch)
     label_lengths = flat_lengths(what, label, batch)
+    _warn_of_blanks(what, labels, label_lengths, blank, targets, label)
     if options.get("zero_infinity") is None:
         needed = label_lengths + _equal_neighbours(labels, label_lengths, backend, options["label_loop"])
         if (lengths < needed).any():
@@ -139,7 +143,31 @@ def _compute(
     if "zero_infinity" in options:
         options["zero_infinity"] = options["zero_infinity"] is not False
     out = kernel(flat_batch(logits, batch, (time, classes)), labels, lengths, label_lengths, blank=blank, **options)
+    if what == "ctc_loss" and options["normalized"]:
+        rows = [("logits", f"{shape_of(logits)}, logits_normalized"), ("targets", shape_of(targets))]
+        fix = "rf.ctc_loss(..., logits_normalized=False)    # any numbers\nlogits = rf.safe_log(logits)                 # of probabilities"
+        warn_below_zero(what, out, logits, rows, fix)
     return batch, out
+
+
+def _warn_of_blanks(what: str, labels: Any, lengths: np.ndarray, blank: int, targets: Tensor, label: Dim) -> None:
+    """Warn of blanks among the labels, on a host: an alignment puts them between labels, and they are none themselves."""
+    if not on_host(targets.device):
+        return
+    host = targets.backend.raw_to_numpy(labels)
+    bad = (host == blank) & (np.arange(host.shape[1]) < lengths[:, None])
+    if not bad.any():
+        return
+    sequence, place = (int(index) for index in np.argwhere(bad)[0])
+    name = label.name if label.name.isidentifier() else "labels"
+    warn_user(
+        message(
+            f"{what}: {int(bad.sum())} of the targets {'is' if bad.sum() == 1 else 'are'} the blank.",
+            [("targets", shape_of(targets)), ("blank", blank), ("first", f"sequence {sequence}, {label.name} {place}")],
+            "Targets are labels alone; blanks come between them in an alignment. Say which class is the blank, or take them out:",
+            f"blank_index=...\ntargets, {name} = rf.masked_select(targets, mask=targets != {blank}, dims=[{name}])",
+        )
+    )
 
 
 def _equal_neighbours(labels: Any, lengths: np.ndarray, backend: Any, label_loop: bool) -> np.ndarray | int:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import not_a_tensor
 
+_FLOATS = "bfloat16", "float16", "float32", "float64"
 _device: ContextVar[str | None] = ContextVar("rfnb_default_device", default=None)
 _float_dtype: ContextVar[str] = ContextVar("rfnb_default_float_dtype", default="float32")
 _set = [False]  # whether anybody has set one: before, nobody asks the context, which torch.compile could not
@@ -51,6 +53,15 @@ def get_default_float_dtype() -> str:
 
 def set_default_float_dtype(dtype: str) -> None:
     """Make new float tensors and parameters of `dtype`, e.g. "bfloat16"; also floats that an op makes from integers."""
+    if dtype not in _FLOATS:
+        raise TypeError(
+            message(
+                "set_default_float_dtype: this is no dtype of floats.",
+                [("dtype", repr(dtype)), ("known", " ".join(_FLOATS))],
+                "A dtype is the name that NumPy and torch have for it.",
+                f'rf.set_default_float_dtype("{next((name for name in _FLOATS if str(dtype).endswith(name)), "float32")}")',
+            )
+        )
     _set[0] = True
     _float_dtype.set(dtype)
 

@@ -20,7 +20,7 @@ from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.index_range import check_integers, mended, on_host
+from rfnb.ops.index_range import check_integers, check_not_negative, mended, on_host
 from rfnb.ops.operands import check_devices, common_backend, need_values, not_a_tensor
 from rfnb.ops.where import where
 
@@ -34,7 +34,9 @@ def gather(
 
     Args:
         source: {..., axis}
-        indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis.
+        indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis, and counts from the end if
+            it is negative. In a Tensor that is an error; but where there are batch dims and further dims beside them, only the
+            first call with these dims looks (`rf.debug(indices=True)`: all), since it takes half as long as picking.
         axis: Default: the sparse_dim of indices.
         clip_to_valid: Clip the indices to each sequence's real frames; of a sequence without any the result is 0.
 
@@ -56,9 +58,7 @@ def gather(
             raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
         index = source.axis_of(axis, "gather")
         if not -axis.extent <= indices < axis.extent:
-            raise IndexError(
-                f"gather: index {indices} of {axis.short_repr()}.\n  source  {shape_of(source)}\nIndices start at 0."
-            )
+            raise _past_the_end(source, indices, axis)
         raw = source.backend.select_raw(source._raw, index, indices % axis.extent)
         return picked(source._like(raw, source.dims[:index] + source.dims[index + 1 :]), source)
     if isinstance(indices, float):
@@ -111,6 +111,26 @@ def gather(
 _gather_plans = PlanCache()
 
 
+def _past_the_end(source: Tensor, index: int, axis: Dim) -> IndexError:
+    name = axis.name if axis.name.isidentifier() else f"source.dims[{source.dims.index(axis)}]"
+    allowed = f"{-axis.extent} to {axis.extent - 1}" if axis.extent else "none: it is empty"
+    lines = [f"rf.gather(source, indices={axis.extent - 1 if index > 0 else 0}, axis={name})"] if axis.extent else []
+    if axis.is_dynamic():
+        lines.append(
+            f"rf.gather(source, indices=rf.last_frame_position_of_dim({name}), axis={name})    # the last of each sequence"
+        )
+    return IndexError(
+        message(
+            f"gather: there is no index {index} of {axis.short_repr()}.",
+            [("source", shape_of(source)), ("axis", axis.short_repr()), ("allowed", allowed)],
+            "Indices count from 0, or as -1, -2, ... from the end of the longest sequence:"
+            if axis.is_dynamic()
+            else "Indices count from 0, or as -1, -2, ... from the end:",
+            "\n".join(lines) or None,
+        )
+    )
+
+
 def _clipped(indices: Tensor, axis: Dim) -> Tensor:
     """The indices, at least 0 and at most the last frame of each sequence (0 of one without any)."""
     last: Tensor | int = max(axis.extent - 1, 0)
@@ -142,6 +162,8 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
     common = tuple(dim for dim in source.dims if dim in indices.dims and dim is not axis)
     own = tuple(dim for dim in indices.dims if dim not in common)
     index = source.dims.index(axis)
+    if common and len(source.dims) > len(common) + 1 and on_host(indices.device):
+        check_not_negative("gather", "indices", indices, axis)  # this kernel counts from the end without a word
     if not common:
         dims = source.dims[:index] + own + source.dims[index + 1 :]
         take = backend.take_raw

@@ -46,6 +46,13 @@ def check_range(op: str, role: str, indices: Tensor, dim: Dim, *, kernel: bool =
     )
 
 
+def check_not_negative(op: str, role: str, indices: Tensor, dim: Dim) -> None:
+    """Raise an IndexError if a real index is below 0."""
+    values = indices.numpy()
+    if values.size and values.min() < 0 and indices.copy_masked(0).numpy().min() < 0:
+        check_range(op, role, indices, dim, kernel=True)
+
+
 _DEBUG = "with rf.debug(indices=True):"
 
 

@@ -9,12 +9,13 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, replace_code, shape_of
 from rfnb.ops import math, reduce
 from rfnb.ops import matmul as matmul_ops
 from rfnb.ops.gather import gather
-from rfnb.ops.index_range import check_integers, explain_indices
+from rfnb.ops.index_range import check_integers, explain_indices, on_host
 from rfnb.ops.one_hot import sparse_to_dense
 from rfnb.ops.operands import check_devices, common_backend, need_tensors
 from rfnb.ops.softmax import log_softmax
@@ -40,7 +41,10 @@ def cross_entropy(
 
     Raises:
         DimError: If neither estimated nor target has all the other dims (an outer product of losses is never meant).
-        ValueError: An unknown estimated_type.
+        ValueError: An unknown estimated_type, or a label_smoothing that is no share.
+
+    Warns:
+        UserWarning: If a loss is below 0, so that the probabilities are none. Not on a GPU, which would have to be waited for.
     """
     if unknown:
         raise no_keyword(unknown)
@@ -55,8 +59,27 @@ def cross_entropy(
                 "It is one of these.",
             )
         )
+    if label_smoothing and not 0 <= label_smoothing <= 1:
+        raise ValueError(
+            message(
+                "cross_entropy: label_smoothing is no share.",
+                [("label_smoothing", label_smoothing)],
+                "It is the share of the target's mass that goes to all classes, from 0 to 1:",
+                "rf.cross_entropy(..., label_smoothing=0.1)",
+            )
+        )
     if axis not in estimated.dims:
         raise missing_dim("cross_entropy", estimated, axis, "estimated")
+    labels_dim = target.sparse_dim
+    if labels_dim is not None and labels_dim is not axis and labels_dim.extent > axis.extent:
+        raise DimError(
+            message(
+                "cross_entropy: the targets may not be indices into the classes.",
+                [("target", f"{shape_of(target)} over {labels_dim.short_repr()}"), ("axis", axis.short_repr())],
+                "There are more labels than classes. If the targets are indices into the classes, say so:",
+                f"target = rf.set_sparse_dim(target, {axis.name if axis.name.isidentifier() else '...'})",
+            )
+        )
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
     of_target = tuple(dim for dim in target.dims if dim is not axis)
     if set(rest) != set(of_target):
@@ -148,7 +171,23 @@ def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str,
         if label_smoothing:
             out = out * (1 - label_smoothing) - reduce.reduce_mean(log_prob, axis=axis) * label_smoothing
     more = estimated if len(out.dims) < len(estimated.dims) else target
-    return out.copy_transpose([dim for dim in more.dims if dim is not axis]).copy_masked(0)
+    out = out.copy_transpose([dim for dim in more.dims if dim is not axis]).copy_masked(0)
+    if estimated_type != "logits":
+        other = "probs" if estimated_type == "log-probs" else "log-probs"
+        rows = [("estimated", f"{shape_of(estimated)} as {estimated_type}"), ("target", shape_of(target))]
+        fix = f'estimated_type="logits"       # any numbers\nestimated_type="{other}"'
+        warn_below_zero("cross_entropy", out._raw, estimated, rows, fix)
+    return out
+
+
+def warn_below_zero(what: str, raw: Any, like: Tensor, rows: list[tuple[str, str]], fix: str) -> None:
+    """Warn of losses that come from no probabilities. Only on a host, since a GPU would have to be waited for."""
+    if not on_host(like.device):
+        return
+    host = like.backend.raw_to_numpy(raw)
+    if host.size and host.min() < -(0.05 if like.dtype in ("float16", "bfloat16") else 1e-3):  # less is of rounding
+        rule = "A probability is at most 1, and -log of it at least 0. So these are none; say what they are:"
+        warn_user(message(f"{what}: a loss below 0.", [*rows, ("lowest", f"{host.min():.4g}")], rule, fix))
 
 
 def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) -> Tensor:

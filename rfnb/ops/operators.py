@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 
 
@@ -23,6 +25,20 @@ def _equality(op: Any, if_foreign: bool) -> Any:
     return compare
 
 
+def _invert(self: Tensor) -> Tensor:
+    """`~mask`. Of numbers it would be another op in each language: all bits in Python, refused in torch for floats."""
+    if self.dtype != "bool":
+        raise TypeError(
+            message(
+                f"~ of {self.dtype}.",
+                [("tensor", f"{shape_of(self)} {self.dtype}")],
+                "Only what is True or False can be inverted. Say when a value counts as True:",
+                "~(x != 0)    # or x == 0",
+            )
+        )
+    return math.logical_not(self)
+
+
 def bind() -> None:
     """Make the ops the operators of Tensor."""
     for name, op in {
@@ -34,7 +50,7 @@ def bind() -> None:
     for name, op in {
         "lt": math.less, "le": math.less_equal, "gt": math.greater, "ge": math.greater_equal,
         "eq": _equality(math.equal, False), "ne": _equality(math.not_equal, True),
-        "neg": math.neg, "abs": math.abs, "invert": math.logical_not, "ceil": math.ceil, "floor": math.floor,
+        "neg": math.neg, "abs": math.abs, "invert": _invert, "ceil": math.ceil, "floor": math.floor,
     }.items():  # fmt: skip
         setattr(Tensor, f"__{name}__", op)
 

@@ -531,3 +531,35 @@ def test_empty_batches_and_sequences_without_frames_are_no_bad_input():
     short = ragged([0, 2, 0], batch)
     assert_same(rf.reduce_sum(rf.ones([batch, short]), axis=short), [0.0, 2.0, 0.0])
     assert_same(rf.reduce_mean(rf.ones([batch, short]), axis=short), [0.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "meant"), [("fp16", "float32"), (torch.float16, "float16"), ("int32", "float32"), (np.float64, "float32")]
+)
+def test_a_default_dtype_is_one_of_floats(dtype, meant):
+    with raises_message(
+        TypeError,
+        f"""
+        set_default_float_dtype: this is no dtype of floats.
+          dtype  {dtype!r}
+          known  bfloat16 float16 float32 float64
+        A dtype is the name that NumPy and torch have for it.
+            rf.set_default_float_dtype("{meant}")
+        """,
+    ):
+        rf.set_default_float_dtype(dtype)
+    assert rf.get_default_float_dtype() == "float32"
+
+
+def test_only_bools_are_inverted():
+    assert_same(~(ids == 0), ids != 0)
+    with raises_message(
+        TypeError,
+        """
+        ~ of float32.
+          tensor  [batch=3, time<=7, feat=5] float32
+        Only what is True or False can be inverted. Say when a value counts as True:
+            ~(x != 0)    # or x == 0
+        """,
+    ):
+        ~x

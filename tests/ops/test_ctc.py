@@ -369,3 +369,52 @@ ERRORS = {
 def test_error(call, error, text):
     with raises_message(error, text):
         call()
+
+
+def test_blanks_among_the_targets_are_said():
+    with pytest.warns(UserWarning) as caught:
+        rf.ctc_loss(
+            logits=logits,
+            targets=targets,
+            input_spatial_dim=time,
+            targets_spatial_dim=label,
+            blank_index=2,
+            zero_infinity=True,
+        )
+    assert str(caught[0].message) == textwrap.dedent(
+        """\
+        ctc_loss: 3 of the targets are the blank.
+          targets  [batch=4, label<=2]
+          blank    2
+          first    sequence 0, label 0
+        Targets are labels alone; blanks come between them in an alignment. Say which class is the blank, or take them out:
+            blank_index=...
+            targets, label = rf.masked_select(targets, mask=targets != 2, dims=[label])"""
+    )
+
+
+def test_the_blank_in_the_padding_of_targets_is_none(recwarn):
+    values = np.where(np.arange(2) < np.asarray([2, 2, 1, 0])[:, None], LABELS, BLANK).astype(np.int32)
+    rf.ctc_loss(
+        logits=logits, targets=tensor(values, batch, label, sparse_dim=classes), input_spatial_dim=time,
+        targets_spatial_dim=label, blank_index=BLANK, zero_infinity=True,
+    )  # fmt: skip
+    assert not recwarn.list
+
+
+def test_normalized_logits_that_are_no_log_probabilities_are_said():
+    with pytest.warns(UserWarning) as caught:
+        low = rf.ctc_loss(
+            logits=rf.softmax(logits, axis=classes), logits_normalized=True, targets=targets, input_spatial_dim=time,
+            targets_spatial_dim=label, blank_index=BLANK, zero_infinity=True,
+        ).numpy().min()  # fmt: skip
+    assert str(caught[0].message) == textwrap.dedent(
+        f"""\
+        ctc_loss: a loss below 0.
+          logits   [batch=4, time<=4, classes=3], logits_normalized
+          targets  [batch=4, label<=2]
+          lowest   {low:.4g}
+        A probability is at most 1, and -log of it at least 0. So these are none; say what they are:
+            rf.ctc_loss(..., logits_normalized=False)    # any numbers
+            logits = rf.safe_log(logits)                 # of probabilities"""
+    )

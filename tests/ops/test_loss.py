@@ -1,6 +1,7 @@
 """Losses: cross entropy in its forms, label smoothing."""
 
 import math
+import textwrap
 
 import numpy as np
 import pytest
@@ -121,6 +122,27 @@ ERRORS = {
         It is one of these.
         """,
     ),
+    "labels of a larger vocabulary": (
+        lambda: loss(target=rf.set_sparse_dim(target, Dim(9, name="words"))),
+        DimError,
+        """
+        cross_entropy: the targets may not be indices into the classes.
+          target  [batch=2, time<=3] over words=9
+          axis    classes=5
+        There are more labels than classes. If the targets are indices into the classes, say so:
+            target = rf.set_sparse_dim(target, classes)
+        """,
+    ),
+    "a smoothing that is no share": (
+        lambda: loss(label_smoothing=10),
+        ValueError,
+        """
+        cross_entropy: label_smoothing is no share.
+          label_smoothing  10
+        It is the share of the target's mass that goes to all classes, from 0 to 1:
+            rf.cross_entropy(..., label_smoothing=0.1)
+        """,
+    ),
     "smoothing over which dim": (
         lambda: rf.label_smoothing(logits, 0.1),
         DimError,
@@ -138,3 +160,54 @@ ERRORS = {
 def test_error(call, error, text):
     with raises_message(error, text):
         call()
+
+
+def test_labels_of_a_smaller_vocabulary_are_classes():
+    """Those without a blank or an end label, as public code has them."""
+    few = rf.set_sparse_dim(rf.clip_by_value(target, 0, 2), Dim(3, name="few"))
+    assert_same(loss(target=few), loss(target=rf.set_sparse_dim(few, classes)))
+
+
+@pytest.mark.parametrize(("kind", "other"), [("log-probs", "probs"), ("probs", "log-probs")])
+def test_what_are_no_probabilities_is_said(kind, other):
+    with pytest.warns(UserWarning) as caught:
+        low = loss(rf.exp(rf.abs(logits)), kind=kind).numpy()
+    assert str(caught[0].message) == textwrap.dedent(
+        f"""\
+        cross_entropy: a loss below 0.
+          estimated  [batch=2, time<=3, classes=5] as {kind}
+          target     [batch=2, time<=3]
+          lowest     {low.min():.4g}
+        A probability is at most 1, and -log of it at least 0. So these are none; say what they are:
+            estimated_type="logits"       # any numbers
+            estimated_type="{other}\""""
+    )
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_nobody_is_warned_of_probabilities(dtype, recwarn):
+    sure = rf.cast(logits * 40.0, dtype)  # the best class has all
+    loss(rf.log_softmax(sure, axis=classes), kind="log-probs")
+    loss(rf.softmax(sure, axis=classes), kind="probs")
+    assert not recwarn.list
+
+
+def test_what_are_no_probabilities_is_said_of_a_recorded_loop():
+    loop = rf.Loop(axis=time)
+    with pytest.warns(UserWarning, match="cross_entropy: a loss below 0"):
+        with loop:
+            step = rf.cross_entropy(
+                estimated=rf.exp(loop.unstack(logits)), target=loop.unstack(target.copy_masked(0)), axis=classes,
+                estimated_type="log-probs",
+            )  # fmt: skip
+            losses = loop.stack(step)
+    assert_same(losses, -rf.gather(rf.exp(logits), indices=target.copy_masked(0), axis=classes).copy_masked(0))
+
+
+@pytest.mark.parametrize("kind", ["log-probs", "probs"])
+def test_a_target_below_0_is_no_class(kind):
+    ids = tensor(np.asarray([[4, -1, 1], [2, 0, 0]], np.int32), batch, time, sparse_dim=classes)
+    loss(rf.softmax(logits, axis=classes), kind="probs")  # then there is a plan
+    with pytest.raises(IndexError, match="1 of the indices out of range"):
+        loss(rf.softmax(logits, axis=classes), ids, kind=kind)

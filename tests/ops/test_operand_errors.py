@@ -173,3 +173,17 @@ def test_one_index_without_dims_is_named_too():
     with pytest.raises(IndexError) as caught:
         rf.gather(table, indices=index)
     assert "first at  the only one\n  value     9\n  allowed   0 to 6\n" in str(caught.value)
+
+
+def test_the_first_gather_of_batches_looks_for_indices_below_0():
+    """Of further ones rf.debug(indices=True) does."""
+    clear_plans()
+    with pytest.raises(IndexError, match="1 of the indices out of range"):
+        INDEXING["gather of batches"](negative)
+
+
+def test_entries_of_batches_are_no_entries_from_the_end():
+    scores = rf.random_normal([batch, time, vocab])
+    assert_same(rf.gather(scores, indices=good), rf.gather(scores, indices=good, clip_to_valid=True))
+    with pytest.raises(IndexError, match="1 of the indices out of range"):
+        rf.gather(scores, indices=negative)

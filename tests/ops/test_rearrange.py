@@ -462,9 +462,25 @@ ERRORS = {
         lambda: rf.gather(x, indices=3, axis=batch),
         IndexError,
         """
-        gather: index 3 of batch=3.
-          source  [batch=3, time<=3]
-        Indices start at 0.
+        gather: there is no index 3 of batch=3.
+          source   [batch=3, time<=3]
+          axis     batch=3
+          allowed  -3 to 2
+        Indices count from 0, or as -1, -2, ... from the end:
+            rf.gather(source, indices=2, axis=batch)
+        """,
+    ),
+    "gather before the first frame": (
+        lambda: rf.gather(x, indices=-4, axis=time),
+        IndexError,
+        """
+        gather: there is no index -4 of time<=3.
+          source   [batch=3, time<=3]
+          axis     time<=3
+          allowed  -3 to 2
+        Indices count from 0, or as -1, -2, ... from the end of the longest sequence:
+            rf.gather(source, indices=0, axis=time)
+            rf.gather(source, indices=rf.last_frame_position_of_dim(time), axis=time)    # the last of each sequence
         """,
     ),
     "gather along a missing dim": (
