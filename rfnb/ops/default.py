@@ -52,7 +52,11 @@ def get_default_float_dtype() -> str:
 
 
 def set_default_float_dtype(dtype: str) -> None:
-    """Make new float tensors and parameters of `dtype`, e.g. "bfloat16"; also floats that an op makes from integers."""
+    """Make new float tensors and parameters of `dtype`, e.g. "bfloat16"; also floats that an op makes from integers.
+
+    Raises:
+        TypeError: For another dtype.
+    """
     if dtype not in _FLOATS:
         raise TypeError(
             message(
