@@ -43,13 +43,14 @@ def dropout(
         raise no_keyword(unknown)
     if not isinstance(source, Tensor):
         raise not_a_tensor("dropout", source)
-    if not isinstance(drop_prob, Tensor) and not 0 <= drop_prob < 1:
+    is_number = not isinstance(drop_prob, Tensor)
+    if is_number and not 0 <= drop_prob < 1:
         raise ValueError(
             f"dropout: drop_prob {drop_prob}.\nA probability from 0 up to, not including, 1.\n    rf.dropout(x, 0.1)"
         )
-    if (not isinstance(drop_prob, Tensor) and drop_prob == 0) or not (
-        on_forward or run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)
-    ):
+    if is_number and drop_prob == 0:
+        return source
+    if not (on_forward or run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)):
         return source
     if isinstance(axis, bool):
         if axis:
