@@ -32,7 +32,8 @@ class DimRelations(DimMath):
         name: str | None = None,
     ) -> Dim:
         """With `match_priority`: the twin of this dim, for tensors that need the dim twice (square weights); the same twin
-        every time. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
+        every time. `matmul`, `gather`, `softmax`, `top_k` and reductions over this dim mean the twin of the highest priority, so it
+        belongs on the input side. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
 
         Args:
             match_priority: Tells twins apart.

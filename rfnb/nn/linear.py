@@ -10,6 +10,7 @@ from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module import Module
 from rfnb.nn.parameter import Parameter
+from rfnb.ops.dims import dim_match_priority_when_needed
 from rfnb.ops.gather import gather
 from rfnb.ops.linear import linear
 from rfnb.trace.probe import listening, probe
@@ -25,7 +26,7 @@ class Linear(Module):
 
     def __init__(self, in_dim: Dim, out_dim: Dim, *, with_bias: bool = True):
         self.in_dim, self.out_dim, self.with_bias = in_dim, out_dim, with_bias
-        self._in = in_dim.copy(match_priority=1) if in_dim is out_dim else in_dim
+        self._in = dim_match_priority_when_needed(in_dim, out_dim)
         self.weight = Parameter((self._in, out_dim))
         self.weight.initial = Glorot()
         self.bias = Parameter((out_dim,)) if with_bias else None
@@ -68,12 +69,12 @@ class Embedding(Module):
     """One vector per index.
 
     Parameters:
-        weight: {in, out}, Glorot uniform.
+        weight: {in, out}, Glorot uniform. Where in_dim is out_dim, the input side is the twin `in_dim.copy(match_priority=1)`.
     """
 
     def __init__(self, in_dim: Dim, out_dim: Dim):
         self.in_dim, self.out_dim = in_dim, out_dim
-        self.weight = Parameter((in_dim, out_dim))
+        self.weight = Parameter((dim_match_priority_when_needed(in_dim, out_dim), out_dim))
         self.weight.initial = Glorot()
 
     def __call__(self, source: Tensor) -> Tensor:

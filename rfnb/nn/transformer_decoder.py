@@ -40,7 +40,7 @@ class TransformerDecoder(Embedded):
         input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm, logits: of these modules.
 
     Raises:
-        DimError: If embedding and logits are to share a weight and have different dims.
+        DimError: If embedding and logits are to share a weight and have different dims, or one dim for labels and features.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 and figure 1.
     """
@@ -94,6 +94,15 @@ class TransformerDecoder(Embedded):
                 )
             )
         if self.input_embedding is not None and can_share and share_embedding is not False:
+            if model_dim is vocab_dim:
+                raise DimError(
+                    message(
+                        "TransformerDecoder: the labels and the features have one dim.",
+                        [("vocab_dim", vocab_dim.short_repr()), ("model_dim", model_dim.short_repr())],
+                        "Embedding and logits use one weight from different sides, which could not be told apart.",
+                        f'model_dim = rf.Dim({model_dim.size}, name="model")',
+                    )
+                )
             self.logits.weight = self.input_embedding.weight
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:

@@ -17,6 +17,7 @@ from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.twins import looked_up
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
@@ -37,7 +38,7 @@ def gather(
         indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis, and counts from the end if
             it is negative. In a Tensor that is an error; but where there are batch dims and further dims beside them, only the
             first call with these dims looks (`rf.debug(indices=True)`: all), since it takes half as long as picking.
-        axis: Default: the sparse_dim of indices.
+        axis: Default: the sparse_dim of indices. Of a square table it is the input side, `dim.copy(match_priority=1)`.
         clip_to_valid: Clip the indices to each sequence's real frames; of a sequence without any the result is 0.
 
     Returns:
@@ -56,6 +57,7 @@ def gather(
         indices = int(indices)
         if axis is None:
             raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
+        axis = looked_up(source.dims, axis)
         index = source.axis_of(axis, "gather")
         if not -axis.extent <= indices < axis.extent:
             raise _past_the_end(source, indices, axis)
@@ -92,7 +94,7 @@ def gather(
             source, indices = together
             return gather(source, indices=indices, axis=dim_among(axis, (source,)))
         key = (source._raw.__class__, source.dims, indices.dims, axis)
-        fn, dims = _gather_plans.put(key, _plan_gather(source, indices, axis))
+        fn, dims = _gather_plans.put(key, _plan_gather(source, indices, looked_up(source.dims, axis)))
     out = _make(Tensor)
     try:
         out._raw = fn(source._raw, indices._raw)
@@ -141,6 +143,7 @@ def _clipped(indices: Tensor, axis: Dim) -> Tensor:
 
 def _gather_or_zero(source: Tensor, indices: Tensor, axis: Dim) -> Tensor:
     """By clipped indices, where some sequences along `axis` have no frame: 0 for these, alone as in a batch with others."""
+    axis = looked_up(source.dims, axis)
     fn, dims = _plan_gather(source, indices, axis)
     backend, raw, zero = source.backend, source._raw, False if source.dtype == "bool" else 0
     if axis.extent == 0:  # an array without frames has none to pick: one of zeros

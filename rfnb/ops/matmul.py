@@ -16,6 +16,7 @@ from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.twins import looked_up_in_both
 from rfnb.ops.operands import check_devices, common_backend, need_values
 
 _plans = PlanCache()
@@ -27,7 +28,8 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
 
     Args:
         a, b: {..., reduce}; further common dims are batch dims.
-        reduce: One dim or several. What is past a sequence's end is left out (of both operands).
+        reduce: One dim or several. What is past a sequence's end is left out (of both operands). Of a square weight it is the
+            input side, `dim.copy(match_priority=1)`.
         use_mask: False sums the padding too.
 
     Returns:
@@ -90,16 +92,17 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
         for label, operand in (("a", a), ("b", b)):
             if dim not in operand.dims:
                 raise _missing(label, a, b, dim)
-    check_remade("matmul", [("a", a.dims), ("b", b.dims)], but=reduce)
+    dims_a, dims_b, reduce = looked_up_in_both(a.dims, b.dims, reduce)
+    check_remade("matmul", [("a", dims_a), ("b", dims_b)], but=reduce)
     backend = common_backend("matmul", a, b)
-    common = tuple(dim for dim in a.dims if dim in b.dims and dim not in reduce)
-    only_a = tuple(dim for dim in a.dims if dim not in b.dims)
-    only_b = tuple(dim for dim in b.dims if dim not in a.dims)
+    common = tuple(dim for dim in dims_a if dim in dims_b and dim not in reduce)
+    only_a = tuple(dim for dim in dims_a if dim not in dims_b)
+    only_b = tuple(dim for dim in dims_b if dim not in dims_a)
     dims = common + only_a + only_b
-    mask_a = masks_for(a.dims, _maskable(a, b, reduce), backend, "matmul") if use_mask else None
-    mask_b = masks_for(b.dims, _maskable(b, a, reduce), backend, "matmul") if use_mask else None
-    fn = _product(a.dims, b.dims, common, only_a, only_b, tuple(reduce), backend)
-    tracked, made_finite = _careful(a.dims, b.dims, backend) if use_mask else (None, None)
+    mask_a = masks_for(dims_a, _maskable(dims_a, dims_b, reduce), backend, "matmul") if use_mask else None
+    mask_b = masks_for(dims_b, _maskable(dims_b, dims_a, reduce), backend, "matmul") if use_mask else None
+    fn = _product(dims_a, dims_b, common, only_a, only_b, reduce, backend)
+    tracked, made_finite = _careful(dims_a, dims_b, backend) if use_mask else (None, None)
     if mask_a is None and mask_b is None:
         return fn, dims, tracked, made_finite
     where = backend.where_raw
@@ -113,14 +116,14 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
     return masked, dims, tracked, made_finite
 
 
-def _maskable(operand: Tensor, other: Tensor, reduce: Sequence[Dim]) -> list[Dim]:
+def _maskable(operand: Dims, other: Dims, reduce: Sequence[Dim]) -> list[Dim]:
     """Those of `reduce` that are masked in `operand`: not those whose lengths are over a dim that only `other` has, as of a
     history that grows in each step of a loop and is the same array for all steps (`cum_concat`). The mask of `other` does it."""
     return [
         dim
         for dim in reduce
-        if not any(over not in operand.dims for over in dim.length_dims)
-        or any(over not in other.dims for over in dim.length_dims)
+        if not any(over not in operand for over in dim.length_dims)
+        or any(over not in other for over in dim.length_dims)
     ]
 
 

@@ -15,6 +15,7 @@ from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
+from rfnb.core.twins import looked_up
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.half import in_float32, narrowed, widened
@@ -42,9 +43,9 @@ def reduce(
     Args:
         source: {..., axis}
         mode: sum, max, min, mean, logsumexp, any, all, argmin, argmax.
-        axis: The dims that go away. Only real frames count; the mean divides by their number. A sequence without any
-            frame gives the neutral element (sum and mean 0, max -inf, all True). The mean of integers or bools is a float.
-            Numbers of 16 bits are added up in float32.
+        axis: The dims that go away (of a square weight the input side, `dim.copy(match_priority=1)`). Only real frames count; the
+            mean divides by their number. A sequence without any frame gives the neutral element (sum and mean 0, max -inf, all
+            True). The mean of integers or bools is a float. Numbers of 16 bits are added up in float32.
         distributed: Not True.
 
     Returns:
@@ -82,9 +83,10 @@ def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool
         fn, indices, dims, sparse, keeps, tracks, made_finite = _plans[mode, raw.dtype, source.dims, axis, use_mask]
     except (KeyError, AttributeError):
         need_values(f"reduce_{mode}", source)
-        axes = (axis,) if isinstance(axis, Dim) else axis
+        given = (axis,) if isinstance(axis, Dim) else axis
+        axes = tuple(looked_up(source.dims, dim, given) for dim in given)
         careful = finite_rest(source, axes) if mode in _FROM_OPERANDS else (None, None)
-        sparse = axes[0] if mode.startswith("arg") else None
+        sparse = given[0] if mode.startswith("arg") else None
         plan = (*_plan(source, mode, axes, use_mask), sparse, mode in _FINITE, *careful)
         fn, indices, dims, sparse, keeps, tracks, made_finite = _plans.put(
             (mode, raw.dtype, source.dims, axis, use_mask), plan
@@ -321,7 +323,8 @@ def top_k(
     try:
         flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans[raw.__class__, source.dims, axes]
     except KeyError:
-        plan = _plan_top_k(source, (axes,) if one else axes)
+        given = (axes,) if one else axes
+        plan = _plan_top_k(source, tuple(looked_up(source.dims, dim, given) for dim in given))
         flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans.put((raw.__class__, source.dims, axes), plan)
     if k_dim is None:
         if k is None:

@@ -11,6 +11,7 @@ from rfnb.core.finite import finite_rest
 from rfnb.core.layout import PlanCache, masks_for
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
+from rfnb.core.twins import looked_up
 from rfnb.ops.operands import need_values
 
 _make = Tensor.__new__
@@ -43,6 +44,7 @@ def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
         fn, index, tracks, made_finite = _plans[kind, a._raw.dtype, a.dims, axis, use_mask]
     except KeyError:
         key = (kind, a._raw.dtype, a.dims, axis, use_mask)
+        axis = looked_up(a.dims, axis)
         plan = (*_plan(kind, a, axis, use_mask), *finite_rest(a, (axis,)))
         fn, index, tracks, made_finite = _plans.put(key, plan)
     except (AttributeError, TypeError):  # no Tensor, a template, or no Dim

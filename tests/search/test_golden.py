@@ -38,9 +38,8 @@ class Net:
         inputs = inputs if isinstance(inputs, list) else [inputs]
         weight, bias, start, out = self.data[f"param/{path}/W"], f"param/{path}/b", 0, 0.0
         for value, dim in zip(inputs, in_dims):
-            twin = out_dim.copy(match_priority=1)  # a weight may be square
-            part = tensor(weight[start : start + dim.size], dim, twin)
-            product, _ = rf.replace_dim(rf.matmul(value, part, reduce=dim), in_dim=twin, out_dim=out_dim)
+            rows = rf.dim_match_priority_when_needed(dim, out_dim)  # a weight may be square
+            product = rf.matmul(value, tensor(weight[start : start + dim.size], rows, out_dim), reduce=dim)
             out, start = product if start == 0 else rf.combine_bc(out, "add", product), start + dim.size
         return out + tensor(self.data[bias], out_dim) if bias in self.data.files else out
 

@@ -39,9 +39,9 @@ class PythonNet:
         weights, start = self.made.parameters[f"{path}/W"], 0
         out = tensor(self.made.parameters[f"{path}/b"], out_dim)
         for value, dim in sources:
-            twin = out_dim.copy(match_priority=1)  # a weight may be square
-            product = rf.matmul(value, tensor(weights[start : start + dim.size], dim, twin), reduce=dim)
-            out = rf.combine_bc(rf.replace_dim(product, in_dim=twin, out_dim=out_dim)[0], "add", out)
+            rows = rf.dim_match_priority_when_needed(dim, out_dim)  # a weight may be square
+            product = rf.matmul(value, tensor(weights[start : start + dim.size], rows, out_dim), reduce=dim)
+            out = rf.combine_bc(product, "add", out)
             start += dim.size
         return out
 
