@@ -23,7 +23,9 @@ class Absent:
     def _show(instance: Any) -> str:
         from rfnb.core.tensor_text import dims_text  # same layer, later: Tensor and Dim are made of this
 
-        return dims_text(instance.dims) if hasattr(instance, "dims") else instance.short_repr()
+        if hasattr(instance, "dims"):
+            return dims_text(instance.dims)
+        return instance.short_repr() if hasattr(instance, "short_repr") else type(instance).__name__
 
 
 def put_absent(cls: type, owner: str, rule: str, instead: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -10,6 +11,7 @@ from types import CodeType, FrameType
 Place = tuple[CodeType, int]  # a line is looked up only when somebody wants to read it
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NOT_OF_USERS = _PACKAGE, contextlib.__file__  # what a with-block of ours does at its end is called by the latter
 
 
 def in_package(code: CodeType) -> bool:
@@ -20,7 +22,7 @@ def in_package(code: CodeType) -> bool:
 def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
     """The frame of user code that led here, and the one that it called; `depth` frames up, or more."""
     frame, called = sys._getframe(depth + 1), None
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_OF_USERS):
         frame, called = frame.f_back, frame
     return frame, called
 

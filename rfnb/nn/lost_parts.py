@@ -1,4 +1,5 @@
-"""Modules and parameters in a plain list or dict of a module, where nobody finds them: a warning, with the line to type."""
+"""Modules and parameters where nobody finds them (in a plain list or dict of a module, or of another library): a warning, with the
+line to type; and parameters that something else is put in the place of."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -25,15 +29,70 @@ def warn_of_lost_parts(modules: Iterable[tuple[str, Module]], kind: type[Module]
     """
     modules = list(modules)
     found = {id(module) for _, module in modules}
-    found |= {id(value) for _, module in modules for value in vars(module).values() if isinstance(value, Parameter)}
+    parameters = [value for _, module in modules for value in vars(module).values() if isinstance(value, Parameter)]
+    found |= {id(value) for value in parameters}
+    found |= {id(value.raw_tensor) for value in parameters}
     for path, module in modules:
         for name, value in vars(module).items():
             if not isinstance(value, (list, tuple, dict, set)):
+                if not isinstance(value, (str, int, float, Dim, Tensor, kind)) and value is not None:
+                    _warn_of_foreign(f"{path or type(module).__name__}.{name}", name, value, found)
                 continue
             parts = [part for part in _parts(value, kind, depth=2) if id(part) not in found]
             lost = [part for part in parts if isinstance(part, Parameter) or _is_lost(part, module)]
             if lost:
                 _warn(f"{path or type(module).__name__}.{name}", name, value, lost)
+
+
+def _warn_of_foreign(path: str, name: str, value: Any, found: set[int]) -> None:
+    """Warn of a module or parameter of torch, unless its raw parameters are held by parameters of rfnb too."""
+    if isinstance(value, type) or not callable(getattr(value, "requires_grad_", None)):
+        return
+    kind = f"{type(value).__module__}.{type(value).__name__}"
+    if callable(getattr(value, "parameters", None)):
+        number = sum(id(raw) not in found for raw in value.parameters())
+        if not number:
+            return
+        row = ("module", f"{kind}, {number} parameter{'' if number == 1 else 's'}")
+        fix = f"from rfnb.interop.torch_module import pt_module_to_rf_module\nself.{name} = pt_module_to_rf_module(module)"
+    elif getattr(value, "requires_grad", False) and id(value) not in found and getattr(value, "is_leaf", False):
+        row = ("array", f"{kind} {tuple(value.shape)}")
+        fix = f"self.{name} = rf.Parameter([...], raw_tensor=array)    # the Dim of each axis"
+    else:
+        return
+    rule = "Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:"
+    warn_user(message(f"{path}: this is of torch, and is not found.", [row], rule, fix))
+
+
+def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) -> None:
+    """Warn where a Tensor is put in the place of a parameter; refuse a raw array.
+
+    Raises:
+        TypeError: For a raw array.
+    """
+    kind, own = type(module).__name__, type(module).__name__.lower()
+    if isinstance(value, Tensor):
+        warn_user(
+            message(
+                f"{kind}.{name}: the parameter is replaced by a Tensor.",
+                [("parameter", shape_of(parameter)), ("value", shape_of(value))],
+                "A Tensor is no parameter: no optimizer, checkpoint or device gets to it any more. For new values, or values computed\n"
+                "from the parameter:",
+                f"{own}.{name}.assign(value)    # or assign_add\nrf.register_parametrization({own}, {name!r}, ...)",
+            )
+        )
+    elif hasattr(value, "__array__") and hasattr(value, "shape"):
+        raise TypeError(
+            message(
+                f"{kind}.{name}: a raw array is no parameter.",
+                [
+                    ("parameter", shape_of(parameter)),
+                    ("value", f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"),
+                ],
+                "The parameter stays the same object, so that an optimizer goes on; it gets new values:",
+                f"{own}.{name}.assign(value)",
+            )
+        )
 
 
 def _is_lost(part: Module, holder: Module) -> bool:

@@ -17,12 +17,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rfnb.core.absent import put_absent
 from rfnb.core.dim import Dim
 from rfnb.core.not_specified import is_specified
 from rfnb.core.tensor import Tensor
 from rfnb.nn.argument_errors import argument_error, init_error, initial_state_error
 from rfnb.nn.hooks import RemovableHandle
-from rfnb.nn.lost_parts import warn_of_lost_parts
+from rfnb.nn.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.parameter import Parameter
 from rfnb.rec.state import State
 from rfnb.trace.probe import _open, listening, probe, trace_context
@@ -46,6 +47,9 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):
             value.__dict__["_rfnb_parent"] = (weakref.ref(self), name)
+        before = self.__dict__.get(name)
+        if isinstance(before, Parameter) and not isinstance(value, Parameter):
+            check_replaced(self, name, before, value)
         object.__setattr__(self, name, value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
@@ -206,7 +210,7 @@ class Module:
                     yield (f"{path}.{name}" if path else name), value
 
     def parameters(self, *, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters. An optimizer of torch that is given them takes their raw arrays, without auxiliary ones:
+        """All parameters. An optimizer of torch (or its `clip_grad_norm_`) takes their raw arrays, without auxiliary ones:
         `torch.optim.AdamW(model.parameters())`; in lists of your own write `parameter.raw_tensor`."""
         return _Parameters([parameter for _, parameter in self.named_parameters(recurse=recurse)])
 
@@ -240,14 +244,41 @@ class Module:
         return RemovableHandle.add(hooks, hook, prepend=prepend)
 
 
+put_absent(
+    Module,
+    "A Module",
+    "It is no torch.nn.Module: what belongs to one step is said by the run context, and parameters are named Tensors.",
+    {
+        "forward": "def __call__(self, source): ...    # and module(source)",
+        "train": "with rf.init_train_step_run_ctx(train_flag=True):",
+        "eval": "with rf.init_forward_step_run_ctx():    # or none: without a context nothing trains",
+        "zero_grad": "optimizer.zero_grad()",
+        "state_dict": 'rf.save_params(dict(model.named_parameters()), "model.npz")',
+        "load_state_dict": 'rf.set_params(model, rf.load_params("model.npz"))',
+        "cuda": 'model.to(device="cuda")',
+        "cpu": 'model.to(device="cpu")',
+        "half": 'model.to(dtype="float16")',
+        "float": 'model.to(dtype="float32")',
+        "requires_grad_": "for parameter in model.parameters():\n    parameter.trainable = False",
+        "register_parameter": "self.weight = rf.Parameter([in_dim, out_dim])",
+        "register_buffer": "self.mean = rf.Parameter([in_dim], auxiliary=True)",
+        "register_module": "self.layer = rf.Linear(in_dim, out_dim)",
+        "add_module": "self.layer = rf.Linear(in_dim, out_dim)",
+        "named_buffers": "[name for name, parameter in model.named_parameters() if parameter.auxiliary]",
+        "buffers": "[parameter for parameter in model.parameters() if parameter.auxiliary]",
+    },
+)
+
+
 class _Parameters(Iterator[Parameter]):
-    """Goes through parameters once. For the optimizers of torch, which refuse what is no torch.Tensor, through the raw ones."""
+    """Goes through parameters once. For optimizers of torch and its `clip_grad_norm_`, which want a torch.Tensor, through
+    the raw ones."""
 
     def __init__(self, parameters: list[Parameter]):
         self._parameters = iter(parameters)
 
     def __iter__(self) -> Iterator[Any]:
-        if sys._getframe(1).f_globals.get("__name__", "").startswith("torch.optim."):
+        if sys._getframe(1).f_globals.get("__name__", "").startswith(("torch.optim.", "torch.nn.utils.")):
             return (parameter.raw_tensor for parameter in self._parameters if not parameter.auxiliary)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -239,6 +240,22 @@ class Parameter(Tensor):
             dtype = None
         self._raw = self.backend.convert_parameter_raw(self._raw, dtype, device)
         self._dtype = dtype or self._dtype
+
+    @property
+    def __name__(self) -> str:
+        """A Tensor has none. torch asks for it to say what its optimizer cannot take, so that is said here."""
+        asks = sys._getframe(1)
+        if asks.f_code.co_name == "typename" and asks.f_globals.get("__name__") == "torch":
+            raise TypeError(
+                message(
+                    "torch: a Parameter of rfnb is no torch.Tensor.",
+                    [("parameter", shape_of(self))],
+                    "What torch changes are raw arrays. It takes the parameters of a module, and of lists their raw arrays:",
+                    "torch.optim.AdamW(model.parameters())\n"
+                    "torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])",
+                )
+            )
+        raise AttributeError("__name__")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """See `set_parameter_copy_behavior_ctx`."""

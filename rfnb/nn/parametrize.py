@@ -9,6 +9,7 @@ The instance gets a class of its own, in which the attribute is a property; the 
 
 from __future__ import annotations
 
+import difflib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -40,17 +41,20 @@ def register_parametrization(
 
     Raises:
         AttributeError: If the module has no such parameter.
+        ValueError: Of an auxiliary parameter, e.g. running statistics.
         DimError: At access, if the value has other dims than the parameter.
         ValueError: If there is one already and this one does not start from the parameter.
     """
     present = vars(module).get(param_name)
     if not isinstance(present, Parameter) and not is_parametrized(module, param_name):
-        there = [name for name, value in vars(module).items() if isinstance(value, Parameter)]
-        raise AttributeError(
+        raise _no_parameter(module, param_name)
+    if isinstance(present, Parameter) and present.auxiliary:
+        raise ValueError(
             message(
-                f'register_parametrization: {type(module).__name__} has no parameter "{param_name}".',
-                [("has", ", ".join(there) or "none")],
-                "A parametrization is for a parameter that the module itself holds.",
+                f'register_parametrization: "{param_name}" of {type(module).__name__} is auxiliary.',
+                [(param_name, dims_text(present.dims)), ("trained", ", ".join(_trained(module)) or "none")],
+                "The module changes it itself, in place, which cannot be done to what is computed from it. Leave it out:",
+                "for name, parameter in module.named_parameters(recurse=False):\n    if not parameter.auxiliary: ...",
             )
         )
     if not is_parametrized(module, param_name):
@@ -67,6 +71,31 @@ def register_parametrization(
     if not keep_existing_param:
         del vars(module)[param_name]
     return module
+
+
+def _trained(module: Module) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, Parameter) and not value.auxiliary]
+
+
+def _no_parameter(module: Module, name: str) -> AttributeError:
+    """The error for a parameter that is not there, or is one of a part of the module."""
+    kind, there = type(module).__name__, _trained(module)
+    inside = [path for path, _ in module.named_parameters() if "." in path and path.startswith(name.split(".")[0])]
+    near = difflib.get_close_matches(name, there, n=1)
+    if inside and not near:
+        path = name if name in inside else inside[0]
+        holder, _, own = path.rpartition(".")
+        fix = f'rf.register_parametrization(module.{holder}, "{own}", ...)'
+    else:
+        fix = f'rf.register_parametrization(module, "{(near or there or ["..."])[0]}", ...)'
+    return AttributeError(
+        message(
+            f'register_parametrization: {kind} has no parameter "{name}".',
+            [("has", ", ".join(there) or "none of its own"), *([("inside", ", ".join(inside))] if inside else [])],
+            "A parametrization is for a parameter that the module itself holds:",
+            fix,
+        )
+    )
 
 
 def remove_parametrization(module: Module, param_name: str) -> Module:

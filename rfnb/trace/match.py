@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.core.place import warn_user
 
 Steps = int | range | slice | Collection[int] | Callable[[int], bool]
 
@@ -17,6 +19,26 @@ def kind_filter(kinds: str | Iterable[str] | None) -> Callable[[str], bool]:
         return lambda kind: True
     wanted = frozenset([kinds] if isinstance(kinds, str) else kinds)
     return wanted.__contains__
+
+
+def warn_of_kinds(what: str, wanted: Iterable[str], events: Iterable[Any]) -> None:
+    """Warn of a kind that no event has, and that is nearly the name of one that rfnb offers or that some event has."""
+    there = {event.kind for event in events}
+    for kind in wanted:
+        near = difflib.get_close_matches(str(kind), sorted(_OFFERED | there), n=1, cutoff=0.75)
+        if kind not in there | _OFFERED and near:
+            code = "trace.select(kind=" if what == "select" else "rf.record(kinds="
+            warn_user(
+                message(
+                    f'{what}: there are no events of the kind "{kind}".',
+                    [("recorded", ", ".join(sorted(there)) or "nothing"), ("offered", ", ".join(sorted(_OFFERED)))],
+                    "A kind is one of those that are offered, or a word of your own. Did you mean",
+                    f'{code}"{near[0]}")',
+                )
+            )
+
+
+_OFFERED = frozenset({"attention", "states", "beams", "tokens", "module"})
 
 
 def path_filter(path: str | Iterable[str] | None) -> Callable[[str, str], bool]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from rfnb.core.errors import message
 from rfnb.trace.event import keep, keep_template
-from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter
+from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place, listen
 from rfnb.trace.trace import Trace
 
@@ -75,6 +75,8 @@ def record(
             yield trace
     finally:
         trace.close()
+        if kinds is not None:
+            warn_of_kinds("record", [kinds] if isinstance(kinds, str) else kinds, trace.events)
 
 
 def _names_of(model: Any) -> dict[int, tuple[Any, str]]:

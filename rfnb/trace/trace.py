@@ -13,7 +13,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
-from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter
+from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place
 from rfnb.trace.stack import loop_dim_of, step_dim_of
 
@@ -93,6 +93,8 @@ class Trace:
             step: int, range, slice, collection, or function of the step. Then events outside of loops do not pass.
         """
         kinds, paths, steps = kind_filter(kind), path_filter(path), step_filter(step)
+        if kind is not None:
+            warn_of_kinds("select", [kind] if isinstance(kind, str) else kind, self.events)
         return [
             event
             for event in list(self.events)

@@ -1,5 +1,6 @@
 """What a module would lose silently: parts in plain lists, parameters that an optimizer refuses, marks for "not given"."""
 
+import textwrap
 import warnings
 
 import pytest
@@ -8,6 +9,7 @@ from asserting import raises_message
 
 import rfnb as rf
 from rfnb.core.not_specified import NotSpecified, is_specified
+from rfnb.interop.torch_module import pt_module_to_rf_module
 
 IN, OUT = rf.Dim(3, name="in"), rf.Dim(5, name="out")
 
@@ -280,3 +282,125 @@ def test_recording_a_model_without_events_is_refused():
         rf.record(model=torch.nn.LSTM(3, 4)),
     ):
         pass
+
+
+# -- of torch, and in the place of a parameter -------------------------------------------------------------------------
+def test_a_module_of_torch_is_not_found():
+    (text,) = warnings_of(Net(part=torch.nn.Linear(3, 5)))
+    assert text == textwrap.dedent("""\
+        Net.part: this is of torch, and is not found.
+          module  torch.nn.modules.linear.Linear, 2 parameters
+        Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:
+            from rfnb.interop.torch_module import pt_module_to_rf_module
+            self.part = pt_module_to_rf_module(module)""")
+
+
+def test_a_parameter_of_torch_is_not_found():
+    (text,) = warnings_of(Net(scale=torch.nn.Parameter(torch.ones(3))))
+    assert text == textwrap.dedent("""\
+        Net.scale: this is of torch, and is not found.
+          array  torch.nn.parameter.Parameter (3,)
+        Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:
+            self.scale = rf.Parameter([...], raw_tensor=array)    # the Dim of each axis""")
+
+
+def test_what_torch_and_rfnb_both_hold_is_found():
+    part = torch.nn.Linear(3, 5)
+    net = Net(
+        part=pt_module_to_rf_module(part),
+        same=part,
+        raw=part.weight,
+        relu=torch.nn.ReLU(),
+        mean=torch.ones(3),
+        kind=torch.nn.Linear,
+    )
+    assert warnings_of(net) == []
+    assert "part.weight" in dict(net.named_parameters())
+
+
+def test_a_tensor_in_the_place_of_a_parameter_is_said():
+    net = Net()
+    with pytest.warns(UserWarning) as caught:
+        net.out.weight += 1.0
+    assert str(caught[0].message) == textwrap.dedent("""\
+        Linear.weight: the parameter is replaced by a Tensor.
+          parameter  [in=3, out=5]
+          value      [in=3, out=5]
+        A Tensor is no parameter: no optimizer, checkpoint or device gets to it any more. For new values, or values computed
+        from the parameter:
+            linear.weight.assign(value)    # or assign_add
+            rf.register_parametrization(linear, 'weight', ...)""")
+    assert caught[0].filename == __file__
+
+
+def test_a_raw_array_in_the_place_of_a_parameter_is_refused():
+    net = Net()
+    before = net.out.weight
+    with raises_message(TypeError, """
+        Linear.weight: a raw array is no parameter.
+          parameter  [in=3, out=5]
+          value      torch.Tensor (3, 5)
+        The parameter stays the same object, so that an optimizer goes on; it gets new values:
+            linear.weight.assign(value)
+        """):  # fmt: skip
+        net.out.weight = torch.zeros(3, 5)
+    assert net.out.weight is before
+
+
+def test_another_parameter_or_none_takes_the_place_without_a_word(recwarn):
+    net, other = Net(), rf.Linear(IN, OUT)
+    net.out.weight, net.out.bias = other.weight, None
+    assert net.out.weight is other.weight and not recwarn.list
+
+
+def parameters_of(net):
+    return [net.out.weight.raw_tensor, net.out.bias.raw_tensor]
+
+
+def test_what_torch_takes_of_parameters():
+    net = Net()
+    for given in (net.parameters(), [{"params": net.parameters(), "lr": 0.1}]):
+        held = [raw for group in torch.optim.SGD(given, lr=1.0).param_groups for raw in group["params"]]
+        assert all(a is b for a, b in zip(held, parameters_of(net), strict=True))
+    for raw in parameters_of(net):
+        raw.grad = torch.full_like(raw, 3.0)
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    assert sum((raw.grad**2).sum() for raw in parameters_of(net)).item() == pytest.approx(1.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda net: list(net.parameters()),
+        lambda net: (each for each in net.parameters()),
+        lambda net: [{"params": [net.out.weight]}],
+    ],
+)
+def test_a_parameter_in_a_list_says_what_torch_takes(given):
+    with raises_message(TypeError, """
+        torch: a Parameter of rfnb is no torch.Tensor.
+          parameter  [in=3, out=5]
+        What torch changes are raw arrays. It takes the parameters of a module, and of lists their raw arrays:
+            torch.optim.AdamW(model.parameters())
+            torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])
+        """):  # fmt: skip
+        torch.optim.SGD(given(Net()), lr=1.0)
+    assert not hasattr(Net().out.weight, "__name__")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("train", "with rf.init_train_step_run_ctx(train_flag=True):"),
+        ("state_dict", 'rf.save_params(dict(model.named_parameters()), "model.npz")'),
+        ("register_buffer", "self.mean = rf.Parameter([in_dim], auxiliary=True)"),
+    ],
+)
+def test_a_method_of_torch_modules(name, line):
+    with raises_message(AttributeError, f"""
+        A Module has no attribute {name!r}.
+          module  Net
+        It is no torch.nn.Module: what belongs to one step is said by the run context, and parameters are named Tensors.
+            {line}
+        """):  # fmt: skip
+        getattr(Net(), name)

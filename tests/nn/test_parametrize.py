@@ -168,9 +168,48 @@ def test_what_is_no_parameter():
     with raises_message(AttributeError, """
         register_parametrization: Linear has no parameter "in_dim".
           has  weight, bias
-        A parametrization is for a parameter that the module itself holds.
+        A parametrization is for a parameter that the module itself holds:
+            rf.register_parametrization(module, "weight", ...)
         """):  # fmt: skip
         rf.register_parametrization(rf.Linear(A, B), "in_dim", doubled)
+
+
+def test_what_is_nearly_the_name_of_a_parameter():
+    with raises_message(AttributeError, """
+        register_parametrization: Linear has no parameter "bais".
+          has  weight, bias
+        A parametrization is for a parameter that the module itself holds:
+            rf.register_parametrization(module, "bias", ...)
+        """):  # fmt: skip
+        rf.weight_noise(rf.Linear(A, B), "bais", std=0.1)
+
+
+@pytest.mark.parametrize(("name", "own"), [("layer", "weight"), ("layer.bias", "bias")])
+def test_a_parameter_of_a_part_is_parametrized_there(name, own):
+    class Net(rf.Module):
+        def __init__(self):
+            self.layer = rf.Linear(A, B)
+
+    with raises_message(AttributeError, f"""
+        register_parametrization: Net has no parameter "{name}".
+          has     none of its own
+          inside  layer.weight, layer.bias
+        A parametrization is for a parameter that the module itself holds:
+            rf.register_parametrization(module.layer, "{own}", ...)
+        """):  # fmt: skip
+        rf.weight_dropout(Net(), name, drop_prob=0.1)
+
+
+def test_what_a_module_changes_itself_is_not_parametrized():
+    with raises_message(ValueError, """
+        register_parametrization: "running_mean" of BatchNorm is auxiliary.
+          running_mean  [a=2]
+          trained       gamma, beta
+        The module changes it itself, in place, which cannot be done to what is computed from it. Leave it out:
+            for name, parameter in module.named_parameters(recurse=False):
+                if not parameter.auxiliary: ...
+        """):  # fmt: skip
+        rf.weight_noise(rf.BatchNorm(A), "running_mean", std=0.1)
 
 
 def test_removing_what_is_not_there():

@@ -1,5 +1,6 @@
 """Recordings filter, stop at their limit, and change neither numbers nor gradients."""
 
+import textwrap
 import warnings
 
 import numpy as np
@@ -243,3 +244,26 @@ def test_steps_from_the_end_are_refused():
     ):
         with record(steps=slice(-2, None)):
             pass
+
+
+def test_a_kind_that_nothing_has_and_that_is_nearly_another_one_is_said(offer_some):
+    with pytest.warns(UserWarning) as caught:
+        with record(kinds=["atention", "states"]) as trace:
+            offer_some()
+    assert str(caught[0].message) == textwrap.dedent("""\
+        record: there are no events of the kind "atention".
+          recorded  states
+          offered   attention, beams, module, states, tokens
+        A kind is one of those that are offered, or a word of your own. Did you mean
+            rf.record(kinds="attention")""")
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match='select: there are no events of the kind "state".'):
+        assert trace.select(kind="state") == []
+
+
+def test_kinds_of_ones_own_are_kinds(recwarn):
+    with record(kinds="attentions") as trace:
+        probe("attentions")
+    with record(kinds={"mine", "attention"}):
+        pass
+    assert len(trace.select(kind="attentions")) == 1 and trace.select(kind="beams") == [] and not recwarn.list
