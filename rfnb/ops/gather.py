@@ -10,7 +10,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.finite import picked
+from rfnb.core.finite import _steps, picked
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.remade import check_remade
@@ -22,7 +22,7 @@ from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
 from rfnb.ops.index_range import check_integers, check_not_negative, mended, on_host
-from rfnb.ops.operands import check_devices, common_backend, need_values, not_a_tensor
+from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values, not_a_tensor
 from rfnb.ops.where import where
 
 _make = Tensor.__new__
@@ -51,26 +51,10 @@ def gather(
     """
     if unknown:
         raise no_keyword(unknown)
-    if not isinstance(source, Tensor):
-        raise not_a_tensor("gather", source)
-    if isinstance(indices, (int, np.integer)):
-        indices = int(indices)
-        if axis is None:
-            raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
-        axis = looked_up(source.dims, axis)
-        index = source.axis_of(axis, "gather")
-        if not -axis.extent <= indices < axis.extent:
-            raise _past_the_end(source, indices, axis)
-        raw = source.backend.select_raw(source._raw, index, indices % axis.extent)
-        return picked(source._like(raw, source.dims[:index] + source.dims[index + 1 :]), source)
-    if isinstance(indices, float):
-        raise TypeError(
-            message("gather: the index is a float.", [("source", shape_of(source)), ("index", indices)],
-                    "Indices are integers.", f"rf.gather(source, indices={int(indices)}, axis=...)")
-        )  # fmt: skip
+    if not isinstance(indices, Tensor):
+        return _gather_one(source, indices, axis)
     if axis is None:
-        if not isinstance(indices, Tensor):
-            need_values("gather", indices)
+        need_tensors("gather", source)
         axis = indices.sparse_dim
         if axis is None:
             raise DimError(
@@ -78,6 +62,7 @@ def gather(
                         "The indices have no sparse_dim, so name the axis:", "rf.gather(x, indices=i, axis=...)")
             )  # fmt: skip
     if clip_to_valid:  # by the lengths of source: the indices have all its dims then
+        need_tensors("gather", source)
         check_remade("gather", [("source", source.dims), ("indices", indices.dims)], but=(axis,))
         check_lengths_here("gather", [("source", source.dims), ("indices", indices.dims)], axis, "source")
         indices = _clipped(indices, axis)
@@ -107,10 +92,30 @@ def gather(
     feature = source._feature_dim
     if feature is not None and feature in dims:
         out._feature_dim = feature
-    return picked(out, source)
+    return picked(out, source) if _steps else out
 
 
 _gather_plans = PlanCache()
+
+
+def _gather_one(source: Tensor, index: Any, axis: Dim | None) -> Tensor:
+    """The entry of a number along `axis`, which goes away."""
+    need_tensors("gather", source)
+    if isinstance(index, float):
+        raise TypeError(
+            message("gather: the index is a float.", [("source", shape_of(source)), ("index", index)],
+                    "Indices are integers.", f"rf.gather(source, indices={int(index)}, axis=...)")
+        )  # fmt: skip
+    if not isinstance(index, (int, np.integer)):
+        raise not_a_tensor("gather", index)
+    if axis is None:
+        raise TypeError("gather: an int index needs the axis.\n    rf.gather(x, indices=0, axis=time)")
+    axis, index = looked_up(source.dims, axis), int(index)
+    place = source.axis_of(axis, "gather")
+    if not -axis.extent <= index < axis.extent:
+        raise _past_the_end(source, index, axis)
+    raw = source.backend.select_raw(source._raw, place, index % axis.extent)
+    return picked(source._like(raw, source.dims[:place] + source.dims[place + 1 :]), source)
 
 
 def _past_the_end(source: Tensor, index: int, axis: Dim) -> IndexError:

@@ -35,12 +35,12 @@ def merge_dims(
     """
     if unknown:
         raise no_keyword(unknown)
-    if not isinstance(source, Tensor):
-        raise not_a_tensor("merge_dims", source)
     dims = tuple(dims)
-    raw = source._raw
     try:
+        raw = source._raw
         order, reshape, shape, out_dims, merged = _merge_plans[raw.__class__, source.dims, dims, out_dim]
+    except AttributeError:
+        raise not_a_tensor("merge_dims", source) from None
     except KeyError:
         if not dims:
             out_dim = out_dim or Dim(1, name="merged")
@@ -111,10 +111,9 @@ def split_dims(
     """
     if unknown:
         raise no_keyword(unknown)
-    if not isinstance(source, Tensor):
-        raise not_a_tensor("split_dims", source)
     dims = tuple(dims)
     if pad_to_multiples:
+        need_tensors("split_dims", source)
         raise NotImplementedError(
             message(
                 "split_dims: padding to a multiple of the sizes.",
@@ -123,9 +122,11 @@ def split_dims(
                 "source, (axis,) = rf.pad(source, axes=[axis], padding=[(0, missing)], value=pad_value)",
             )
         )
-    raw = source._raw
     try:
+        raw = source._raw
         reshape, shape, out_dims = _split_plans[raw.__class__, source.dims, axis, dims]
+    except AttributeError:
+        raise not_a_tensor("split_dims", source) from None
     except KeyError:
         key = (raw.__class__, source.dims, axis, dims)
         reshape, shape, out_dims = _split_plans.put(key, _plan_split(source, axis, dims))
