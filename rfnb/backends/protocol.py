@@ -88,6 +88,11 @@ class Backend(Kernels, Gradients):
         raise NotImplementedError
 
     @classmethod
+    def is_on_host_raw(cls, raw: Any) -> bool:
+        """Whether the host computes with it; ops ask in each call."""
+        return cls.get_device_raw(raw) in ("cpu", None)
+
+    @classmethod
     def assert_raw(cls, condition: Any, text: str) -> None:
         """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
         if not bool(condition):

@@ -54,6 +54,10 @@ class TorchBackend(Backend):
     def get_device_raw(cls, raw: Any) -> str:
         return str(raw.device)
 
+    @staticmethod
+    def is_on_host_raw(raw: Any) -> bool:
+        return raw.is_cpu
+
     @classmethod
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
         with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else

@@ -195,11 +195,11 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
 def _guarded(fn: Any, dims: Dims, backend: Any) -> Any:
     """`fn`, which sees 0 in the padding of indices where an index out of range would be the end of all (on a GPU)."""
     known = [dim for dim in dims if set(dim.length_dims) <= set(dims)]
-    mask, where_raw, device = masks_for(dims, known, backend, "gather"), backend.where_raw, backend.get_device_raw
+    mask, where_raw, on_host_raw = masks_for(dims, known, backend, "gather"), backend.where_raw, backend.is_on_host_raw
     if mask is None:
         return fn
 
     def guarded(raw: Any, raw_indices: Any) -> Any:
-        return fn(raw, raw_indices if on_host(device(raw_indices)) else where_raw(mask(raw_indices), raw_indices, 0))
+        return fn(raw, raw_indices if on_host_raw(raw_indices) else where_raw(mask(raw_indices), raw_indices, 0))
 
     return guarded

@@ -63,6 +63,7 @@ def test_a_device_that_cannot_say_which_index_was_wrong_gets_none(name, monkeypa
     """A GPU computes nothing any more after an index out of range, so it sees 0 in the padding, and no second try is needed."""
     backend, tries = good.backend, []
     monkeypatch.setattr(backend, "get_device_raw", staticmethod(lambda raw: "cpu:0"))
+    monkeypatch.setattr(backend, "is_on_host_raw", staticmethod(lambda raw: False))
     monkeypatch.setattr("rfnb.ops.gather.mended", lambda *operands: tries.append(operands))
     monkeypatch.setattr("rfnb.ops.one_hot.mended", lambda *operands: tries.append(operands))
     clear_plans()
