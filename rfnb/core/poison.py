@@ -128,7 +128,11 @@ def _read_raw(tensor: Any) -> Any:
     if _NOTE in own:
         raise own.pop(_NOTE)
     if own.get(_DONE) is not raw:
-        own[_DONE] = own["_raw"] = _poisoned(tensor, raw, poison.value)
+        filled = _poisoned(tensor, raw, poison.value)
+        if getattr(raw, "requires_grad", False) and not filled.requires_grad:
+            del own[_DONE]  # read where no gradients are kept (stop_gradient_scope): whoever reads it elsewhere needs them
+            return filled
+        own[_DONE] = own["_raw"] = filled
     return own["_raw"]
 
 

@@ -9,6 +9,7 @@ The operators (`+`, `<`, ...) are bound by `rfnb/ops/operators.py`, since what t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class Tensor(TensorKinds):
         ShapeError: If the raw array does not fit the dims.
     """
 
+    __class_getitem__: Any = classmethod(GenericAlias)  # rf.Tensor[torch.Tensor] as annotation
     __array_ufunc__ = None  # `np.zeros(3) + x` is for x to answer, not an array of three Tensors
     # Class-level defaults: a result of an op sets only what it has, which keeps making one cheap.
     name: str | None = None

@@ -251,3 +251,7 @@ ERRORS = {
 def test_error(call, error, text):
     with raises_message(error, text):
         call()
+
+
+def test_a_tensor_names_its_raw_type_in_annotations():
+    assert rf.Tensor[np.ndarray].__args__ == rf.Parameter[np.ndarray].__args__ == (np.ndarray,)

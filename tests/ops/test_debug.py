@@ -132,6 +132,20 @@ def test_gradients_stay_what_they_are(padding):
     torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.parametrize("scope", [rf.stop_gradient_scope, torch.no_grad])
+def test_gradients_stay_what_they_are_after_a_look_without_gradients(scope):
+    weight = rf.Parameter([feat])
+    weight.initial = 1.0
+    with rf.debug(padding="nan"):
+        hidden = randn(batch, time, feat) * weight
+        with scope():  # e.g. a search on the encoder, whose padding is filled when it is first read
+            best = rf.reduce_max(hidden, axis=time)
+        assert not best.raw_tensor.requires_grad and torch.isnan(hidden.raw_tensor[2]).all()
+        rf.reduce_sum(hidden, axis=[batch, time, feat]).raw_tensor.backward()
+    expected = rf.reduce_sum(randn(batch, time, feat), axis=[batch, time])
+    torch.testing.assert_close(weight.raw_tensor.grad, expected.raw_tensor)
+
+
 def test_off_is_off():
     switch = rf.debug(padding="nan", indices=True)
     switch.off()
