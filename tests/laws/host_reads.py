@@ -1,4 +1,5 @@
-"""Counts what would make a GPU wait: reads of values by the host. It works on the CPU, where all reads are the same.
+"""Counts what would make a GPU wait: reads of values by the host. It works on the CPU, where all reads are the same, and ops are told
+that their arrays are not on the host: there some look at values for a better error or a warning.
 
     with HostReads() as reads:
         rf.softmax(x, axis=time)
@@ -10,6 +11,7 @@ Lengths of dims live on the host. They, and what is computed from them alone, ma
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from unittest.mock import patch
 
@@ -18,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from rfnb.backends.torch_backend import TorchBackend
+from rfnb.ops.index_range import on_host
 
 # The values of these become a Python number or the shape of the result.
 READS = set(
@@ -35,7 +38,11 @@ class HostReads(TorchDispatchMode):
         self._patches = [
             patch.object(TorchBackend, "from_numpy", self._from_numpy),
             patch.object(TorchBackend, "raw_to_numpy", self._raw_to_numpy),
+            patch.object(TorchBackend, "is_on_host_raw", lambda raw: False),
         ]
+        for name, module in list(sys.modules.items()):
+            if name.startswith("rfnb.") and vars(module).get("on_host") is on_host:
+                self._patches.append(patch.object(module, "on_host", lambda device: False))
 
     def __enter__(self) -> HostReads:
         for each in self._patches:

@@ -38,10 +38,6 @@ MAY_READ = {
     "cond": _CONDITION,
     "scan until a condition": _CONDITION,
 }
-_NEIGHBOURS = (
-    "which labels are equal to the ones before is read where they are on the host anyway; on a GPU nobody asks"
-)
-READS_ON_HOST = {"ctc_best_path": _NEIGHBOURS, "ctc_forced_align": _NEIGHBOURS}
 
 
 def reads_of(call, inputs):
@@ -50,7 +46,7 @@ def reads_of(call, inputs):
     return reads.found
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in MAY_READ | READS_ON_HOST])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in MAY_READ])
 def test_the_host_reads_no_values(name):
     for world in hard_worlds()[2:6]:
         call, inputs = CASES[name](world)
