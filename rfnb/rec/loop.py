@@ -27,7 +27,7 @@ from rfnb.core.finite import around_step
 from rfnb.core.layout import explain_mismatch
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.const import zeros_like
 from rfnb.ops.frames import frames, marked_like, no_frame
 from rfnb.ops.operands import as_tensor
@@ -382,6 +382,8 @@ class Loop(NotPicklable):
         return int(limit.numpy().max()) if isinstance(limit, Tensor) else int(limit)
 
     def _begin_step(self) -> None:
+        if self._index == 0:
+            check_frames(f'Loop "{self.name}"', self._given_axis)
         self._end, self.selection, self._calls = None, None, 0
         self._on_commit.clear()
         self._state._begin_step(self._index)
@@ -566,6 +568,26 @@ def _leave(loop: Loop) -> None:
     loops = _running.get()
     if loop in loops:
         _running.set(loops[: loops.index(loop)])
+
+
+def check_frames(what: str, axis: Dim | None) -> None:
+    """Raise a DimError for steps over an `axis` whose lengths are over that of a running loop: a step of that one has one of them."""
+    around = () if axis is None or not axis.has_padding() else _running.get()
+    for loop in around:
+        if axis is not None and loop._given_axis in axis.length_dims and loop._given_axis is not axis:
+            frames, outer = (dim.name if dim.name.isidentifier() else "..." for dim in (axis, loop.axis))
+            raise DimError(
+                message(
+                    f"{what}: the lengths of {axis.short_repr()} are over {outer}.",
+                    [
+                        ("around", f'Loop "{loop.name}" over {loop.axis.short_repr()}'),
+                        ("lengths", dims_text(axis.length_dims)),
+                    ],
+                    f"A step of the loop around has one frame of {outer}, with frames of its own. Cut them out, in Python steps:",
+                    f"x_t, {frames}_t = rf.slice(loop.unstack(x), axis={frames}, size=loop.unstack({frames}.dyn_size_ext))"
+                    f'      # loop "{loop.name}"',
+                )
+            )
 
 
 @explain_mismatch

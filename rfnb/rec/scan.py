@@ -14,6 +14,7 @@ from rfnb.core.finite import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
+from rfnb.rec.loop import check_frames
 from rfnb.rec.nested import leaves, map_nested, same_structure, structure_text, where_nested
 from rfnb.rec.selection import align_host
 from rfnb.rec.tensor_array import TensorArray
@@ -57,6 +58,7 @@ def scan(
         TypeError: If cond does not give a bool Tensor.
     """
     _check_arguments(spatial_dim, xs, cond)
+    check_frames("scan", spatial_dim)
     steps = _Steps(spatial_dim, cond_dims, cond, cond_before_body, max_seq_len)
 
     def array_of(y: Any) -> Any:

@@ -1,7 +1,8 @@
 """What a Loop says when it is used wrongly: the whole message."""
 
 import pytest
-from asserting import raises_message, randn, tensor
+from asserting import assert_same, ragged, raises_message, randn, tensor
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim, DimError
@@ -437,3 +438,55 @@ def test_a_state_with_another_structure_shows_both(face, name):
     )
     with raises_message(ValueError, text if rest is None else f"{text}\n{rest}"):
         run(face, body, initial)
+
+
+@pytest.mark.parametrize("face", ["for", "with"])
+@pytest.mark.parametrize("inner", ["Loop", "scan"])
+def test_a_loop_in_a_loop_over_frames_of_all_steps(inner, face):
+    """Letters of words of a batch: in a step of the loop over words, each sequence has the letters of one word."""
+    batch = Dim(2, name="batch")
+    words = ragged([2, 1], batch, "words")
+    letters = ragged([[3, 1], [2, 0]], [batch, words], "letters")
+    x = randn(batch, words, letters)
+    outer = rf.Loop(axis=words, name="outer")
+    outer.state.h = rf.zeros([batch])
+
+    def body():
+        if inner == "scan":
+            rf.scan(
+                spatial_dim=letters, xs=outer.unstack(x), initial=outer.state.h, body=lambda x_t, h: (None, h + x_t)
+            )
+        else:
+            loop = rf.Loop(axis=letters, name="inner")
+            loop.state.h = outer.state.h
+            for _ in loop:
+                loop.state.h = loop.state.h + loop.unstack(x)
+
+    what = "scan" if inner == "scan" else 'Loop "inner"'
+    with raises_message(
+        DimError,
+        f"""
+        {what}: the lengths of letters<=3 are over words.
+          around   Loop "outer" over words<=2
+          lengths  [batch=2, words<=2]
+        A step of the loop around has one frame of words, with frames of its own. Cut them out, in Python steps:
+            x_t, letters_t = rf.slice(loop.unstack(x), axis=letters, size=loop.unstack(letters.dyn_size_ext))      # loop "outer"
+        """,
+    ):
+        run_steps(outer, face, body)
+
+
+def test_the_frames_of_a_step_are_those_that_are_cut_out():
+    batch = Dim(2, name="batch")
+    words = ragged([2, 1], batch, "words")
+    letters = ragged([[3, 1], [2, 0]], [batch, words], "letters")
+    x = randn(batch, words, letters)
+    outer = rf.Loop(axis=words, name="outer")
+    for _ in outer:
+        x_t, letters_t = rf.slice(outer.unstack(x), axis=letters, size=outer.unstack(letters.dyn_size_ext))
+        inner = rf.Loop(axis=letters_t, name="inner")
+        inner.state.h = rf.zeros([batch])
+        for _ in inner:
+            inner.state.h = inner.state.h + inner.unstack(x_t)
+        sums = outer.stack(inner.state.h)
+    assert_same(sums, rf.reduce_sum(x, axis=letters))
