@@ -130,7 +130,9 @@ def _read_raw(tensor: Any) -> Any:
     if own.get(_DONE) is not raw:
         filled = _poisoned(tensor, raw, poison.value)
         if getattr(raw, "requires_grad", False) and not filled.requires_grad:
-            del own[_DONE]  # read where no gradients are kept (stop_gradient_scope): whoever reads it elsewhere needs them
+            del own[
+                _DONE
+            ]  # read where no gradients are kept (stop_gradient_scope): whoever reads it elsewhere needs them
             return filled
         own[_DONE] = own["_raw"] = filled
     return own["_raw"]

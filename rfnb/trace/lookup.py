@@ -33,6 +33,10 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         self._trace = trace
         self._cache: dict[tuple[str, int], tuple[int, Value]] = {}
 
+    def forget(self) -> None:
+        """Make the values anew when they are asked for: those of the events have changed."""
+        self._cache.clear()
+
     def __getitem__(self, key: str | tuple[str, int]) -> Value:
         path, run = key if isinstance(key, tuple) else (key, None)
         full = self.find(path)

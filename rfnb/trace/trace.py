@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_lengths import on_resize
 from rfnb.core.errors import message
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place
+from rfnb.trace.resized import RecordedSizes
 from rfnb.trace.stack import loop_dim_of, step_dim_of
 
 
@@ -61,6 +64,8 @@ class Trace:
         self._limit = limit
         self._by_kind: dict[str, dict[str, list[Event]]] = {}
         self._step_dims: dict[Any, Dim] = {}
+        self._sizes = RecordedSizes()
+        _traces.add(self)
         self._lock = threading.RLock()
         self._subscribers: list[Callable[[Event], None]] = []
         self._on_close: list[Callable[[Trace], None]] = []
@@ -214,9 +219,18 @@ class Trace:
         return event
 
     def _keep(self, event: Event) -> None:
+        self._sizes.note(event)
         self.events.append(event)
         self._by_kind.setdefault(event.kind, {}).setdefault(event.path, []).append(event)
         self.num_bytes += event.num_bytes
+
+    def settle_sizes(self) -> None:
+        """Keep the sizes of what was recorded: some dims have others now."""
+        with self._lock:
+            if self._sizes.settle():
+                self._step_dims.clear()
+                for lookup in (self.attention, self.states, self.beams, self.modules):
+                    lookup.forget()
 
     def count_dropped(self) -> None:
         """One more event that came after the limit."""
@@ -258,3 +272,14 @@ class Trace:
             ),
             stacklevel=5,
         )
+
+
+_traces: weakref.WeakSet[Trace] = weakref.WeakSet()
+
+
+def _settle_all() -> None:
+    for trace in list(_traces):
+        trace.settle_sizes()
+
+
+on_resize(_settle_all)

@@ -1,0 +1,116 @@
+"""A trace over several batches: dims get other sizes (`batch_dim`, those of a TensorDict), while what was recorded keeps the sizes it had.
+
+Nothing is copied while recording. When a dim is about to stand for another size, the values recorded with the old one get a dim of
+their own with that size, the same one for all values of that batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import registry
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.trace.event import Event
+from rfnb.trace.probe import Later
+
+Sizes = tuple[np.ndarray, tuple[Dim, ...]]
+
+
+class RecordedSizes:
+    """The sizes of the dims of recorded values, and the events that have them."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[Dim, Sizes] = {}
+        self._events: list[Event] = []
+
+    def note(self, event: Event) -> None:
+        """Remember the sizes that the dims of an event have now."""
+        self._events.append(event)
+        for dim in _dims_in((event.values, event.loop_dim)):
+            self._note_dim(dim)
+
+    def _note_dim(self, dim: Dim) -> None:
+        if dim.size is None and dim not in self._sizes and dim.lengths is not None:
+            self._sizes[dim] = dim.lengths, dim.length_dims
+            for other in dim.length_dims:
+                self._note_dim(other)
+
+    def settle(self) -> bool:
+        """Give values whose dims have another size now dims of their own; whether there are any."""
+        changed = {dim for dim, (lengths, _) in self._sizes.items() if dim._lengths is not lengths}
+        if not changed:
+            return False
+        more = changed
+        while more:  # what is computed from these, or has lengths over them
+            more = {dim for dim in set(self._sizes) - changed if self._depends_on(dim, changed)}
+            changed |= more
+        made: dict[Dim, Dim] = {}
+        for dim in changed:
+            self._kept(dim, changed, made)
+        for event in self._events:
+            event.values = _with_dims(event.values, made)
+            event.loop_dim = made.get(event.loop_dim, event.loop_dim) if event.loop_dim is not None else None
+        self._sizes = {dim: sizes for dim, sizes in self._sizes.items() if dim not in changed}
+        if not self._sizes:
+            self._events = []
+        return True
+
+    def _depends_on(self, dim: Dim, changed: set[Dim]) -> bool:
+        return not changed.isdisjoint(dim.get_derived_bases_set()) or not changed.isdisjoint(self._sizes[dim][1])
+
+    def _kept(self, dim: Dim, changed: set[Dim], made: dict[Dim, Dim]) -> Dim:
+        """A dim of the size that `dim` had."""
+        if dim not in changed:
+            return dim
+        if dim not in made:
+            lengths, over = self._sizes[dim]
+            size: Any = int(lengths) if lengths.ndim == 0 else Tensor(
+                f"{dim.name}:size", [self._kept(other, changed, made) for other in over],
+                raw_tensor=registry.selected().from_numpy(lengths, dtype="int32", device="cpu"),
+            )  # fmt: skip
+            made[dim] = Dim(size, name=dim.name, kind=dim.kind, vocab=dim.vocab)
+            made[dim].created = dim.created
+        return made[dim]
+
+
+def _dims_in(value: Any) -> Iterator[Dim]:
+    if isinstance(value, Tensor):
+        yield from value.dims
+        if value.sparse_dim is not None:
+            yield value.sparse_dim
+    elif isinstance(value, Dim):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in () if isinstance(value, Later) else value.values():
+            yield from _dims_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _dims_in(item)
+
+
+def _with_dims(value: Any, made: Mapping[Dim, Dim]) -> Any:
+    if isinstance(value, Tensor):
+        if made.keys().isdisjoint((*value.dims, value.sparse_dim)):
+            return value
+        dims = [made.get(dim, dim) for dim in value.dims]
+        out = Tensor(
+            value.name, dims, value.dtype, raw_tensor=value._raw,
+            sparse_dim=None if value.sparse_dim is None else made.get(value.sparse_dim, value.sparse_dim),
+        )  # fmt: skip
+        if value.feature_dim is not None:
+            out.feature_dim = made.get(value.feature_dim, value.feature_dim)
+        return out
+    if isinstance(value, Dim):
+        return made.get(value, value)
+    if isinstance(value, Later):
+        return Later(lambda: _with_dims(dict(value.made()), made), value.num_bytes, value.host)
+    if isinstance(value, Mapping):
+        return {key: _with_dims(item, made) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_with_dims(item, made) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    return value
