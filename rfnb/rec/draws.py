@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ class Watch:
             _watches.append(self)
             if len(_watches) == 1:
                 _put(telling=True)
+        if self._others_are_drawing():
+            _others_draw.set()
         with _numpy_generator._bit_generator.lock:  # what another thread has begun to draw is drawn now
             self._state = _state()
         try:
@@ -58,6 +61,16 @@ class Watch:
                 _watches.remove(self)
                 if not _watches:
                     _put(telling=False)
+
+    def _others_are_drawing(self) -> bool:
+        """Whether another thread is inside of a function of `random`, with a function in hand that does not tell."""
+        for thread, found in sys._current_frames().items():
+            frame: FrameType | None = found if thread != self._thread else None
+            while frame is not None:
+                if frame.f_code.co_filename == random.__file__:
+                    return True
+                frame = frame.f_back
+        return False
 
     def tell(self, name: str) -> None:
         """Somebody is about to draw."""

@@ -9,7 +9,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_math import substituted
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.ops.stack import stack, unstack
+from rfnb.ops.frames import frames
+from rfnb.ops.stack import stack
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
@@ -69,8 +70,8 @@ class Replay(NotPicklable):
         dims.clear()
         for name, read in self.recording.states.items():
             _bind(read, states[name], registers, dims)
-        for register, frames in self._frames:
-            registers[register] = frames[index]
+        for register, steps in self._frames:
+            registers[register] = steps[index]
         if self.recording.index is not None:
             registers[self.recording.index.register] = index_value
         for run in self._runs:
@@ -106,11 +107,11 @@ class Replay(NotPicklable):
         """An op that cannot work on all steps at once after all, e.g. since they do not fit into memory."""
         axis = self.plan.axis
         run = _runner(node, self.recording.recorder, _Masked())
-        frames = {register: unstack(whole[register], axis=axis) for register in node.reads}
+        values_of = {register: frames(whole[register], axis=axis) for register in node.reads}
         values: dict[int, list[Tensor]] = {register: [] for register in node.writes}
         registers = list(self.registers)
         for index in range(axis.extent):
-            for register, steps in frames.items():
+            for register, steps in values_of.items():
                 registers[register] = steps[index]
             run(registers, {})
             for register in node.writes:
