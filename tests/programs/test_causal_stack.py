@@ -4,6 +4,7 @@ faces of a Loop and in plain torch; with hooks, collected outputs and functions 
 import numpy as np
 import pytest
 import torch
+from loop_faces import run_steps
 from rfnb.hooks import setup_post_hook_on_method
 
 import rfnb as rf
@@ -133,12 +134,7 @@ def test_step_by_step_as_at_once(setup):
             y, loop.state.net = net(loop.unstack(x), spatial_dim=single_step_dim, state=loop.state.net)
             return loop.stack(y)
 
-        if face == "for":
-            for _ in loop:
-                stacked = step()
-        else:
-            with loop:
-                stacked = step()
+        stacked = run_steps(loop, face, step)
         check(stacked.copy_transpose([batch_dim, time, dim]).raw_tensor, loop.state.net)
 
 

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb.tensor import Dim, Tensor, batch_dim
@@ -83,12 +84,7 @@ def prefixes_in_a_loop(crf: Crf, emissions: Tensor, *, spatial_dim: Dim, face: s
         total, loop.state.alpha = crf.forward((loop.unstack(emissions), loop.iter_idx), loop.state.alpha)
         return loop.stack(total)
 
-    if face == "for":
-        for _ in loop:
-            out = step()
-    else:
-        with loop:
-            out = step()
+    out = run_steps(loop, face, step)
     return out
 
 

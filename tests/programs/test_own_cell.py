@@ -4,6 +4,7 @@ table, against torch."""
 import numpy as np
 import pytest
 import torch
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb.tensor import Dim, Tensor, batch_dim, single_step_dim
@@ -107,12 +108,7 @@ def test_a_gru_by_hand_is_that_of_torch(lengths, in_size, out_size):
             h, loop.state.cell = gru(loop.unstack(source), spatial_dim=single_step_dim, state=loop.state.cell)
             return loop.stack(h)
 
-        if face == "for":
-            for _ in loop:
-                stacked = step()
-        else:
-            with loop:
-                stacked = step()
+        stacked = run_steps(loop, face, step)
         steps = stacked.copy_transpose([batch_dim, time, out_dim]).raw_tensor
         torch.testing.assert_close(steps[mask], values[mask], atol=1e-5, rtol=1e-4)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb.tensor import Dim, Tensor, batch_dim
@@ -65,12 +66,7 @@ def test_scheduled_sampling_feeds_back_what_was_drawn():
                 loop.state.label = body(logits, loop.unstack(targets), loop.unstack(draw))
                 return loop.stack(logits)
 
-            if face == "for":
-                for _ in loop:
-                    logits = step()
-            else:
-                with loop:
-                    logits = step()
+            logits = run_steps(loop, face, step)
         return rf.reduce_sum(
             rf.cross_entropy(estimated=logits, target=targets, axis=vocab, estimated_type="logits"),
             axis=[batch_dim, time],
