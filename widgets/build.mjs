@@ -6,7 +6,15 @@ import { mkdir } from "node:fs/promises";
 const at = process.argv.indexOf("--outdir");
 const out = at > 0 ? process.argv[at + 1] : "../rfnb/viz/static";
 await mkdir(out, { recursive: true });
-const common = { bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none", charset: "utf8", logLevel: "warning" };
+const common = {
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  legalComments: "none",
+  charset: "utf8",
+  logLevel: "warning",
+};
 const jobs = [
   { ...common, entryPoints: ["src/index.ts"], outfile: `${out}/rfnb.js` },
   { ...common, entryPoints: ["src/static.ts"], outfile: `${out}/rfnb-static.js` },

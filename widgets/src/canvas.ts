@@ -7,8 +7,10 @@ export function prepare(canvas: HTMLCanvasElement, width: number, height: number
   const ratio = globalThis.devicePixelRatio || 1;
   const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
   if (canvas.width !== w || canvas.height !== h) {
-    canvas.width = w; canvas.height = h;
-    canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
+    canvas.width = w;
+    canvas.height = h;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
   }
   const g = context(canvas);
   if (!g) return null;
@@ -18,18 +20,34 @@ export function prepare(canvas: HTMLCanvasElement, width: number, height: number
 }
 
 export function context(canvas: HTMLCanvasElement): CanvasRenderingContext2D | null {
-  try { return canvas.getContext("2d"); } catch { return null; }
+  try {
+    return canvas.getContext("2d");
+  } catch {
+    return null;
+  }
 }
 
 /** Cells as an image, one pixel each; where there are more cells than `most` pixels, the largest magnitude of a block. */
-export interface Cells { rows: number; cols: number; value(row: number, col: number): number }
+export interface Cells {
+  rows: number;
+  cols: number;
+  value(row: number, col: number): number;
+}
 
-export function image(cells: Cells, colors: Table, share: (value: number) => number, most: { rows: number; cols: number }): HTMLCanvasElement | null {
-  const down = Math.max(1, Math.ceil(cells.rows / Math.max(1, most.rows))), across = Math.max(1, Math.ceil(cells.cols / Math.max(1, most.cols)));
-  const rows = Math.ceil(cells.rows / down), cols = Math.ceil(cells.cols / across);
+export function image(
+  cells: Cells,
+  colors: Table,
+  share: (value: number) => number,
+  most: { rows: number; cols: number },
+): HTMLCanvasElement | null {
+  const down = Math.max(1, Math.ceil(cells.rows / Math.max(1, most.rows))),
+    across = Math.max(1, Math.ceil(cells.cols / Math.max(1, most.cols)));
+  const rows = Math.ceil(cells.rows / down),
+    cols = Math.ceil(cells.cols / across);
   if (!rows || !cols) return null;
   const canvas = document.createElement("canvas");
-  canvas.width = cols; canvas.height = rows;
+  canvas.width = cols;
+  canvas.height = rows;
   const g = context(canvas);
   if (!g) return null;
   const data = g.createImageData(cols, rows);
@@ -44,7 +62,9 @@ export function image(cells: Cells, colors: Table, share: (value: number) => num
           if (Number.isNaN(value) || Math.abs(other) > Math.abs(value)) value = other;
         }
       }
-      pixels[row * cols + col] = Number.isNaN(value) ? 0 : colors[Math.round(Math.min(1, Math.max(0, share(value))) * 255)]!;
+      pixels[row * cols + col] = Number.isNaN(value)
+        ? 0
+        : colors[Math.round(Math.min(1, Math.max(0, share(value))) * 255)]!;
     }
   }
   g.putImageData(data, 0, 0);
@@ -52,25 +72,51 @@ export function image(cells: Cells, colors: Table, share: (value: number) => num
 }
 
 /** Diagonal lines for what is no data (padding). */
-export function hatch(g: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
+export function hatch(
+  g: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  color: string,
+): void {
   if (width <= 0 || height <= 0) return;
   g.save();
-  g.beginPath(); g.rect(x, y, width, height); g.clip();
-  g.strokeStyle = color; g.lineWidth = 1; g.globalAlpha = 0.75;
+  g.beginPath();
+  g.rect(x, y, width, height);
+  g.clip();
+  g.strokeStyle = color;
+  g.lineWidth = 1;
+  g.globalAlpha = 0.75;
   g.beginPath();
   const gap = 7;
   const first = Math.floor((x + y) / gap) * gap; // lines of neighbouring areas meet
-  for (let sum = first; sum < x + y + width + height; sum += gap) { g.moveTo(sum - y, y); g.lineTo(sum - y - height, y + height); }
+  for (let sum = first; sum < x + y + width + height; sum += gap) {
+    g.moveTo(sum - y, y);
+    g.lineTo(sum - y - height, y + height);
+  }
   g.stroke();
   g.restore();
 }
 
 /** Dots for what is not computed yet. */
-export function dots(g: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string, pitch: number): void {
+export function dots(
+  g: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  color: string,
+  pitch: number,
+): void {
   if (width <= 0 || height <= 0) return;
   const gap = Math.max(8, pitch);
   g.fillStyle = color;
   g.beginPath();
-  for (let cy = y + gap / 2; cy < y + height; cy += gap) for (let cx = x + gap / 2; cx < x + width; cx += gap) { g.moveTo(cx + 1.1, cy); g.arc(cx, cy, 1.1, 0, 7); }
+  for (let cy = y + gap / 2; cy < y + height; cy += gap)
+    for (let cx = x + gap / 2; cx < x + width; cx += gap) {
+      g.moveTo(cx + 1.1, cy);
+      g.arc(cx, cy, 1.1, 0, 7);
+    }
   g.fill();
 }

@@ -6,8 +6,28 @@ type Lab = [number, number, number];
 // The same colours at equal distances as in rfnb/viz/picture.py.
 const LIGHT = ["#f3f8ff", "#cfe4fc", "#a6cdf6", "#78b4ee", "#4a99e0", "#267dca", "#1061ab", "#094785", "#062c58"];
 const DARK = ["#16202c", "#16314d", "#16456f", "#1a5b94", "#2873b7", "#468fd6", "#71acec", "#a3cbf8", "#dceafd"];
-const DIVERGING_LIGHT = ["#014e8e", "#2a76c3", "#6da5e4", "#b6d2f3", "#f7f7f7", "#f4c4a4", "#df8a4b", "#af5b0b", "#753b07"];
-const DIVERGING_DARK = ["#b4dbff", "#6baffa", "#317dca", "#214c79", "#222222", "#6b3e11", "#b16512", "#e6964f", "#fdcda6"];
+const DIVERGING_LIGHT = [
+  "#014e8e",
+  "#2a76c3",
+  "#6da5e4",
+  "#b6d2f3",
+  "#f7f7f7",
+  "#f4c4a4",
+  "#df8a4b",
+  "#af5b0b",
+  "#753b07",
+];
+const DIVERGING_DARK = [
+  "#b4dbff",
+  "#6baffa",
+  "#317dca",
+  "#214c79",
+  "#222222",
+  "#6b3e11",
+  "#b16512",
+  "#e6964f",
+  "#fdcda6",
+];
 
 export const sequential = (dark: boolean): Table => table(dark ? DARK : LIGHT);
 export const diverging = (dark: boolean): Table => table(dark ? DIVERGING_DARK : DIVERGING_LIGHT);
@@ -66,5 +86,7 @@ function fromLab([L, a, b]: Lab): Lab {
     -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
     -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
   ];
-  return linear.map((c) => Math.round(255 * Math.min(1, Math.max(0, c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055)))) as Lab;
+  return linear.map((c) =>
+    Math.round(255 * Math.min(1, Math.max(0, c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055))),
+  ) as Lab;
 }

@@ -11,7 +11,10 @@ export interface Context {
   busOf(axis: string): Bus; // the same on another axis
 }
 
-export interface Rendered { update(frame: Frame): void; destroy(): void }
+export interface Rendered {
+  update(frame: Frame): void;
+  destroy(): void;
+}
 
 /** `render.ts` of each view exports one. */
 export type Render = (el: HTMLElement, frame: Frame, ctx: Context) => Rendered;

@@ -1,7 +1,11 @@
 // Making elements in one line.
 
 /** An element with attributes and children: h("button", { type: "button" }, "Table"). */
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Record<string, string> = {}, ...children: (Node | string)[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string> = {},
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
@@ -21,6 +25,9 @@ export function setOptions(select: HTMLSelectElement, labels: string[], chosen: 
 
 /** What is wrong with what is shown, as sentences with a mark; what is no fault follows quietly. Hidden if there is nothing. */
 export function showNotes(box: HTMLElement, wrong: string, remark = "", more: string | 0 = ""): void {
-  box.replaceChildren(...(wrong ? [h("p", { class: "rfnb-wrong" }, h("b", {}, "! "), wrong)] : []), ...[remark, more].flatMap((text) => (text ? [h("p", { class: "rfnb-quiet" }, text)] : [])));
+  box.replaceChildren(
+    ...(wrong ? [h("p", { class: "rfnb-wrong" }, h("b", {}, "! "), wrong)] : []),
+    ...[remark, more].flatMap((text) => (text ? [h("p", { class: "rfnb-quiet" }, text)] : [])),
+  );
   box.hidden = !box.childElementCount;
 }

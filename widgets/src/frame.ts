@@ -2,9 +2,16 @@
 
 import { safe } from "./visible";
 
-export interface Block { data: Float32Array | Int32Array | Uint8Array; shape: number[] }
+export interface Block {
+  data: Float32Array | Int32Array | Uint8Array;
+  shape: number[];
+}
 export type Head = Record<string, unknown>;
-export interface Frame { kind: string; head: Head; blocks: Record<string, Block> }
+export interface Frame {
+  kind: string;
+  head: Head;
+  blocks: Record<string, Block>;
+}
 
 const VERSION = 1;
 const ARRAYS = { f32: Float32Array, i32: Int32Array, u8: Uint8Array } as const;
@@ -12,14 +19,19 @@ type DType = keyof typeof ARRAYS;
 
 /** Reads a frame; throws a sentence if the bytes are none. */
 export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
-  const bytes = view instanceof ArrayBuffer ? new Uint8Array(view) : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  const bytes =
+    view instanceof ArrayBuffer ? new Uint8Array(view) : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
   if (bytes.byteLength < 8) throw new Error("There is no data yet.");
   const top = new DataView(bytes.buffer, bytes.byteOffset, 8);
   const length = top.getUint32(0, true);
-  if (top.getUint32(4, true) !== VERSION || 8 + length > bytes.byteLength) throw new Error("This data is from another version of rfnb.");
+  if (top.getUint32(4, true) !== VERSION || 8 + length > bytes.byteLength)
+    throw new Error("This data is from another version of rfnb.");
   const text = new TextDecoder().decode(bytes.subarray(8, 8 + length));
   // Escapes are what is not ASCII; the usual frame has none.
-  const json = JSON.parse(text, text.includes("\\u") ? (_, value: unknown) => (typeof value === "string" ? safe(value) : value) : undefined) as { kind: string; head: Head; blocks: Record<string, { offset: number; dtype: DType; shape: number[] }> };
+  const json = JSON.parse(
+    text,
+    text.includes("\\u") ? (_, value: unknown) => (typeof value === "string" ? safe(value) : value) : undefined,
+  ) as { kind: string; head: Head; blocks: Record<string, { offset: number; dtype: DType; shape: number[] }> };
   const blocks: Record<string, Block> = {};
   for (const [name, { offset, dtype, shape }] of Object.entries(json.blocks)) {
     const count = shape.reduce((product, size) => product * size, 1);
@@ -35,10 +47,16 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
 }
 
 /** The frame of the readable form that the test fixtures have (`to_json` in rfnb/viz/spec.py). */
-export function fromJson(json: { kind: string; head: Head; blocks?: Record<string, { dtype: string; shape: number[]; data: (number | string | null)[] }> }): Frame {
+export function fromJson(json: {
+  kind: string;
+  head: Head;
+  blocks?: Record<string, { dtype: string; shape: number[]; data: (number | string | null)[] }>;
+}): Frame {
   const blocks: Record<string, Block> = {};
   for (const [name, { dtype, shape, data }] of Object.entries(json.blocks ?? {})) {
-    const numbers = data.map((value) => (value === null ? NaN : value === "inf" ? Infinity : value === "-inf" ? -Infinity : Number(value)));
+    const numbers = data.map((value) =>
+      value === null ? NaN : value === "inf" ? Infinity : value === "-inf" ? -Infinity : Number(value),
+    );
     blocks[name] = { data: new ARRAYS[dtype as DType](numbers), shape };
   }
   return { kind: json.kind, head: json.head, blocks };

@@ -6,13 +6,15 @@ export type Measure = (text: string) => number;
 
 /** A label that can be seen: marks for what is invisible, cut after `most` letters. */
 export function shorten(label: string, most = 16): string {
-  const text = visible(label), letters = [...text];
+  const text = visible(label),
+    letters = [...text];
   return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
 }
 
 /** Each how-many-th label is drawn when each needs `room` pixels and has `pitch`: 1, 2, 5, 10, 20, ... */
 export function stride(pitch: number, room: number): number {
-  for (let base = 1; base < 1e9; base *= 10) for (const step of [1, 2, 5]) if (base * step * pitch >= room) return base * step;
+  for (let base = 1; base < 1e9; base *= 10)
+    for (const step of [1, 2, 5]) if (base * step * pitch >= room) return base * step;
   return 1e9;
 }
 
@@ -28,7 +30,10 @@ export function measurer(g: CanvasRenderingContext2D | null, font: string): Meas
   return (text) => {
     let width = known.get(text);
     if (width === undefined) {
-      if (g) { g.font = font; width = g.measureText(text).width; } else width = text.length * 6.6;
+      if (g) {
+        g.font = font;
+        width = g.measureText(text).width;
+      } else width = text.length * 6.6;
       known.set(text, width);
     }
     return width;

@@ -8,20 +8,27 @@ import { busOf } from "./selection";
 import { onTheme, palette } from "./theme";
 import { views } from "./views";
 
-export interface Mounted { update(bytes: DataView | Uint8Array): void; destroy(): void }
+export interface Mounted {
+  update(bytes: DataView | Uint8Array): void;
+  destroy(): void;
+}
 
 /** Shows packed frames. */
 export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
   const root = h("div", { class: "rfnb-root", "data-lm-suppress-shortcuts": "true" });
   // Plain keys belong to the view: with the focus in it, JupyterLab's own would delete the cell (x), or leave it (arrows).
-  root.addEventListener("keydown", (event) => { if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation(); });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+  });
   el.append(root);
   let shown: Shown | null = null;
   let next: DataView | Uint8Array | null = null;
   let frame = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const draw = () => {
-    cancelAnimationFrame(frame); clearTimeout(timer); frame = 0;
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+    frame = 0;
     const latest = next;
     next = null;
     if (!latest) return;
@@ -41,14 +48,18 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
       timer = setTimeout(draw, 250); // a hidden page gets no animation frames
     },
     destroy() {
-      cancelAnimationFrame(frame); clearTimeout(timer);
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
       shown?.destroy();
       root.remove();
     },
   };
 }
 
-export interface Shown { update(frame: Frame): void; destroy(): void }
+export interface Shown {
+  update(frame: Frame): void;
+  destroy(): void;
+}
 
 /** Shows frames of any kind in a root element; another kind replaces the view. */
 export function showIn(root: HTMLElement): Shown {
@@ -65,19 +76,34 @@ export function showIn(root: HTMLElement): Shown {
   };
   return {
     update(frame) {
-      guard(root, () => {
-        const text = (name: string) => (typeof frame.head[name] === "string" ? (frame.head[name] as string) : "");
-        const wanted = text("link"), along = text("axis");
-        if (view && kind === frame.kind && link === wanted && axis === along) { view.update(frame); return; }
-        destroy();
-        const render = views[frame.kind];
-        if (!render) throw new Error(`This version of rfnb has no view "${frame.kind}".`);
-        kind = frame.kind; link = wanted; axis = along;
-        root.setAttribute("data-kind", kind);
-        view = render(root, frame, {
-          palette: () => palette(root), onTheme: (changed) => { ends.push(onTheme(root, changed)); }, bus: busOf(link, axis), busOf: (other) => busOf(wanted, other),
-        });
-      }, destroy);
+      guard(
+        root,
+        () => {
+          const text = (name: string) => (typeof frame.head[name] === "string" ? (frame.head[name] as string) : "");
+          const wanted = text("link"),
+            along = text("axis");
+          if (view && kind === frame.kind && link === wanted && axis === along) {
+            view.update(frame);
+            return;
+          }
+          destroy();
+          const render = views[frame.kind];
+          if (!render) throw new Error(`This version of rfnb has no view "${frame.kind}".`);
+          kind = frame.kind;
+          link = wanted;
+          axis = along;
+          root.setAttribute("data-kind", kind);
+          view = render(root, frame, {
+            palette: () => palette(root),
+            onTheme: (changed) => {
+              ends.push(onTheme(root, changed));
+            },
+            bus: busOf(link, axis),
+            busOf: (other) => busOf(wanted, other),
+          });
+        },
+        destroy,
+      );
       root.setAttribute("data-live", String(Boolean(frame.head["live"])));
     },
     destroy,
@@ -90,6 +116,12 @@ function guard(root: HTMLElement, work: () => void, failed: () => void = () => r
     work();
   } catch (error) {
     failed();
-    root.append(h("p", { class: "rfnb-sentence", role: "alert" }, `This view cannot be drawn: ${error instanceof Error ? error.message : String(error)}`));
+    root.append(
+      h(
+        "p",
+        { class: "rfnb-sentence", role: "alert" },
+        `This view cannot be drawn: ${error instanceof Error ? error.message : String(error)}`,
+      ),
+    );
   }
 }

@@ -4,8 +4,18 @@
 import { prepare } from "./canvas";
 import { h } from "./dom";
 
-export interface Scene { left: number; top: number; width: number; height: number }
-export interface Spot { x: number; y: number; left: number; top: number } // in the visible part, and how far it is scrolled
+export interface Scene {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+export interface Spot {
+  x: number;
+  y: number;
+  left: number;
+  top: number;
+} // in the visible part, and how far it is scrolled
 export interface Handlers {
   layout(width: number): { width: number; height: number }; // the size of the content, given the room there is
   paint(g: CanvasRenderingContext2D, scene: Scene): void;
@@ -13,7 +23,13 @@ export interface Handlers {
   click(spot: Spot): void;
   key(event: KeyboardEvent): boolean; // whether it was of use
 }
-export interface Cell { row: number; col: number; rows: number; cols: number; text: string }
+export interface Cell {
+  row: number;
+  col: number;
+  rows: number;
+  cols: number;
+  text: string;
+}
 
 const WIDTH_UNKNOWN = 800;
 let count = 0;
@@ -29,12 +45,31 @@ export class Pane {
   private ended = false;
   private room = -1;
 
-  constructor(private readonly handlers: Handlers, private readonly mostHeight: number) {
-    this.element = h("div", { class: "rfnb-pane", tabindex: "0", role: "grid", "aria-readonly": "true", "data-lm-suppress-shortcuts": "true" }, this.row, this.space);
+  constructor(
+    private readonly handlers: Handlers,
+    private readonly mostHeight: number,
+  ) {
+    this.element = h(
+      "div",
+      {
+        class: "rfnb-pane",
+        tabindex: "0",
+        role: "grid",
+        "aria-readonly": "true",
+        "data-lm-suppress-shortcuts": "true",
+      },
+      this.row,
+      this.space,
+    );
     this.space.append(this.canvas);
     const spot = (event: MouseEvent): Spot => {
       const box = this.element.getBoundingClientRect();
-      return { x: event.clientX - box.left - this.element.clientLeft, y: event.clientY - box.top - this.element.clientTop, left: this.element.scrollLeft, top: this.element.scrollTop };
+      return {
+        x: event.clientX - box.left - this.element.clientLeft,
+        y: event.clientY - box.top - this.element.clientTop,
+        left: this.element.scrollLeft,
+        top: this.element.scrollTop,
+      };
     };
     this.element.addEventListener("pointermove", (event) => handlers.hover(spot(event)));
     this.element.addEventListener("pointerleave", () => handlers.hover(null));
@@ -46,7 +81,12 @@ export class Pane {
       event.preventDefault();
       event.stopPropagation();
     });
-    this.watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => { if (this.available() !== this.room) this.relayout(); });
+    this.watcher =
+      typeof ResizeObserver === "undefined"
+        ? null
+        : new ResizeObserver(() => {
+            if (this.available() !== this.room) this.relayout();
+          });
   }
 
   /** To be called once the element is in the page. */
@@ -62,8 +102,10 @@ export class Pane {
   relayout(): void {
     this.room = this.available();
     const size = this.handlers.layout(this.room - 2);
-    const atEnd = this.element.scrollTop > 0 && this.element.scrollTop + this.element.clientHeight >= this.element.scrollHeight - 4;
-    const wide = size.width > this.room - 2, tall = size.height > this.mostHeight;
+    const atEnd =
+      this.element.scrollTop > 0 && this.element.scrollTop + this.element.clientHeight >= this.element.scrollHeight - 4;
+    const wide = size.width > this.room - 2,
+      tall = size.height > this.mostHeight;
     this.space.style.width = `${size.width}px`;
     this.space.style.height = `${size.height}px`;
     this.element.style.width = `${Math.min(this.room, Math.ceil(size.width) + 2 + (tall ? 16 : 0))}px`;
@@ -91,7 +133,11 @@ export class Pane {
   /** What a screen reader says the cursor is on. */
   say(label: string, cell: Cell | null): void {
     this.element.setAttribute("aria-label", label);
-    if (!cell) { this.element.removeAttribute("aria-activedescendant"); this.cell.textContent = ""; return; }
+    if (!cell) {
+      this.element.removeAttribute("aria-activedescendant");
+      this.cell.textContent = "";
+      return;
+    }
     this.element.setAttribute("aria-rowcount", String(cell.rows));
     this.element.setAttribute("aria-colcount", String(cell.cols));
     this.row.setAttribute("aria-rowindex", String(cell.row + 1));
@@ -112,7 +158,8 @@ export class Pane {
   }
 
   private paint(): void {
-    const width = this.element.clientWidth, height = this.element.clientHeight;
+    const width = this.element.clientWidth,
+      height = this.element.clientHeight;
     if (!width || !height) return;
     const g = prepare(this.canvas, width, height);
     if (g) this.handlers.paint(g, { left: this.element.scrollLeft, top: this.element.scrollTop, width, height });

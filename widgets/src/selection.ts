@@ -1,10 +1,18 @@
 // What the views of a page point at together: pointing at target token 3 in one highlights step 3 in all that run over the same axis.
 
 /** `lost`: the step is one of another hypothesis than the best, so views of the best have nothing of it. */
-export interface Selection { seq: number | null; step: number | null; lost: boolean }
+export interface Selection {
+  seq: number | null;
+  step: number | null;
+  lost: boolean;
+}
 type Listener = (selection: Selection, origin: object) => void;
 
-interface Group { seq: number | null; steps: Map<string, { step: number | null; lost: boolean }>; listeners: Set<{ axis: string; listener: Listener }> }
+interface Group {
+  seq: number | null;
+  steps: Map<string, { step: number | null; lost: boolean }>;
+  listeners: Set<{ axis: string; listener: Listener }>;
+}
 const groups = new Map<string, Group>();
 
 /** What a view has in its hand: the sequence of its group, and the step on its axis. */
@@ -24,18 +32,24 @@ export function busOf(link: string, axis = ""): Bus {
   const shared = group;
   const now = (of: string): Selection => ({ seq: shared.seq, step: null, lost: false, ...shared.steps.get(of) });
   return {
-    get now() { return now(axis); },
+    get now() {
+      return now(axis);
+    },
     point(change, origin) {
-      const before = now(axis), next = { ...before, ...("step" in change ? { lost: false } : {}), ...change };
+      const before = now(axis),
+        next = { ...before, ...("step" in change ? { lost: false } : {}), ...change };
       if (next.seq === before.seq && next.step === before.step && next.lost === before.lost) return;
       shared.seq = next.seq;
       shared.steps.set(axis, { step: next.step, lost: next.lost });
-      for (const other of [...shared.listeners]) if (other.axis === axis || next.seq !== before.seq) other.listener(now(other.axis), origin);
+      for (const other of [...shared.listeners])
+        if (other.axis === axis || next.seq !== before.seq) other.listener(now(other.axis), origin);
     },
     listen(listener) {
       const entry = { axis, listener };
       shared.listeners.add(entry);
-      return () => { shared.listeners.delete(entry); };
+      return () => {
+        shared.listeners.delete(entry);
+      };
     },
   };
 }
@@ -43,4 +57,5 @@ export function busOf(link: string, axis = ""): Bus {
 export const LOST = "The hypothesis pointed at is not the best one, which is drawn here.";
 
 /** What a view marks of a selection: nothing, if it draws the best hypothesis and another one is meant. */
-export const stepOf = ({ step, lost }: Selection, best: boolean | undefined): number | null => (lost && best ? null : step);
+export const stepOf = ({ step, lost }: Selection, best: boolean | undefined): number | null =>
+  lost && best ? null : step;

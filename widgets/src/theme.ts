@@ -1,7 +1,16 @@
 // Colours from the theme of the page: CSS variables (theme.css) for the DOM, and the same as strings for canvases.
 
 export interface Palette {
-  paper: string; ink: string; muted: string; faint: string; line: string; accent: string; onAccent: string; focus: string; warn: string; font: string;
+  paper: string;
+  ink: string;
+  muted: string;
+  faint: string;
+  line: string;
+  accent: string;
+  onAccent: string;
+  focus: string;
+  warn: string;
+  font: string;
   dark: boolean; // whether the paper is dark: ramps start from the paper
 }
 
@@ -11,9 +20,17 @@ export function palette(element: HTMLElement): Palette {
   const read = (name: string, fallback: string) => style.getPropertyValue(`--rfnb-${name}`).trim() || fallback;
   const paper = read("paper", "#ffffff");
   return {
-    paper, ink: read("ink", "#24292f"), muted: read("muted", "#656d76"), faint: read("faint", "#afb8c1"), line: read("line", "#d8dee4"), accent: read("accent", "#0b62b0"),
-    onAccent: read("on-accent", "#ffffff"), focus: read("focus", "#c2410c"), warn: read("warn", "#b3261e"),
-    font: read("font", "system-ui, sans-serif"), dark: isDark(paper),
+    paper,
+    ink: read("ink", "#24292f"),
+    muted: read("muted", "#656d76"),
+    faint: read("faint", "#afb8c1"),
+    line: read("line", "#d8dee4"),
+    accent: read("accent", "#0b62b0"),
+    onAccent: read("on-accent", "#ffffff"),
+    focus: read("focus", "#c2410c"),
+    warn: read("warn", "#b3261e"),
+    font: read("font", "system-ui, sans-serif"),
+    dark: isDark(paper),
   };
 }
 
@@ -30,7 +47,11 @@ export function rgb(color: string): [number, number, number] {
     const full = hex.length < 6 ? [...hex].map((digit) => digit + digit).join("") : hex;
     return [0, 2, 4].map((at) => parseInt(full.slice(at, at + 2), 16)) as [number, number, number];
   }
-  const parts = /^rgba?\(([^)]+)\)/i.exec(color.trim())?.[1]?.split(/[\s,/]+/).filter(Boolean).map(Number);
+  const parts = /^rgba?\(([^)]+)\)/i
+    .exec(color.trim())?.[1]
+    ?.split(/[\s,/]+/)
+    .filter(Boolean)
+    .map(Number);
   if (parts && parts.length >= 3) return [parts[0]!, parts[1]!, parts[2]!];
   return color.trim() === "black" ? [0, 0, 0] : [255, 255, 255];
 }
@@ -39,15 +60,39 @@ export function rgb(color: string): [number, number, number] {
 export function onTheme(element: HTMLElement, changed: () => void): () => void {
   let frame = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const soon = () => { cancelAnimationFrame(frame); frame = requestAnimationFrame(() => { if (element.isConnected) changed(); }); };
+  const soon = () => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => {
+      if (element.isConnected) changed();
+    });
+  };
   const observer = new MutationObserver(soon);
-  const options = { attributes: true, attributeFilter: ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-theme", "data-vscode-theme-kind"] };
+  const options = {
+    attributes: true,
+    attributeFilter: [
+      "class",
+      "style",
+      "data-jp-theme-light",
+      "data-jp-theme-name",
+      "data-theme",
+      "data-vscode-theme-kind",
+    ],
+  };
   for (const target of [document.documentElement, document.body]) if (target) observer.observe(target, options);
   const media = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
   media?.addEventListener("change", soon);
   // JupyterLab swaps the theme's style sheet a moment after the attribute.
-  const sheet = () => { clearTimeout(timer); timer = setTimeout(soon, 150); };
+  const sheet = () => {
+    clearTimeout(timer);
+    timer = setTimeout(soon, 150);
+  };
   const head = new MutationObserver(sheet);
   if (document.head) head.observe(document.head, { childList: true });
-  return () => { cancelAnimationFrame(frame); clearTimeout(timer); observer.disconnect(); head.disconnect(); media?.removeEventListener("change", soon); };
+  return () => {
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+    observer.disconnect();
+    head.disconnect();
+    media?.removeEventListener("change", soon);
+  };
 }

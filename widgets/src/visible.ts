@@ -1,6 +1,7 @@
 // Text of tokens so that everything in it is seen and nothing in it acts. The same as rfnb/viz/visible.py, tested with the same file.
 
-const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\p{Cs}\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}]/gu;
+const UNSEEN =
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\p{Cs}\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}]/gu;
 
 function mark(letter: string): string {
   const code = letter.codePointAt(0)!;
@@ -16,4 +17,6 @@ export const line = (text: string): string => safe(text.replace(/\n/g, "⏎").re
 
 /** A token: also spaces at its ends, several in a row, and other than the usual one are seen. */
 export const visible = (token: string): string =>
-  line(token).replace(/^ +| +$| {2,}/g, (spaces) => "␣".repeat(spaces.length)).replace(/[\xa0\u2000-\u200a\u202f\u205f\u3000]/g, mark) || "∅";
+  line(token)
+    .replace(/^ +| +$| {2,}/g, (spaces) => "␣".repeat(spaces.length))
+    .replace(/[\xa0\u2000-\u200a\u202f\u205f\u3000]/g, mark) || "∅";

@@ -14,14 +14,24 @@ const matrix = (map = 0, seq = 0) => matrixOf(frame(), map, seq)!;
 
 /** A map of the given size, value = row + col / 1000. */
 function sized(rows: number, cols: number, label = (index: number) => String(index)): Frame {
-  const data = Float32Array.from({ length: rows * cols }, (_, index) => Math.floor(index / cols) + (index % cols) / 1000);
+  const data = Float32Array.from(
+    { length: rows * cols },
+    (_, index) => Math.floor(index / cols) + (index % cols) / 1000,
+  );
   const labels = (count: number) => Array.from({ length: count }, (_, index) => label(index));
-  return { kind: "attention", blocks: { m: { data, shape: [1, rows, cols] } }, head: {
-    title: "sized", live: false, seqs: [{ label: "s", rows: labels(rows), cols: labels(cols), row_len: rows, col_len: cols }],
-    maps: [{ label: "m", row_dim: { name: "target" }, col_dim: { name: "source" }, block: "m", seqs: [0] }],
-  } };
+  return {
+    kind: "attention",
+    blocks: { m: { data, shape: [1, rows, cols] } },
+    head: {
+      title: "sized",
+      live: false,
+      seqs: [{ label: "s", rows: labels(rows), cols: labels(cols), row_len: rows, col_len: cols }],
+      maps: [{ label: "m", row_dim: { name: "target" }, col_dim: { name: "source" }, block: "m", seqs: [0] }],
+    },
+  };
 }
-const place = (made: Frame, width = 900, zoom = 1) => layout(matrixOf(made, 0, 0)!, { width, height: 620, zoom, measure });
+const place = (made: Frame, width = 900, zoom = 1) =>
+  layout(matrixOf(made, 0, 0)!, { width, height: 620, zoom, measure });
 
 describe("a map", () => {
   it("has the numbers, labels and lengths of its sequence", () => {
@@ -77,14 +87,21 @@ describe("the layout", () => {
     expect(made.rows[0]!.text).toBe("internationaliz…");
   });
 
-  it.each([[50, 60], [200, 300], [1000, 1000], [3, 5000]])("fits %i x %i into the room, with labels that do not overlap", (rows, cols) => {
+  it.each([
+    [50, 60],
+    [200, 300],
+    [1000, 1000],
+    [3, 5000],
+  ])("fits %i x %i into the room, with labels that do not overlap", (rows, cols) => {
     const made = place(sized(rows, cols));
     expect(made.width).toBeLessThanOrEqual(900.01);
     expect(made.height - made.top).toBeGreaterThan(90);
     expect(made.height).toBeLessThanOrEqual(620 + 1);
     const steps = made.cols.slice(1).map((label, index) => (label.index - made.cols[index]!.index) * made.cell);
     expect(Math.min(...steps)).toBeGreaterThanOrEqual(11);
-    expect(Math.min(...made.rows.slice(1).map((label, index) => (label.index - made.rows[index]!.index) * made.tall))).toBeGreaterThanOrEqual(11);
+    expect(
+      Math.min(...made.rows.slice(1).map((label, index) => (label.index - made.rows[index]!.index) * made.tall)),
+    ).toBeGreaterThanOrEqual(11);
   });
 
   it("grows beyond the room when zoomed, and then scrolls", () => {
@@ -92,9 +109,17 @@ describe("the layout", () => {
   });
 
   it("finds the cell at each point of a cell, and none outside", () => {
-    const made = place(sized(3, 5)), of = matrixOf(sized(3, 5), 0, 0)!;
-    const at = (row: number, col: number) => hit(made, of, made.left + (col + 0.5) * made.cell, made.top + (row + 0.5) * made.tall);
-    expect([at(0, 0), at(2, 4), at(3, 0), at(0, 5), at(-1, 0)]).toEqual([{ row: 0, col: 0 }, { row: 2, col: 4 }, null, null, null]);
+    const made = place(sized(3, 5)),
+      of = matrixOf(sized(3, 5), 0, 0)!;
+    const at = (row: number, col: number) =>
+      hit(made, of, made.left + (col + 0.5) * made.cell, made.top + (row + 0.5) * made.tall);
+    expect([at(0, 0), at(2, 4), at(3, 0), at(0, 5), at(-1, 0)]).toEqual([
+      { row: 0, col: 0 },
+      { row: 2, col: 4 },
+      null,
+      null,
+      null,
+    ]);
   });
 
   it("has no cell in an empty map", () => {
@@ -106,8 +131,14 @@ describe("the layout", () => {
 describe("the keyboard", () => {
   const of = matrixOf(sized(30, 7), 0, 0)!;
   it.each([
-    ["ArrowRight", { row: 2, col: 4 }], ["ArrowLeft", { row: 2, col: 2 }], ["ArrowUp", { row: 1, col: 3 }], ["ArrowDown", { row: 3, col: 3 }],
-    ["Home", { row: 2, col: 0 }], ["End", { row: 2, col: 6 }], ["PageDown", { row: 12, col: 3 }], ["PageUp", { row: 0, col: 3 }],
+    ["ArrowRight", { row: 2, col: 4 }],
+    ["ArrowLeft", { row: 2, col: 2 }],
+    ["ArrowUp", { row: 1, col: 3 }],
+    ["ArrowDown", { row: 3, col: 3 }],
+    ["Home", { row: 2, col: 0 }],
+    ["End", { row: 2, col: 6 }],
+    ["PageDown", { row: 12, col: 3 }],
+    ["PageUp", { row: 0, col: 3 }],
   ])("%s walks", (key, to) => {
     expect(walk(of, { row: 2, col: 3 }, key, false)).toEqual(to);
   });
@@ -122,14 +153,25 @@ describe("the keyboard", () => {
 
 describe("the view in the page", () => {
   let root: HTMLElement;
-  beforeEach(() => { document.body.replaceChildren(root = document.createElement("div")); });
-  const press = (key: string) => root.querySelector(".rfnb-pane")!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  beforeEach(() => {
+    document.body.replaceChildren((root = document.createElement("div")));
+  });
+  const press = (key: string) =>
+    root
+      .querySelector(".rfnb-pane")!
+      .dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   const readout = () => root.querySelector(".rfnb-readout")!.textContent;
 
   it("tells the cell under the cursor exactly, to eyes and to screen readers", () => {
     showIn(root).update(frame());
     for (const key of ["ArrowRight", "ArrowDown", "ArrowRight"]) press(key);
-    expect([root.dataset["row"], root.dataset["col"], root.dataset["kind"], root.dataset["seq"], root.dataset["live"]]).toEqual(["1", "1", "attention", "0", "true"]);
+    expect([
+      root.dataset["row"],
+      root.dataset["col"],
+      root.dataset["kind"],
+      root.dataset["seq"],
+      root.dataset["live"],
+    ]).toEqual(["1", "1", "attention", "0", "true"]);
     const value = small.blocks.map0.data[6] as number;
     expect(Math.fround(Number(/0\.\d+/.exec(readout()!)![0]))).toBe(Math.fround(value));
     const cell = root.querySelector("[role=gridcell]")!;
@@ -139,19 +181,27 @@ describe("the view in the page", () => {
 
   it("says what is padding and what is not computed", () => {
     showIn(root).update(frame());
-    press("End"); press("ArrowDown"); press("ArrowDown");
+    press("End");
+    press("ArrowDown");
+    press("ArrowDown");
     expect(readout()).toContain("not computed");
     const select = root.querySelector<HTMLSelectElement>("select[aria-label=sequence]")!;
-    select.value = "1"; select.dispatchEvent(new Event("change"));
-    expect([root.dataset["seq"], readout()]).toEqual(["1", "target 2, source 4: padding, past the end of hi, with 0.20930232 on it"]);
+    select.value = "1";
+    select.dispatchEvent(new Event("change"));
+    expect([root.dataset["seq"], readout()]).toEqual([
+      "1",
+      "target 2, source 4: padding, past the end of hi, with 0.20930232 on it",
+    ]);
   });
 
   it("keeps what the person chose when more rows arrive", () => {
     const shown = showIn(root);
     shown.update(frame());
     const select = root.querySelector<HTMLSelectElement>("select[aria-label=map]")!;
-    select.value = "1"; select.dispatchEvent(new Event("change"));
-    press("ArrowRight"); press("ArrowDown");
+    select.value = "1";
+    select.dispatchEvent(new Event("change"));
+    press("ArrowRight");
+    press("ArrowDown");
     shown.update(frame());
     expect([root.dataset["map"], root.dataset["row"], root.dataset["step"]]).toEqual(["1", "1", "1"]);
   });
@@ -159,8 +209,19 @@ describe("the view in the page", () => {
   it("offers the same numbers as a table", () => {
     showIn(root).update(frame());
     root.querySelector<HTMLButtonElement>("[data-do=table]")!.click();
-    expect([...root.querySelectorAll("thead th")].map((cell) => cell.textContent)).toEqual(["target ↓ source →", "e", "n", "u", "f", "f"]);
-    expect([...root.querySelectorAll("tbody tr")].map((row) => row.children[5]!.textContent)).toEqual(["0.3333", "0.2500", "–"]);
+    expect([...root.querySelectorAll("thead th")].map((cell) => cell.textContent)).toEqual([
+      "target ↓ source →",
+      "e",
+      "n",
+      "u",
+      "f",
+      "f",
+    ]);
+    expect([...root.querySelectorAll("tbody tr")].map((row) => row.children[5]!.textContent)).toEqual([
+      "0.3333",
+      "0.2500",
+      "–",
+    ]);
   });
 
   it("shows bad data as a sentence and recovers", () => {
@@ -180,7 +241,8 @@ describe("the view in the page", () => {
     const with_link = { ...frame(), head: { ...frame().head, link: "t" } };
     showIn(root).update(with_link);
     showIn(linked).update(with_link);
-    press("ArrowRight"); press("ArrowDown");
+    press("ArrowRight");
+    press("ArrowDown");
     expect([linked.dataset["linked"], root.dataset["linked"]]).toEqual(["1", undefined]);
     press("Escape");
     expect(linked.dataset["linked"]).toBe("");
@@ -189,10 +251,29 @@ describe("the view in the page", () => {
 
 describe("what is wrong with a row", () => {
   /** Three rows of five columns, of which the last two are padding. */
-  const matrix = (rows: number[][], sums = true) => matrixOf({
-    kind: "attention", blocks: { map0: { data: Float32Array.from(rows.flat()), shape: [1, rows.length, 5] } },
-    head: { maps: [{ label: "weights", row_dim: { name: "target" }, col_dim: { name: "source" }, block: "map0", seqs: [0], sums, notes: { 0: "something" } }], seqs: [{ label: "one", rows: [], cols: [], row_len: rows.length, col_len: 3 }] },
-  } as unknown as Parameters<typeof matrixOf>[0], 0, 0)!;
+  const matrix = (rows: number[][], sums = true) =>
+    matrixOf(
+      {
+        kind: "attention",
+        blocks: { map0: { data: Float32Array.from(rows.flat()), shape: [1, rows.length, 5] } },
+        head: {
+          maps: [
+            {
+              label: "weights",
+              row_dim: { name: "target" },
+              col_dim: { name: "source" },
+              block: "map0",
+              seqs: [0],
+              sums,
+              notes: { 0: "something" },
+            },
+          ],
+          seqs: [{ label: "one", rows: [], cols: [], row_len: rows.length, col_len: 3 }],
+        },
+      } as unknown as Parameters<typeof matrixOf>[0],
+      0,
+      0,
+    )!;
 
   it.each([
     ["nothing", [0.25, 0.5, 0.25, 0, 0], ""],
@@ -203,11 +284,19 @@ describe("what is wrong with a row", () => {
     ["a sum of bfloat16", [0.5, 0.25, 0.2451171875, 0, 0], ""],
   ])("%s", (_, row, words) => expect(fault(matrix([row]), 0)).toBe(words));
 
-  it("is not asked of what is not meant to sum to 1", () => expect(fault(matrix([[3, 4, 5, 6, 7]], false), 0)).toBe(""));
+  it("is not asked of what is not meant to sum to 1", () =>
+    expect(fault(matrix([[3, 4, 5, 6, 7]], false), 0)).toBe(""));
 
   it("is marked at its label", () => {
-    const rows = [[1, 0, 0, 0, 0], [0.5, 0, 0, 0.5, 0]];
-    expect(layout(matrix(rows), { width: 600, height: 400, zoom: 1, measure: (text) => text.length * 6 }).rows.map(({ text }) => text)).toEqual(["0", "! 1"]);
+    const rows = [
+      [1, 0, 0, 0, 0],
+      [0.5, 0, 0, 0.5, 0],
+    ];
+    expect(
+      layout(matrix(rows), { width: 600, height: 400, zoom: 1, measure: (text) => text.length * 6 }).rows.map(
+        ({ text }) => text,
+      ),
+    ).toEqual(["0", "! 1"]);
     expect(matrix(rows).drawn).toBe(5);
   });
 });
@@ -222,6 +311,9 @@ describe("a view with something wrong", () => {
     expect([...choose.options].map((option) => option.textContent)).toEqual(["enough", "hi !"]);
     choose.value = "1";
     choose.dispatchEvent(new Event("change"));
-    expect(said()).toEqual(["! hi: weight on padding in 2 of 2 rows, up to 0.62 in row 0 “HH”.", "Also in 1 other map or sequence, marked with “!”."]);
+    expect(said()).toEqual([
+      "! hi: weight on padding in 2 of 2 rows, up to 0.62 in row 0 “HH”.",
+      "Also in 1 other map or sequence, marked with “!”.",
+    ]);
   });
 });

@@ -21,9 +21,12 @@ const places = (nodes: { step: number; slot: number }[]) => nodes.map((node) => 
 const round = (value: number) => Math.round(value * 1e4) / 1e4;
 
 const asData = (made: Tree) => ({
-  nodes: made.nodes.map((row) => row.map((node) => node && [node.token, node.state, node.rank, round(node.gain), node.verdict])),
+  nodes: made.nodes.map((row) =>
+    row.map((node) => node && [node.token, node.state, node.rank, round(node.gain), node.verdict]),
+  ),
   cuts: made.cuts.map((row) => row.map((cut) => [cut.token, cut.rank, round(cut.gain), cut.verdict])),
-  nbest: places(made.nbest), best: made.best,
+  nbest: places(made.nbest),
+  best: made.best,
 });
 
 describe("the tree of a search", () => {
@@ -38,13 +41,22 @@ describe("the tree of a search", () => {
   });
 
   it("says why a candidate was cut if not by its rank", () => {
-    expect(cutVerdict(-3.63, 6, [-1, -2.8], "below the threshold")).toBe("below the threshold: 0.83 nats behind the last survivor");
-    expect(cutVerdict(-0.5, 6, [-1, -2.8], "blocked")).toBe("blocked: forbidden, although 2.30 nats ahead of the last survivor");
+    expect(cutVerdict(-3.63, 6, [-1, -2.8], "below the threshold")).toBe(
+      "below the threshold: 0.83 nats behind the last survivor",
+    );
+    expect(cutVerdict(-0.5, 6, [-1, -2.8], "blocked")).toBe(
+      "blocked: forbidden, although 2.30 nats ahead of the last survivor",
+    );
     expect(cutVerdict(-0.5, 6, [-1, -2.8], "merged")).toBe("merged: part of another hypothesis with the same labels");
   });
 
   it("leaves out of the text and the length where a hypothesis stays as it is", () => {
-    const step = (token: string, score: number, ended = false) => ({ tokens: [token], parents: [0], scores: [score], ended: [ended] });
+    const step = (token: string, score: number, ended = false) => ({
+      tokens: [token],
+      parents: [0],
+      scores: [score],
+      ended: [ended],
+    });
     const seq: SeqSpec = { steps: [step("a", -1), step("·", -2), step("b", -4, true)], blank: "·" };
     const [best] = nbest(grow(seq).nodes, 1);
     expect(prefix(pathOf(best!))).toBe("a b");
@@ -56,7 +68,11 @@ describe("the tree of a search", () => {
     const items = [...searched.nodes.flat(), ...searched.cuts.flat()];
     for (const item of items) expect(item!.parts.reduce((sum, part) => sum + part, 0)).toBeCloseTo(item!.gain, 3);
     expect([tree.width, searched.width]).toEqual([3, 2]);
-    expect(grow({ steps: [{ tokens: ["a", "e"], parents: [0, 0], scores: [-1, -2], ended: [false, true], left: [false, true] }] }).width).toBe(1);
+    expect(
+      grow({
+        steps: [{ tokens: ["a", "e"], parents: [0, 0], scores: [-1, -2], ended: [false, true], left: [false, true] }],
+      }).width,
+    ).toBe(1);
   });
 
   it("gives the labels of a candidate without blanks", () => {
@@ -65,10 +81,23 @@ describe("the tree of a search", () => {
   });
 
   it("sorts the list by score per length when asked to", () => {
-    const step = (tokens: string[], parents: number[], scores: number[], ended: boolean[]) => ({ tokens, parents, scores, ended });
-    const seq: SeqSpec = { steps: [step(["e", "a"], [0, 0], [-1, -1.1], [true, false]), step(["e"], [1], [-1.6], [true])] };
-    expect(places(nbest(grow(seq).nodes, 0))).toEqual([[0, 0], [1, 0]]);
-    expect(places(nbest(grow(seq).nodes, 1))).toEqual([[1, 0], [0, 0]]);
+    const step = (tokens: string[], parents: number[], scores: number[], ended: boolean[]) => ({
+      tokens,
+      parents,
+      scores,
+      ended,
+    });
+    const seq: SeqSpec = {
+      steps: [step(["e", "a"], [0, 0], [-1, -1.1], [true, false]), step(["e"], [1], [-1.6], [true])],
+    };
+    expect(places(nbest(grow(seq).nodes, 0))).toEqual([
+      [0, 0],
+      [1, 0],
+    ]);
+    expect(places(nbest(grow(seq).nodes, 1))).toEqual([
+      [1, 0],
+      [0, 0],
+    ]);
   });
 
   it("tells what is wrong with bad data in a sentence", () => {
@@ -76,9 +105,11 @@ describe("the tree of a search", () => {
     expect(problem(head)).toBeNull();
     expect(problem({})).toBe("This beam search cannot be drawn: it has no list of sequences.");
     expect(problem({ seqs: [{ steps: [{ ...step, parents: [0, 1] }] }] })).toBe(
-      "This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended have 1, 2, 1, 1 entries.");
+      "This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended have 1, 2, 1, 1 entries.",
+    );
     expect(problem({ seqs: [{ steps: [step, { ...step, parents: [3] }] }] })).toBe(
-      "This beam search cannot be drawn: sequence 0, step 1: a parent is 3, but the step before has 1 hypotheses.");
+      "This beam search cannot be drawn: sequence 0, step 1: a parent is 3, but the step before has 1 hypotheses.",
+    );
   });
 });
 
@@ -88,7 +119,8 @@ describe("the layout", () => {
   it("puts steps from left to right and slots from top to bottom", () => {
     expect(made.labels).toBe(true);
     for (const row of [made.x, made.lanes]) expect([...row].sort((a, b) => a - b)).toEqual(row);
-    for (const { node, x, y } of made.columns.flat()) expect([x, y]).toEqual([made.x[node.step], made.lanes[node.slot]]);
+    for (const { node, x, y } of made.columns.flat())
+      expect([x, y]).toEqual([made.x[node.step], made.lanes[node.slot]]);
   });
 
   it("starts each edge at the right end of the parent", () => {
@@ -119,7 +151,12 @@ describe("the layout", () => {
 
   it("turns to dots for 64 hypotheses over 200 steps, within the width", () => {
     const row = Array.from({ length: 64 }, (_, slot) => slot);
-    const steps = Array.from({ length: 200 }, () => ({ tokens: row.map(String), parents: row, scores: row.map((slot) => -slot), ended: row.map(() => false) }));
+    const steps = Array.from({ length: 200 }, () => ({
+      tokens: row.map(String),
+      parents: row,
+      scores: row.map((slot) => -slot),
+      ended: row.map(() => false),
+    }));
     const big = layout(grow({ steps }), options);
     expect(big.labels).toBe(false);
     expect(big.columns.flat().length).toBe(64 * 200);
@@ -139,7 +176,8 @@ describe("the layout", () => {
 });
 
 describe("the cursor", () => {
-  const go = (from: string, ...keys: string[]) => keyOf(keys.reduce((at, key) => walk(tree, at, key, 3), placeOf(tree, from)));
+  const go = (from: string, ...keys: string[]) =>
+    keyOf(keys.reduce((at, key) => walk(tree, at, key, 3), placeOf(tree, from)));
 
   it("starts at the end of the winner", () => expect(keyOf(start(tree))).toBe("4,0"));
   it("goes left to the parent and right along the winner", () => {
@@ -162,19 +200,41 @@ describe("the cursor", () => {
     expect(walk(tree, start(tree), "x", 3)).toBeNull();
   });
   it("is read out with the end of a long text, so that the verdict stays in sight", () => {
-    const steps = Array.from({ length: 40 }, (_, at) => ({ tokens: [`w${at}`], parents: [0], scores: [-at], ended: [false] }));
+    const steps = Array.from({ length: 40 }, (_, at) => ({
+      tokens: [`w${at}`],
+      parents: [0],
+      scores: [-at],
+      ended: [false],
+    }));
     const said = sentence(start(grow({ steps }))!, " ");
-    expect(said).toMatch(/^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/);
+    expect(said).toMatch(
+      /^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/,
+    );
   });
   it("is read out with text, score, log-probability of the token and verdict", () => {
-    expect(sentence(placeOf(tree, "1,1")!, " ")).toBe("step 1, slot 1: HH EH0. Score -1.200, token EH0 -1.100. kept: rank 2 of 3, 0.80 nats behind the best.");
+    expect(sentence(placeOf(tree, "1,1")!, " ")).toBe(
+      "step 1, slot 1: HH EH0. Score -1.200, token EH0 -1.100. kept: rank 2 of 3, 0.80 nats behind the best.",
+    );
     expect(sentence(placeOf(tree, "1,cut0")!, " ")).toBe(
-      "step 1, cut candidate: HH OW1. Score -3.630, token OW1 -3.530. cut: rank 4, 0.83 nats behind the last survivor.");
+      "step 1, cut candidate: HH OW1. Score -3.630, token OW1 -3.530. cut: rank 4, 0.83 nats behind the last survivor.",
+    );
   });
 });
 
 describe("the view in the page", () => {
-  const palette = { paper: "", ink: "", muted: "", faint: "", line: "", accent: "", onAccent: "", focus: "", warn: "", font: "x", dark: false };
+  const palette = {
+    paper: "",
+    ink: "",
+    muted: "",
+    faint: "",
+    line: "",
+    accent: "",
+    onAccent: "",
+    focus: "",
+    warn: "",
+    font: "x",
+    dark: false,
+  };
   let root: HTMLElement;
   const open = (shown: BeamsHead, bus = busOf("test")) => {
     root = document.createElement("div");
@@ -183,7 +243,10 @@ describe("the view in the page", () => {
     view.update(shown);
     return view;
   };
-  const press = (key: string) => root.querySelector(".rfnb-beams-scroll")!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  const press = (key: string) =>
+    root
+      .querySelector(".rfnb-beams-scroll")!
+      .dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   afterEach(() => document.body.replaceChildren());
 
   it("publishes step, beam and cursor, and follows the keys", () => {
@@ -192,8 +255,12 @@ describe("the view in the page", () => {
     press("ArrowLeft");
     expect(root.dataset["cursor"]).toBe("3,0");
     press("ArrowDown");
-    expect(root.querySelector('[aria-live="polite"]')!.textContent).toContain("step 3, slot 1: HH EH0 L OW1. Score -1.700");
-    expect(root.querySelector(".rfnb-beams-verdict")!.textContent).toBe("Step 3. Kept: rank 2 of 3, 1.00 nats behind the best.");
+    expect(root.querySelector('[aria-live="polite"]')!.textContent).toContain(
+      "step 3, slot 1: HH EH0 L OW1. Score -1.700",
+    );
+    expect(root.querySelector(".rfnb-beams-verdict")!.textContent).toBe(
+      "Step 3. Kept: rank 2 of 3, 1.00 nats behind the best.",
+    );
   });
 
   it("lists the complete hypotheses with the winner marked, and goes to the one that is chosen", () => {
@@ -209,12 +276,22 @@ describe("the view in the page", () => {
     for (const key of ["ArrowLeft", "ArrowDown", "ArrowDown"]) press(key);
     expect(root.dataset["cursor"]).toBe("1,cut0");
     expect(root.querySelector('[aria-live="polite"]')!.textContent).toBe(
-      "step 1, cut candidate: b. Score -1.800, token b -0.300 (log_prob -0.200, 0.5 × lm -0.100). "
-      + "blocked: forbidden, although 0.20 nats ahead of the last survivor.");
-    const rows = [...root.querySelectorAll(".rfnb-beams-parts tr")].map((row) => [...row.children].map((cell) => cell.textContent));
-    expect(rows).toEqual([["", "·", "b", "sum"], ["", "", "", ""],
-      ["log_prob", "−1.50", "−0.20", "−1.70"], ["0.5 × lm", "0.00", "−0.10", "−0.10"], ["score", "−1.50", "−0.30", "−1.80"]]);
-    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain("“·”\u00a0no new label · ✕\u00a0cut, with its distance to the last survivor · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged");
+      "step 1, cut candidate: b. Score -1.800, token b -0.300 (log_prob -0.200, 0.5 × lm -0.100). " +
+        "blocked: forbidden, although 0.20 nats ahead of the last survivor.",
+    );
+    const rows = [...root.querySelectorAll(".rfnb-beams-parts tr")].map((row) =>
+      [...row.children].map((cell) => cell.textContent),
+    );
+    expect(rows).toEqual([
+      ["", "·", "b", "sum"],
+      ["", "", "", ""],
+      ["log_prob", "−1.50", "−0.20", "−1.70"],
+      ["0.5 × lm", "0.00", "−0.10", "−0.10"],
+      ["score", "−1.50", "−0.30", "−1.80"],
+    ]);
+    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain(
+      "“·”\u00a0no new label · ✕\u00a0cut, with its distance to the last survivor · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged",
+    );
   });
 
   it("has no winner while the search runs", () => {
@@ -226,7 +303,11 @@ describe("the view in the page", () => {
 
   it("keeps the cursor while a running search grows", () => {
     const steps = head.seqs[0]!.steps;
-    const running = (count: number): BeamsHead => ({ ...head, live: true, seqs: [{ steps: steps.slice(0, count), best: [] }] });
+    const running = (count: number): BeamsHead => ({
+      ...head,
+      live: true,
+      seqs: [{ steps: steps.slice(0, count), best: [] }],
+    });
     const view = open(running(2));
     press("ArrowDown");
     const before = root.dataset["cursor"];
@@ -236,7 +317,9 @@ describe("the view in the page", () => {
 
   it("shows bad data as a sentence, and good data after it", () => {
     const view = open({ seqs: [{ steps: [{} as Tree as never] }] });
-    expect(root.querySelector('[role="alert"]')!.textContent).toBe("This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended must be lists.");
+    expect(root.querySelector('[role="alert"]')!.textContent).toBe(
+      "This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended must be lists.",
+    );
     view.update(head);
     expect(root.querySelector<HTMLElement>('[role="alert"]')!.hidden).toBe(true);
   });
@@ -262,7 +345,8 @@ describe("the view in the page", () => {
   it("says of a losing hypothesis that it is none of the best, and marks the winner's step for who draws that", () => {
     const bus = busOf("losing");
     open(head, bus);
-    press("ArrowLeft"); press("ArrowDown");
+    press("ArrowLeft");
+    press("ArrowDown");
     expect([root.dataset["cursor"], bus.now]).toEqual(["3,1", { seq: 0, step: 3, lost: true }]);
     bus.point({ step: 2 }, {});
     expect([root.dataset["cursor"], bus.now.lost]).toEqual(["2,0", false]);

@@ -10,60 +10,164 @@ import { fromJson } from "../src/frame";
 const frame = fromJson(training as unknown as Parameters<typeof fromJson>[0]);
 const curves = curvesOf(frame);
 const curve = (label: string) => curves.find((other) => other.label === label)!;
-const of = (...y: number[]): Curve => ({ label: "", unit: "", x: y.map((_, index) => index), y, best: -1, positive: y.every((value) => !(value <= 0)), log: false });
+const of = (...y: number[]): Curve => ({
+  label: "",
+  unit: "",
+  x: y.map((_, index) => index),
+  y,
+  best: -1,
+  positive: y.every((value) => !(value <= 0)),
+  log: false,
+});
 const ticks = (...y: number[]) => scaleOf(of(...y), false)!.ticks.map(({ text }) => text);
 
 describe("the layout", () => {
   it("reads the spec of the Python side: the best point, and whether a logarithm is possible", () => {
     expect(curves.map(({ label, unit, best, positive, log }) => [label, unit, best, positive, log])).toEqual([
-      ["loss", "nats", 4, true, false], ["phoneme accuracy", "%", 1, true, false], ["learning rate", "", -1, false, false],
-      ["gradient norm", "", -1, true, true], ["test loss", "", -1, false, false],
+      ["loss", "nats", 4, true, false],
+      ["phoneme accuracy", "%", 1, true, false],
+      ["learning rate", "", -1, false, false],
+      ["gradient norm", "", -1, true, true],
+      ["test loss", "", -1, false, false],
     ]);
     expect(stops(curves)).toEqual([0, 10, 20, 30, 40, 50]);
   });
 
-  it.each([[[4.5, 0.75], ["0", "2", "4"]], [[100.2, 14], ["0", "50", "100"]], [[0, 3e-4], ["0", "1e−4", "2e−4", "3e−4"]], [[0.912, 0.956], ["0.92", "0.94", "0.96"]],
-    [[-3, 5], ["−4", "−2", "0", "2", "4", "6"]], [[20000, 80000], ["0", "20k", "40k", "60k", "80k"]], [[5, 5], ["0", "5", "10"]], [[0, 0], ["0", "0.5", "1.0"]], [[-2e6, -1e6], ["−2M", "−1.5M", "−1M"]]])(
-    "puts round ticks around %j: %j", (y, texts) => expect(ticks(...(y as number[]))).toEqual(texts));
+  it.each([
+    [
+      [4.5, 0.75],
+      ["0", "2", "4"],
+    ],
+    [
+      [100.2, 14],
+      ["0", "50", "100"],
+    ],
+    [
+      [0, 3e-4],
+      ["0", "1e−4", "2e−4", "3e−4"],
+    ],
+    [
+      [0.912, 0.956],
+      ["0.92", "0.94", "0.96"],
+    ],
+    [
+      [-3, 5],
+      ["−4", "−2", "0", "2", "4", "6"],
+    ],
+    [
+      [20000, 80000],
+      ["0", "20k", "40k", "60k", "80k"],
+    ],
+    [
+      [5, 5],
+      ["0", "5", "10"],
+    ],
+    [
+      [0, 0],
+      ["0", "0.5", "1.0"],
+    ],
+    [
+      [-2e6, -1e6],
+      ["−2M", "−1.5M", "−1M"],
+    ],
+  ])("puts round ticks around %j: %j", (y, texts) => expect(ticks(...(y as number[]))).toEqual(texts));
 
   it("keeps every value within its scale, linear and logarithmic", () => {
-    for (const y of [[4.5, 0.75], [100.2, 14], [3e-4, 1e-7], [0.912, 0.956], [7, 7], [1, 1000], [0.4561, 8.3]]) {
+    for (const y of [
+      [4.5, 0.75],
+      [100.2, 14],
+      [3e-4, 1e-7],
+      [0.912, 0.956],
+      [7, 7],
+      [1, 1000],
+      [0.4561, 8.3],
+    ]) {
       for (const log of [false, true]) {
         const scale = scaleOf(of(...y), log)!;
-        for (const value of y) { expect(share(scale, value)).toBeGreaterThanOrEqual(-1e-9); expect(share(scale, value)).toBeLessThanOrEqual(1 + 1e-9); }
+        for (const value of y) {
+          expect(share(scale, value)).toBeGreaterThanOrEqual(-1e-9);
+          expect(share(scale, value)).toBeLessThanOrEqual(1 + 1e-9);
+        }
         expect(scale.ticks.filter(({ text }) => text).length).toBeGreaterThan(1);
       }
     }
   });
 
   it("has powers of ten on a logarithmic axis, and none where a value is not positive", () => {
-    expect(scaleOf(of(2, 30000), true)!.ticks.flatMap(({ text }) => (text ? [text] : []))).toEqual(["10", "100", "1k", "10k"]);
+    expect(scaleOf(of(2, 30000), true)!.ticks.flatMap(({ text }) => (text ? [text] : []))).toEqual([
+      "10",
+      "100",
+      "1k",
+      "10k",
+    ]);
     expect(scaleOf(of(0, 8), true)!.log).toBe(false);
   });
 
   it("has no scale without a finite value", () => expect(scaleOf(of(NaN, Infinity), false)).toBeNull());
 
   it("makes x ticks whole for steps, and as many as there is room for", () => {
-    const texts = (at: number[], room: number) => xScale(at, room, (text) => text.length * 6)!.ticks.map(({ text }) => text);
+    const texts = (at: number[], room: number) =>
+      xScale(at, room, (text) => text.length * 6)!.ticks.map(({ text }) => text);
     expect(texts([0, 1190], 700)).toEqual(["0", "200", "400", "600", "800", "1000"]);
     expect(texts([0, 1190], 200)).toEqual(["0", "500", "1000"]);
     expect(texts([0, 1], 700)).toEqual(["0", "1"]);
     expect(texts([7], 700)).toEqual(["6", "7", "8"]);
-    expect(texts([0, 0.5], 700)).toEqual(["0", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30", "0.35", "0.40", "0.45", "0.50"]);
+    expect(texts([0, 0.5], 700)).toEqual([
+      "0",
+      "0.05",
+      "0.10",
+      "0.15",
+      "0.20",
+      "0.25",
+      "0.30",
+      "0.35",
+      "0.40",
+      "0.45",
+      "0.50",
+    ]);
   });
 
-  it.each([[0.3, 0.5], [2, 2], [21, 50], [70, 100]])("rounds the distance %d up to %d", (size, step) => expect(niceStep(size)).toBeCloseTo(step));
-  it.each([[0, 1, "0"], [1500, 500, "1500"], [20000, 5000, "20k"], [2.5e6, 5e5, "2.5M"], [0.25, 0.05, "0.25"], [-3, 1, "−3"]])("writes the tick %d (distance %d) as %s", (value, step, text) => expect(tickText(value, step)).toBe(text));
-  it.each([[0.40222552, "0.4022"], [5, "5"], [1200, "1200"], [-0.25, "−0.25"], [NaN, "NaN"]])("writes %d briefly as %s", (value, text) => expect(brief(value)).toBe(text));
+  it.each([
+    [0.3, 0.5],
+    [2, 2],
+    [21, 50],
+    [70, 100],
+  ])("rounds the distance %d up to %d", (size, step) => expect(niceStep(size)).toBeCloseTo(step));
+  it.each([
+    [0, 1, "0"],
+    [1500, 500, "1500"],
+    [20000, 5000, "20k"],
+    [2.5e6, 5e5, "2.5M"],
+    [0.25, 0.05, "0.25"],
+    [-3, 1, "−3"],
+  ])("writes the tick %d (distance %d) as %s", (value, step, text) => expect(tickText(value, step)).toBe(text));
+  it.each([
+    [0.40222552, "0.4022"],
+    [5, "5"],
+    [1200, "1200"],
+    [-0.25, "−0.25"],
+    [NaN, "NaN"],
+  ])("writes %d briefly as %s", (value, text) => expect(brief(value)).toBe(text));
 
   it("breaks the line at NaN, makes lone points dots, and marks infinite values", () => {
     const same = (value: number) => value;
-    expect(pathsOf(of(1, 2, NaN, 3, Infinity, 4, 5), same, same, 90)).toEqual({ line: "M0 1L1 2M5 4L6 5", mean: "", dots: "M0 1h0M1 2h0M3 3h0M5 4h0M6 5h0", up: "M4 1l-4 6h8z", down: "" });
+    expect(pathsOf(of(1, 2, NaN, 3, Infinity, 4, 5), same, same, 90)).toEqual({
+      line: "M0 1L1 2M5 4L6 5",
+      mean: "",
+      dots: "M0 1h0M1 2h0M3 3h0M5 4h0M6 5h0",
+      up: "M4 1l-4 6h8z",
+      down: "",
+    });
   });
 
   it("draws a long curve with at most four points per pixel, never without its peak", () => {
     const y = Array.from({ length: 10000 }, (_, index) => (index === 5003 ? 99 : index % 7));
-    const { line, mean } = pathsOf(of(...y), (x) => x / 100, (value) => value, 90);
+    const { line, mean } = pathsOf(
+      of(...y),
+      (x) => x / 100,
+      (value) => value,
+      90,
+    );
     expect(line.split("L").length).toBeLessThanOrEqual(400);
     expect(line).toContain(" 99");
     expect(mean.split("L").length).toBe(34); // one point for each three pixels
@@ -76,23 +180,36 @@ describe("the layout", () => {
     expect(nearest([], 1)).toBeNull();
   });
 
-  it.each([[20, "ArrowLeft", 10], [20, "ArrowRight", 30], [0, "ArrowLeft", 0], [20, "Home", 0], [20, "End", 50], [null, "ArrowLeft", 50], [0, "PageDown", 20], [50, "PageUp", 30], [20, "a", null]])(
-    "leads from %s by %s to %s", (from, key, to) => expect(walk(stops(curves), from, key)).toBe(to));
+  it.each([
+    [20, "ArrowLeft", 10],
+    [20, "ArrowRight", 30],
+    [0, "ArrowLeft", 0],
+    [20, "Home", 0],
+    [20, "End", 50],
+    [null, "ArrowLeft", 50],
+    [0, "PageDown", 20],
+    [50, "PageUp", 30],
+    [20, "a", null],
+  ])("leads from %s by %s to %s", (from, key, to) => expect(walk(stops(curves), from, key)).toBe(to));
 
   it("says the values at the cursor, with the step they are from where that is another", () => {
     expect(sentence(curves, "step", 20)).toBe(
-      "step 20: loss NaN, phoneme accuracy 25 % (at step 10), learning rate 0.0003, gradient norm ∞, test loss none yet");
+      "step 20: loss NaN, phoneme accuracy 25 % (at step 10), learning rate 0.0003, gradient norm ∞, test loss none yet",
+    );
   });
 
   it("tells what is wrong with bad data in a sentence", () => {
-    const bad = (head: object, blocks: Frame["blocks"] = {}) => problem({ kind: "curves", head: head as Frame["head"], blocks });
+    const bad = (head: object, blocks: Frame["blocks"] = {}) =>
+      problem({ kind: "curves", head: head as Frame["head"], blocks });
     const block = (...data: number[]) => ({ data: Float32Array.from(data), shape: [data.length] });
     expect(problem(frame)).toBeNull();
     expect(bad({})).toBe("These curves cannot be drawn: the list of series is missing.");
     expect(bad({ series: [5] })).toBe("These curves cannot be drawn: series 0 is no entry with a label, x and y.");
     const series = [{ label: "loss", x: "x0", y: "y0" }];
     expect(bad({ series }, { x0: block(1) })).toBe("These curves cannot be drawn: series loss has no array of y.");
-    expect(bad({ series }, { x0: block(1, 2), y0: block(1) })).toBe("These curves cannot be drawn: series loss has 2 x and 1 y.");
+    expect(bad({ series }, { x0: block(1, 2), y0: block(1) })).toBe(
+      "These curves cannot be drawn: series loss has 2 x and 1 y.",
+    );
   });
 });
 
@@ -107,22 +224,34 @@ describe("the view in the page", () => {
   };
   const stage = () => root.querySelector<HTMLElement>(".rfnb-curves-stage")!;
   const readout = () => root.querySelector('[aria-live="polite"]')!.textContent;
-  const press = (key: string) => stage().dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  const press = (key: string) =>
+    stage().dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   const point = (clientX: number) => stage().dispatchEvent(new MouseEvent("pointermove", { clientX, bubbles: true }));
-  const values = () => [...root.querySelectorAll<HTMLElement>(".rfnb-curves-panel")].map((panel) => panel.dataset["value"]);
+  const values = () =>
+    [...root.querySelectorAll<HTMLElement>(".rfnb-curves-panel")].map((panel) => panel.dataset["value"]);
   const grown = (...y: number[]): Frame => ({
-    kind: "curves", head: { title: "T", live: true, x: "step", series: [{ label: "loss", x: "x0", y: "y0", best: "min" }] },
-    blocks: { x0: { data: Int32Array.from(y.keys()), shape: [y.length] }, y0: { data: Float32Array.from(y), shape: [y.length] } },
+    kind: "curves",
+    head: { title: "T", live: true, x: "step", series: [{ label: "loss", x: "x0", y: "y0", best: "min" }] },
+    blocks: {
+      x0: { data: Int32Array.from(y.keys()), shape: [y.length] },
+      y0: { data: Float32Array.from(y), shape: [y.length] },
+    },
   });
   afterEach(() => document.body.replaceChildren());
 
   it("has a panel per series with its last and best value", () => {
     open();
     expect([...root.querySelectorAll(".rfnb-curves-head")].map((head) => head.textContent)).toEqual([
-      "lossnats1 NaN, first at step 20best 0.75 at 40last1log", "phoneme accuracy%best 62.5 at 30last60log", "learning ratelast0log", "gradient norm1 infinite, first at step 20last2log", "test loss–log",
+      "lossnats1 NaN, first at step 20best 0.75 at 40last1log",
+      "phoneme accuracy%best 62.5 at 30last60log",
+      "learning ratelast0log",
+      "gradient norm1 infinite, first at step 20last2log",
+      "test loss–log",
     ]);
     expect(root.dataset["step"]).toBe("50");
-    expect(stage().getAttribute("aria-label")).toBe("Training: loss, phoneme accuracy, learning rate, gradient norm, test loss over step 0 to 50");
+    expect(stage().getAttribute("aria-label")).toBe(
+      "Training: loss, phoneme accuracy, learning rate, gradient norm, test loss over step 0 to 50",
+    );
     expect(root.textContent).toContain("no points yet");
   });
 
@@ -139,12 +268,18 @@ describe("the view in the page", () => {
   it("walks by keyboard and reads out where it is", () => {
     open();
     expect([stage().tabIndex, stage().dataset["lmSuppressShortcuts"]]).toEqual([0, "true"]);
-    press("Home"); press("ArrowRight");
-    expect(readout()).toBe("step 10: loss 2.5 nats, phoneme accuracy 25 %, learning rate 0.0003, gradient norm 8 (at step 0), test loss none yet");
+    press("Home");
+    press("ArrowRight");
+    expect(readout()).toBe(
+      "step 10: loss 2.5 nats, phoneme accuracy 25 %, learning rate 0.0003, gradient norm 8 (at step 0), test loss none yet",
+    );
     press("End");
     expect(root.dataset["cursor"]).toBe("50");
     press("Escape");
-    expect([root.dataset["cursor"], readout()]).toEqual(["", "Point at a curve, or focus the curves and use the arrow keys, Home and End."]);
+    expect([root.dataset["cursor"], readout()]).toEqual([
+      "",
+      "Point at a curve, or focus the curves and use the arrow keys, Home and End.",
+    ]);
   });
 
   it("leaves other keys to the host", () => {
@@ -166,7 +301,10 @@ describe("the view in the page", () => {
   it("changes one panel to a logarithmic axis, and keeps that", () => {
     const view = open(grown(1000, 100, 1));
     const button = root.querySelector<HTMLButtonElement>('[data-do="log"]')!;
-    const texts = () => [...root.querySelectorAll('.rfnb-curves-ticks text[text-anchor="end"]:not(.rfnb-curves-name)')].map((text) => text.textContent);
+    const texts = () =>
+      [...root.querySelectorAll('.rfnb-curves-ticks text[text-anchor="end"]:not(.rfnb-curves-name)')].map(
+        (text) => text.textContent,
+      );
     expect(texts()).toEqual(["0", "500", "1000"]);
     button.click();
     view.update(grown(1000, 100, 1, 1));

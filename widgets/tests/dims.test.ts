@@ -30,7 +30,12 @@ describe("the layout", () => {
   });
 
   it("writes sizes, values and padding as the Python side does", () => {
-    expect(row("x")).toMatchObject({ dtype: "float32", bytes: "120 B", values: "min 0 mean 10.3 max 23", padding: "33 % padding" });
+    expect(row("x")).toMatchObject({
+      dtype: "float32",
+      bytes: "120 B",
+      values: "min 0 mean 10.3 max 23",
+      padding: "33 % padding",
+    });
     expect(row("source").values).toBe("min 0 max 11");
     expect(row("count").values).toBe("value 7");
     expect(waste([5, 3, 2])).toBeCloseTo(1 / 3);
@@ -38,14 +43,46 @@ describe("the layout", () => {
 
   it("shares columns among many dims that never meet", () => {
     const rows = [1, 2, 3, 4, 5, 6, 7, 8].map((other) => ({ label: "", dims: [0, other] }));
-    expect([...columnsOf(rows).entries()].sort((a, b) => a[0] - b[0])).toEqual([[0, 0], ...rows.map((_, index) => [index + 1, 1])]);
-    expect([...columnsOf([[0, 1], [0, 2], [0, 2, 1], [1, 0]].map((dims) => ({ label: "", dims })))]).toEqual([[0, 0], [2, 1], [1, 2]]);
+    expect([...columnsOf(rows).entries()].sort((a, b) => a[0] - b[0])).toEqual([
+      [0, 0],
+      ...rows.map((_, index) => [index + 1, 1]),
+    ]);
+    expect([
+      ...columnsOf(
+        [
+          [0, 1],
+          [0, 2],
+          [0, 2, 1],
+          [1, 0],
+        ].map((dims) => ({ label: "", dims })),
+      ),
+    ]).toEqual([
+      [0, 0],
+      [2, 1],
+      [1, 2],
+    ]);
   });
 
-  it.each([[null, ""], [0, "0 B"], [999, "999 B"], [1000, "1 kB"], [41984, "42 kB"], [123456, "123 kB"], [999600, "1 MB"], [5e9, "5 GB"]])(
-    "writes %s bytes as %s", (count, text) => expect(bytesText(count)).toBe(text));
-  it.each([[null, "-"], [0, "0"], [-3, "-3"], [0.12345, "0.123"], [1234.5678, "1235"], [1.5e7, "1.5e+07"], [-2.5e-7, "-2.5e-07"], [12.345, "12.3"]])(
-    "writes the number %s as %s", (value, text) => expect(numberText(value)).toBe(text));
+  it.each([
+    [null, ""],
+    [0, "0 B"],
+    [999, "999 B"],
+    [1000, "1 kB"],
+    [41984, "42 kB"],
+    [123456, "123 kB"],
+    [999600, "1 MB"],
+    [5e9, "5 GB"],
+  ])("writes %s bytes as %s", (count, text) => expect(bytesText(count)).toBe(text));
+  it.each([
+    [null, "-"],
+    [0, "0"],
+    [-3, "-3"],
+    [0.12345, "0.123"],
+    [1234.5678, "1235"],
+    [1.5e7, "1.5e+07"],
+    [-2.5e-7, "-2.5e-07"],
+    [12.345, "12.3"],
+  ])("writes the number %s as %s", (value, text) => expect(numberText(value)).toBe(text));
 
   it("says when there are no values", () => {
     expect(statsText({ min: null, max: null, mean: null, nan: 0, inf: 0, valid: 0, cells: 4 })).toBe("no values");
@@ -54,7 +91,9 @@ describe("the layout", () => {
   it("tells what is wrong with bad data in a sentence", () => {
     expect(problem(head)).toBeNull();
     expect(problem({} as DimsHead)).toBe("These dims cannot be drawn: the lists of dims and rows are missing.");
-    expect(problem({ dims: [], rows: [{ label: "x", dims: [4] }] })).toBe("These dims cannot be drawn: row 0 names dim 4, which is not in the list of dims.");
+    expect(problem({ dims: [], rows: [{ label: "x", dims: [4] }] })).toBe(
+      "These dims cannot be drawn: row 0 names dim 4, which is not in the list of dims.",
+    );
   });
 });
 
@@ -67,7 +106,8 @@ describe("the view in the page", () => {
     view.update(shown);
     return view;
   };
-  const chips = (name: string) => [...root.querySelectorAll<HTMLElement>("[data-dim]")].filter((chip) => chip.dataset["text"] === name);
+  const chips = (name: string) =>
+    [...root.querySelectorAll<HTMLElement>("[data-dim]")].filter((chip) => chip.dataset["text"] === name);
   afterEach(() => document.body.replaceChildren());
 
   it("marks all occurrences of the dim that is pointed at, and says in how many rows it is", () => {
@@ -84,11 +124,15 @@ describe("the view in the page", () => {
     const stops = root.querySelectorAll<HTMLElement>('[tabindex="0"]');
     expect(stops.length).toBe(1);
     stops[0]!.focus();
-    const press = (key: string) => document.activeElement!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    const press = (key: string) =>
+      document.activeElement!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
     press("ArrowRight");
     expect((document.activeElement as HTMLElement).dataset["text"]).toBe("time#1<=5");
     expect(root.dataset["cursor"]).toBe("1");
-    press("Home"); press("ArrowDown"); press("ArrowDown"); press("ArrowDown");
+    press("Home");
+    press("ArrowDown");
+    press("ArrowDown");
+    press("ArrowDown");
     expect(document.activeElement!.closest("tr")!.dataset["tensor"]).toBe("y");
     expect(root.querySelectorAll('[tabindex="0"]').length).toBe(1);
   });

@@ -11,7 +11,12 @@ import { pick } from "../src/group/render";
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
 /** What `pack` in rfnb/viz/spec.py does. */
-function pack(kind: string, head: object, blocks: Record<string, { dtype: string; shape: number[]; bytes: Uint8Array }> = {}, version = 1): Uint8Array {
+function pack(
+  kind: string,
+  head: object,
+  blocks: Record<string, { dtype: string; shape: number[]; bytes: Uint8Array }> = {},
+  version = 1,
+): Uint8Array {
   let offset = 0;
   const table: Record<string, object> = {};
   const parts: Uint8Array[] = [];
@@ -30,18 +35,25 @@ function pack(kind: string, head: object, blocks: Record<string, { dtype: string
   new DataView(out.buffer).setUint32(4, version, true);
   out.set(json, 8);
   let at = 8 + json.length;
-  for (const part of parts) { out.set(part, at); at += part.length; }
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
   return out;
 }
 
 const bytesOf = (array: Float32Array | Int32Array) => new Uint8Array(array.buffer);
 
 describe("a frame", () => {
-  const packed = pack("states", { title: "ä" }, {
-    a: { dtype: "u8", shape: [3], bytes: Uint8Array.from([1, 2, 3]) },
-    b: { dtype: "f32", shape: [2, 1], bytes: bytesOf(Float32Array.from([0.5, NaN])) },
-    c: { dtype: "i32", shape: [0, 4], bytes: new Uint8Array() },
-  });
+  const packed = pack(
+    "states",
+    { title: "ä" },
+    {
+      a: { dtype: "u8", shape: [3], bytes: Uint8Array.from([1, 2, 3]) },
+      b: { dtype: "f32", shape: [2, 1], bytes: bytesOf(Float32Array.from([0.5, NaN])) },
+      c: { dtype: "i32", shape: [0, 4], bytes: new Uint8Array() },
+    },
+  );
 
   it("gives head and blocks back, also from an unaligned view", () => {
     const moved = new Uint8Array(packed.length + 3);
@@ -64,13 +76,18 @@ describe("a frame", () => {
 
 describe("the mount", () => {
   let el: HTMLElement;
-  beforeEach(() => { document.body.replaceChildren(el = document.createElement("div")); });
+  beforeEach(() => {
+    document.body.replaceChildren((el = document.createElement("div")));
+  });
 
-  it.each([["nothing", new Uint8Array(), "There is no data yet."], ["an unknown kind", pack("pie", {}), "no view \"pie\""], ["a broken head", pack("attention", { maps: 3 }), "no list of maps"]])(
-    "says what is wrong with %s", (_, bytes, words) => {
-      mount(el, bytes);
-      expect(el.querySelector("[role=alert]")!.textContent).toContain(words);
-    });
+  it.each([
+    ["nothing", new Uint8Array(), "There is no data yet."],
+    ["an unknown kind", pack("pie", {}), 'no view "pie"'],
+    ["a broken head", pack("attention", { maps: 3 }), "no list of maps"],
+  ])("says what is wrong with %s", (_, bytes, words) => {
+    mount(el, bytes);
+    expect(el.querySelector("[role=alert]")!.textContent).toContain(words);
+  });
 
   it("takes its elements away", () => {
     mount(el, pack("group", { title: "t", parts: [] })).destroy();
@@ -78,9 +95,20 @@ describe("the mount", () => {
   });
 
   it("shows the parts of a group, with their own blocks", () => {
-    mount(el, pack("group", { title: "all", live: true, parts: [{ kind: "states", head: { title: "one", live: true, tracks: [], seqs: [] } }] }));
+    mount(
+      el,
+      pack("group", {
+        title: "all",
+        live: true,
+        parts: [{ kind: "states", head: { title: "one", live: true, tracks: [], seqs: [] } }],
+      }),
+    );
     expect(el.querySelector(".rfnb-part")!.getAttribute("data-kind")).toBe("states");
-    expect(Object.keys(pick({ "0/a": { data: new Uint8Array(), shape: [0] }, "1/b": { data: new Uint8Array(), shape: [0] } }, "1/"))).toEqual(["b"]);
+    expect(
+      Object.keys(
+        pick({ "0/a": { data: new Uint8Array(), shape: [0] }, "1/b": { data: new Uint8Array(), shape: [0] } }, "1/"),
+      ),
+    ).toEqual(["b"]);
   });
 
   it("keeps host shortcuts away", () => {
@@ -96,10 +124,15 @@ describe("the selection", () => {
     const end = same.listen((selection, origin) => heard.push([selection, origin]));
     other.listen(() => heard.push("other"));
     const me = {};
-    bus.point({ step: 3 }, me); bus.point({ step: 3 }, me); bus.point({ seq: 1 }, me);
+    bus.point({ step: 3 }, me);
+    bus.point({ step: 3 }, me);
+    bus.point({ seq: 1 }, me);
     end();
     bus.point({ step: 5 }, me);
-    expect(heard).toEqual([[{ seq: null, step: 3, lost: false }, me], [{ seq: 1, step: 3, lost: false }, me]]);
+    expect(heard).toEqual([
+      [{ seq: null, step: 3, lost: false }, me],
+      [{ seq: 1, step: 3, lost: false }, me],
+    ]);
   });
 });
 
@@ -111,13 +144,25 @@ describe("the selection on several axes", () => {
     target.point({ step: 3 }, {});
     target.point({ seq: 1 }, {});
     source.point({ step: 7 }, {});
-    expect(heard).toEqual([{ seq: 1, step: null, lost: false }, { seq: 1, step: 7, lost: false }]);
+    expect(heard).toEqual([
+      { seq: 1, step: null, lost: false },
+      { seq: 1, step: 7, lost: false },
+    ]);
     expect(target.now).toEqual({ seq: 1, step: 3, lost: false });
   });
 });
 
 describe("numbers", () => {
-  it.each([[0.1, "0.1"], [1 / 3, "0.33333334"], [0, "0"], [-0.75, "−0.75"], [1e-20, "1e-20"], [16777216, "16777216"], [NaN, "NaN"], [-Infinity, "−∞"]])("%d is the float32 %s", (value, text) => {
+  it.each([
+    [0.1, "0.1"],
+    [1 / 3, "0.33333334"],
+    [0, "0"],
+    [-0.75, "−0.75"],
+    [1e-20, "1e-20"],
+    [16777216, "16777216"],
+    [NaN, "NaN"],
+    [-Infinity, "−∞"],
+  ])("%d is the float32 %s", (value, text) => {
     expect(exact(Math.fround(value))).toBe(text);
   });
 
@@ -135,7 +180,13 @@ describe("numbers", () => {
 
 describe("labels", () => {
   it("show what is invisible and cut what is long", () => {
-    expect([shorten(""), shorten(" "), shorten("a\nb"), shorten("abcdef", 4), shorten("👩‍🚀👩‍🚀", 9)]).toEqual(["∅", "␣", "a⏎b", "abc…", "👩‍🚀👩‍🚀"]);
+    expect([shorten(""), shorten(" "), shorten("a\nb"), shorten("abcdef", 4), shorten("👩‍🚀👩‍🚀", 9)]).toEqual([
+      "∅",
+      "␣",
+      "a⏎b",
+      "abc…",
+      "👩‍🚀👩‍🚀",
+    ]);
   });
 
   it("are thinned to even steps", () => {
@@ -153,11 +204,18 @@ describe("colours", () => {
   });
 
   it("are symmetric in lightness around zero", () => {
-    for (const dark of [false, true]) for (const at of [0, 0.25]) expect(Math.abs(lightness(diverging(dark), at) - lightness(diverging(dark), 1 - at))).toBeLessThan(0.06);
+    for (const dark of [false, true])
+      for (const at of [0, 0.25])
+        expect(Math.abs(lightness(diverging(dark), at) - lightness(diverging(dark), 1 - at))).toBeLessThan(0.06);
     expect(css(diverging(false), 0.5)).toMatch(/^rgb\(24\d, 24\d, 24\d\)$/);
   });
 
   it("follow the paper", () => {
-    expect([isDark("#111"), isDark("rgb(255, 255, 255)"), isDark("rgba(17,17,17,.9)"), isDark("white")]).toEqual([true, false, true, false]);
+    expect([isDark("#111"), isDark("rgb(255, 255, 255)"), isDark("rgba(17,17,17,.9)"), isDark("white")]).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ]);
   });
 });

@@ -16,10 +16,19 @@ const FIXTURES: Record<string, unknown> = { attention, beams, curves, dims, stat
 
 /** A frame of each kind; the group has all others as its parts, linked. */
 function frameOf(kind: string, link = "test"): Frame {
-  if (kind !== "group") { const frame = fromJson(FIXTURES[kind] as Parameters<typeof fromJson>[0]); return { ...frame, head: { ...frame.head, link, axis: "", col_axis: "source" } }; }
+  if (kind !== "group") {
+    const frame = fromJson(FIXTURES[kind] as Parameters<typeof fromJson>[0]);
+    return { ...frame, head: { ...frame.head, link, axis: "", col_axis: "source" } };
+  }
   const parts = Object.keys(FIXTURES).map((name) => frameOf(name, link));
-  const blocks = Object.fromEntries(parts.flatMap((part, index) => Object.entries(part.blocks).map(([name, block]) => [`${index}/${name}`, block])));
-  return { kind, head: { title: "all", live: false, link, parts: parts.map(({ kind: of, head }) => ({ kind: of, head })) }, blocks };
+  const blocks = Object.fromEntries(
+    parts.flatMap((part, index) => Object.entries(part.blocks).map(([name, block]) => [`${index}/${name}`, block])),
+  );
+  return {
+    kind,
+    head: { title: "all", live: false, link, parts: parts.map(({ kind: of, head }) => ({ kind: of, head })) },
+    blocks,
+  };
 }
 
 /** Bytes of a frame without blocks. */
@@ -41,16 +50,42 @@ class Running {
 
   constructor() {
     vi.useFakeTimers();
-    vi.stubGlobal("requestAnimationFrame", (work: FrameRequestCallback) => { this.frames.set(++this.count, work); return this.count; });
+    vi.stubGlobal("requestAnimationFrame", (work: FrameRequestCallback) => {
+      this.frames.set(++this.count, work);
+      return this.count;
+    });
     vi.stubGlobal("cancelAnimationFrame", (id: number) => this.frames.delete(id));
     const { observers, media } = this;
-    class Observer { constructor(readonly changed: () => void) {} observe() { observers.add(this); } disconnect() { observers.delete(this); } takeRecords() { return []; } unobserve() {} }
+    class Observer {
+      constructor(readonly changed: () => void) {}
+      observe() {
+        observers.add(this);
+      }
+      disconnect() {
+        observers.delete(this);
+      }
+      takeRecords() {
+        return [];
+      }
+      unobserve() {}
+    }
     vi.stubGlobal("ResizeObserver", Observer);
     vi.stubGlobal("MutationObserver", Observer);
-    vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: (_: string, on: unknown) => media.add(on), removeEventListener: (_: string, on: unknown) => media.delete(on) }));
+    vi.stubGlobal("matchMedia", () => ({
+      matches: false,
+      addEventListener: (_: string, on: unknown) => media.add(on),
+      removeEventListener: (_: string, on: unknown) => media.delete(on),
+    }));
   }
 
-  get left(): object { return { frames: this.frames.size, timers: vi.getTimerCount(), observers: this.observers.size, media: this.media.size }; }
+  get left(): object {
+    return {
+      frames: this.frames.size,
+      timers: vi.getTimerCount(),
+      observers: this.observers.size,
+      media: this.media.size,
+    };
+  }
 
   /** Everything that listens hears something, and what it asks for is done. */
   stir(): void {
@@ -60,7 +95,11 @@ class Running {
 }
 
 describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
-  afterEach(() => { vi.unstubAllGlobals(); vi.useRealTimers(); vi.restoreAllMocks(); });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
 
   it("listens to nothing any more", () => {
     const running = new Running();
@@ -68,7 +107,11 @@ describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
     first.update(frameOf(kind));
     document.querySelector("*:focus");
     first.destroy();
-    const outside = [window, document, document.body, document.documentElement].map((target) => ({ target, added: vi.spyOn(target, "addEventListener"), removed: vi.spyOn(target, "removeEventListener") }));
+    const outside = [window, document, document.body, document.documentElement].map((target) => ({
+      target,
+      added: vi.spyOn(target, "addEventListener"),
+      removed: vi.spyOn(target, "removeEventListener"),
+    }));
     const root = document.createElement("div");
     document.body.replaceChildren(root);
     const shown = showIn(root);
@@ -91,8 +134,14 @@ describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
 describe("the mount", () => {
   let running: Running;
   let el: HTMLElement;
-  beforeEach(() => { running = new Running(); document.body.replaceChildren(el = document.createElement("div")); });
-  afterEach(() => { vi.unstubAllGlobals(); vi.useRealTimers(); });
+  beforeEach(() => {
+    running = new Running();
+    document.body.replaceChildren((el = document.createElement("div")));
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.useRealTimers();
+  });
 
   it("paints once for all that arrives before the next animation frame", () => {
     const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
@@ -134,7 +183,9 @@ describe("the mount", () => {
     mount(el, bytes("group", { title: "a", parts: [] }));
     const heard: string[] = [];
     el.addEventListener("keydown", (event) => heard.push(event.key));
-    el.querySelector(".rfnb-group-title")!.dispatchEvent(new KeyboardEvent("keydown", { key: "s", bubbles: true, [modifier]: true }));
+    el.querySelector(".rfnb-group-title")!.dispatchEvent(
+      new KeyboardEvent("keydown", { key: "s", bubbles: true, [modifier]: true }),
+    );
     expect(heard).toEqual(["s"]);
   });
 });
@@ -143,7 +194,8 @@ describe.each(["attention", "states"])("%s of the best hypothesis", (kind) => {
   const open = (best: boolean) => {
     const root = document.createElement("div");
     document.body.replaceChildren(root);
-    const link = `${kind} ${best}`, frame = frameOf(kind, link);
+    const link = `${kind} ${best}`,
+      frame = frameOf(kind, link);
     showIn(root).update({ ...frame, head: { ...frame.head, best } });
     return { root, bus: busOf(link), said: () => root.querySelector(".rfnb-readout")!.textContent };
   };
@@ -151,7 +203,10 @@ describe.each(["attention", "states"])("%s of the best hypothesis", (kind) => {
   it("marks nothing when another hypothesis is pointed at, and says why", () => {
     const { root, bus, said } = open(true);
     bus.point({ step: 1, lost: true }, {});
-    expect([root.dataset["linked"], said()]).toEqual(["", "The hypothesis pointed at is not the best one, which is drawn here."]);
+    expect([root.dataset["linked"], said()]).toEqual([
+      "",
+      "The hypothesis pointed at is not the best one, which is drawn here.",
+    ]);
     bus.point({ step: 1, lost: false }, {});
     expect(root.dataset["linked"]).toBe("1");
     expect(said()).toContain("arrow keys");

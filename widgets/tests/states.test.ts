@@ -13,16 +13,38 @@ const scene = (seq = 0) => sceneOf(frame(), seq)!;
 
 function sized(steps: number, units: number): Frame {
   const data = Float32Array.from({ length: steps * units }, (_, index) => Math.sin(index));
-  return { kind: "states", blocks: { t: { data, shape: [1, steps, units] } }, head: {
-    title: "sized", live: false, step_dim: { name: "step" }, tracks: [{ label: "h", unit_dim: { name: "unit" }, block: "t" }],
-    seqs: [{ label: "s", steps: Array.from({ length: steps }, (_, step) => String(step)), len: steps }],
-  } };
+  return {
+    kind: "states",
+    blocks: { t: { data, shape: [1, steps, units] } },
+    head: {
+      title: "sized",
+      live: false,
+      step_dim: { name: "step" },
+      tracks: [{ label: "h", unit_dim: { name: "unit" }, block: "t" }],
+      seqs: [{ label: "s", steps: Array.from({ length: steps }, (_, step) => String(step)), len: steps }],
+    },
+  };
 }
 
 describe("the tracks", () => {
   it("have the values, norms and labels of their sequence", () => {
     const of = scene();
-    expect([of.seq, of.len, of.steps, of.stepLabel(4), of.tracks.map((track) => [track.label, track.units, track.most])]).toEqual(["that", 5, 5, "</s>", [["h", 3, 1.25], ["c", 2, 2.5]]]);
+    expect([
+      of.seq,
+      of.len,
+      of.steps,
+      of.stepLabel(4),
+      of.tracks.map((track) => [track.label, track.units, track.most]),
+    ]).toEqual([
+      "that",
+      5,
+      5,
+      "</s>",
+      [
+        ["h", 3, 1.25],
+        ["c", 2, 2.5],
+      ],
+    ]);
     expect(of.tracks[0]!.value(1, 2)).toBe(-0.625);
     expect(of.tracks[0]!.norms[0]).toBeCloseTo(Math.hypot(-1.25, -1.125, -1), 10);
     expect(valueAt(of, { track: 0, unit: -1, step: 0 })).toBe(of.tracks[0]!.norms[0]);
@@ -43,7 +65,12 @@ describe("the layout", () => {
     expect(made.height).toBeGreaterThanOrEqual(second!.norm + second!.normHeight);
   });
 
-  it.each([[500, 512], [5000, 3], [1, 1], [0, 4]])("fits %i steps of %i units, with labels that do not overlap", (steps, units) => {
+  it.each([
+    [500, 512],
+    [5000, 3],
+    [1, 1],
+    [0, 4],
+  ])("fits %i steps of %i units, with labels that do not overlap", (steps, units) => {
     const of = layout(sceneOf(sized(steps, units), 0)!, { width: 900, zoom: 1, measure });
     expect(of.width).toBeLessThanOrEqual(900.01);
     expect(of.tracks[0]!.height).toBeLessThanOrEqual(192);
@@ -65,8 +92,18 @@ describe("the keyboard", () => {
   it("walks through units, norm and the next track", () => {
     const path = [];
     let at = walk(scene(), null, "ArrowDown");
-    for (let index = 0; index < 6; index++) { path.push([at!.track, at!.unit]); at = walk(scene(), at, "ArrowDown"); }
-    expect(path).toEqual([[0, 0], [0, 1], [0, 2], [0, -1], [1, 0], [1, 1]]);
+    for (let index = 0; index < 6; index++) {
+      path.push([at!.track, at!.unit]);
+      at = walk(scene(), at, "ArrowDown");
+    }
+    expect(path).toEqual([
+      [0, 0],
+      [0, 1],
+      [0, 2],
+      [0, -1],
+      [1, 0],
+      [1, 1],
+    ]);
     for (let index = 0; index < 9; index++) at = walk(scene(), at, "ArrowUp");
     expect([at!.track, at!.unit]).toEqual([0, 0]);
   });
@@ -81,13 +118,23 @@ describe("the keyboard", () => {
 
 describe("the view in the page", () => {
   let root: HTMLElement;
-  beforeEach(() => { document.body.replaceChildren(root = document.createElement("div")); });
-  const press = (key: string) => root.querySelector(".rfnb-pane")!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  beforeEach(() => {
+    document.body.replaceChildren((root = document.createElement("div")));
+  });
+  const press = (key: string) =>
+    root
+      .querySelector(".rfnb-pane")!
+      .dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
 
   it("tells the value under the cursor exactly", () => {
     showIn(root).update(frame());
     for (const key of ["ArrowRight", "ArrowRight", "ArrowDown"]) press(key);
-    expect([root.dataset["row"], root.dataset["col"], root.dataset["track"], root.dataset["step"]]).toEqual(["1", "1", "h", "4"]);
+    expect([root.dataset["row"], root.dataset["col"], root.dataset["track"], root.dataset["step"]]).toEqual([
+      "1",
+      "1",
+      "h",
+      "4",
+    ]);
     expect(root.querySelector(".rfnb-readout")!.textContent).toContain("h unit 1  −0.75");
   });
 
@@ -95,7 +142,8 @@ describe("the view in the page", () => {
     showIn(root).update(frame());
     for (let index = 0; index < 6; index++) press("ArrowRight");
     const select = root.querySelector<HTMLSelectElement>("select")!;
-    select.value = "1"; select.dispatchEvent(new Event("change"));
+    select.value = "1";
+    select.dispatchEvent(new Event("change"));
     expect(root.querySelector(".rfnb-readout")!.textContent).toContain("past the end of a");
     expect(root.querySelector(".rfnb-legend")!.textContent).toContain("after the end");
   });

@@ -4,15 +4,23 @@ import { showIn } from "../src/mount";
 
 /** A canvas context that takes everything but positions that are no numbers. */
 function context(): CanvasRenderingContext2D {
-  const numbers = (name: string) => (...given: unknown[]) => {
-    for (const value of given) if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${name}(${given.join(", ")})`);
-  };
+  const numbers =
+    (name: string) =>
+    (...given: unknown[]) => {
+      for (const value of given)
+        if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${name}(${given.join(", ")})`);
+    };
   const own: Record<string, unknown> = {
     measureText: (text: string) => ({ width: text.length * 7 }),
     createImageData: (width: number, height: number) => ({ data: new Uint8ClampedArray(4 * width * height) }),
-    putImageData: () => {}, createLinearGradient: () => ({ addColorStop: () => {} }), setLineDash: () => {},
+    putImageData: () => {},
+    createLinearGradient: () => ({ addColorStop: () => {} }),
+    setLineDash: () => {},
   };
-  return new Proxy({}, { get: (_, name: string) => own[name] ?? numbers(name), set: () => true }) as unknown as CanvasRenderingContext2D;
+  return new Proxy(
+    {},
+    { get: (_, name: string) => own[name] ?? numbers(name), set: () => true },
+  ) as unknown as CanvasRenderingContext2D;
 }
 
 const f32 = (shape: number[], values: number[]): Block => ({ shape, data: Float32Array.from(values) });
@@ -24,42 +32,138 @@ function frames(values: number[]): Frame[] {
   const finite = (value: number) => (Number.isFinite(value) ? value : null); // as in JSON
   const stats = { min: finite(a), max: finite(b), mean: finite(c), nan: 1, inf: 2, valid: 4, cells: 6, padding_odd: 1 };
   return [
-    { kind: "attention", blocks: { map0: f32([1, 2, 3], values) }, head: { maps: [{ label: "w", row_dim: dim("t"), col_dim: dim("s"), block: "map0", seqs: [0], sums: true, notes: { 0: "x" } }], seqs: [{ label: "q", rows: ["0", "1"], cols: ["0", "1"], row_len: 2, col_len: 2 }] } },
-    { kind: "states", blocks: { track0: f32([1, 3, 2], values) }, head: { step_dim: dim("step"), tracks: [{ label: "h", unit_dim: dim("unit"), block: "track0", notes: { 0: "x" } }], seqs: [{ label: "q", steps: ["a", "b"], len: 2 }] } },
-    { kind: "curves", blocks: { x0: f32([6], [0, 1, 2, 3, 4, 5]), y0: f32([6], values) }, head: { x: "step", series: [{ label: "loss", x: "x0", y: "y0", best: "min", log: true }, { label: "rate", x: "x0", y: "y0", best: null }] } },
-    { kind: "beams", blocks: {}, head: { seqs: [{ label: "q", best: [[0, 0]], parts: ["lm"], steps: [[a, b], [c, d], [e, f]].map((scores) => ({ tokens: ["x", "y"], parents: [0, 0], ended: [false, false], scores: scores.map(finite), parts: [scores.map((value) => finite(value) ?? 0)], cuts: [{ token: "z", parent: 0, score: finite(scores[0]!), parts: [0] }] })) }] } },
-    { kind: "dims", blocks: {}, head: { dims: [dim("a")], rows: [{ label: "x", indent: 0, dims: [0], dtype: "float32", device: "cpu", note: "", sparse: null, stats, bytes: 24 }] } },
+    {
+      kind: "attention",
+      blocks: { map0: f32([1, 2, 3], values) },
+      head: {
+        maps: [
+          { label: "w", row_dim: dim("t"), col_dim: dim("s"), block: "map0", seqs: [0], sums: true, notes: { 0: "x" } },
+        ],
+        seqs: [{ label: "q", rows: ["0", "1"], cols: ["0", "1"], row_len: 2, col_len: 2 }],
+      },
+    },
+    {
+      kind: "states",
+      blocks: { track0: f32([1, 3, 2], values) },
+      head: {
+        step_dim: dim("step"),
+        tracks: [{ label: "h", unit_dim: dim("unit"), block: "track0", notes: { 0: "x" } }],
+        seqs: [{ label: "q", steps: ["a", "b"], len: 2 }],
+      },
+    },
+    {
+      kind: "curves",
+      blocks: { x0: f32([6], [0, 1, 2, 3, 4, 5]), y0: f32([6], values) },
+      head: {
+        x: "step",
+        series: [
+          { label: "loss", x: "x0", y: "y0", best: "min", log: true },
+          { label: "rate", x: "x0", y: "y0", best: null },
+        ],
+      },
+    },
+    {
+      kind: "beams",
+      blocks: {},
+      head: {
+        seqs: [
+          {
+            label: "q",
+            best: [[0, 0]],
+            parts: ["lm"],
+            steps: [
+              [a, b],
+              [c, d],
+              [e, f],
+            ].map((scores) => ({
+              tokens: ["x", "y"],
+              parents: [0, 0],
+              ended: [false, false],
+              scores: scores.map(finite),
+              parts: [scores.map((value) => finite(value) ?? 0)],
+              cuts: [{ token: "z", parent: 0, score: finite(scores[0]!), parts: [0] }],
+            })),
+          },
+        ],
+      },
+    },
+    {
+      kind: "dims",
+      blocks: {},
+      head: {
+        dims: [dim("a")],
+        rows: [
+          {
+            label: "x",
+            indent: 0,
+            dims: [0],
+            dtype: "float32",
+            device: "cpu",
+            note: "",
+            sparse: null,
+            stats,
+            bytes: 24,
+          },
+        ],
+      },
+    },
   ];
 }
 
-const HUGE = 3e38, TINY = 1e-45;
+const HUGE = 3e38,
+  TINY = 1e-45;
 const VALUES: [string, number[]][] = [
-  ["NaN", [NaN, NaN, NaN, NaN, NaN, NaN]], ["infinity", Array(6).fill(Infinity) as number[]], ["minus infinity", Array(6).fill(-Infinity) as number[]],
-  ["both", [Infinity, -Infinity, 1, 0, NaN, 2]], ["up to infinity", [1, 1e10, 1e20, 1e30, HUGE, Infinity]], ["huge", [HUGE, -HUGE, HUGE, 0, 1, -1]],
-  ["denormal", [TINY, 2 * TINY, 0, -TINY, TINY, TINY]], ["all equal", Array(6).fill(0.25) as number[]], ["zeros", [0, -0, 0, 0, 0, 0]],
+  ["NaN", [NaN, NaN, NaN, NaN, NaN, NaN]],
+  ["infinity", Array(6).fill(Infinity) as number[]],
+  ["minus infinity", Array(6).fill(-Infinity) as number[]],
+  ["both", [Infinity, -Infinity, 1, 0, NaN, 2]],
+  ["up to infinity", [1, 1e10, 1e20, 1e30, HUGE, Infinity]],
+  ["huge", [HUGE, -HUGE, HUGE, 0, 1, -1]],
+  ["denormal", [TINY, 2 * TINY, 0, -TINY, TINY, TINY]],
+  ["all equal", Array(6).fill(0.25) as number[]],
+  ["zeros", [0, -0, 0, 0, 0, 0]],
 ];
 const KINDS = ["attention", "states", "curves", "beams", "dims"];
 
 describe.each(KINDS)("%s", (kind) => {
   let root: HTMLElement;
   beforeEach(() => {
-    document.body.replaceChildren(root = document.createElement("div"));
+    document.body.replaceChildren((root = document.createElement("div")));
     HTMLCanvasElement.prototype.getContext = context as never;
     vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(600);
     vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(400);
-    vi.stubGlobal("requestAnimationFrame", (work: () => void) => { work(); return 1; });
+    vi.stubGlobal("requestAnimationFrame", (work: () => void) => {
+      work();
+      return 1;
+    });
   });
-  afterEach(() => { vi.restoreAllMocks(); vi.unstubAllGlobals(); });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.unstubAllGlobals();
+  });
 
   it.each(VALUES)("draws %s, and says it under the cursor", (name, values) => {
-    const shown = showIn(root), frame = frames(values)[KINDS.indexOf(kind)]!;
+    const shown = showIn(root),
+      frame = frames(values)[KINDS.indexOf(kind)]!;
     shown.update(frame);
     shown.update({ ...frame, head: { ...frame.head, live: true } });
-    const alerts = () => [...root.querySelectorAll("[role=alert]")].filter((alert) => !(alert as HTMLElement).hidden).map((alert) => alert.textContent);
+    const alerts = () =>
+      [...root.querySelectorAll("[role=alert]")]
+        .filter((alert) => !(alert as HTMLElement).hidden)
+        .map((alert) => alert.textContent);
     expect(alerts().filter((text) => !/^No /.test(text!))).toEqual([]);
     const said = new Set<string>();
     for (const at of root.querySelectorAll<HTMLElement>("[tabindex='0']")) {
-      for (const key of ["Home", ...Array(6).fill("ArrowRight"), "ArrowDown", ...Array(6).fill("ArrowLeft"), "ArrowDown", "+", "-", "End"]) {
+      for (const key of [
+        "Home",
+        ...Array(6).fill("ArrowRight"),
+        "ArrowDown",
+        ...Array(6).fill("ArrowLeft"),
+        "ArrowDown",
+        "+",
+        "-",
+        "End",
+      ]) {
         at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
         said.add(root.querySelector("[role=status]")?.textContent ?? "");
       }
@@ -76,8 +180,20 @@ describe.each(KINDS)("%s", (kind) => {
 
   it("draws nothing", () => {
     const empty = frames([0, 0, 0, 0, 0, 0])[KINDS.indexOf(kind)]!;
-    const blocks = Object.fromEntries(Object.entries(empty.blocks).map(([name, { shape }]) => [name, f32(shape.map((size, at) => (at === shape.length - 1 ? 0 : size)), [])]));
+    const blocks = Object.fromEntries(
+      Object.entries(empty.blocks).map(([name, { shape }]) => [
+        name,
+        f32(
+          shape.map((size, at) => (at === shape.length - 1 ? 0 : size)),
+          [],
+        ),
+      ]),
+    );
     showIn(root).update({ ...empty, blocks });
-    expect([...root.querySelectorAll("[role=alert]")].map((alert) => alert.textContent).filter((text) => text?.includes("cannot be drawn: "))).toEqual([]);
+    expect(
+      [...root.querySelectorAll("[role=alert]")]
+        .map((alert) => alert.textContent)
+        .filter((text) => text?.includes("cannot be drawn: ")),
+    ).toEqual([]);
   });
 });

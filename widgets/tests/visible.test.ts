@@ -17,7 +17,12 @@ describe("tokens", () => {
   });
 
   it("in a frame act on nothing in the page", () => {
-    const text = new TextEncoder().encode(JSON.stringify({ kind: "group", head: { title: "a\u202eb\x1b", parts: [] }, blocks: {} }).replace(/[^ -~]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`));
+    const text = new TextEncoder().encode(
+      JSON.stringify({ kind: "group", head: { title: "a\u202eb\x1b", parts: [] }, blocks: {} }).replace(
+        /[^ -~]/g,
+        (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
+      ),
+    );
     const out = new Uint8Array(8 + Math.ceil(text.length / 8) * 8).fill(32);
     new DataView(out.buffer).setUint32(0, out.length - 8, true);
     new DataView(out.buffer).setUint32(4, 1, true);

@@ -3,11 +3,14 @@
 import { short } from "../number";
 import type { Matrix } from "./layout";
 
-const CLOSE = 0.01, LEAST = 1e-4; // as in attention_check.py
+const CLOSE = 0.01,
+  LEAST = 1e-4; // as in attention_check.py
 
 /** The weights of a row: their sum, and how much of it is on padding; null if there is none. */
 export function sumOf(matrix: Matrix, row: number): { total: number; padding: number } | null {
-  let total = 0, padding = 0, computed = false;
+  let total = 0,
+    padding = 0,
+    computed = false;
   for (let col = 0; col < matrix.cols; col++) {
     const value = matrix.value(row, col);
     if (col < matrix.colLen && !Number.isNaN(value)) computed = true;

@@ -10,15 +10,24 @@ import type { Layout, Matrix, Position, Scale } from "./layout";
 import { LINE, rowText } from "./layout";
 
 export interface Picture {
-  matrix: Matrix; made: Layout; scale: Scale; colors: Table; palette: Palette; cells: HTMLCanvasElement | null;
-  cursor: Position | null; linked: number | null; linkedCol: number | null; // the row and the column that linked views point at
+  matrix: Matrix;
+  made: Layout;
+  scale: Scale;
+  colors: Table;
+  palette: Palette;
+  cells: HTMLCanvasElement | null;
+  cursor: Position | null;
+  linked: number | null;
+  linkedCol: number | null; // the row and the column that linked views point at
   focused: boolean;
 }
 
 export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture): void {
   const { made, matrix } = picture;
   g.save();
-  g.beginPath(); g.rect(made.left, made.top, scene.width - made.left, scene.height - made.top); g.clip();
+  g.beginPath();
+  g.rect(made.left, made.top, scene.width - made.left, scene.height - made.top);
+  g.clip();
   g.translate(made.left - scene.left, made.top - scene.top);
   const seen = inSight(scene, made, matrix);
   drawCells(g, picture, seen);
@@ -31,55 +40,88 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
   drawNames(g, picture);
 }
 
-interface Seen { row0: number; row1: number; col0: number; col1: number }
+interface Seen {
+  row0: number;
+  row1: number;
+  col0: number;
+  col1: number;
+}
 
 function inSight(scene: Scene, { cell, tall, left, top }: Layout, { rows, cols }: Matrix): Seen {
   return {
-    row0: Math.max(0, Math.floor(scene.top / tall)), row1: Math.min(rows, Math.ceil((scene.top + scene.height - top) / tall)),
-    col0: Math.max(0, Math.floor(scene.left / cell)), col1: Math.min(cols, Math.ceil((scene.left + scene.width - left) / cell)),
+    row0: Math.max(0, Math.floor(scene.top / tall)),
+    row1: Math.min(rows, Math.ceil((scene.top + scene.height - top) / tall)),
+    col0: Math.max(0, Math.floor(scene.left / cell)),
+    col1: Math.min(cols, Math.ceil((scene.left + scene.width - left) / cell)),
   };
 }
 
-function drawCells(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, cells, palette }: Picture, seen: Seen): void {
+function drawCells(
+  g: CanvasRenderingContext2D,
+  { made: { cell, tall }, matrix, cells, palette }: Picture,
+  seen: Seen,
+): void {
   const { rowLen, drawn } = matrix;
   if (!cells || !rowLen || !drawn) return;
   g.imageSmoothingEnabled = false;
   g.drawImage(cells, 0, 0, drawn * cell, rowLen * tall);
-  if (Math.min(cell, tall) >= 7) { // a thin line of paper between cells
+  if (Math.min(cell, tall) >= 7) {
+    // a thin line of paper between cells
     g.fillStyle = palette.paper;
-    for (let col = seen.col0; col <= Math.min(seen.col1, drawn); col++) g.fillRect(col * cell - 0.5, 0, 1, rowLen * tall);
-    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++) g.fillRect(0, row * tall - 0.5, drawn * cell, 1);
+    for (let col = seen.col0; col <= Math.min(seen.col1, drawn); col++)
+      g.fillRect(col * cell - 0.5, 0, 1, rowLen * tall);
+    for (let row = seen.row0; row <= Math.min(seen.row1, rowLen); row++)
+      g.fillRect(0, row * tall - 0.5, drawn * cell, 1);
   }
 }
 
 /** What holds no weight: padding is hatched, rows to come are dotted, a NaN among numbers is crossed. */
-function drawNothing(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, palette }: Picture, seen: Seen): void {
+function drawNothing(
+  g: CanvasRenderingContext2D,
+  { made: { cell, tall }, matrix, palette }: Picture,
+  seen: Seen,
+): void {
   const { rows, cols, rowLen, colLen } = matrix;
   const [right, bottom] = [colLen * cell, rowLen * tall];
   hatch(g, right, 0, (cols - colLen) * cell, rows * tall, palette.faint);
   hatch(g, 0, bottom, right, (rows - rowLen) * tall, palette.faint);
-  g.strokeStyle = palette.line; g.lineWidth = 1;
+  g.strokeStyle = palette.line;
+  g.lineWidth = 1;
   g.strokeRect(-0.5, -0.5, cols * cell + 1, rows * tall + 1);
   for (let row = seen.row0; row < Math.min(seen.row1, rowLen); row++) {
     let empty = colLen > 0;
     for (let col = 0; col < colLen && empty; col++) empty = Number.isNaN(matrix.value(row, col));
-    if (empty) { dots(g, 0, row * tall, right, tall, palette.muted, Math.min(cell, tall)); continue; }
+    if (empty) {
+      dots(g, 0, row * tall, right, tall, palette.muted, Math.min(cell, tall));
+      continue;
+    }
     if (Math.min(cell, tall) < 5) continue;
-    for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) if (Number.isNaN(matrix.value(row, col))) cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
+    for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++)
+      if (Number.isNaN(matrix.value(row, col)))
+        cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
   }
 }
 
 function cross(g: CanvasRenderingContext2D, x: number, y: number, cell: number, color: string): void {
   const arm = cell * 0.2;
-  g.strokeStyle = color; g.lineWidth = 1.2;
+  g.strokeStyle = color;
+  g.lineWidth = 1.2;
   g.beginPath();
-  g.moveTo(x - arm, y - arm); g.lineTo(x + arm, y + arm);
-  g.moveTo(x + arm, y - arm); g.lineTo(x - arm, y + arm);
+  g.moveTo(x - arm, y - arm);
+  g.lineTo(x + arm, y + arm);
+  g.moveTo(x + arm, y - arm);
+  g.lineTo(x - arm, y + arm);
   g.stroke();
 }
 
-function drawNumbers(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, scale, colors, palette }: Picture, seen: Seen): void {
-  g.font = `10px ${palette.font}`; g.textAlign = "center"; g.textBaseline = "middle";
+function drawNumbers(
+  g: CanvasRenderingContext2D,
+  { made: { cell, tall }, matrix, scale, colors, palette }: Picture,
+  seen: Seen,
+): void {
+  g.font = `10px ${palette.font}`;
+  g.textAlign = "center";
+  g.textBaseline = "middle";
   for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) {
       const value = matrix.value(row, col);
@@ -93,64 +135,95 @@ function drawNumbers(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix
 function inCell(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? "▲" : "▼";
   const size = Math.abs(value);
-  const text = size < 0.995 ? value.toFixed(2).replace("0.", ".") : size < 9.95 ? value.toFixed(1) : size < 1e4 ? value.toFixed(0) : value.toExponential(0);
+  const text =
+    size < 0.995
+      ? value.toFixed(2).replace("0.", ".")
+      : size < 9.95
+        ? value.toFixed(1)
+        : size < 1e4
+          ? value.toFixed(0)
+          : value.toExponential(0);
   return text.replace("-", "−");
 }
 
 /** The row a linked view points at, and row, column and cell of the cursor. */
-function mark(g: CanvasRenderingContext2D, { made: { cell, tall }, matrix, palette, cursor, linked, linkedCol, focused }: Picture): void {
+function mark(
+  g: CanvasRenderingContext2D,
+  { made: { cell, tall }, matrix, palette, cursor, linked, linkedCol, focused }: Picture,
+): void {
   const [width, height] = [matrix.cols * cell, matrix.rows * tall];
   const [wide, high] = [Math.max(cell, 3), Math.max(tall, 3)];
   g.strokeStyle = palette.focus;
   if (linked !== null && linked !== cursor?.row && linked < matrix.rows) {
-    g.lineWidth = 1.5; g.setLineDash([4, 3]);
+    g.lineWidth = 1.5;
+    g.setLineDash([4, 3]);
     g.strokeRect(0.75, linked * tall + 0.75, width - 1.5, high - 1.5);
     g.setLineDash([]);
   }
   if (linkedCol !== null && !cursor && linkedCol < matrix.cols) {
-    g.lineWidth = 1.5; g.setLineDash([4, 3]);
+    g.lineWidth = 1.5;
+    g.setLineDash([4, 3]);
     g.strokeRect(linkedCol * cell + 0.75, 0.75, wide - 1.5, height - 1.5);
     g.setLineDash([]);
   }
   if (!cursor || cursor.row >= matrix.rows || cursor.col >= matrix.cols) return;
   const [x, y] = [cursor.col * cell, cursor.row * tall];
-  g.lineWidth = 1; g.globalAlpha = 0.8;
+  g.lineWidth = 1;
+  g.globalAlpha = 0.8;
   g.strokeRect(-0.5, y - 0.5, width + 1, high + 1);
   g.strokeRect(x - 0.5, -0.5, wide + 1, height + 1);
   g.globalAlpha = 1;
   const out = cell < 6 ? 3 : 1;
   g.lineWidth = focused ? 3 : 2;
-  g.strokeStyle = palette.paper; g.strokeRect(x - out - 1.5, y - out - 1.5, wide + 2 * out + 3, high + 2 * out + 3);
-  g.strokeStyle = palette.focus; g.strokeRect(x - out, y - out, wide + 2 * out, high + 2 * out);
+  g.strokeStyle = palette.paper;
+  g.strokeRect(x - out - 1.5, y - out - 1.5, wide + 2 * out + 3, high + 2 * out + 3);
+  g.strokeStyle = palette.focus;
+  g.strokeRect(x - out, y - out, wide + 2 * out, high + 2 * out);
 }
 
-function drawRowLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor, linked }: Picture): void {
+function drawRowLabels(
+  g: CanvasRenderingContext2D,
+  scene: Scene,
+  { made, matrix, palette, cursor, linked }: Picture,
+): void {
   g.save();
-  g.beginPath(); g.rect(0, made.top - 5, made.left, scene.height - made.top + 5); g.clip();
-  g.textAlign = "right"; g.textBaseline = "middle";
+  g.beginPath();
+  g.rect(0, made.top - 5, made.left, scene.height - made.top + 5);
+  g.clip();
+  g.textAlign = "right";
+  g.textBaseline = "middle";
   const at = (row: number) => made.top - scene.top + (row + 0.5) * made.tall + 0.5;
   const strong = cursor?.row ?? linked;
   for (const { index, text } of made.rows) {
     const y = at(index);
     if (y < made.top + (scene.top > 0 ? 5 : -5) || y > scene.height + LINE) continue;
     if (strong !== null && Math.abs(y - at(strong)) < LINE - 1) continue; // room for the one of the cursor
-    g.font = `11px ${palette.font}`; g.fillStyle = palette.ink;
+    g.font = `11px ${palette.font}`;
+    g.fillStyle = palette.ink;
     g.fillText(text, made.left - 6, y, made.left - 8);
   }
   if (strong !== null && strong < matrix.rowLen) {
-    g.font = `bold 11px ${palette.font}`; g.fillStyle = palette.focus;
+    g.font = `bold 11px ${palette.font}`;
+    g.fillStyle = palette.focus;
     g.fillText(shorten(rowText(matrix, strong), 18), made.left - 6, at(strong), made.left - 8);
   }
   g.restore();
 }
 
-function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix, palette, cursor, linkedCol }: Picture): void {
+function drawColLabels(
+  g: CanvasRenderingContext2D,
+  scene: Scene,
+  { made, matrix, palette, cursor, linkedCol }: Picture,
+): void {
   g.save();
-  g.beginPath(); g.rect(made.left - 6, 0, scene.width, made.top); g.clip();
+  g.beginPath();
+  g.rect(made.left - 6, 0, scene.width, made.top);
+  g.clip();
   g.textBaseline = "middle";
   const at = (col: number) => made.left - scene.left + (col + 0.5) * made.cell;
   const put = (text: string, x: number, bold: boolean) => {
-    g.font = `${bold ? "bold " : ""}11px ${palette.font}`; g.fillStyle = bold ? palette.focus : palette.ink;
+    g.font = `${bold ? "bold " : ""}11px ${palette.font}`;
+    g.fillStyle = bold ? palette.focus : palette.ink;
     g.textAlign = made.turn === "none" ? "center" : "left";
     g.save();
     g.translate(x, made.top - (made.turn === "none" ? 9 : 6));
@@ -160,7 +233,8 @@ function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
   };
   const pointed = cursor?.col ?? linkedCol;
   const strong = pointed !== null && pointed < matrix.colLen ? pointed : null;
-  const near = made.turn === "none" ? (made.cols[1] ? (made.cols[1].index - made.cols[0]!.index) * made.cell * 0.95 : 1) : LINE;
+  const near =
+    made.turn === "none" ? (made.cols[1] ? (made.cols[1].index - made.cols[0]!.index) * made.cell * 0.95 : 1) : LINE;
   for (const { index, text } of made.cols) {
     const x = at(index);
     if (x < made.left + (scene.left > 0 ? 5 : -5) || x > scene.width + LINE) continue;
@@ -173,10 +247,11 @@ function drawColLabels(g: CanvasRenderingContext2D, scene: Scene, { made, matrix
 
 /** The names of the two dims, in the corner. */
 function drawNames(g: CanvasRenderingContext2D, { made, matrix, palette }: Picture): void {
-  g.font = `11px ${palette.font}`; g.fillStyle = palette.muted; g.textBaseline = "middle";
+  g.font = `11px ${palette.font}`;
+  g.fillStyle = palette.muted;
+  g.textBaseline = "middle";
   g.textAlign = "left";
   g.fillText(`${matrix.colName} →`, made.left, LINE / 2 + 1);
   g.textAlign = "right";
   g.fillText(`${matrix.rowName} ↓`, made.left - 6, made.top - 9);
 }
-

@@ -12,16 +12,36 @@ import { isPadding, largest } from "./layout";
 const MOST_CELLS = 40000;
 
 /** The colour scale with its numbers, and the marks of what holds no weight if there is any. */
-export function legend(element: HTMLElement, colors: Table, scale: Scale, has: { padding: boolean; missing: boolean }): void {
+export function legend(
+  element: HTMLElement,
+  colors: Table,
+  scale: Scale,
+  has: { padding: boolean; missing: boolean },
+): void {
   const stops = Array.from({ length: 9 }, (_, index) => css(colors, index / 8)).join(", ");
   const ramp = h("span", { class: "rfnb-ramp" });
   ramp.style.background = `linear-gradient(to right, ${stops})`;
   const middle = scale.low < 0 ? (scale.low + scale.high) / 2 : scale.high / 4;
-  const ticks = h("span", { class: "rfnb-ramp-ticks" }, h("span", {}, short(scale.low)), h("span", {}, short(middle)), h("span", {}, short(scale.high)));
-  const box = h("span", { class: "rfnb-ramp-box", title: scale.low < 0 ? "linear colours" : "square-root colours: small weights stay visible" }, ramp, ticks);
+  const ticks = h(
+    "span",
+    { class: "rfnb-ramp-ticks" },
+    h("span", {}, short(scale.low)),
+    h("span", {}, short(middle)),
+    h("span", {}, short(scale.high)),
+  );
+  const box = h(
+    "span",
+    {
+      class: "rfnb-ramp-box",
+      title: scale.low < 0 ? "linear colours" : "square-root colours: small weights stay visible",
+    },
+    ramp,
+    ticks,
+  );
   element.replaceChildren(box);
   if (has.padding) element.append(h("span", { class: "rfnb-key" }, h("i", { class: "rfnb-key-padding" }), "padding"));
-  if (has.missing) element.append(h("span", { class: "rfnb-key" }, h("i", { class: "rfnb-key-missing" }), "not computed"));
+  if (has.missing)
+    element.append(h("span", { class: "rfnb-key" }, h("i", { class: "rfnb-key-missing" }), "not computed"));
 }
 
 /** The cell in one sentence. */
@@ -35,20 +55,42 @@ export function sentence(matrix: Matrix, at: Position): string {
 }
 
 /** What lies where nothing should; zeros go without saying, so does NaN where all is as it should be. */
-const onPadding = (value: number, { note }: Matrix): string => (value || (note && Number.isNaN(value)) ? `, with ${exact(value)} on it` : "");
+const onPadding = (value: number, { note }: Matrix): string =>
+  value || (note && Number.isNaN(value)) ? `, with ${exact(value)} on it` : "";
 
 /** The cell under the cursor, and where else its row looks. */
 export function readout(element: HTMLElement, matrix: Matrix, at: Position | null, hint: string): void {
-  if (!at) { element.replaceChildren(h("span", { class: "rfnb-quiet" }, hint)); return; }
-  const value = matrix.value(at.row, at.col), wrong = fault(matrix, at.row);
+  if (!at) {
+    element.replaceChildren(h("span", { class: "rfnb-quiet" }, hint));
+    return;
+  }
+  const value = matrix.value(at.row, at.col),
+    wrong = fault(matrix, at.row);
   const warned = wrong ? [h("span", { class: "rfnb-wrong" }, ` ! ${wrong}`)] : [];
-  if (isPadding(matrix, at)) { element.replaceChildren(`${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`, ...warned); return; }
-  const token = (name: string, label: string, index: number) => [h("span", { class: "rfnb-quiet" }, `${name} `), h("b", {}, shorten(label, 40)), h("span", { class: "rfnb-quiet" }, ` ${index}`)];
-  const parts: (Node | string)[] = [...token(matrix.rowName, matrix.rowLabel(at.row), at.row), "  →  ", ...token(matrix.colName, matrix.colLabel(at.col), at.col), "  "];
+  if (isPadding(matrix, at)) {
+    element.replaceChildren(
+      `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`,
+      ...warned,
+    );
+    return;
+  }
+  const token = (name: string, label: string, index: number) => [
+    h("span", { class: "rfnb-quiet" }, `${name} `),
+    h("b", {}, shorten(label, 40)),
+    h("span", { class: "rfnb-quiet" }, ` ${index}`),
+  ];
+  const parts: (Node | string)[] = [
+    ...token(matrix.rowName, matrix.rowLabel(at.row), at.row),
+    "  →  ",
+    ...token(matrix.colName, matrix.colLabel(at.col), at.col),
+    "  ",
+  ];
   parts.push(h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : exact(value)));
   const top = largest(matrix, at.row, 3);
   if (top.length > 1) {
-    const others = top.map((col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`).join(", ");
+    const others = top
+      .map((col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`)
+      .join(", ");
     parts.push("; ", h("span", { class: "rfnb-quiet rfnb-others" }, `most of this row: ${others}`));
   }
   element.replaceChildren(...parts, ...warned);
@@ -56,12 +98,40 @@ export function readout(element: HTMLElement, matrix: Matrix, at: Position | nul
 
 /** The same numbers as an HTML table. */
 export function table(element: HTMLElement, matrix: Matrix): void {
-  const cols = Math.min(matrix.colLen, 200), rows = Math.min(matrix.rowLen, Math.max(1, Math.floor(MOST_CELLS / Math.max(1, cols))));
-  const head = h("tr", {}, h("th", { scope: "col" }, `${matrix.rowName} ↓ ${matrix.colName} →`), ...Array.from({ length: cols }, (_, col) => h("th", { scope: "col" }, shorten(matrix.colLabel(col)))));
-  const body = Array.from({ length: rows }, (_, row) => h("tr", {}, h("th", { scope: "row" }, shorten(matrix.rowLabel(row))), ...Array.from({ length: cols }, (_, col) => {
-    const value = matrix.value(row, col);
-    return h("td", { title: exact(value) }, Number.isNaN(value) ? "–" : Math.abs(value) < 1000 ? value.toFixed(4) : short(value));
-  })));
-  const left = rows < matrix.rowLen || cols < matrix.colLen ? ` (the first ${rows} × ${cols} of ${matrix.rowLen} × ${matrix.colLen})` : "";
-  element.replaceChildren(h("table", {}, h("caption", {}, `${matrix.label}, ${matrix.seq}${left}`), h("thead", {}, head), h("tbody", {}, ...body)));
+  const cols = Math.min(matrix.colLen, 200),
+    rows = Math.min(matrix.rowLen, Math.max(1, Math.floor(MOST_CELLS / Math.max(1, cols))));
+  const head = h(
+    "tr",
+    {},
+    h("th", { scope: "col" }, `${matrix.rowName} ↓ ${matrix.colName} →`),
+    ...Array.from({ length: cols }, (_, col) => h("th", { scope: "col" }, shorten(matrix.colLabel(col)))),
+  );
+  const body = Array.from({ length: rows }, (_, row) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, shorten(matrix.rowLabel(row))),
+      ...Array.from({ length: cols }, (_, col) => {
+        const value = matrix.value(row, col);
+        return h(
+          "td",
+          { title: exact(value) },
+          Number.isNaN(value) ? "–" : Math.abs(value) < 1000 ? value.toFixed(4) : short(value),
+        );
+      }),
+    ),
+  );
+  const left =
+    rows < matrix.rowLen || cols < matrix.colLen
+      ? ` (the first ${rows} × ${cols} of ${matrix.rowLen} × ${matrix.colLen})`
+      : "";
+  element.replaceChildren(
+    h(
+      "table",
+      {},
+      h("caption", {}, `${matrix.label}, ${matrix.seq}${left}`),
+      h("thead", {}, head),
+      h("tbody", {}, ...body),
+    ),
+  );
 }

@@ -46,21 +46,52 @@ class AttentionView {
   private readonly fault = h("p", { class: "rfnb-sentence", role: "alert" });
   private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
   private readonly notes = h("div", { class: "rfnb-notes", role: "note" });
-  private readonly tableBox = h("div", { class: "rfnb-table", hidden: "", tabindex: "0", role: "region", "aria-label": "weights as a table" });
+  private readonly tableBox = h("div", {
+    class: "rfnb-table",
+    hidden: "",
+    tabindex: "0",
+    role: "region",
+    "aria-label": "weights as a table",
+  });
   private readonly thumbs = new Thumbs((map) => this.choose(map, this.seq));
   private readonly pane: Pane;
   private readonly body: HTMLElement;
 
-  constructor(private readonly el: HTMLElement, private readonly ctx: Context, colAxis: string | null) {
-    this.pane = new Pane({
-      layout: (width) => this.place(width),
-      paint: (g, scene) => this.paint(g, scene),
-      hover: (spot) => this.hover(spot && this.at(spot)),
-      click: (spot) => { const at = this.at(spot); if (at) this.pin(at, false); },
-      key: (event) => this.key(event),
-    }, MOST_HEIGHT);
-    const tools = h("span", { class: "rfnb-tools" }, this.mapSelect, this.seqSelect, h("span", { class: "rfnb-zoom" }, this.zoomOut, this.zoomIn), this.tableButton);
-    this.body = h("div", { class: "rfnb-attention" }, this.thumbs.element, h("div", { class: "rfnb-stage" }, this.pane.element), this.tableBox, this.notes, this.readout);
+  constructor(
+    private readonly el: HTMLElement,
+    private readonly ctx: Context,
+    colAxis: string | null,
+  ) {
+    this.pane = new Pane(
+      {
+        layout: (width) => this.place(width),
+        paint: (g, scene) => this.paint(g, scene),
+        hover: (spot) => this.hover(spot && this.at(spot)),
+        click: (spot) => {
+          const at = this.at(spot);
+          if (at) this.pin(at, false);
+        },
+        key: (event) => this.key(event),
+      },
+      MOST_HEIGHT,
+    );
+    const tools = h(
+      "span",
+      { class: "rfnb-tools" },
+      this.mapSelect,
+      this.seqSelect,
+      h("span", { class: "rfnb-zoom" }, this.zoomOut, this.zoomIn),
+      this.tableButton,
+    );
+    this.body = h(
+      "div",
+      { class: "rfnb-attention" },
+      this.thumbs.element,
+      h("div", { class: "rfnb-stage" }, this.pane.element),
+      this.tableBox,
+      this.notes,
+      this.readout,
+    );
     el.append(h("div", { class: "rfnb-top" }, this.title, tools, this.legend), this.fault, this.body);
     this.mapSelect.addEventListener("change", () => this.choose(Number(this.mapSelect.value), this.seq));
     this.seqSelect.addEventListener("change", () => this.choose(this.map, Number(this.seqSelect.value)));
@@ -68,8 +99,20 @@ class AttentionView {
     this.zoomOut.addEventListener("click", () => this.zoomTo(1 / 1.5));
     this.tableButton.addEventListener("click", () => this.toggleTable());
     this.cols = colAxis === null ? null : ctx.busOf(colAxis);
-    this.unlisten = [ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection); })];
-    if (this.cols) this.unlisten.push(this.cols.listen((selection, origin) => { if (origin !== this) { this.linkedCol = selection.step; this.pane.paintSoon(); } }));
+    this.unlisten = [
+      ctx.bus.listen((selection, origin) => {
+        if (origin !== this) this.follow(selection);
+      }),
+    ];
+    if (this.cols)
+      this.unlisten.push(
+        this.cols.listen((selection, origin) => {
+          if (origin !== this) {
+            this.linkedCol = selection.step;
+            this.pane.paintSoon();
+          }
+        }),
+      );
     ctx.onTheme(() => this.redraw());
   }
 
@@ -78,7 +121,8 @@ class AttentionView {
     const first = !this.frame;
     this.frame = frame;
     const head = frame.head as unknown as Head;
-    const nothing = wrong ?? (head.maps.some((map) => map.seqs.length) ? null : `No weights${head.live ? " yet" : ""}.`);
+    const nothing =
+      wrong ?? (head.maps.some((map) => map.seqs.length) ? null : `No weights${head.live ? " yet" : ""}.`);
     this.title.textContent = head.title ?? "Attention";
     this.fault.textContent = nothing ?? "";
     this.fault.hidden = !nothing;
@@ -103,18 +147,30 @@ class AttentionView {
     const seqs = head.maps[this.map]!.seqs;
     const before = this.seq;
     this.seq = Math.max(0, Math.min(seq, seqs.length - 1));
-    const flagged = (label: string, wrong: unknown) => (wrong ? `${label} !` : label), { notes } = head.maps[this.map]!;
-    setOptions(this.mapSelect, head.maps.map((entry) => flagged(entry.label, entry.notes)), this.map);
-    setOptions(this.seqSelect, seqs.map((index, at) => flagged(head.seqs[index]!.label, notes?.[at])), this.seq);
+    const flagged = (label: string, wrong: unknown) => (wrong ? `${label} !` : label),
+      { notes } = head.maps[this.map]!;
+    setOptions(
+      this.mapSelect,
+      head.maps.map((entry) => flagged(entry.label, entry.notes)),
+      this.map,
+    );
+    setOptions(
+      this.seqSelect,
+      seqs.map((index, at) => flagged(head.seqs[index]!.label, notes?.[at])),
+      this.seq,
+    );
     this.matrix = matrixOf(this.frame, this.map, this.seq);
-    if (this.matrix && this.pinned && (this.pinned.row >= this.matrix.rows || this.pinned.col >= this.matrix.cols)) this.pinned = null;
+    if (this.matrix && this.pinned && (this.pinned.row >= this.matrix.rows || this.pinned.col >= this.matrix.cols))
+      this.pinned = null;
     this.el.dataset["seq"] = String(this.seq);
     this.el.dataset["map"] = String(this.map);
     if (!quiet && before !== this.seq) this.ctx.bus.point({ seq: this.seq }, this);
     this.redraw();
   }
 
-  private get cursor(): Position | null { return this.hovered ?? this.pinned; }
+  private get cursor(): Position | null {
+    return this.hovered ?? this.pinned;
+  }
 
   private redraw(): void {
     const { matrix } = this;
@@ -123,9 +179,22 @@ class AttentionView {
     this.pane.relayout();
     const computed = rowsComputed(matrix);
     this.el.dataset["step"] = String(computed - 1);
-    legend(this.legend, colors, this.scale, { padding: matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols, missing: computed < matrix.rowLen });
-    const { note, remark } = matrix, others = (this.frame.head as unknown as Head).maps.reduce((sum, { notes }) => sum + Object.keys(notes ?? {}).length, note ? -1 : 0);
-    showNotes(this.notes, note && `${matrix.seq}: ${note}.`, remark, others && `${note ? "Also" : "Something is wrong"} in ${others} other map${others > 1 ? "s" : ""} or sequence${others > 1 ? "s" : ""}, marked with “!”.`);
+    legend(this.legend, colors, this.scale, {
+      padding: matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols,
+      missing: computed < matrix.rowLen,
+    });
+    const { note, remark } = matrix,
+      others = (this.frame.head as unknown as Head).maps.reduce(
+        (sum, { notes }) => sum + Object.keys(notes ?? {}).length,
+        note ? -1 : 0,
+      );
+    showNotes(
+      this.notes,
+      note && `${matrix.seq}: ${note}.`,
+      remark,
+      others &&
+        `${note ? "Also" : "Something is wrong"} in ${others} other map${others > 1 ? "s" : ""} or sequence${others > 1 ? "s" : ""}, marked with “!”.`,
+    );
     this.thumbs.update(this.frame, this.seq, this.map, this.scale, colors);
     if (!this.tableBox.hidden) table(this.tableBox, matrix);
     this.point();
@@ -136,13 +205,21 @@ class AttentionView {
     const ratio = globalThis.devicePixelRatio || 1;
     const most = (count: number, size: number) => (size * ratio < 1 ? Math.ceil(count * size * ratio) : 4096);
     const cells = { rows: matrix.rowLen, cols: matrix.drawn, value: matrix.value };
-    return image(cells, sequential(dark), this.scale.share, { rows: most(matrix.rowLen, tall), cols: most(matrix.drawn, cell) });
+    return image(cells, sequential(dark), this.scale.share, {
+      rows: most(matrix.rowLen, tall),
+      cols: most(matrix.drawn, cell),
+    });
   }
 
   private place(width: number): { width: number; height: number } {
     if (!this.matrix) return { width: 1, height: 1 };
     const font = `bold 11px ${this.ctx.palette().font}`;
-    this.made = layout(this.matrix, { width, height: MOST_HEIGHT, zoom: this.zoom, measure: measurer(context(document.createElement("canvas")), font) });
+    this.made = layout(this.matrix, {
+      width,
+      height: MOST_HEIGHT,
+      zoom: this.zoom,
+      measure: measurer(context(document.createElement("canvas")), font),
+    });
     this.cells = null;
     this.el.dataset["cell"] = this.made.cell.toFixed(2);
     return this.made;
@@ -153,7 +230,18 @@ class AttentionView {
     if (!matrix || !made) return;
     const palette = this.ctx.palette();
     this.cells ??= this.makeCells(matrix, made, palette.dark);
-    draw(g, scene, { matrix, made, scale: this.scale, colors: sequential(palette.dark), palette, cells: this.cells, cursor: this.cursor, linked: this.linked, linkedCol: this.linkedCol, focused: this.pane.focused });
+    draw(g, scene, {
+      matrix,
+      made,
+      scale: this.scale,
+      colors: sequential(palette.dark),
+      palette,
+      cells: this.cells,
+      cursor: this.cursor,
+      linked: this.linked,
+      linkedCol: this.linkedCol,
+      focused: this.pane.focused,
+    });
   }
 
   private at({ x, y, left, top }: Spot): Position | null {
@@ -173,9 +261,16 @@ class AttentionView {
     this.pinned = at;
     this.hovered = null;
     const { made } = this;
-    if (at && made && reveal) { // with its neighbours, and room for a slanted label
+    if (at && made && reveal) {
+      // with its neighbours, and room for a slanted label
       const [wide, high] = [made.cell * 2 + (made.turn === "slanted" ? 40 : 4), made.tall * 2 + 4];
-      this.pane.reveal(made.left + (at.col - 1) * made.cell - 2, made.top + (at.row - 1) * made.tall - 2, wide + made.cell, high + made.tall, made);
+      this.pane.reveal(
+        made.left + (at.col - 1) * made.cell - 2,
+        made.top + (at.row - 1) * made.tall - 2,
+        wide + made.cell,
+        high + made.tall,
+        made,
+      );
     }
     this.point();
     this.tell();
@@ -196,14 +291,18 @@ class AttentionView {
     this.el.dataset["row"] = cursor ? String(cursor.row) : "";
     this.el.dataset["col"] = cursor ? String(cursor.col) : "";
     readout(this.readout, matrix, cursor, this.lost ? LOST : HINT);
-    this.pane.say(`${matrix.label}, ${matrix.seq}: ${matrix.rowLen} ${matrix.rowName} by ${matrix.colLen} ${matrix.colName} positions`,
-      cursor && { ...cursor, rows: matrix.rows, cols: matrix.cols, text: sentence(matrix, cursor) });
+    this.pane.say(
+      `${matrix.label}, ${matrix.seq}: ${matrix.rowLen} ${matrix.rowName} by ${matrix.colLen} ${matrix.colName} positions`,
+      cursor && { ...cursor, rows: matrix.rows, cols: matrix.cols, text: sentence(matrix, cursor) },
+    );
     this.pane.paintSoon();
   }
 
   /** A linked view points somewhere. */
   private follow(selection: Selection): void {
-    const { seq } = selection, { best } = this.frame.head as unknown as Head, step = stepOf(selection, best);
+    const { seq } = selection,
+      { best } = this.frame.head as unknown as Head,
+      step = stepOf(selection, best);
     this.linked = step;
     this.lost = selection.step !== step;
     this.el.dataset["linked"] = step === null ? "" : String(step);
@@ -212,9 +311,18 @@ class AttentionView {
   }
 
   private key(event: KeyboardEvent): boolean {
-    if (event.key === "+" || event.key === "=") { this.zoomTo(1.5); return true; }
-    if (event.key === "-") { this.zoomTo(1 / 1.5); return true; }
-    if (event.key === "Escape") { this.pin(null, false); return true; }
+    if (event.key === "+" || event.key === "=") {
+      this.zoomTo(1.5);
+      return true;
+    }
+    if (event.key === "-") {
+      this.zoomTo(1 / 1.5);
+      return true;
+    }
+    if (event.key === "Escape") {
+      this.pin(null, false);
+      return true;
+    }
     const to = this.matrix && walk(this.matrix, this.cursor, event.key, event.ctrlKey);
     if (to) this.pin(to, true);
     return !!to;
@@ -225,7 +333,14 @@ class AttentionView {
     if (Math.abs(this.zoom - 1) < 0.05) this.zoom = 1;
     this.redraw();
     const { made, cursor } = this;
-    if (made && cursor) this.pane.reveal(made.left + cursor.col * made.cell, made.top + cursor.row * made.tall, made.cell, made.tall, made);
+    if (made && cursor)
+      this.pane.reveal(
+        made.left + cursor.col * made.cell,
+        made.top + cursor.row * made.tall,
+        made.cell,
+        made.tall,
+        made,
+      );
   }
 
   private toggleTable(): void {
@@ -240,7 +355,8 @@ class AttentionView {
 
 /** How many rows have weights: all before the last one that has any. */
 function rowsComputed(matrix: Matrix): number {
-  for (let row = matrix.rowLen; row > 0; row--) for (let col = 0; col < matrix.colLen; col++) if (!Number.isNaN(matrix.value(row - 1, col))) return row;
+  for (let row = matrix.rowLen; row > 0; row--)
+    for (let col = 0; col < matrix.colLen; col++) if (!Number.isNaN(matrix.value(row - 1, col))) return row;
   return 0;
 }
 

@@ -7,7 +7,8 @@ import type { Frame } from "../frame";
 import type { Head, Scale } from "./layout";
 import { matrixOf } from "./layout";
 
-const MOST = 96, SIZE = 52;
+const MOST = 96,
+  SIZE = 52;
 
 export class Thumbs {
   readonly element = h("div", { class: "rfnb-thumbs", role: "group", "aria-label": "maps" });
@@ -22,7 +23,12 @@ export class Thumbs {
     maps.forEach((map, index) => {
       let button = this.element.children[index] as HTMLButtonElement | undefined;
       if (!button) {
-        button = h("button", { type: "button", class: "rfnb-thumb" }, h("span", { class: "rfnb-thumb-box" }), h("span", { class: "rfnb-thumb-label" }));
+        button = h(
+          "button",
+          { type: "button", class: "rfnb-thumb" },
+          h("span", { class: "rfnb-thumb-box" }),
+          h("span", { class: "rfnb-thumb-label" }),
+        );
         button.addEventListener("click", () => this.choose(index));
         this.element.append(button);
       }
@@ -30,7 +36,12 @@ export class Thumbs {
       button.title = map.label;
       button.lastElementChild!.textContent = map.notes ? `${map.label} !` : map.label;
       const matrix = matrixOf(frame, index, Math.min(seq, map.seqs.length - 1));
-      const cells = matrix && image({ rows: matrix.rowLen, cols: matrix.colLen, value: matrix.value }, colors, scale.share, { rows: SIZE * 2, cols: SIZE * 2 });
+      const cells =
+        matrix &&
+        image({ rows: matrix.rowLen, cols: matrix.colLen, value: matrix.value }, colors, scale.share, {
+          rows: SIZE * 2,
+          cols: SIZE * 2,
+        });
       if (!cells || !matrix) return;
       const fit = SIZE / Math.max(matrix.rowLen, matrix.colLen);
       cells.style.width = `${Math.max(6, matrix.colLen * fit)}px`;

@@ -9,7 +9,11 @@ const LONGEST = 40;
 export type Place = { kind: "node"; node: Node } | { kind: "cut"; cut: Cut };
 
 export const keyOf = (place: Place | null): string =>
-  place === null ? "" : place.kind === "node" ? `${place.node.step},${place.node.slot}` : `${place.cut.step},cut${place.cut.index}`;
+  place === null
+    ? ""
+    : place.kind === "node"
+      ? `${place.node.step},${place.node.slot}`
+      : `${place.cut.step},cut${place.cut.index}`;
 
 /** The place with a key such as "3,1" or "3,cut0"; null if it is not (or no longer) there. */
 export function placeOf(tree: Tree, key: string): Place | null {
@@ -28,11 +32,18 @@ export function walk(tree: Tree, at: Place | null, key: string, cuts: number): P
   if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key)) return null;
   if (!at) return start(tree);
   switch (key) {
-    case "ArrowLeft": return node(at.kind === "cut" ? at.cut.parent : at.node.parent) ?? at;
-    case "ArrowRight": return at.kind === "node" ? node(onward(tree, at.node)) ?? at : at;
-    case "Home": return node(at.kind === "node" ? pathOf(at.node)[0] : (at.cut.parent && pathOf(at.cut.parent)[0]) ?? null) ?? at;
-    case "End": return at.kind === "node" ? node(tip(tree, at.node)) ?? at : at;
-    default: return beside(tree, at, key === "ArrowUp" ? -1 : 1, cuts);
+    case "ArrowLeft":
+      return node(at.kind === "cut" ? at.cut.parent : at.node.parent) ?? at;
+    case "ArrowRight":
+      return at.kind === "node" ? (node(onward(tree, at.node)) ?? at) : at;
+    case "Home":
+      return (
+        node(at.kind === "node" ? pathOf(at.node)[0] : ((at.cut.parent && pathOf(at.cut.parent)[0]) ?? null)) ?? at
+      );
+    case "End":
+      return at.kind === "node" ? (node(tip(tree, at.node)) ?? at) : at;
+    default:
+      return beside(tree, at, key === "ArrowUp" ? -1 : 1, cuts);
   }
 }
 
@@ -47,7 +58,9 @@ const node = (found: Node | null | undefined): Place | null => (found ? { kind: 
 
 /** The continuation to follow: on the winner's path, else the one that goes furthest, else the best. */
 function onward(tree: Tree, from: Node): Node | null {
-  const won = from.children.find((child) => tree.best.some(([step, slot]) => step === child.step && slot === child.slot));
+  const won = from.children.find((child) =>
+    tree.best.some(([step, slot]) => step === child.step && slot === child.slot),
+  );
   return won ?? [...from.children].sort((a, b) => b.last - a.last || b.score - a.score)[0] ?? null;
 }
 
@@ -69,7 +82,8 @@ function beside(tree: Tree, at: Place, direction: 1 | -1, cuts: number): Place {
 
 /** The last whole tokens of a long text. */
 function ending(text: string, join: string): string {
-  const end = text.slice(-LONGEST), at = join ? end.indexOf(join) : -1;
+  const end = text.slice(-LONGEST),
+    at = join ? end.indexOf(join) : -1;
   return `… ${end.slice(at < 0 ? 0 : at + join.length)}`;
 }
 
@@ -80,6 +94,7 @@ export function sentence(place: Place, join: string, parts: string[] = []): stri
   const shown = text.length > LONGEST ? ending(text, join) : text.trim() || untold(item); // so that the verdict is in sight
   const added = parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
   const made = added.length ? ` (${added.join(", ")})` : "";
-  const where = place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
+  const where =
+    place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
   return `${where}: ${shown}. Score ${item.score.toFixed(3)}, token ${visible(item.token)} ${item.gain.toFixed(3)}${made}. ${item.verdict}.`;
 }

@@ -3,13 +3,33 @@
 import type { Frame } from "../frame";
 import { exact } from "../number";
 
-export interface Entry { label: string; unit?: string; x: string; y: string; best?: "min" | "max" | null; log?: boolean }
-export interface Head { title?: string; live?: boolean; x?: string; series: Entry[] }
+export interface Entry {
+  label: string;
+  unit?: string;
+  x: string;
+  y: string;
+  best?: "min" | "max" | null;
+  log?: boolean;
+}
+export interface Head {
+  title?: string;
+  live?: boolean;
+  x?: string;
+  series: Entry[];
+}
 
 type Numbers = ArrayLike<number>;
 
 /** One series: its points in the order of x, the index of the best one (-1: none), and whether a logarithmic axis can show it. */
-export interface Curve { label: string; unit: string; x: Numbers; y: Numbers; best: number; positive: boolean; log: boolean }
+export interface Curve {
+  label: string;
+  unit: string;
+  x: Numbers;
+  y: Numbers;
+  best: number;
+  positive: boolean;
+  log: boolean;
+}
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
 export function problem(frame: Frame): string | null {
@@ -17,24 +37,40 @@ export function problem(frame: Frame): string | null {
   const cannot = "These curves cannot be drawn:";
   if (!Array.isArray(series)) return `${cannot} the list of series is missing.`;
   for (const [index, entry] of series.entries()) {
-    if (typeof entry !== "object" || entry === null) return `${cannot} series ${index} is no entry with a label, x and y.`;
-    const x = frame.blocks[entry.x], y = frame.blocks[entry.y], label = entry.label ?? index;
+    if (typeof entry !== "object" || entry === null)
+      return `${cannot} series ${index} is no entry with a label, x and y.`;
+    const x = frame.blocks[entry.x],
+      y = frame.blocks[entry.y],
+      label = entry.label ?? index;
     if (!x || !y) return `${cannot} series ${label} has no array of ${x ? "y" : "x"}.`;
-    if (x.shape.length !== 1 || y.shape.length !== 1 || x.data.length !== y.data.length) return `${cannot} series ${label} has ${x.data.length} x and ${y.data.length} y.`;
+    if (x.shape.length !== 1 || y.shape.length !== 1 || x.data.length !== y.data.length)
+      return `${cannot} series ${label} has ${x.data.length} x and ${y.data.length} y.`;
   }
   return null;
 }
 
 export function curvesOf(frame: Frame): Curve[] {
   return (frame.head as unknown as Head).series.map((entry) => {
-    const x = frame.blocks[entry.x]!.data, y = frame.blocks[entry.y]!.data;
-    let best = -1, positive = false, negative = false;
+    const x = frame.blocks[entry.x]!.data,
+      y = frame.blocks[entry.y]!.data;
+    let best = -1,
+      positive = false,
+      negative = false;
     for (let i = 0; i < y.length; i++) {
       if (!Number.isFinite(y[i]!)) continue;
-      if (y[i]! > 0) positive = true; else negative = true;
+      if (y[i]! > 0) positive = true;
+      else negative = true;
       if (entry.best && (best < 0 || (entry.best === "max" ? y[i]! > y[best]! : y[i]! < y[best]!))) best = i;
     }
-    return { label: String(entry.label), unit: String(entry.unit ?? ""), x, y, best, positive: positive && !negative, log: Boolean(entry.log) };
+    return {
+      label: String(entry.label),
+      unit: String(entry.unit ?? ""),
+      x,
+      y,
+      best,
+      positive: positive && !negative,
+      log: Boolean(entry.log),
+    };
   });
 }
 
@@ -47,8 +83,13 @@ export function stops(curves: Curve[]): number[] {
 
 /** Where the cursor is on one curve: the last point at or before x; -1 before the first. */
 export function pointAt({ x }: Pick<Curve, "x">, at: number): number {
-  let low = 0, high = x.length;
-  while (low < high) { const middle = (low + high) >> 1; if (x[middle]! <= at) low = middle + 1; else high = middle; }
+  let low = 0,
+    high = x.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle]! <= at) low = middle + 1;
+    else high = middle;
+  }
   return low - 1;
 }
 
@@ -63,25 +104,44 @@ export function nearest(at: number[], x: number): number | null {
 
 /** Where a key leads from a stop (null: from nowhere); null if it does not walk. */
 export function walk(at: number[], from: number | null, key: string): number | null {
-  const last = at.length - 1, index = from === null ? -1 : at.indexOf(from);
+  const last = at.length - 1,
+    index = from === null ? -1 : at.indexOf(from);
   const far = Math.max(2, Math.round(at.length / 10));
   const to: Record<string, number> = {
-    ArrowLeft: index < 0 ? last : index - 1, ArrowRight: index < 0 ? last : index + 1, ArrowDown: index < 0 ? last : index - 1, ArrowUp: index < 0 ? last : index + 1,
-    PageUp: index < 0 ? last : index - far, PageDown: index < 0 ? last : index + far, Home: 0, End: last,
+    ArrowLeft: index < 0 ? last : index - 1,
+    ArrowRight: index < 0 ? last : index + 1,
+    ArrowDown: index < 0 ? last : index - 1,
+    ArrowUp: index < 0 ? last : index + 1,
+    PageUp: index < 0 ? last : index - far,
+    PageDown: index < 0 ? last : index + far,
+    Home: 0,
+    End: last,
   };
   if (last < 0 || !(key in to)) return null;
   return at[Math.max(0, Math.min(last, to[key]!))]!;
 }
 
-export interface Paths { line: string; mean: string; dots: string; up: string; down: string } // `d` of SVG paths; up and down: infinite values
+export interface Paths {
+  line: string;
+  mean: string;
+  dots: string;
+  up: string;
+  down: string;
+} // `d` of SVG paths; up and down: infinite values
 
 /**
  * The line of a curve in a box; it breaks at NaN, and a point without neighbours becomes a dot. At most four points per pixel column are drawn; where
  * there are many more, the line is only the range, and `mean` runs through it.
  */
-export function pathsOf({ x, y }: Pick<Curve, "x" | "y">, px: (x: number) => number, py: (y: number) => number, height: number): Paths {
+export function pathsOf(
+  { x, y }: Pick<Curve, "x" | "y">,
+  px: (x: number) => number,
+  py: (y: number) => number,
+  height: number,
+): Paths {
   const paths: Paths = { line: "", mean: "", dots: "", up: "", down: "" };
-  const few = x.length <= 40, dense = x.length > 4 * Math.abs(px(x[x.length - 1]!) - px(x[0]!));
+  const few = x.length <= 40,
+    dense = x.length > 4 * Math.abs(px(x[x.length - 1]!) - px(x[0]!));
   const put = (at: number) => `${r(px(x[at]!))} ${r(py(y[at]!))}`;
   for (let start = 0; start < y.length; start++) {
     const first = y[start]!;
@@ -93,7 +153,10 @@ export function pathsOf({ x, y }: Pick<Curve, "x" | "y">, px: (x: number) => num
     const kept = reduced(x, y, start, end, px);
     if (kept.length > 1) paths.line += `M${kept.map(put).join("L")}`;
     if (few || kept.length === 1) for (let at = start; at <= end; at++) paths.dots += `M${put(at)}h0`;
-    if (dense && kept.length > 1) paths.mean += `M${means(x, y, start, end, px).map(([mx, my]) => `${r(px(mx))} ${r(py(my))}`).join("L")}`;
+    if (dense && kept.length > 1)
+      paths.mean += `M${means(x, y, start, end, px)
+        .map(([mx, my]) => `${r(px(mx))} ${r(py(my))}`)
+        .join("L")}`;
     start = end;
   }
   return paths;
@@ -102,8 +165,12 @@ export function pathsOf({ x, y }: Pick<Curve, "x" | "y">, px: (x: number) => num
 /** The first, lowest, highest and last point of each pixel column. */
 function reduced(x: Numbers, y: Numbers, start: number, end: number, px: (x: number) => number): number[] {
   return columns(x, start, end, px, 1).flatMap(([from, to]) => {
-    let low = from, high = from;
-    for (let at = from + 1; at <= to; at++) { if (y[at]! < y[low]!) low = at; if (y[at]! > y[high]!) high = at; }
+    let low = from,
+      high = from;
+    for (let at = from + 1; at <= to; at++) {
+      if (y[at]! < y[low]!) low = at;
+      if (y[at]! > y[high]!) high = at;
+    }
     return [...new Set([from, low, high, to])].sort((a, b) => a - b);
   });
 }
@@ -112,18 +179,28 @@ function reduced(x: Numbers, y: Numbers, start: number, end: number, px: (x: num
 function means(x: Numbers, y: Numbers, start: number, end: number, px: (x: number) => number): [number, number][] {
   return columns(x, start, end, px, 3).map(([from, to]) => {
     let [sumX, sumY] = [0, 0];
-    for (let at = from; at <= to; at++) { sumX += x[at]!; sumY += y[at]!; }
+    for (let at = from; at <= to; at++) {
+      sumX += x[at]!;
+      sumY += y[at]!;
+    }
     return [sumX / (to - from + 1), sumY / (to - from + 1)];
   });
 }
 
 /** The first and last point of each column of so many pixels. */
-function columns(x: Numbers, start: number, end: number, px: (x: number) => number, pixels: number): [number, number][] {
+function columns(
+  x: Numbers,
+  start: number,
+  end: number,
+  px: (x: number) => number,
+  pixels: number,
+): [number, number][] {
   const found: [number, number][] = [];
   let last = NaN;
   for (let at = start; at <= end; at++) {
     const column = Math.floor(px(x[at]!) / pixels);
-    if (column === last) found[found.length - 1]![1] = at; else found.push([at, at]);
+    if (column === last) found[found.length - 1]![1] = at;
+    else found.push([at, at]);
     last = column;
   }
   return found;
@@ -142,24 +219,37 @@ export function sentence(curves: Curve[], name: string, at: number): string {
 export function valueText(curve: Curve, name: string, at: number): string {
   const index = pointAt(curve, at);
   if (index < 0) return "none yet";
-  const value = exact(curve.y[index]!), unit = curve.unit && Number.isFinite(curve.y[index]!) ? ` ${curve.unit}` : "";
+  const value = exact(curve.y[index]!),
+    unit = curve.unit && Number.isFinite(curve.y[index]!) ? ` ${curve.unit}` : "";
   return `${value}${unit}${curve.x[index] === at ? "" : ` (at ${name} ${exact(curve.x[index]!)})`}`;
 }
 
 /** Four significant digits, for the last and the best value; the exact one is under the cursor. */
 export function brief(value: number): string {
   const rounded = Number(value.toPrecision(4));
-  return Number.isFinite(value) && Math.abs(value) < 1e9 && !Number.isInteger(value) ? exact(Math.fround(rounded)) : exact(value);
+  return Number.isFinite(value) && Math.abs(value) < 1e9 && !Number.isInteger(value)
+    ? exact(Math.fround(rounded))
+    : exact(value);
 }
 
 /** What is no number: "NaN since step 390", "2 infinite, first at step 7". */
 export function odd({ x, y }: Pick<Curve, "x" | "y">, name: string): string[] {
-  const kinds: [string, (value: number) => boolean][] = [["NaN", Number.isNaN], ["infinite", (value) => Math.abs(value) === Infinity]];
+  const kinds: [string, (value: number) => boolean][] = [
+    ["NaN", Number.isNaN],
+    ["infinite", (value) => Math.abs(value) === Infinity],
+  ];
   return kinds.flatMap(([words, is]) => {
-    let first = -1, count = 0;
-    for (let i = 0; i < y.length; i++) if (is(y[i]!)) { if (first < 0) first = i; count++; }
+    let first = -1,
+      count = 0;
+    for (let i = 0; i < y.length; i++)
+      if (is(y[i]!)) {
+        if (first < 0) first = i;
+        count++;
+      }
     if (!count) return [];
     const place = `${name} ${brief(x[first]!)}`;
-    return [count > 1 && count === y.length - first ? `${words} since ${place}` : `${count} ${words}, first at ${place}`];
+    return [
+      count > 1 && count === y.length - first ? `${words} since ${place}` : `${count} ${words}, first at ${place}`,
+    ];
   });
 }

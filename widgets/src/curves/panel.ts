@@ -8,12 +8,17 @@ import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
 export const RIGHT = 14; // room beside the last point
-const AXIS = 20, LETTER = 6.3;
+const AXIS = 20,
+  LETTER = 6.3;
 
 export const textWidth = (text: string) => text.length * LETTER;
 
 type Attributes = Record<string, string | number>;
-function svg<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attributes = {}, text = ""): SVGElementTagNameMap[K] {
+function svg<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  text = "",
+): SVGElementTagNameMap[K] {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
   if (text) element.textContent = text;
@@ -21,7 +26,14 @@ function svg<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attribute
 }
 
 /** What all panels share. */
-export interface Axis { x: Scale; left: number; width: number; name: string; at: number[]; inGutter: boolean }
+export interface Axis {
+  x: Scale;
+  left: number;
+  width: number;
+  name: string;
+  at: number[];
+  inGutter: boolean;
+}
 
 /** One series: a line of text, and its plot. */
 export class Panel {
@@ -42,15 +54,33 @@ export class Panel {
   private log: boolean | null = null; // what the person chose
 
   constructor(redraw: () => void) {
-    const head = h("div", { class: "rfnb-curves-head" }, this.label, this.unit, h("span", { class: "rfnb-curves-fill" }), this.odd, this.best, this.where, this.value, this.logButton);
+    const head = h(
+      "div",
+      { class: "rfnb-curves-head" },
+      this.label,
+      this.unit,
+      h("span", { class: "rfnb-curves-fill" }),
+      this.odd,
+      this.best,
+      this.where,
+      this.value,
+      this.logButton,
+    );
     this.element = h("div", { class: "rfnb-curves-panel" }, head);
     this.element.append(this.plot);
-    this.logButton.addEventListener("click", () => { this.log = !this.logged; redraw(); });
+    this.logButton.addEventListener("click", () => {
+      this.log = !this.logged;
+      redraw();
+    });
   }
 
-  get top(): SVGSVGElement { return this.plot; }
+  get top(): SVGSVGElement {
+    return this.plot;
+  }
 
-  private get logged(): boolean { return this.curve.positive && (this.log ?? this.curve.log); }
+  private get logged(): boolean {
+    return this.curve.positive && (this.log ?? this.curve.log);
+  }
 
   /** The scale of y, and how wide its labels are. */
   measure(curve: Curve, height: number): number {
@@ -63,7 +93,8 @@ export class Panel {
   draw(axis: Axis, last: boolean, live: boolean): void {
     const { curve, scale, height, plot } = this;
     this.axis = axis;
-    const { left, width } = axis, right = width - RIGHT;
+    const { left, width } = axis,
+      right = width - RIGHT;
     this.label.textContent = curve.label;
     this.unit.textContent = curve.unit;
     this.logButton.style.visibility = curve.positive ? "" : "hidden"; // keeps its room, so that values stand under each other
@@ -72,7 +103,9 @@ export class Panel {
     this.logButton.title = this.logged ? "logarithmic axis" : "show on a logarithmic axis";
     plot.setAttribute("width", String(width));
     plot.setAttribute("height", String(height + (last ? AXIS : 0) + 6));
-    const grid = svg("g", { class: "rfnb-curves-grid" }), ticks = svg("g", { class: "rfnb-curves-ticks" }), marks = svg("g", { transform: "translate(0 5)" });
+    const grid = svg("g", { class: "rfnb-curves-grid" }),
+      ticks = svg("g", { class: "rfnb-curves-ticks" }),
+      marks = svg("g", { transform: "translate(0 5)" });
     for (const { value } of axis.x.ticks) grid.append(svg("path", { d: `M${this.px(value)} 0v${height}` }));
     if (last) this.drawAxis(ticks, axis);
     for (const { value, text } of scale?.ticks ?? []) {
@@ -82,13 +115,21 @@ export class Panel {
     }
     marks.append(grid, svg("path", { d: `M${left} ${height}H${right}`, class: "rfnb-curves-base" }), ticks);
     if (scale) this.drawCurve(marks, live);
-    else marks.append(svg("text", { x: (left + right) / 2, y: height / 2 + 4, "text-anchor": "middle", class: "rfnb-curves-none" }, this.nothing(live)));
+    else
+      marks.append(
+        svg(
+          "text",
+          { x: (left + right) / 2, y: height / 2 + 4, "text-anchor": "middle", class: "rfnb-curves-none" },
+          this.nothing(live),
+        ),
+      );
     marks.append(this.cursor);
     plot.replaceChildren(marks);
   }
 
   private drawAxis(ticks: SVGGElement, { x, name, left, width, inGutter }: Axis): void {
-    const end = width - RIGHT, y = this.height + 16;
+    const end = width - RIGHT,
+      y = this.height + 16;
     const most = inGutter ? width : end - textWidth(name) - 8;
     for (const { value, text } of x.ticks) {
       const at = this.px(value);
@@ -100,7 +141,12 @@ export class Panel {
 
   private drawCurve(marks: SVGGElement, live: boolean): void {
     const { curve, height } = this;
-    const paths = pathsOf(curve, (x) => this.px(x), (y) => this.py(y), height);
+    const paths = pathsOf(
+      curve,
+      (x) => this.px(x),
+      (y) => this.py(y),
+      height,
+    );
     marks.append(svg("path", { d: paths.line, class: paths.mean ? "rfnb-curves-range" : "rfnb-curves-line" }));
     if (paths.mean) marks.append(svg("path", { d: paths.mean, class: "rfnb-curves-line" }));
     marks.append(svg("path", { d: paths.dots, class: "rfnb-curves-dots" }));
@@ -109,9 +155,20 @@ export class Panel {
     const last = curve.y.length - 1;
     if (live && Number.isFinite(curve.y[last]!)) {
       const at = { cx: this.px(curve.x[last]!), cy: this.py(curve.y[last]!) };
-      marks.append(svg("circle", { ...at, r: 6.5, class: "rfnb-curves-halo" }), svg("circle", { ...at, r: 3, class: "rfnb-curves-end" }));
+      marks.append(
+        svg("circle", { ...at, r: 6.5, class: "rfnb-curves-halo" }),
+        svg("circle", { ...at, r: 3, class: "rfnb-curves-end" }),
+      );
     }
-    if (curve.best >= 0 && last > 0) marks.append(svg("circle", { cx: this.px(curve.x[curve.best]!), cy: this.py(curve.y[curve.best]!), r: 3.6, class: "rfnb-curves-ring" }));
+    if (curve.best >= 0 && last > 0)
+      marks.append(
+        svg("circle", {
+          cx: this.px(curve.x[curve.best]!),
+          cy: this.py(curve.y[curve.best]!),
+          r: 3.6,
+          class: "rfnb-curves-ring",
+        }),
+      );
   }
 
   private nothing(live: boolean): string {
@@ -127,22 +184,39 @@ export class Panel {
     this.element.dataset["value"] = value === undefined ? "" : exact(value);
     this.value.textContent = value === undefined ? "–" : at === null ? brief(value) : exact(value);
     this.value.classList.toggle("rfnb-curves-bad", value !== undefined && !Number.isFinite(value));
-    const shown = at === null ? "last" : value === undefined || curve.x[index] === at ? "" : `at ${axis.name} ${exact(curve.x[index]!)}`;
+    const shown =
+      at === null
+        ? "last"
+        : value === undefined || curve.x[index] === at
+          ? ""
+          : `at ${axis.name} ${exact(curve.x[index]!)}`;
     this.where.textContent = value === undefined ? "" : shown;
     const { best } = curve;
-    this.best.textContent = best < 0 || curve.y.length < 2 ? "" : `best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`;
+    this.best.textContent =
+      best < 0 || curve.y.length < 2 ? "" : `best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`;
     this.odd.textContent = odd(curve, axis.name).join(", ");
     cursor.replaceChildren();
     if (at === null) return;
     const x = this.px(at);
     cursor.append(svg("path", { d: `M${x} 0V${this.height}`, class: "rfnb-curves-hair" }));
-    if (value !== undefined && Number.isFinite(value)) cursor.append(svg("circle", { cx: this.px(curve.x[index]!), cy: this.py(value), r: 4, class: "rfnb-curves-here" }));
+    if (value !== undefined && Number.isFinite(value))
+      cursor.append(
+        svg("circle", { cx: this.px(curve.x[index]!), cy: this.py(value), r: 4, class: "rfnb-curves-here" }),
+      );
     if (!this.plot.querySelector(".rfnb-curves-name")) return;
-    const text = exact(at), half = textWidth(text) / 2 + 5;
+    const text = exact(at),
+      half = textWidth(text) / 2 + 5;
     const middle = Math.min(Math.max(x, half), axis.width - half);
-    cursor.append(svg("rect", { x: middle - half, y: this.height + 4, width: 2 * half, height: 16, rx: 4 }), svg("text", { x: middle, y: this.height + 16, "text-anchor": "middle" }, text));
+    cursor.append(
+      svg("rect", { x: middle - half, y: this.height + 4, width: 2 * half, height: 16, rx: 4 }),
+      svg("text", { x: middle, y: this.height + 16, "text-anchor": "middle" }, text),
+    );
   }
 
-  private px(x: number): number { return Math.round((this.axis.left + share(this.axis.x, x) * (this.axis.width - this.axis.left - RIGHT)) * 10) / 10; }
-  private py(y: number): number { return this.scale ? Math.round((1 - share(this.scale, y)) * this.height * 10) / 10 : 0; }
+  private px(x: number): number {
+    return Math.round((this.axis.left + share(this.axis.x, x) * (this.axis.width - this.axis.left - RIGHT)) * 10) / 10;
+  }
+  private py(y: number): number {
+    return this.scale ? Math.round((1 - share(this.scale, y)) * this.height * 10) / 10 : 0;
+  }
 }

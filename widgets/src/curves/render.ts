@@ -11,7 +11,8 @@ import { Panel, RIGHT, textWidth } from "./panel";
 import { xScale } from "./scale";
 
 const HINT = "Point at a curve, or focus the curves and use the arrow keys, Home and End.";
-const GUTTER = 70, WIDTH_UNKNOWN = 640;
+const GUTTER = 70,
+  WIDTH_UNKNOWN = 640;
 
 export class CurvesView {
   private frame!: Frame;
@@ -26,7 +27,13 @@ export class CurvesView {
   private readonly title = h("b", { class: "rfnb-title" });
   private readonly running = h("span", { class: "rfnb-curves-running" });
   private readonly fault = h("p", { class: "rfnb-sentence", role: "alert" });
-  private readonly stage = h("div", { class: "rfnb-curves-stage", tabindex: "0", role: "application", "aria-roledescription": "curves", "data-lm-suppress-shortcuts": "true" });
+  private readonly stage = h("div", {
+    class: "rfnb-curves-stage",
+    tabindex: "0",
+    role: "application",
+    "aria-roledescription": "curves",
+    "data-lm-suppress-shortcuts": "true",
+  });
   private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
   private readonly body = h("div", { class: "rfnb-curves" }, this.stage, this.readout);
   private readonly watcher: ResizeObserver | null;
@@ -35,9 +42,17 @@ export class CurvesView {
     el.append(h("div", { class: "rfnb-top" }, this.title, this.running), this.fault, this.body);
     this.stage.addEventListener("pointermove", (event) => this.hover(this.stopAt(event)));
     this.stage.addEventListener("pointerleave", () => this.hover(null));
-    this.stage.addEventListener("click", (event) => { const at = this.stopAt(event); if (at !== null) this.pin(at); });
+    this.stage.addEventListener("click", (event) => {
+      const at = this.stopAt(event);
+      if (at !== null) this.pin(at);
+    });
     this.stage.addEventListener("keydown", (event) => this.key(event));
-    this.watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => { if (this.available() !== this.room) this.redraw(); });
+    this.watcher =
+      typeof ResizeObserver === "undefined"
+        ? null
+        : new ResizeObserver(() => {
+            if (this.available() !== this.room) this.redraw();
+          });
     this.watcher?.observe(this.body);
   }
 
@@ -54,7 +69,10 @@ export class CurvesView {
     this.fault.hidden = !nothing;
     this.body.hidden = this.running.hidden = !!nothing;
     this.el.dataset["step"] = at.length ? exact(at[at.length - 1]!) : "";
-    if (nothing) { this.axis = null; return; }
+    if (nothing) {
+      this.axis = null;
+      return;
+    }
     // A cursor at the last point stays at the last point.
     if (this.pinned !== null) this.pinned = atEnd ? at[at.length - 1]! : nearest(at, this.pinned);
     if (this.hovered !== null) this.hovered = nearest(at, this.hovered);
@@ -66,9 +84,13 @@ export class CurvesView {
     this.el.replaceChildren();
   }
 
-  private get cursor(): number | null { return this.hovered ?? this.pinned; }
+  private get cursor(): number | null {
+    return this.hovered ?? this.pinned;
+  }
 
-  private available(): number { return Math.floor(this.body.clientWidth) || WIDTH_UNKNOWN; }
+  private available(): number {
+    return Math.floor(this.body.clientWidth) || WIDTH_UNKNOWN;
+  }
 
   private redraw(): void {
     const head = this.frame.head as unknown as Head;
@@ -82,18 +104,30 @@ export class CurvesView {
       this.stage.append(panel.element);
     }
     const height = heightOf(this.curves.length);
-    const name = head.x ?? "step", live = Boolean(head.live), inGutter = textWidth(name) <= GUTTER;
-    const left = Math.ceil(Math.max(inGutter ? textWidth(name) + 9 : 26, ...this.panels.map((panel, index) => panel.measure(this.curves[index]!, height)))) + 10;
+    const name = head.x ?? "step",
+      live = Boolean(head.live),
+      inGutter = textWidth(name) <= GUTTER;
+    const left =
+      Math.ceil(
+        Math.max(
+          inGutter ? textWidth(name) + 9 : 26,
+          ...this.panels.map((panel, index) => panel.measure(this.curves[index]!, height)),
+        ),
+      ) + 10;
     const x = xScale(at, this.room - left - RIGHT, textWidth)!;
     this.axis = { x, left, width: this.room, name, at, inGutter };
     this.panels.forEach((panel, index) => panel.draw(this.axis!, index === this.panels.length - 1, live));
     this.running.textContent = `${live ? "running, " : ""}${name} ${exact(at[at.length - 1]!)}`;
-    this.stage.setAttribute("aria-label", `${head.title ?? "Curves"}: ${this.curves.map(({ label }) => label).join(", ")} over ${name} ${exact(at[0]!)} to ${exact(at[at.length - 1]!)}`);
+    this.stage.setAttribute(
+      "aria-label",
+      `${head.title ?? "Curves"}: ${this.curves.map(({ label }) => label).join(", ")} over ${name} ${exact(at[0]!)} to ${exact(at[at.length - 1]!)}`,
+    );
     this.point();
   }
 
   private stopAt(event: MouseEvent): number | null {
-    const { axis } = this, plot = this.panels[0]?.top;
+    const { axis } = this,
+      plot = this.panels[0]?.top;
     if (!axis || !plot || (event.target as Element | null)?.closest?.("button")) return null;
     const x = event.clientX - plot.getBoundingClientRect().left;
     const from = (x - axis.left) / (axis.width - axis.left - RIGHT);

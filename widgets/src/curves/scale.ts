@@ -2,8 +2,17 @@
 
 import type { Curve } from "./layout";
 
-export interface Tick { value: number; text: string; minor?: boolean }
-export interface Scale { low: number; high: number; log: boolean; ticks: Tick[] }
+export interface Tick {
+  value: number;
+  text: string;
+  minor?: boolean;
+}
+export interface Scale {
+  low: number;
+  high: number;
+  log: boolean;
+  ticks: Tick[];
+}
 
 /** Where a value is on a scale, 0 to 1. */
 export function share({ low, high, log }: Scale, value: number): number {
@@ -12,18 +21,33 @@ export function share({ low, high, log }: Scale, value: number): number {
 
 /** A scale that begins and ends at a tick, unless that wastes a quarter of the panel. It begins at 0 where that wastes little, so that heights can be compared. */
 export function scaleOf({ y, positive }: Pick<Curve, "y" | "positive">, log: boolean, count = 4): Scale | null {
-  let low = Infinity, high = -Infinity;
-  for (let i = 0; i < y.length; i++) { const value = y[i]!; if (Number.isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); } }
+  let low = Infinity,
+    high = -Infinity;
+  for (let i = 0; i < y.length; i++) {
+    const value = y[i]!;
+    if (Number.isFinite(value)) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  }
   if (low > high) return null;
   if (log && positive) return logScale(low, high);
   if (low === high) [low, high] = low === 0 ? [0, 1] : low > 0 ? [0, 2 * low] : [2 * low, 0];
   else if (low > 0 && low < 0.35 * high) low = 0;
   else if (high < 0 && high > 0.35 * low) high = 0;
-  const step = niceStep((high - low) / count), room = 0.25 * (high - low);
-  let first = Math.floor(low / step + 1e-6), last = Math.ceil(high / step - 1e-6);
+  const step = niceStep((high - low) / count),
+    room = 0.25 * (high - low);
+  let first = Math.floor(low / step + 1e-6),
+    last = Math.ceil(high / step - 1e-6);
   let [bottom, top] = [first * step, last * step];
-  if (last - first > 2 && low - bottom > room) { first++; bottom = low - 0.15 * room; }
-  if (last - first > 1 && top - high > room) { last--; top = high + 0.15 * room; }
+  if (last - first > 2 && low - bottom > room) {
+    first++;
+    bottom = low - 0.15 * room;
+  }
+  if (last - first > 1 && top - high > room) {
+    last--;
+    top = high + 0.15 * room;
+  }
   return { low: bottom, high: top, log: false, ticks: texts(multiples(step, first, last), step) };
 }
 
@@ -33,26 +57,38 @@ export function niceStep(size: number): number {
   return ([1, 2, 5].find((step) => step * power >= size * 0.999) ?? 10) * power;
 }
 
-const multiples = (step: number, first: number, last: number): number[] => Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toPrecision(12)));
+const multiples = (step: number, first: number, last: number): number[] =>
+  Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 
 function logScale(low: number, high: number): Scale {
   const all: number[] = [];
-  for (let power = Math.floor(Math.log10(low) + 1e-9); power <= Math.ceil(Math.log10(high)); power++) for (const step of [1, 2, 5]) all.push(Number((step * 10 ** power).toPrecision(12)));
-  const first = all.filter((value) => value <= low * 1.0001).length - 1, last = all.findIndex((value) => value >= high * 0.9999);
+  for (let power = Math.floor(Math.log10(low) + 1e-9); power <= Math.ceil(Math.log10(high)); power++)
+    for (const step of [1, 2, 5]) all.push(Number((step * 10 ** power).toPrecision(12)));
+  const first = all.filter((value) => value <= low * 1.0001).length - 1,
+    last = all.findIndex((value) => value >= high * 0.9999);
   let values = all.slice(Math.max(0, first), last + 1);
   if (values.length < 2) values = [values[0]! / 2, values[0]! * 2];
   const whole = values.filter((value) => Number.isInteger(Number(Math.log10(value).toFixed(9))));
-  const strong = values.length <= 4 ? values : whole.length >= 2 ? thin(whole, 4) : [values[0]!, ...thin(values.slice(1), 3)];
-  const ticks = values.map((value) => ({ value, text: strong.includes(value) ? tickText(value, value) : "", minor: !strong.includes(value) }));
+  const strong =
+    values.length <= 4 ? values : whole.length >= 2 ? thin(whole, 4) : [values[0]!, ...thin(values.slice(1), 3)];
+  const ticks = values.map((value) => ({
+    value,
+    text: strong.includes(value) ? tickText(value, value) : "",
+    minor: !strong.includes(value),
+  }));
   return { low: values[0]!, high: values[values.length - 1]!, log: true, ticks };
 }
 
-const thin = (values: number[], most: number): number[] => { const every = Math.ceil(values.length / most); return values.filter((_, index) => index % every === 0); };
+const thin = (values: number[], most: number): number[] => {
+  const every = Math.ceil(values.length / most);
+  return values.filter((_, index) => index % every === 0);
+};
 
 /** The axis of x: from the first to the last point, with ticks inside at round numbers. */
 export function xScale(at: number[], room: number, textWidth: (text: string) => number): Scale | null {
   if (!at.length) return null;
-  let low = at[0]!, high = at[at.length - 1]!;
+  let low = at[0]!,
+    high = at[at.length - 1]!;
   if (low === high) [low, high] = [low - 1, high + 1];
   const whole = at.every(Number.isInteger);
   for (let count = 10; ; count--) {
@@ -71,12 +107,19 @@ function texts(values: number[], step: number): Tick[] {
 /** A tick as text, with the digits that its distance to the next one asks for: 0.25, 1500, 20k, 2e−4. */
 export function tickText(value: number, step: number, most = Math.abs(value)): string {
   if (value === 0) return "0";
-  const plain = most >= 1e9 || most < 1e-3 ? power(value)
-    : most >= 1e6 && step >= 1e5 ? `${round(value / 1e6)}M`
-    : step >= 1e3 ? `${round(value / 1e3)}k`
-    : value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  const plain =
+    most >= 1e9 || most < 1e-3
+      ? power(value)
+      : most >= 1e6 && step >= 1e5
+        ? `${round(value / 1e6)}M`
+        : step >= 1e3
+          ? `${round(value / 1e3)}k`
+          : value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
   return plain.replace(/^-/, "−");
 }
 
 const round = (value: number): string => String(Number(value.toPrecision(6)));
-const power = (value: number): string => { const [digits, exponent] = value.toExponential(3).split("e"); return `${Number(digits)}e${String(Number(exponent)).replace("-", "−")}`; };
+const power = (value: number): string => {
+  const [digits, exponent] = value.toExponential(3).split("e");
+  return `${Number(digits)}e${String(Number(exponent)).replace("-", "−")}`;
+};

@@ -1,19 +1,73 @@
 // From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims_table.py.
 
-export interface DimEntry { name: string; size: number | null; lengths: number[] | null; kind: string | null; id: number }
-export interface Stats { min: number | null; max: number | null; mean: number | null; nan: number; inf: number; valid: number; cells: number; padding_odd?: number }
+export interface DimEntry {
+  name: string;
+  size: number | null;
+  lengths: number[] | null;
+  kind: string | null;
+  id: number;
+}
+export interface Stats {
+  min: number | null;
+  max: number | null;
+  mean: number | null;
+  nan: number;
+  inf: number;
+  valid: number;
+  cells: number;
+  padding_odd?: number;
+}
 export interface RowSpec {
-  label: string; indent?: number; dims: number[]; dtype?: string | null; device?: string | null; note?: string;
-  sparse?: number | null; stats?: Stats | null; bytes?: number | null;
+  label: string;
+  indent?: number;
+  dims: number[];
+  dtype?: string | null;
+  device?: string | null;
+  note?: string;
+  sparse?: number | null;
+  stats?: Stats | null;
+  bytes?: number | null;
 }
-export interface DimsHead { title?: string; live?: boolean; dims: DimEntry[]; rows: RowSpec[]; failure?: string | null }
+export interface DimsHead {
+  title?: string;
+  live?: boolean;
+  dims: DimEntry[];
+  rows: RowSpec[];
+  failure?: string | null;
+}
 
-export interface Chip { id: number; name: string; size: string; text: string; glyph: string; hue: number; kind: string; lengths: number[]; waste: number }
-export interface Row {
-  label: string; indent: number; heading: boolean; cells: ({ chip: Chip; axis: number } | null)[]; permuted: boolean; stored: string;
-  dtype: string; device: string; bytes: string; note: string; sparse: Chip | null; padding: string; values: string; alarm: string;
+export interface Chip {
+  id: number;
+  name: string;
+  size: string;
+  text: string;
+  glyph: string;
+  hue: number;
+  kind: string;
+  lengths: number[];
+  waste: number;
 }
-export interface Layout { legend: Chip[]; columns: number; rows: Row[] }
+export interface Row {
+  label: string;
+  indent: number;
+  heading: boolean;
+  cells: ({ chip: Chip; axis: number } | null)[];
+  permuted: boolean;
+  stored: string;
+  dtype: string;
+  device: string;
+  bytes: string;
+  note: string;
+  sparse: Chip | null;
+  padding: string;
+  values: string;
+  alarm: string;
+}
+export interface Layout {
+  legend: Chip[];
+  columns: number;
+  rows: Row[];
+}
 
 export const GLYPHS = [..."●■▲◆★✚▼⬟"];
 const OWN_COLUMNS = 6;
@@ -25,12 +79,24 @@ export function layout(head: DimsHead): Layout {
   const count = Math.max(-1, ...columns.values()) + 1;
   const rows = head.rows.map((row): Row => {
     const cells: Row["cells"] = new Array<null>(count).fill(null);
-    row.dims.forEach((dim, axis) => { cells[columns.get(dim)!] = { chip: chips.get(dim)!, axis }; });
+    row.dims.forEach((dim, axis) => {
+      cells[columns.get(dim)!] = { chip: chips.get(dim)!, axis };
+    });
     return {
-      label: row.label, indent: row.indent ?? 0, heading: !row.dtype && !row.dims.length, cells,
-      permuted: isPermuted(row, columns), stored: `[${row.dims.map((dim) => chips.get(dim)!.text).join(", ")}]`,
-      dtype: row.dtype ?? "", device: row.device ?? "", bytes: bytesText(row.bytes), note: row.note ?? "",
-      sparse: row.sparse == null ? null : chips.get(row.sparse)!, padding: paddingText(row.stats), values: statsText(row.stats), alarm: alarmText(row.stats),
+      label: row.label,
+      indent: row.indent ?? 0,
+      heading: !row.dtype && !row.dims.length,
+      cells,
+      permuted: isPermuted(row, columns),
+      stored: `[${row.dims.map((dim) => chips.get(dim)!.text).join(", ")}]`,
+      dtype: row.dtype ?? "",
+      device: row.device ?? "",
+      bytes: bytesText(row.bytes),
+      note: row.note ?? "",
+      sparse: row.sparse == null ? null : chips.get(row.sparse)!,
+      padding: paddingText(row.stats),
+      values: statsText(row.stats),
+      alarm: alarmText(row.stats),
     };
   });
   return { legend: [...chips.values()], columns: count, rows };
@@ -40,7 +106,17 @@ function chipOf(entry: DimEntry, name: string, index: number): Chip {
   const text = sizeText(entry, name);
   const lengths = entry.lengths ?? [];
   // After 8 dims the hues are shifted against the glyphs, so that the pair stays distinct.
-  return { id: entry.id, name, size: text.slice(name.length), text, glyph: GLYPHS[entry.id % 8]!, hue: (index + 3 * Math.floor(index / 8)) % 8, kind: entry.kind ?? "", lengths, waste: waste(lengths) };
+  return {
+    id: entry.id,
+    name,
+    size: text.slice(name.length),
+    text,
+    glyph: GLYPHS[entry.id % 8]!,
+    hue: (index + 3 * Math.floor(index / 8)) % 8,
+    kind: entry.kind ?? "",
+    lengths,
+    waste: waste(lengths),
+  };
 }
 
 /** Name of each dim by id; different dims of equal name become time#1, time#2. */
@@ -48,10 +124,12 @@ export function namesOf(entries: DimEntry[]): Map<number, string> {
   const seen = new Map<string, number>();
   const total = new Map<string, number>();
   for (const { name } of entries) total.set(name, (total.get(name) ?? 0) + 1);
-  return new Map(entries.map(({ name, id }) => {
-    seen.set(name, (seen.get(name) ?? 0) + 1);
-    return [id, total.get(name)! > 1 ? `${name}#${seen.get(name)}` : name];
-  }));
+  return new Map(
+    entries.map(({ name, id }) => {
+      seen.set(name, (seen.get(name) ?? 0) + 1);
+      return [id, total.get(name)! > 1 ? `${name}#${seen.get(name)}` : name];
+    }),
+  );
 }
 
 /** `batch=3`, `time<=7`, `time=?`. */
@@ -67,7 +145,9 @@ export function columnsOf(rows: RowSpec[]): Map<number, number> {
   for (const dim of order) {
     const using = rows.map((row) => row.dims).filter((dims) => dims.includes(dim));
     const taken = new Set(using.flat().flatMap((other) => column.get(other) ?? []));
-    const before = using.flatMap((dims) => dims.slice(0, dims.indexOf(dim))).flatMap((other) => (column.has(other) ? column.get(other)! + 1 : []));
+    const before = using
+      .flatMap((dims) => dims.slice(0, dims.indexOf(dim)))
+      .flatMap((other) => (column.has(other) ? column.get(other)! + 1 : []));
     let place = Math.max(0, ...before);
     while (taken.has(place)) place++;
     column.set(dim, place);
@@ -95,7 +175,11 @@ function leads(follow: Map<number, Set<number>>, start: number, end: number): bo
   const seen = new Set<number>();
   const todo = [start];
   for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
-    for (const dim of follow.get(at) ?? []) if (!seen.has(dim)) { seen.add(dim); todo.push(dim); }
+    for (const dim of follow.get(at) ?? [])
+      if (!seen.has(dim)) {
+        seen.add(dim);
+        todo.push(dim);
+      }
   }
   return seen.has(end);
 }
@@ -117,7 +201,10 @@ export function bytesText(count: number | null | undefined): string {
   if (count == null) return "";
   let value = count;
   const units = ["B", "kB", "MB", "GB", "TB"];
-  while (value >= 999.5 && units.length > 1) { value /= 1000; units.shift(); }
+  while (value >= 999.5 && units.length > 1) {
+    value /= 1000;
+    units.shift();
+  }
   return `${units[0] === "B" || value >= 99.5 ? value.toFixed(0) : String(Number(value.toPrecision(3)))} ${units[0]}`;
 }
 
@@ -135,8 +222,11 @@ export function statsText(stats: Stats | null | undefined): string {
   if (!stats) return "";
   if (!stats.valid) return "no values";
   const one = stats.valid === 1 && stats.mean !== null;
-  const parts = one ? [`value ${numberText(stats.mean)}`]
-    : (["min", "mean", "max"] as const).flatMap((name) => (stats[name] === null ? [] : [`${name} ${numberText(stats[name])}`]));
+  const parts = one
+    ? [`value ${numberText(stats.mean)}`]
+    : (["min", "mean", "max"] as const).flatMap((name) =>
+        stats[name] === null ? [] : [`${name} ${numberText(stats[name])}`],
+      );
   return parts.join(" ");
 }
 
@@ -146,17 +236,21 @@ export function alarmText(stats: Stats | null | undefined): string {
 }
 
 export function paddingText(stats: Stats | null | undefined): string {
-  return !stats || stats.cells === stats.valid ? "" : `${(100 * (1 - stats.valid / stats.cells)).toFixed(0)} % padding${stats.padding_odd ? ` with ${stats.padding_odd} NaN or inf` : ""}`;
+  return !stats || stats.cells === stats.valid
+    ? ""
+    : `${(100 * (1 - stats.valid / stats.cells)).toFixed(0)} % padding${stats.padding_odd ? ` with ${stats.padding_odd} NaN or inf` : ""}`;
 }
 
 /** What is wrong with the head of a `dims` spec, as a sentence; null if it can be drawn. */
 export function problem(head: DimsHead | null): string | null {
-  if (!head || !Array.isArray(head.dims) || !Array.isArray(head.rows)) return "These dims cannot be drawn: the lists of dims and rows are missing.";
+  if (!head || !Array.isArray(head.dims) || !Array.isArray(head.rows))
+    return "These dims cannot be drawn: the lists of dims and rows are missing.";
   const ids = new Set(head.dims.map((entry) => entry?.id));
   for (const [index, row] of head.rows.entries()) {
     if (!Array.isArray(row?.dims)) return `These dims cannot be drawn: row ${index} has no list of dims.`;
     for (const dim of [...row.dims, ...(row.sparse == null ? [] : [row.sparse])]) {
-      if (!ids.has(dim)) return `These dims cannot be drawn: row ${index} names dim ${dim}, which is not in the list of dims.`;
+      if (!ids.has(dim))
+        return `These dims cannot be drawn: row ${index} names dim ${dim}, which is not in the list of dims.`;
     }
   }
   return null;

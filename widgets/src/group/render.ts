@@ -6,7 +6,10 @@ import type { Block, Frame, Head } from "../frame";
 import type { Shown } from "../mount";
 import { showIn } from "../mount";
 
-interface Part { kind: string; head: Head }
+interface Part {
+  kind: string;
+  head: Head;
+}
 
 export const render: Render = (el, frame) => {
   const title = h("div", { class: "rfnb-group-title" });
@@ -17,21 +20,38 @@ export const render: Render = (el, frame) => {
     title.textContent = String(head["title"] ?? "");
     const wanted = Array.isArray(head["parts"]) ? (head["parts"] as Part[]) : [];
     if (!wanted.length) title.textContent += head["live"] ? " — waiting for events" : " — nothing recorded";
-    while (parts.length > wanted.length) { const last = parts.pop()!; last.shown.destroy(); last.root.remove(); }
+    while (parts.length > wanted.length) {
+      const last = parts.pop()!;
+      last.shown.destroy();
+      last.root.remove();
+    }
     wanted.forEach((part, index) => {
       if (!parts[index]) {
         const root = h("section", { class: "rfnb-root rfnb-part" });
         body.append(root);
         parts[index] = { root, shown: showIn(root) };
       }
-      parts[index]!.shown.update({ kind: part.kind, head: { link: head["link"], ...part.head }, blocks: pick(blocks, `${index}/`) });
+      parts[index]!.shown.update({
+        kind: part.kind,
+        head: { link: head["link"], ...part.head },
+        blocks: pick(blocks, `${index}/`),
+      });
     });
   };
   update(frame);
-  return { update, destroy() { for (const { shown } of parts) shown.destroy(); } };
+  return {
+    update,
+    destroy() {
+      for (const { shown } of parts) shown.destroy();
+    },
+  };
 };
 
 /** The blocks of one part: those whose name begins with its number. */
 export function pick(blocks: Record<string, Block>, prefix: string): Record<string, Block> {
-  return Object.fromEntries(Object.entries(blocks).flatMap(([name, block]) => (name.startsWith(prefix) ? [[name.slice(prefix.length), block]] : [])));
+  return Object.fromEntries(
+    Object.entries(blocks).flatMap(([name, block]) =>
+      name.startsWith(prefix) ? [[name.slice(prefix.length), block]] : [],
+    ),
+  );
 }

@@ -10,43 +10,85 @@ import type { Layout, Placed, Position, Scene, Track } from "./layout";
 import { drawnOf, LINE, TITLE } from "./layout";
 
 export interface Picture {
-  scene: Scene; made: Layout; palette: Palette; colors: Table; strips: (HTMLCanvasElement | null)[]; cursor: Position | null; linked: number | null; focused: boolean;
+  scene: Scene;
+  made: Layout;
+  palette: Palette;
+  colors: Table;
+  strips: (HTMLCanvasElement | null)[];
+  cursor: Position | null;
+  linked: number | null;
+  focused: boolean;
 }
 
 /** The strips as images; more units or steps than pixels are pooled by the largest magnitude. */
 export function stripsOf(scene: Scene, made: Layout, colors: Table): (HTMLCanvasElement | null)[] {
   const ratio = globalThis.devicePixelRatio || 1;
   return scene.tracks.map((track, index) => {
-    const most = { rows: Math.max(1, Math.floor(made.tracks[index]!.height * ratio)), cols: made.cell * ratio < 1 ? Math.ceil(drawnOf(scene, track) * made.cell * ratio) : 8192 };
-    return image({ rows: track.units, cols: drawnOf(scene, track), value: (unit, step) => track.value(step, unit) }, colors, (value) => (value / track.most + 1) / 2, most);
+    const most = {
+      rows: Math.max(1, Math.floor(made.tracks[index]!.height * ratio)),
+      cols: made.cell * ratio < 1 ? Math.ceil(drawnOf(scene, track) * made.cell * ratio) : 8192,
+    };
+    return image(
+      { rows: track.units, cols: drawnOf(scene, track), value: (unit, step) => track.value(step, unit) },
+      colors,
+      (value) => (value / track.most + 1) / 2,
+      most,
+    );
   });
 }
 
 export function draw(g: CanvasRenderingContext2D, sight: Sight, picture: Picture): void {
   const { made, scene, palette } = picture;
   g.save();
-  g.beginPath(); g.rect(0, made.top, sight.width, sight.height - made.top); g.clip();
+  g.beginPath();
+  g.rect(0, made.top, sight.width, sight.height - made.top);
+  g.clip();
   g.translate(0, -sight.top);
   made.tracks.forEach((placed, index) => drawTrack(g, sight, picture, placed, scene.tracks[index]!, index));
   g.restore();
   drawSteps(g, sight, picture);
-  g.font = `11px ${palette.font}`; g.fillStyle = palette.muted; g.textAlign = "left"; g.textBaseline = "middle";
+  g.font = `11px ${palette.font}`;
+  g.fillStyle = palette.muted;
+  g.textAlign = "left";
+  g.textBaseline = "middle";
   g.fillText(`${scene.stepName} →`, made.left, LINE / 2 + 1);
 }
 
-function drawTrack(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, placed: Placed, track: Track, index: number): void {
+function drawTrack(
+  g: CanvasRenderingContext2D,
+  sight: Sight,
+  picture: Picture,
+  placed: Placed,
+  track: Track,
+  index: number,
+): void {
   const { made, scene, palette, strips } = picture;
-  const end = scene.len * made.cell, all = scene.steps * made.cell;
-  g.textBaseline = "middle"; g.textAlign = "left";
-  g.font = `bold 12px ${palette.font}`; g.fillStyle = palette.ink;
+  const end = scene.len * made.cell,
+    all = scene.steps * made.cell;
+  g.textBaseline = "middle";
+  g.textAlign = "left";
+  g.font = `bold 12px ${palette.font}`;
+  g.fillStyle = palette.ink;
   const label = (track.note && "! ") + track.label;
   g.fillText(label, made.left, placed.title + TITLE / 2 + 1);
   const wide = g.measureText(label).width;
-  g.font = `11px ${palette.font}`; g.fillStyle = palette.muted;
-  g.fillText(`${track.unitName}=${track.units}, ±${short(track.most)}`, made.left + wide + 8, placed.title + TITLE / 2 + 1);
+  g.font = `11px ${palette.font}`;
+  g.fillStyle = palette.muted;
+  g.fillText(
+    `${track.unitName}=${track.units}, ±${short(track.most)}`,
+    made.left + wide + 8,
+    placed.title + TITLE / 2 + 1,
+  );
   drawAxis(g, placed, track, made.left, palette);
   g.save();
-  g.beginPath(); g.rect(made.left - 1, placed.strip - 1, sight.width - made.left + 1, placed.norm + placed.normHeight - placed.strip + 3); g.clip();
+  g.beginPath();
+  g.rect(
+    made.left - 1,
+    placed.strip - 1,
+    sight.width - made.left + 1,
+    placed.norm + placed.normHeight - placed.strip + 3,
+  );
+  g.clip();
   g.translate(made.left - sight.left, 0);
   const strip = strips[index];
   g.imageSmoothingEnabled = false;
@@ -54,9 +96,13 @@ function drawTrack(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   gaps(g, picture, placed, track);
   hatch(g, end, placed.strip, all - end, placed.height, palette.faint);
   hatch(g, end, placed.norm, all - end, placed.normHeight, palette.faint);
-  g.strokeStyle = palette.line; g.lineWidth = 1;
+  g.strokeStyle = palette.line;
+  g.lineWidth = 1;
   g.strokeRect(-0.5, placed.strip - 0.5, all + 1, placed.height + 1);
-  g.beginPath(); g.moveTo(0, placed.norm + placed.normHeight + 0.5); g.lineTo(all, placed.norm + placed.normHeight + 0.5); g.stroke();
+  g.beginPath();
+  g.moveTo(0, placed.norm + placed.normHeight + 0.5);
+  g.lineTo(all, placed.norm + placed.normHeight + 0.5);
+  g.stroke();
   drawNorm(g, picture, placed, track);
   mark(g, picture, placed, track, index);
   g.restore();
@@ -64,7 +110,9 @@ function drawTrack(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
 
 /** Units and norm at the left, so that heights mean something. */
 function drawAxis(g: CanvasRenderingContext2D, placed: Placed, track: Track, left: number, palette: Palette): void {
-  g.textAlign = "right"; g.font = `10px ${palette.font}`; g.fillStyle = palette.muted;
+  g.textAlign = "right";
+  g.font = `10px ${palette.font}`;
+  g.fillStyle = palette.muted;
   g.fillText("0", left - 5, placed.strip + 6);
   if (track.units > 1) g.fillText(String(track.units - 1), left - 5, placed.strip + placed.height - 5);
   g.fillText(short(topOf(track)), left - 5, placed.norm + 6);
@@ -72,19 +120,25 @@ function drawAxis(g: CanvasRenderingContext2D, placed: Placed, track: Track, lef
   g.fillText("0", left - 5, placed.norm + placed.normHeight - 3);
 }
 
-const topOf = (track: Track): number => track.norms.reduce((most, norm) => (norm > most && norm !== Infinity ? norm : most), 0) || 1;
+const topOf = (track: Track): number =>
+  track.norms.reduce((most, norm) => (norm > most && norm !== Infinity ? norm : most), 0) || 1;
 
 /** Steps without values yet are dotted; between cells a thin line where cells are large. */
 function gaps(g: CanvasRenderingContext2D, { scene, made, palette }: Picture, placed: Placed, track: Track): void {
   g.fillStyle = palette.paper;
-  if (made.cell >= 9) for (let step = 1; step < scene.len; step++) g.fillRect(step * made.cell - 0.5, placed.strip, 1, placed.height);
+  if (made.cell >= 9)
+    for (let step = 1; step < scene.len; step++) g.fillRect(step * made.cell - 0.5, placed.strip, 1, placed.height);
   const unit = placed.height / Math.max(1, track.units);
-  if (unit >= 7) for (let row = 1; row < track.units; row++) g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
+  if (unit >= 7)
+    for (let row = 1; row < track.units; row++)
+      g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
   for (let step = 0; step < scene.len; step++) {
     let missing = 0;
     for (let row = 0; row < track.units; row++) if (Number.isNaN(track.value(step, row))) missing++;
-    if (missing && missing === track.units) dots(g, step * made.cell, placed.strip, made.cell, placed.height, palette.muted, made.cell);
-    else if (missing) { // NaN among numbers is an accident: a mark above the step
+    if (missing && missing === track.units)
+      dots(g, step * made.cell, placed.strip, made.cell, placed.height, palette.muted, made.cell);
+    else if (missing) {
+      // NaN among numbers is an accident: a mark above the step
       g.fillStyle = palette.warn;
       g.fillRect(step * made.cell, placed.strip, Math.max(2, made.cell - 1), 3);
     }
@@ -94,14 +148,20 @@ function gaps(g: CanvasRenderingContext2D, { scene, made, palette }: Picture, pl
 function drawNorm(g: CanvasRenderingContext2D, { scene, made, palette }: Picture, placed: Placed, track: Track): void {
   const top = topOf(track);
   const y = (norm: number) => placed.norm + placed.normHeight - (Math.min(norm, top) / top) * (placed.normHeight - 5);
-  g.strokeStyle = palette.accent; g.lineWidth = 1.5; g.lineJoin = "round";
+  g.strokeStyle = palette.accent;
+  g.lineWidth = 1.5;
+  g.lineJoin = "round";
   g.beginPath();
   let pen = false;
   for (let step = 0; step < scene.len; step++) {
     const norm = track.norms[step]!;
-    if (Number.isNaN(norm)) { pen = false; continue; }
+    if (Number.isNaN(norm)) {
+      pen = false;
+      continue;
+    }
     const x = (step + 0.5) * made.cell;
-    if (pen) g.lineTo(x, y(norm)); else g.moveTo(x, y(norm));
+    if (pen) g.lineTo(x, y(norm));
+    else g.moveTo(x, y(norm));
     pen = true;
   }
   g.stroke();
@@ -109,36 +169,64 @@ function drawNorm(g: CanvasRenderingContext2D, { scene, made, palette }: Picture
   g.fillStyle = palette.accent;
   for (let step = 0; step < scene.len; step++) {
     if (Number.isNaN(track.norms[step]!)) continue;
-    g.beginPath(); g.arc((step + 0.5) * made.cell, y(track.norms[step]!), 2.2, 0, 7); g.fill();
+    g.beginPath();
+    g.arc((step + 0.5) * made.cell, y(track.norms[step]!), 2.2, 0, 7);
+    g.fill();
   }
 }
 
-function mark(g: CanvasRenderingContext2D, { made, scene, palette, cursor, linked, focused }: Picture, placed: Placed, track: Track, index: number): void {
+function mark(
+  g: CanvasRenderingContext2D,
+  { made, scene, palette, cursor, linked, focused }: Picture,
+  placed: Placed,
+  track: Track,
+  index: number,
+): void {
   const size = Math.max(made.cell, 2);
   const column = cursor?.step ?? linked;
   g.strokeStyle = palette.focus;
   if (column !== null && column < scene.steps) {
     g.lineWidth = 1.25;
     if (!cursor) g.setLineDash([4, 3]);
-    g.strokeRect(column * made.cell - 0.5, placed.strip - 0.5, size + 1, placed.norm + placed.normHeight - placed.strip + 1);
+    g.strokeRect(
+      column * made.cell - 0.5,
+      placed.strip - 0.5,
+      size + 1,
+      placed.norm + placed.normHeight - placed.strip + 1,
+    );
     g.setLineDash([]);
   }
   if (!cursor || cursor.track !== index || cursor.unit < 0 || cursor.unit >= track.units) return;
-  const unit = placed.height / track.units, tall = Math.max(unit, 3);
-  const x = cursor.step * made.cell - 1, y = placed.strip + cursor.unit * unit - (tall - unit) / 2 - 1;
-  g.lineWidth = focused ? 5 : 4; g.strokeStyle = palette.paper; g.strokeRect(x, y, size + 2, tall + 2);
-  g.lineWidth = focused ? 2.5 : 2; g.strokeStyle = palette.focus; g.strokeRect(x, y, size + 2, tall + 2);
+  const unit = placed.height / track.units,
+    tall = Math.max(unit, 3);
+  const x = cursor.step * made.cell - 1,
+    y = placed.strip + cursor.unit * unit - (tall - unit) / 2 - 1;
+  g.lineWidth = focused ? 5 : 4;
+  g.strokeStyle = palette.paper;
+  g.strokeRect(x, y, size + 2, tall + 2);
+  g.lineWidth = focused ? 2.5 : 2;
+  g.strokeStyle = palette.focus;
+  g.strokeRect(x, y, size + 2, tall + 2);
 }
 
 function drawSteps(g: CanvasRenderingContext2D, sight: Sight, { scene, made, palette, cursor, linked }: Picture): void {
   g.save();
-  g.beginPath(); g.rect(made.left - 6, 0, sight.width, made.top); g.clip();
-  g.textBaseline = "middle"; g.textAlign = made.turn === "none" ? "center" : "left";
+  g.beginPath();
+  g.rect(made.left - 6, 0, sight.width, made.top);
+  g.clip();
+  g.textBaseline = "middle";
+  g.textAlign = made.turn === "none" ? "center" : "left";
   const at = (step: number) => made.left - sight.left + (step + 0.5) * made.cell;
   const strong = cursor?.step ?? linked;
-  const near = made.turn === "none" ? (made.labels[1] ? (made.labels[1].index - made.labels[0]!.index) * made.cell * 0.95 : 1) : LINE;
+  const near =
+    made.turn === "none"
+      ? made.labels[1]
+        ? (made.labels[1].index - made.labels[0]!.index) * made.cell * 0.95
+        : 1
+      : LINE;
   const put = (text: string, x: number, bold: boolean) => {
-    g.font = `${bold ? "bold " : ""}11px ${palette.font}`; g.fillStyle = bold ? palette.focus : palette.ink;
+    g.font = `${bold ? "bold " : ""}11px ${palette.font}`;
+    g.fillStyle = bold ? palette.focus : palette.ink;
     g.save();
     g.translate(x, made.top - (made.turn === "none" ? 8 : 5));
     if (made.turn !== "none") g.rotate(made.turn === "slanted" ? -Math.PI / 4 : -Math.PI / 2);
@@ -147,7 +235,12 @@ function drawSteps(g: CanvasRenderingContext2D, sight: Sight, { scene, made, pal
   };
   for (const { index, text } of made.labels) {
     const x = at(index);
-    if (x < made.left + (sight.left > 0 ? 5 : -5) || x > sight.width + LINE || (strong !== null && Math.abs(x - at(strong)) < near)) continue;
+    if (
+      x < made.left + (sight.left > 0 ? 5 : -5) ||
+      x > sight.width + LINE ||
+      (strong !== null && Math.abs(x - at(strong)) < near)
+    )
+      continue;
     put(text, x, false);
   }
   if (strong !== null && strong < scene.len) put(shorten(scene.stepLabel(strong), 18), at(strong), true);

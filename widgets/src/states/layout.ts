@@ -4,14 +4,47 @@ import type { Frame } from "../frame";
 import type { Measure } from "../labels";
 import { drawn, shorten } from "../labels";
 
-interface DimEntry { name: string }
-export interface TrackEntry { label: string; unit_dim: DimEntry; block: string; notes?: Record<string, string> }
-export interface SeqEntry { label: string; steps: string[]; len: number }
-export interface Head { title?: string; live?: boolean; best?: boolean; step_dim: DimEntry | null; tracks: TrackEntry[]; seqs: SeqEntry[] }
+interface DimEntry {
+  name: string;
+}
+export interface TrackEntry {
+  label: string;
+  unit_dim: DimEntry;
+  block: string;
+  notes?: Record<string, string>;
+}
+export interface SeqEntry {
+  label: string;
+  steps: string[];
+  len: number;
+}
+export interface Head {
+  title?: string;
+  live?: boolean;
+  best?: boolean;
+  step_dim: DimEntry | null;
+  tracks: TrackEntry[];
+  seqs: SeqEntry[];
+}
 
 /** One state of one sequence. */
-export interface Track { note: string; label: string; unitName: string; units: number; most: number; value(step: number, unit: number): number; norms: Float64Array }
-export interface Scene { seq: string; stepName: string; steps: number; len: number; stepLabel(step: number): string; tracks: Track[] }
+export interface Track {
+  note: string;
+  label: string;
+  unitName: string;
+  units: number;
+  most: number;
+  value(step: number, unit: number): number;
+  norms: Float64Array;
+}
+export interface Scene {
+  seq: string;
+  stepName: string;
+  steps: number;
+  len: number;
+  stepLabel(step: number): string;
+  tracks: Track[];
+}
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
 export function problem(frame: Frame): string | null {
@@ -20,7 +53,8 @@ export function problem(frame: Frame): string | null {
   for (const track of tracks) {
     const block = frame.blocks[track.block];
     if (!block || block.shape.length !== 3) return `Track ${track.label} has no array of sequence, step and unit.`;
-    if (block.shape[0]! < seqs.length) return `Track ${track.label} has ${block.shape[0]} sequences, not ${seqs.length}.`;
+    if (block.shape[0]! < seqs.length)
+      return `Track ${track.label} has ${block.shape[0]} sequences, not ${seqs.length}.`;
   }
   return null;
 }
@@ -42,17 +76,39 @@ export function sceneOf(frame: Frame, seq: number): Scene | null {
       norms[step] = Math.sqrt(sum);
     }
     const most = largest(shape, (at, step, unit) => data[(at * own + step) * units + unit]!, head.seqs);
-    return { note: entry.notes?.[seq] ?? "", label: entry.label, unitName: entry.unit_dim?.name ?? "unit", units, value, norms, most };
+    return {
+      note: entry.notes?.[seq] ?? "",
+      label: entry.label,
+      unitName: entry.unit_dim?.name ?? "unit",
+      units,
+      value,
+      norms,
+      most,
+    };
   });
-  return { seq: of.label, stepName: head.step_dim?.name ?? "step", steps, len, stepLabel: (step) => of.steps[step] ?? String(step), tracks };
+  return {
+    seq: of.label,
+    stepName: head.step_dim?.name ?? "step",
+    steps,
+    len,
+    stepLabel: (step) => of.steps[step] ?? String(step),
+    tracks,
+  };
 }
 
 /** The largest magnitude in all sequences, so that colours mean the same in each; what lies after their ends has no part in it. */
-function largest([, steps = 0, units = 0]: number[], value: (seq: number, step: number, unit: number) => number, seqs: SeqEntry[]): number {
+function largest(
+  [, steps = 0, units = 0]: number[],
+  value: (seq: number, step: number, unit: number) => number,
+  seqs: SeqEntry[],
+): number {
   let most = 0;
   seqs.forEach(({ len }, seq) => {
     for (let step = 0; step < Math.min(steps, len ?? steps); step++) {
-      for (let unit = 0; unit < units; unit++) { const size = Math.abs(value(seq, step, unit)); if (size > most && size !== Infinity) most = size; }
+      for (let unit = 0; unit < units; unit++) {
+        const size = Math.abs(value(seq, step, unit));
+        if (size > most && size !== Infinity) most = size;
+      }
     }
   });
   return most || 1;
@@ -61,27 +117,64 @@ function largest([, steps = 0, units = 0]: number[], value: (seq: number, step: 
 /** How many steps of a track are drawn: with those after the end where something is wrong. */
 export const drawnOf = (scene: Scene, track: Track): number => (track.note ? scene.steps : scene.len);
 
-export interface Placed { title: number; strip: number; height: number; norm: number; normHeight: number } // tops and heights
+export interface Placed {
+  title: number;
+  strip: number;
+  height: number;
+  norm: number;
+  normHeight: number;
+} // tops and heights
 export interface Layout {
-  cell: number; left: number; top: number; width: number; height: number; turn: "none" | "slanted" | "upright";
-  labels: { index: number; text: string }[]; tracks: Placed[];
+  cell: number;
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  turn: "none" | "slanted" | "upright";
+  labels: { index: number; text: string }[];
+  tracks: Placed[];
 }
 
-export const NORM = 46, TITLE = 20, LINE = 13;
-const GAP = 12, CELL_MOST = 40, LONGEST = 120, STRIP_MOST = 192, STRIP_LEAST = 28, LEFT = 46;
+export const NORM = 46,
+  TITLE = 20,
+  LINE = 13;
+const GAP = 12,
+  CELL_MOST = 40,
+  LONGEST = 120,
+  STRIP_MOST = 192,
+  STRIP_LEAST = 28,
+  LEFT = 46;
 
-export function layout(scene: Scene, { width, zoom, measure }: { width: number; zoom: number; measure: Measure }): Layout {
+export function layout(
+  scene: Scene,
+  { width, zoom, measure }: { width: number; zoom: number; measure: Measure },
+): Layout {
   const texts = Array.from({ length: scene.len }, (_, step) => shorten(scene.stepLabel(step)));
   const some = texts.length <= 200 ? texts : [...new Set(texts)].sort((a, b) => b.length - a.length).slice(0, 50);
-  const room = Math.min(LONGEST, some.reduce((most, text) => Math.max(most, measure(text)), 0));
+  const room = Math.min(
+    LONGEST,
+    some.reduce((most, text) => Math.max(most, measure(text)), 0),
+  );
   const steps = Math.max(1, scene.steps);
-  const fit = (right: number) => { const cell = Math.min(CELL_MOST, Math.max(0.02, (width - LEFT - right) / steps)) * zoom; return cell >= 4 ? Math.floor(cell) : cell; };
-  let turn: Layout["turn"] = "none", top = LINE * 2 + 6, right = 8;
+  const fit = (right: number) => {
+    const cell = Math.min(CELL_MOST, Math.max(0.02, (width - LEFT - right) / steps)) * zoom;
+    return cell >= 4 ? Math.floor(cell) : cell;
+  };
+  let turn: Layout["turn"] = "none",
+    top = LINE * 2 + 6,
+    right = 8;
   let cell = fit(right);
   if (room + 6 > cell) {
-    turn = "slanted"; top = Math.ceil(room * Math.SQRT1_2) + LINE + 14; right = Math.ceil(room * Math.SQRT1_2) + 6;
+    turn = "slanted";
+    top = Math.ceil(room * Math.SQRT1_2) + LINE + 14;
+    right = Math.ceil(room * Math.SQRT1_2) + 6;
     cell = fit(right);
-    if (cell < LINE + 2) { turn = "upright"; top = Math.ceil(room) + LINE + 12; right = 10; cell = fit(right); }
+    if (cell < LINE + 2) {
+      turn = "upright";
+      top = Math.ceil(room) + LINE + 12;
+      right = 10;
+      cell = fit(right);
+    }
   }
   let at = top;
   const tracks = scene.tracks.map(({ units }): Placed => {
@@ -92,12 +185,25 @@ export function layout(scene: Scene, { width, zoom, measure }: { width: number; 
     return placed;
   });
   return {
-    cell, left: LEFT, top, turn, width: LEFT + steps * cell + right, height: at - GAP + 4, tracks,
-    labels: drawn(scene.len, cell, turn === "none" ? room + 6 : LINE - 1).map((index) => ({ index, text: texts[index]! })),
+    cell,
+    left: LEFT,
+    top,
+    turn,
+    width: LEFT + steps * cell + right,
+    height: at - GAP + 4,
+    tracks,
+    labels: drawn(scene.len, cell, turn === "none" ? room + 6 : LINE - 1).map((index) => ({
+      index,
+      text: texts[index]!,
+    })),
   };
 }
 
-export interface Position { track: number; unit: number; step: number }
+export interface Position {
+  track: number;
+  unit: number;
+  step: number;
+}
 
 /** The value at a point of the content; in the norm line the unit is -1. */
 export function hit(made: Layout, scene: Scene, x: number, y: number): Position | null {
@@ -105,7 +211,8 @@ export function hit(made: Layout, scene: Scene, x: number, y: number): Position 
   if (step < 0 || step >= scene.steps) return null;
   for (const [track, placed] of made.tracks.entries()) {
     const { units } = scene.tracks[track]!;
-    if (y >= placed.strip && y < placed.strip + placed.height && units) return { track, step, unit: Math.min(units - 1, Math.floor(((y - placed.strip) / placed.height) * units)) };
+    if (y >= placed.strip && y < placed.strip + placed.height && units)
+      return { track, step, unit: Math.min(units - 1, Math.floor(((y - placed.strip) / placed.height) * units)) };
     if (y >= placed.strip + placed.height && y < placed.norm + placed.normHeight + 4) return { track, step, unit: -1 };
   }
   return null;
@@ -113,24 +220,47 @@ export function hit(made: Layout, scene: Scene, x: number, y: number): Position 
 
 /** Where a key leads; null if it does not walk. Up from the first unit is the norm of the track before. */
 export function walk(scene: Scene, at: Position | null, key: string): Position | null {
-  if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"].includes(key) || !scene.tracks.length || !scene.steps) return null;
+  if (
+    !["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"].includes(key) ||
+    !scene.tracks.length ||
+    !scene.steps
+  )
+    return null;
   if (!at) return { track: 0, unit: 0, step: 0 };
   const { track, unit, step } = at;
   const last = scene.tracks[track]!.units - 1;
   switch (key) {
-    case "ArrowLeft": return { ...at, step: Math.max(0, step - 1) };
-    case "ArrowRight": return { ...at, step: Math.min(scene.steps - 1, step + 1) };
-    case "Home": return { ...at, step: 0 };
-    case "End": return { ...at, step: Math.max(0, scene.len - 1) };
-    case "PageUp": return { ...at, unit: Math.max(0, (unit < 0 ? last + 1 : unit) - 10) };
-    case "PageDown": return { ...at, unit: unit < 0 ? unit : Math.min(last, unit + 10) };
-    case "ArrowDown": return unit < 0 ? (track + 1 < scene.tracks.length ? { track: track + 1, unit: 0, step } : at) : { ...at, unit: unit < last ? unit + 1 : -1 };
-    default: return unit < 0 ? { ...at, unit: last } : unit > 0 ? { ...at, unit: unit - 1 } : track > 0 ? { track: track - 1, unit: -1, step } : at;
+    case "ArrowLeft":
+      return { ...at, step: Math.max(0, step - 1) };
+    case "ArrowRight":
+      return { ...at, step: Math.min(scene.steps - 1, step + 1) };
+    case "Home":
+      return { ...at, step: 0 };
+    case "End":
+      return { ...at, step: Math.max(0, scene.len - 1) };
+    case "PageUp":
+      return { ...at, unit: Math.max(0, (unit < 0 ? last + 1 : unit) - 10) };
+    case "PageDown":
+      return { ...at, unit: unit < 0 ? unit : Math.min(last, unit + 10) };
+    case "ArrowDown":
+      return unit < 0
+        ? track + 1 < scene.tracks.length
+          ? { track: track + 1, unit: 0, step }
+          : at
+        : { ...at, unit: unit < last ? unit + 1 : -1 };
+    default:
+      return unit < 0
+        ? { ...at, unit: last }
+        : unit > 0
+          ? { ...at, unit: unit - 1 }
+          : track > 0
+            ? { track: track - 1, unit: -1, step }
+            : at;
   }
 }
 
 /** The value at a position: of a unit, or the norm. */
 export function valueAt(scene: Scene, { track, unit, step }: Position): number {
   const of = scene.tracks[track]!;
-  return unit < 0 ? of.norms[step] ?? NaN : of.value(step, unit);
+  return unit < 0 ? (of.norms[step] ?? NaN) : of.value(step, unit);
 }

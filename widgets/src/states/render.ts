@@ -43,20 +43,47 @@ class StatesView {
   private readonly pane: Pane;
   private readonly body: HTMLElement;
 
-  constructor(private readonly el: HTMLElement, private readonly ctx: Context) {
-    this.pane = new Pane({
-      layout: (width) => this.place(width),
-      paint: (g, sight) => this.paint(g, sight),
-      hover: (spot) => this.hover(spot && this.at(spot)),
-      click: (spot) => { const at = this.at(spot); if (at) this.pin(at, false); },
-      key: (event) => this.key(event),
-    }, MOST_HEIGHT);
-    this.body = h("div", { class: "rfnb-states" }, h("div", { class: "rfnb-stage" }, this.pane.element), this.notes, this.readout);
-    el.append(h("div", { class: "rfnb-top" }, this.title, h("span", { class: "rfnb-tools" }, this.seqSelect, this.zoomBox), this.legend), this.fault, this.body);
+  constructor(
+    private readonly el: HTMLElement,
+    private readonly ctx: Context,
+  ) {
+    this.pane = new Pane(
+      {
+        layout: (width) => this.place(width),
+        paint: (g, sight) => this.paint(g, sight),
+        hover: (spot) => this.hover(spot && this.at(spot)),
+        click: (spot) => {
+          const at = this.at(spot);
+          if (at) this.pin(at, false);
+        },
+        key: (event) => this.key(event),
+      },
+      MOST_HEIGHT,
+    );
+    this.body = h(
+      "div",
+      { class: "rfnb-states" },
+      h("div", { class: "rfnb-stage" }, this.pane.element),
+      this.notes,
+      this.readout,
+    );
+    el.append(
+      h(
+        "div",
+        { class: "rfnb-top" },
+        this.title,
+        h("span", { class: "rfnb-tools" }, this.seqSelect, this.zoomBox),
+        this.legend,
+      ),
+      this.fault,
+      this.body,
+    );
     this.seqSelect.addEventListener("change", () => this.choose(Number(this.seqSelect.value)));
     this.zoomIn.addEventListener("click", () => this.zoomTo(1.5));
     this.zoomOut.addEventListener("click", () => this.zoomTo(1 / 1.5));
-    this.unlisten = ctx.bus.listen((selection, origin) => { if (origin !== this) this.follow(selection); });
+    this.unlisten = ctx.bus.listen((selection, origin) => {
+      if (origin !== this) this.follow(selection);
+    });
     ctx.onTheme(() => this.redraw());
   }
 
@@ -86,19 +113,41 @@ class StatesView {
     const head = this.frame.head as unknown as Head;
     const before = this.seq;
     this.seq = Math.max(0, Math.min(seq, head.seqs.length - 1));
-    const wrong = head.seqs.map((_, index) => head.tracks.flatMap(({ label, notes }) => (notes?.[index] ? [`${label} ${notes[index]}.`] : [])));
-    setOptions(this.seqSelect, head.seqs.map(({ label }, index) => (wrong[index]!.length ? `${label} !` : label)), this.seq);
-    const others = wrong.filter((said, index) => said.length && index !== this.seq).length, here = wrong[this.seq]!.join(" ");
-    showNotes(this.notes, here && `${head.seqs[this.seq]!.label}: ${here}`, "", others && `${here ? "Also" : "Something is wrong"} in ${others} other sequence${others > 1 ? "s" : ""}, marked with “!”.`);
+    const wrong = head.seqs.map((_, index) =>
+      head.tracks.flatMap(({ label, notes }) => (notes?.[index] ? [`${label} ${notes[index]}.`] : [])),
+    );
+    setOptions(
+      this.seqSelect,
+      head.seqs.map(({ label }, index) => (wrong[index]!.length ? `${label} !` : label)),
+      this.seq,
+    );
+    const others = wrong.filter((said, index) => said.length && index !== this.seq).length,
+      here = wrong[this.seq]!.join(" ");
+    showNotes(
+      this.notes,
+      here && `${head.seqs[this.seq]!.label}: ${here}`,
+      "",
+      others &&
+        `${here ? "Also" : "Something is wrong"} in ${others} other sequence${others > 1 ? "s" : ""}, marked with “!”.`,
+    );
     this.scene = sceneOf(this.frame, this.seq);
     const { scene, pinned } = this;
-    if (pinned && scene && (pinned.step >= scene.steps || pinned.track >= scene.tracks.length || pinned.unit >= scene.tracks[pinned.track]!.units)) this.pinned = null;
+    if (
+      pinned &&
+      scene &&
+      (pinned.step >= scene.steps ||
+        pinned.track >= scene.tracks.length ||
+        pinned.unit >= scene.tracks[pinned.track]!.units)
+    )
+      this.pinned = null;
     this.el.dataset["seq"] = String(this.seq);
     if (!quiet && before !== this.seq) this.ctx.bus.point({ seq: this.seq }, this);
     this.redraw();
   }
 
-  private get cursor(): Position | null { return this.hovered ?? this.pinned; }
+  private get cursor(): Position | null {
+    return this.hovered ?? this.pinned;
+  }
 
   private redraw(): void {
     if (!this.scene) return;
@@ -110,7 +159,11 @@ class StatesView {
 
   private place(width: number): { width: number; height: number } {
     if (!this.scene) return { width: 1, height: 1 };
-    this.made = layout(this.scene, { width, zoom: this.zoom, measure: measurer(context(document.createElement("canvas")), `bold 11px ${this.ctx.palette().font}`) });
+    this.made = layout(this.scene, {
+      width,
+      zoom: this.zoom,
+      measure: measurer(context(document.createElement("canvas")), `bold 11px ${this.ctx.palette().font}`),
+    });
     this.strips = null;
     return this.made;
   }
@@ -118,9 +171,19 @@ class StatesView {
   private paint(g: CanvasRenderingContext2D, sight: Sight): void {
     const { scene, made } = this;
     if (!scene || !made) return;
-    const palette = this.ctx.palette(), colors = diverging(palette.dark);
+    const palette = this.ctx.palette(),
+      colors = diverging(palette.dark);
     this.strips ??= stripsOf(scene, made, colors);
-    draw(g, sight, { scene, made, palette, colors, strips: this.strips, cursor: this.cursor, linked: this.linked, focused: this.pane.focused });
+    draw(g, sight, {
+      scene,
+      made,
+      palette,
+      colors,
+      strips: this.strips,
+      cursor: this.cursor,
+      linked: this.linked,
+      focused: this.pane.focused,
+    });
   }
 
   private showLegend(): void {
@@ -129,8 +192,16 @@ class StatesView {
     const ramp = h("span", { class: "rfnb-ramp" });
     ramp.style.background = `linear-gradient(to right, ${Array.from({ length: 9 }, (_, index) => css(colors, index / 8)).join(", ")})`;
     const ticks = h("span", { class: "rfnb-ramp-ticks" }, h("span", {}, "−"), h("span", {}, "0"), h("span", {}, "+"));
-    this.legend.replaceChildren(h("span", { class: "rfnb-ramp-box", title: "each track has its own scale, the same on both sides of 0" }, ramp, ticks));
-    if (scene && scene.len < scene.steps) this.legend.append(h("span", { class: "rfnb-key" }, h("i", { class: "rfnb-key-padding" }), "after the end"));
+    this.legend.replaceChildren(
+      h(
+        "span",
+        { class: "rfnb-ramp-box", title: "each track has its own scale, the same on both sides of 0" },
+        ramp,
+        ticks,
+      ),
+    );
+    if (scene && scene.len < scene.steps)
+      this.legend.append(h("span", { class: "rfnb-key" }, h("i", { class: "rfnb-key-padding" }), "after the end"));
   }
 
   private at({ x, y, left, top }: Spot): Position | null {
@@ -152,7 +223,13 @@ class StatesView {
     if (at && placed && this.made && reveal) {
       const units = Math.max(1, this.scene?.tracks[at.track]?.units ?? 1);
       const y = at.unit < 0 ? placed.norm : placed.strip + (at.unit / units) * placed.height;
-      this.pane.reveal(this.made.left + at.step * this.made.cell - 2, y - 2, this.made.cell + 4, at.unit < 0 ? placed.normHeight : placed.height / units + 4, this.made);
+      this.pane.reveal(
+        this.made.left + at.step * this.made.cell - 2,
+        y - 2,
+        this.made.cell + 4,
+        at.unit < 0 ? placed.normHeight : placed.height / units + 4,
+        this.made,
+      );
     }
     this.point();
     this.tell();
@@ -171,18 +248,29 @@ class StatesView {
     dataset["row"] = cursor ? String(cursor.unit) : "";
     dataset["col"] = cursor ? String(cursor.step) : "";
     dataset["track"] = cursor ? scene.tracks[cursor.track]!.label : "";
-    this.readout.replaceChildren(...(cursor ? words(scene, cursor) : [h("span", { class: "rfnb-quiet" }, this.lost ? LOST : HINT)]));
+    this.readout.replaceChildren(
+      ...(cursor ? words(scene, cursor) : [h("span", { class: "rfnb-quiet" }, this.lost ? LOST : HINT)]),
+    );
     const label = `States of ${scene.seq}: ${scene.tracks.map((track) => `${track.label} with ${track.units} ${track.unitName}`).join(", ")}, over ${scene.len} steps`;
     const rows = scene.tracks.reduce((sum, track) => sum + track.units + 1, 0);
     const before = cursor ? scene.tracks.slice(0, cursor.track).reduce((sum, track) => sum + track.units + 1, 0) : 0;
-    this.pane.say(label, cursor && {
-      row: before + (cursor.unit < 0 ? scene.tracks[cursor.track]!.units : cursor.unit), col: cursor.step, rows, cols: scene.steps, text: this.readout.textContent ?? "",
-    });
+    this.pane.say(
+      label,
+      cursor && {
+        row: before + (cursor.unit < 0 ? scene.tracks[cursor.track]!.units : cursor.unit),
+        col: cursor.step,
+        rows,
+        cols: scene.steps,
+        text: this.readout.textContent ?? "",
+      },
+    );
     this.pane.paintSoon();
   }
 
   private follow(selection: Selection): void {
-    const { seq } = selection, { best } = this.frame.head as unknown as Head, step = stepOf(selection, best);
+    const { seq } = selection,
+      { best } = this.frame.head as unknown as Head,
+      step = stepOf(selection, best);
     this.linked = step;
     this.lost = selection.step !== step;
     this.el.dataset["linked"] = step === null ? "" : String(step);
@@ -191,9 +279,18 @@ class StatesView {
   }
 
   private key(event: KeyboardEvent): boolean {
-    if (event.key === "+" || event.key === "=") { this.zoomTo(1.5); return true; }
-    if (event.key === "-") { this.zoomTo(1 / 1.5); return true; }
-    if (event.key === "Escape") { this.pin(null, false); return true; }
+    if (event.key === "+" || event.key === "=") {
+      this.zoomTo(1.5);
+      return true;
+    }
+    if (event.key === "-") {
+      this.zoomTo(1 / 1.5);
+      return true;
+    }
+    if (event.key === "Escape") {
+      this.pin(null, false);
+      return true;
+    }
     const to = this.scene && walk(this.scene, this.cursor, event.key);
     if (to) this.pin(to, true);
     return !!to;
@@ -210,14 +307,38 @@ class StatesView {
 function words(scene: Scene, at: Position): (Node | string)[] {
   const track = scene.tracks[at.track]!;
   const quiet = (text: string) => h("span", { class: "rfnb-quiet" }, text);
-  const step = at.step < scene.len ? [quiet(`${scene.stepName} `), h("b", {}, shorten(scene.stepLabel(at.step), 40)), quiet(` ${at.step}  `)] : [quiet(`${scene.stepName} ${at.step}  `)];
+  const step =
+    at.step < scene.len
+      ? [quiet(`${scene.stepName} `), h("b", {}, shorten(scene.stepLabel(at.step), 40)), quiet(` ${at.step}  `)]
+      : [quiet(`${scene.stepName} ${at.step}  `)];
   const value = valueAt(scene, at);
-  if (at.step >= scene.len) return [...step, `past the end of ${scene.seq}${at.unit < 0 || (Number.isNaN(value) && !track.note) ? "" : `, ${track.label} ${track.unitName} ${at.unit} holds ${exact(value)}`}`];
-  const shown = h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "NaN" : at.unit < 0 ? short(value) : exact(value));
-  const norm = track.norms[at.step]!, before = track.norms[at.step - 1];
+  if (at.step >= scene.len)
+    return [
+      ...step,
+      `past the end of ${scene.seq}${at.unit < 0 || (Number.isNaN(value) && !track.note) ? "" : `, ${track.label} ${track.unitName} ${at.unit} holds ${exact(value)}`}`,
+    ];
+  const shown = h(
+    "b",
+    { class: "rfnb-value" },
+    Number.isNaN(value) ? "NaN" : at.unit < 0 ? short(value) : exact(value),
+  );
+  const norm = track.norms[at.step]!,
+    before = track.norms[at.step - 1];
   const change = before === undefined ? "" : `, before ${short(before)}`;
-  const more = at.unit < 0 ? (before === undefined ? "" : `before: ${short(before)}`) : `norm of the step: ${short(norm)}${change}`;
-  return [...step, h("b", {}, track.label), quiet(at.unit < 0 ? " norm  " : ` ${track.unitName} ${at.unit}  `), shown, more && "; ", h("span", { class: "rfnb-quiet rfnb-others" }, more)];
+  const more =
+    at.unit < 0
+      ? before === undefined
+        ? ""
+        : `before: ${short(before)}`
+      : `norm of the step: ${short(norm)}${change}`;
+  return [
+    ...step,
+    h("b", {}, track.label),
+    quiet(at.unit < 0 ? " norm  " : ` ${track.unitName} ${at.unit}  `),
+    shown,
+    more && "; ",
+    h("span", { class: "rfnb-quiet rfnb-others" }, more),
+  ];
 }
 
 export const render: Render = (el, frame, ctx) => {
