@@ -69,21 +69,40 @@ def problem(widgets: Path = WIDGETS, static: Path = STATIC) -> str | None:
     return None  # no sources: a source distribution without them, nothing to compare
 
 
+def is_installed(widgets: Path = WIDGETS) -> bool:
+    """Whether node_modules has the packages of the lock file, in its versions (optional ones may be of another system)."""
+    try:
+        there = json.loads((widgets / "node_modules" / ".package-lock.json").read_text())["packages"]
+    except (OSError, ValueError, KeyError):
+        return False
+    wanted = json.loads((widgets / "package-lock.json").read_text())["packages"]
+    return all(
+        there[name].get("version") == package.get("version") if name in there else package.get("optional", False)
+        for name, package in wanted.items()
+        if name
+    )
+
+
 def build(widgets: Path = WIDGETS, static: Path = STATIC) -> None:
     """Builds the bundle with npm and stamps it.
 
     Raises:
-        BundleError: If Node.js is missing, or the build fails or leaves out a file.
+        BundleError: If Node.js is missing, node_modules is a link to other packages, or the build fails or leaves out
+            a file.
     """
     npm = shutil.which("npm")
     if npm is None:
         raise BundleError("npm was not found: install Node.js >= 20, or take a commit whose bundle is up to date.")
     env = dict(os.environ, npm_config_update_notifier="false", npm_config_fund="false", npm_config_audit="false")
-    installed, lock = widgets / "node_modules" / ".package-lock.json", widgets / "package-lock.json"
     commands = [["run", "--silent", "build"]]
-    if not lock.is_file():
+    if not (widgets / "package-lock.json").is_file():
         raise BundleError("widgets/package-lock.json is missing.")
-    if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
+    if not is_installed(widgets):
+        if (widgets / "node_modules").is_symlink():
+            raise BundleError(
+                "widgets/node_modules is a link, and has not the packages of package-lock.json. `npm ci` would empty\n"
+                "the folder that it leads to. Remove the link (rm widgets/node_modules), then run this again."
+            )
         commands.insert(0, ["ci", "--ignore-scripts", "--loglevel=error"])
     for command in commands:
         try:

@@ -1,6 +1,7 @@
 """The committed front-end bundle is what its sources give."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -83,3 +84,80 @@ def test_a_missing_output_is_seen(bundle, built):
 def test_a_missing_stamp_is_seen(bundle, built):
     (built[1] / "bundle.json").unlink()
     assert bundle.problem(*built) == "The front-end bundle has no stamp (bundle.json)."
+
+
+@pytest.fixture
+def packages(built):
+    """The small tree with a lock file of three packages and a node_modules that has those of this system."""
+    widgets, _ = built
+    versions = {"": "1", "node_modules/esbuild": "2", "node_modules/jsdom": "3"}
+    wanted = {name: {"version": version} for name, version in versions.items()}
+    wanted["node_modules/@esbuild/other"] = {"version": "2", "optional": True}
+    there = {name: package for name, package in wanted.items() if name and "optional" not in package}
+    (widgets / "package-lock.json").write_text(json.dumps({"packages": wanted}))
+    (widgets / "node_modules").mkdir()
+    (widgets / "node_modules" / ".package-lock.json").write_text(json.dumps({"packages": there}))
+    return widgets
+
+
+def edit_lock(widgets, change):
+    """Changes the packages of a lock file."""
+    lock = json.loads((widgets / "package-lock.json").read_text())
+    change(lock["packages"])
+    (widgets / "package-lock.json").write_text(json.dumps(lock))
+
+
+def test_what_the_lock_file_wants_is_installed(bundle, packages):
+    assert bundle.is_installed(packages)
+    os.utime(packages / "package-lock.json")  # a checkout touches files
+    assert bundle.is_installed(packages)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda wanted: wanted["node_modules/jsdom"].update(version="4"),
+        lambda wanted: wanted.update({"node_modules/prettier": {"version": "5"}}),
+    ],
+    ids=["another version", "one package more"],
+)
+def test_another_lock_file_is_not_installed(bundle, packages, change):
+    edit_lock(packages, change)
+    assert not bundle.is_installed(packages)
+
+
+def test_nothing_is_installed_without_a_list_of_packages(bundle, packages):
+    (packages / "node_modules" / ".package-lock.json").unlink()
+    assert not bundle.is_installed(packages)
+
+
+@pytest.fixture
+def npm_calls(monkeypatch, bundle):
+    """What npm was asked for; nothing runs."""
+    calls = []
+    monkeypatch.setattr(bundle.shutil, "which", lambda name: name)
+    monkeypatch.setattr(bundle.subprocess, "run", lambda command, **_: calls.append(command))
+    return calls
+
+
+def test_a_build_installs_what_is_missing_and_nothing_else(bundle, built, packages, npm_calls):
+    bundle.build(*built)
+    edit_lock(packages, lambda wanted: wanted["node_modules/jsdom"].update(version="4"))
+    bundle.build(*built)
+    assert [command[1] for command in npm_calls] == ["run", "ci", "run"]
+
+
+def test_a_build_does_not_install_through_a_link(bundle, built, packages, npm_calls):
+    elsewhere = packages.rename(packages.with_name("elsewhere"))
+    packages.mkdir()
+    shutil.copy(elsewhere / "package-lock.json", packages)
+    (packages / "node_modules").symlink_to(elsewhere / "node_modules")
+    bundle.build(*built)  # the packages fit: nothing to install
+    edit_lock(packages, lambda wanted: wanted["node_modules/jsdom"].update(version="4"))
+    with pytest.raises(bundle.BundleError) as raised:
+        bundle.build(*built)
+    assert str(raised.value) == (
+        "widgets/node_modules is a link, and has not the packages of package-lock.json. `npm ci` would empty\n"
+        "the folder that it leads to. Remove the link (rm widgets/node_modules), then run this again."
+    )
+    assert [command[1] for command in npm_calls] == ["run"]
