@@ -43,9 +43,9 @@ test-python: setup ## pytest without notebooks and browser
 	@OMP_NUM_THREADS=1 pytest -n auto --maxprocesses 4 -m "not browser and not notebook" $(PYTEST_ARGS)
 
 # Without Node.js this says so and goes on; in CI that is a failure.
-test-widgets: setup ## TypeScript: types and tests
-	$(call say,tsc and vitest: TypeScript)
-	@if [ -d widgets/node_modules ]; then cd widgets && npm run --silent typecheck && npm run --silent test; \
+test-widgets: setup ## TypeScript: format, types and tests
+	$(call say,prettier, tsc and vitest: TypeScript)
+	@if [ -d widgets/node_modules ]; then cd widgets && npm run --silent format:check && npm run --silent typecheck && npm run --silent test; \
 	elif [ "$${CI:-}" = true ]; then echo "TypeScript tests need Node.js >= 20, and CI may not skip them"; exit 1; \
 	else echo "SKIPPED: TypeScript tests need Node.js >= 20"; fi
 
@@ -65,10 +65,12 @@ g2p: ## train the pronunciation model (resumes; ARGS="--help" shows the options)
 	@.ci/setup lab
 	@python -m rfnb.models.train_g2p $(ARGS)
 
-format: ## format the Python files, fix what ruff can fix
+format: ## format Python and TypeScript, fix what ruff can fix
 	@.ci/setup dev
+	@.ci/setup node
 	@ruff check --fix . || true
 	@ruff format .
+	@[ ! -d widgets/node_modules ] || (cd widgets && npm run --silent format)
 
 build: setup ## build the front-end bundle, then the wheel and the source distribution
 	@python widgets/bundle.py --force
