@@ -33,7 +33,6 @@ from rfnb.ops.frames import frames, marked_like, no_frame
 from rfnb.ops.operands import as_tensor
 from rfnb.ops.random_state import get_random_state
 from rfnb.ops.where import where
-from rfnb.rec.backtrack import Paths, backtrack
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import Ends
 from rfnb.rec.loop_plan import LoopPlan
@@ -42,7 +41,8 @@ from rfnb.rec.nested import leaves
 from rfnb.rec.output import Output, handle_of
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
-from rfnb.rec.selection import Selection, pick
+from rfnb.rec.selection import pick
+from rfnb.rec.selections import Selections
 from rfnb.rec.stacked import expanded, fill, stacked
 from rfnb.rec.step_tensor import RecordingError
 from rfnb.trace.probe import listening, offer_again, probe, trace_context
@@ -77,7 +77,8 @@ class Loop(NotPicklable):
         self.max_seq_len = max_seq_len
         self._given_axis = axis
         self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
-        self._state = LoopState(name, axis)
+        self.selections = Selections()
+        self._state = LoopState(name, axis, self.selections)
         self._index = -1
         self._phase = "before"  # "before", "in", "after"
         self._ends = Ends(0 if include_eos else 1)
@@ -85,9 +86,6 @@ class Loop(NotPicklable):
         self._outputs: list[Output] = []
         self._calls = 0
         self.search: Any = None  # what a choice keeps from step to step
-        self.selection: Selection | None = None
-        self._history: list[Selection | None] = []
-        self._paths: Paths | None = None  # back through a finished search
         self._on_commit: list[Callable[[], None]] = []
         self._frames: dict[tuple[int, bool], tuple[Tensor, list[Tensor]]] = {}
         self._move_out = optimize_move_layers_out is not False
@@ -211,11 +209,6 @@ class Loop(NotPicklable):
 
     # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
 
-    def select(self, selection: Selection) -> None:
-        """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
-        self.selection = selection
-        self._state._select(selection)
-
     def ended_before(self) -> np.ndarray | None:
         """Which hypotheses had ended before this step, over `end_dims`; None if none."""
         self._not_recorded("ended_before()")
@@ -319,9 +312,9 @@ class Loop(NotPicklable):
                     self._commit()
                 else:
                     self._index = -1  # the step that was recorded was none
-                    if self.selection is not None:
+                    if self.selections.now is not None:
                         for output in self._outputs:
-                            output.values[:] = map(self.selection.to_carried, output.values)
+                            output.values[:] = map(self.selections.now.to_carried, output.values)
             self._check_length()
             replay = Replay(recording, self.plan, self._outputs)
             while steps and self._index + 1 < self._max_steps() and not self._all_ended():
@@ -384,7 +377,7 @@ class Loop(NotPicklable):
     def _begin_step(self) -> None:
         if self._index == 0:
             check_frames(f'Loop "{self.name}"', self._given_axis)
-        self._end, self.selection, self._calls = None, None, 0
+        self._end, self._calls = None, 0
         self._on_commit.clear()
         self._state._begin_step(self._index)
         if self._given_axis is not None and self.axis.lengths is not None and self.axis.length_dims:
@@ -408,11 +401,12 @@ class Loop(NotPicklable):
         self._calls += 1
         if self._recording is not None:
             source = self._recording.output(source, last)
-        if self.selection is not None:
+        selection = self.selections.now
+        if selection is not None:
             if self._recording is None:
-                self.selection.check(source)
+                selection.check(source)
             else:
-                self._recording.by_loop(self.selection.check, source)
+                self._recording.by_loop(selection.check, source)
         output.values.append(source)
         return output.handle
 
@@ -427,7 +421,7 @@ class Loop(NotPicklable):
     def _commit(self) -> None:
         if self._calls != len(self._outputs):
             raise ValueError(f'Loop "{self.name}", step {self._index}: fewer stack or last calls than in step 0.')
-        self._history.append(self.selection)
+        self.selections.note_step()
         active = self._update_ends()
         for output in self._outputs:
             if output.last:
@@ -435,8 +429,7 @@ class Loop(NotPicklable):
         self._state._commit(active)
         for fn in self._on_commit:
             fn()
-        if self.selection is not None:
-            self.selection.close()
+        self.selections.end_step()
         if listening("states"):
             values = {path: leaf for path, leaf in leaves(self._state._values_now()) if isinstance(leaf, Tensor)}
             if values:
@@ -452,7 +445,7 @@ class Loop(NotPicklable):
                 "    loop.end(condition, include_eos=True)"
             )
         cond, include_eos = self._end
-        counted = self._ends.update(cond, include_eos, self.selection, self._index)
+        counted = self._ends.update(cond, include_eos, self.selections.now, self._index)
         return None if counted is None else self._on_backend(counted, self._ends.dims, cond)
 
     def _update_ends_of_axis(self) -> Tensor | None:
@@ -474,9 +467,9 @@ class Loop(NotPicklable):
 
     def _update_last(self, output: Output, active: Tensor | None) -> None:
         value, before = output.values.pop(), output.last_value
-        if self.selection is not None:
-            value = self.selection.to_carried(value)
-            before = self.selection.to_carried(before)
+        selection = self.selections.now
+        if selection is not None:
+            value, before = selection.to_carried(value), selection.to_carried(before)
         if active is not None:  # a sequence without any step has no last value: that of before the loop, else 0
             before = (zeros_like(value) if output.initial is None else output.initial) if before is None else before
             self._check_last(output, before, value, active)
@@ -510,6 +503,7 @@ class Loop(NotPicklable):
                 if result.sparse_dim is not None and listening():
                     probe("tokens", ids=result)  # what was written labels the steps, as what was read does
             output.values.clear()
+        self.selections.forget_way_back()
 
     def _value_without_steps(self, output: Output) -> Tensor | None:
         """The last value of a recorded loop that makes no step."""
@@ -526,11 +520,9 @@ class Loop(NotPicklable):
         values = output.values
         if not values:
             return None
-        history = self._history if any(self._history) else None
-        if history is not None:
-            if self._paths is None:
-                self._paths = Paths(history)
-            values, positions, position_dims = self._paths.follow(values) or backtrack(values, history)
+        last = self.selections.last if self.selections.steps else None  # a recorded loop may make no step
+        if last is not None:
+            values, positions, position_dims = self.selections.back(values)
             # Before the first choice a value has no beam: it is the same for all hypotheses.
             values = expanded(values, list({dim: None for value in values for dim in value.dims if dim.kind == "beam"}))
         first = values[0]
@@ -539,14 +531,13 @@ class Loop(NotPicklable):
         values = values[: self.axis.extent]  # without the ending frame there may be one step more than frames
         if not values:
             return out
-        beam = next((one.carried for one in reversed(history or ()) if one is not None), None)
-        if beam is None or beam not in first.dims:
+        if last is None or last.carried not in first.dims:
             return out
         host = positions[: len(values)]
         index = new_tensor(
             first.backend.from_numpy(host, dtype="int64", device=first.device), (self.axis, *position_dims)
         )
-        return pick(out, index, beam, beam)
+        return pick(out, index, last.carried, last.carried)
 
     def _not_recorded(self, what: str) -> None:
         if self._recording is not None and not self._recording.recorder.busy:

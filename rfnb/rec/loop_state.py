@@ -13,8 +13,7 @@ from rfnb.core.tensor_text import dims_text
 from rfnb.ops.frames import marked_like
 from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested, same_structure, structure_text
-from rfnb.rec.selected import Selected, bring
-from rfnb.rec.selection import Selection
+from rfnb.rec.selections import Selections, bring
 
 
 class LoopState(NotPicklable):
@@ -27,7 +26,7 @@ class LoopState(NotPicklable):
         DimError: If dims or dtype change from step to step.
     """
 
-    def __init__(self, loop_name: str, axis: Dim | None = None):
+    def __init__(self, loop_name: str, axis: Dim | None = None, selections: Selections | None = None):
         self.__dict__.update(
             _loop_name=loop_name,
             _axis=axis,
@@ -36,7 +35,7 @@ class LoopState(NotPicklable):
             _step=None,
             _frozen={},
             _recording=None,
-            _selected=Selected(),
+            _selections=Selections() if selections is None else selections,
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -48,12 +47,13 @@ class LoopState(NotPicklable):
     def __getitem__(self, name: str) -> Any:
         if self._recording is not None and name in self._now:
             value = self._recording.read_state(name, name in self._next)
-            return value if self._selection is None else bring(self._selected, value)
+            return value if self._selections.now is None else bring(self._selections, value)
         value = self._next.get(name, _MISSING)
         if value is _MISSING:
             value = self._now.get(name, _MISSING)
         if value is not _MISSING:
-            return value if self._selection is None else map_nested(self._selection.bring, value)
+            now = self._selections.now
+            return value if now is None else map_nested(now.bring, value)
         raise AttributeError(
             f'Loop "{self._loop_name}" has no state "{name}".\n  has  {", ".join(self._now) or "nothing"}\n'
             f"Give it an initial value before the loop:\n    loop.state.{name} = rf.zeros([...])"
@@ -102,11 +102,6 @@ class LoopState(NotPicklable):
 
     # -- for the Loop ------------------------------------------------------------------------------------------------------
 
-    @property
-    def _selection(self) -> Selection | None:
-        """The choice that was made in this step."""
-        return self._selected.selection
-
     def _values_now(self) -> dict[str, Any]:
         """The states as they are now, by name."""
         return self._now
@@ -135,15 +130,10 @@ class LoopState(NotPicklable):
     def _begin_step(self, index: int) -> None:
         """From here on, what is assigned is the next value."""
         self.__dict__["_step"] = index
-        self._selected.selection = None
-
-    def _select(self, selection: Selection) -> None:
-        """From here on in this step, values are those of the hypotheses that were selected."""
-        self._selected.selection = selection
 
     def _commit(self, active: Tensor | None) -> None:
         """The new values become the previous ones; where not `active`, a sequence has ended and keeps what it had."""
-        selection = self._selection
+        selection = self._selections.now
         before = self.__dict__["_before_step"] = dict(self._now)
         for name, old in before.items():
             new = self._next.get(name, _MISSING)
@@ -165,7 +155,7 @@ class LoopState(NotPicklable):
         """After the last step, or when the loop is left early: what remains is the state after the last whole step."""
         self._next.clear()
         self.__dict__["_step"] = None
-        self._selected.selection = None
+        self._selections.end_step()
 
     def _check_structure(self, name: str, value: Any) -> None:
         before = self._now[name]
@@ -210,7 +200,8 @@ class LoopState(NotPicklable):
 
     def _renamed_dims(self) -> dict[Dim, Dim]:
         """Dims inside the states may be replaced, e.g. one that grows by a frame in every step."""
-        carried = (lambda dim: dim) if self._selection is None else self._selection.to_carried
+        now = self._selections.now
+        carried = (lambda dim: dim) if now is None else now.to_carried
         renamed: dict[Dim, Dim] = {}
         for name, new in self._next.items():
             befores = dict(leaves(self._before_step[name]))

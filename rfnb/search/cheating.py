@@ -28,7 +28,7 @@ def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
     that continue the last one from before it."""
     assert flat.in_dim is not None
     count = flat.in_dim.extent
-    before = loop.selection
+    before = loop.selections.now
     if before is None or before.out_dim is not flat.in_dim:
         return np.full_like(labels, count - 1)
     if before.out_dim.__dict__["link"].cheats:

@@ -31,7 +31,7 @@ class Written:
         """Those of the hypotheses that the choice being made starts from; None before the first one."""
         self._now = None
         if self._tokens is not None:
-            tokens, dims, earlier = self._tokens, self._dims, loop.selection
+            tokens, dims, earlier = self._tokens, self._dims, loop.selections.now
             if earlier is not None and earlier.start in dims:
                 tokens, dims = _follow(tokens, dims, earlier.start, earlier.sources[earlier.start], earlier.out_dim)
             self._now = tokens, dims
@@ -39,7 +39,7 @@ class Written:
 
     def add(self, labels: Tensor, link: Link, loop: Loop) -> None:
         """The labels that were chosen."""
-        chosen, parents = loop.selection, link.parents
+        chosen, parents = loop.selections.now, link.parents
         assert chosen is not None and parents is not None
         out, dims = chosen.out_dim, labels.dims
         tokens = host_of(labels, dims)[..., None]
@@ -56,7 +56,7 @@ class Written:
             tokens = np.concatenate([np.broadcast_to(before, (*tokens.shape[:-1], before.shape[-1])), tokens], -1)
 
         def at_the_end_of_the_step() -> None:
-            last = loop.selection
+            last = loop.selections.now
             assert last is not None
             end = tokens, dims
             if last.out_dim is not out:

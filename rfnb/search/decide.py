@@ -50,10 +50,9 @@ def get_src_beams(x: Tensor) -> Tensor:
     for link in search.links:
         if link.parents is not None and any(dim in x.dims for dim in link.parents.dims if search.owns(dim)):
             return link.parents
-    assert search.selection is not None
-    parents = search.selection.parents
-    dims = tuple(search.selection.carried if dim is search.selection.out_dim else dim for dim in parents.dims)
-    return parents._like(parents._raw, dims)
+    last = search.selections.last
+    assert last is not None
+    return last.parents._like(last.parents._raw, last.carried_dims(last.parents.dims))
 
 
 @decides

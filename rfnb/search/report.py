@@ -237,7 +237,7 @@ def tell(loop: Loop, seen: Seen, before: Callable[[], tuple[np.ndarray | None, t
     Args:
         before: What had ended before the step, for the hypotheses after this choice: if it is not the last one of the step.
     """
-    last = loop.selection is not None and loop.selection.carried is seen.carried
+    last = loop.selections.now is not None and loop.selections.now.carried is seen.carried
     host, dims = (loop.ended, loop.end_dims) if last else before()
     probe_later("beams", Later(lambda: seen.fields(host, dims), seen.num_bytes(), lambda: seen.host(host, dims)))
 

@@ -15,6 +15,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import Selection, align_host
+from rfnb.rec.selections import Selections
 
 _number = itertools.count()
 
@@ -64,11 +65,11 @@ class Link:
 class Search:
     """The choices of one loop. It hangs on their beam dims, so whoever has a value with one of them finds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, selections: Selections) -> None:
+        self.selections = selections  # of the loop
         self.number = next(_number)  # searches are counted
         self.links: list[Link] = []
         self.scores: Tensor | None = None  # of the last choice so far, {batch, its beam}, natural log
-        self.selection: Selection | None = None  # the last one
         self._carried_of: Selection | None = None  # the one after which the scores are under the carried beam already
         self.finished = False
         self.leave = False  # what ends leaves the beam, see leaving.py
@@ -78,12 +79,12 @@ class Search:
     def of(cls, loop: Loop) -> Search:
         """That of a loop; made with its first choice."""
         if loop.search is None:
-            loop.search = cls()
+            loop.search = cls(loop.selections)
         return loop.search
 
     def next_link(self, loop: Loop) -> Link:
         """The link of the choice that is being made."""
-        before = loop.selection
+        before = self.selections.now
         position = 0 if before is None else before.out_dim.__dict__["link"].position + 1
         if position == len(self.links):
             self.links.append(Link(self, position))
@@ -95,10 +96,10 @@ class Search:
 
     def begin(self, loop: Loop) -> tuple[Dim | None, Tensor | None]:
         """The beam before the choice that is being made, and the scores of its hypotheses; None before the first choice."""
-        last = self.selection
+        last = self.selections.last
         if last is None or self.scores is None:
             return None, None
-        if loop.selection is not last:  # the first choice of this step
+        if self.selections.now is not last:  # the first choice of this step
             if self._carried_of is not last:
                 self.scores, self._carried_of = last.to_carried(self.scores), last
             return last.carried, self.scores
@@ -106,19 +107,20 @@ class Search:
 
     def select(self, loop: Loop, link: Link, in_dim: Dim | None, values: Tensor, parents: Tensor, out_dim: Dim) -> None:
         """Let the loop follow a choice."""
-        selection = Selection(in_dim, out_dim, link.dims(out_dim.extent)[1], parents, before=loop.selection)
+        selection = Selection(in_dim, out_dim, link.dims(out_dim.extent)[1], parents, before=self.selections.now)
         link.scores, link.parents = values, parents
-        self.scores, self.selection = values, selection
-        loop.select(selection)
+        self.scores = values
+        self.selections.select(selection)
 
     def finish(self, loop: Loop) -> None:
         """The loop is done: scores are under the beam between steps; normalized ones get their last division."""
-        if self.selection is None or self.scores is None:
+        last = self.selections.last
+        if last is None or self.scores is None:
             return
-        self.scores = self.selection.to_carried(self.scores)
+        self.scores = last.to_carried(self.scores)
         if not loop.num_steps:  # a step was recorded, and none made
             self.scores = zeros_like(self.scores)
-        self.selection.close()
+        last.close()
         self.finished = True
         if self.links[-1].normalized is not None:
             self.scores = self.scores / float(max(loop.longest_with_end(), 1))
@@ -128,7 +130,7 @@ class Search:
         host, dims = loop.ended_before(), loop.end_dims
         if host is None:
             return None
-        before = loop.selection
+        before = self.selections.now
         if before is None:
             return host, dims
         out = tuple(before.out_dim if dim is before.start else dim for dim in dims)
@@ -138,7 +140,7 @@ class Search:
 
     def align(self, values: list[Any]) -> list[Any]:
         """Values of this step under the beam after its last choice; before its first one, under the one it starts with."""
-        last = self.selection
+        last = self.selections.last
         if last is None:
             return values
         if not last.closed:
@@ -160,8 +162,9 @@ class Search:
         for link in self.links:
             if link.scores is not None and any(dim in x.dims for dim in link.scores.dims if self.owns(dim)):
                 return link.scores
-        assert self.scores is not None and self.selection is not None
-        return self.scores if self.finished else self.selection.to_carried(self.scores)
+        last = self.selections.last
+        assert self.scores is not None and last is not None
+        return self.scores if self.finished else last.to_carried(self.scores)
 
 
 def search_of(x: Tensor, what: str) -> Search:

@@ -153,7 +153,7 @@ def _split(
     chosen: Tensor, labels: Sequence[Tensor], parts: Sequence[Dim], axes: Sequence[Dim], loop: Loop
 ) -> list[Tensor]:
     """The labels of each source of the combinations that were chosen."""
-    selection = loop.selection
+    selection = loop.selections.now
     assert selection is not None
     rest = chosen._like(chosen._raw, chosen.dims)
     rest.sparse_dim = None

@@ -158,7 +158,7 @@ def tell_at_end(
     """Offer the `beams` event at the end of the step. `dims`: of the labels that were chosen."""
     out_dim = dims[-1]
     seen = Seen(options.name, flat, ranked, parts, link, num_candidates(options.keep_candidates, out_dim.extent))
-    host, end_dims, selection = loop.ended_before(), loop.end_dims, loop.selection
+    host, end_dims, selection = loop.ended_before(), loop.end_dims, loop.selections.now
 
     def before() -> tuple[np.ndarray | None, tuple[Dim, ...]]:
         if host is None or selection is None:

@@ -326,7 +326,7 @@ class _Run:
 
     def _over_beam(self, value: Tensor, name: str, loop: Loop) -> Tensor:
         """A value that depends on a choice has the beam also where all its steps are from before the first choice."""
-        selection = None if loop.search is None else loop.search.selection
+        selection = loop.selections.last
         if selection is None or selection.carried in value.dims:
             return value
         layers = [

@@ -17,7 +17,7 @@ from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
-from rfnb.rec.selected import bring
+from rfnb.rec.selections import bring
 
 _PASSES = 12
 _BEAM_READERS = ("choice_get_beam_scores", "choice_get_src_beams", "decide_keep_beam", "split_batch_beam")
@@ -209,7 +209,7 @@ class StepScope(BodyScope):
         return value
 
     def _followed(self, value: Any) -> Any:
-        return value if self.loop is None or not self._choices else bring(self.loop.state._selected, value)
+        return value if self.loop is None or not self._choices else bring(self.loop.selections, value)
 
     def _sources(self, layer: Layer) -> list[Any]:
         choices = self._choices

@@ -1,0 +1,64 @@
+"""What the choices of a loop let go on, step by step: the loop, its states, a search and the way back all look here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.pickling import NotPicklable
+from rfnb.core.tensor import Tensor
+from rfnb.rec.backtrack import Paths, backtrack
+from rfnb.rec.nested import map_nested
+from rfnb.rec.recorder import decides
+from rfnb.rec.selection import Selection
+
+
+class Selections(NotPicklable):
+    """The selections of one loop.
+
+    Attributes:
+        now: After the choices of this step so far; None before the first one, and outside of steps.
+        last: After the last choice of all.
+        steps: Of each step that is over; None in one without choice.
+    """
+
+    def __init__(self) -> None:
+        self.now: Selection | None = None
+        self.last: Selection | None = None
+        self.steps: list[Selection | None] = []
+        self._paths: Paths | None = None  # back through a finished search
+
+    def select(self, selection: Selection) -> None:
+        """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
+        self.now = self.last = selection
+
+    def note_step(self) -> None:
+        """The body of the step is over."""
+        self.steps.append(self.now)
+
+    def end_step(self) -> None:
+        """Everything of the step has followed, or the loop was left."""
+        if self.now is not None:
+            self.now.close()
+            self.now = None
+
+    def forget_way_back(self) -> None:
+        """Everything is stacked. Beam dims, which live on in what came out, have a reference to this."""
+        self.steps.clear()
+        self._paths = None
+
+    def back(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
+        """See `backtrack`, for the steps of this loop; `last` is not None."""
+        if self._paths is None:
+            self._paths = Paths(self.steps)
+        return self._paths.follow(values) or backtrack(values, self.steps)
+
+
+@decides
+def bring(selections: Selections, value: Any) -> Any:
+    """A nested value of this step for the hypotheses that were chosen so far: an op of its own, since each step chooses others."""
+    now = selections.now
+    return value if now is None else map_nested(now.bring, value)
