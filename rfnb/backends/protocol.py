@@ -32,7 +32,7 @@ class Backend(Kernels, Gradients):
     `raw` is an array of the library, `axis` a non-negative int, `dtype` a name like "float32", `device` a name like "cpu".
 
     The documented methods that take Tensors are the functions of rfnb (`Backend.matmul` is `rf.matmul`), the same for every
-    backend; `nn/backend_methods.py` binds them. A backend speeds one up through the raw method that computes it (`lstm_raw`,
+    backend; `nn/backend/methods.py` binds them. A backend speeds one up through the raw method that computes it (`lstm_raw`,
     `attention_raw`, ...; see `protocol_kernels.py`): a plan holds that very method, so this costs nothing per op.
     """
 

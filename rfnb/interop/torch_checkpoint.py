@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.errors import message
-from rfnb.nn.checkpoint import CheckpointError, Params
+from rfnb.nn.module.checkpoint import CheckpointError, Params
 
 
 def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:

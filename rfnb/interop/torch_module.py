@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from rfnb.core.dim import Dim
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 
 
 def rf_module_to_pt_module(rf_module: Module, *, aux_params_as_buffers: bool = True) -> torch.nn.Module:

@@ -15,10 +15,10 @@ import numpy as np
 
 from rfnb.core.errors import message
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn.lstm import LSTM
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
 from rfnb.nn.recurrent.gru import TorchGRUCell
+from rfnb.nn.recurrent.lstm import LSTM
 from rfnb.nn.recurrent.native_lstm import NativeLstm2
 from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell
 

@@ -17,4 +17,4 @@ from rfnb.models.g2p_search import evaluate as evaluate
 from rfnb.models.g2p_search import greedy as greedy
 from rfnb.models.g2p_search import pronounce as pronounce
 from rfnb.models.g2p_search import score as score
-from rfnb.nn.checkpoint import CheckpointError as CheckpointError
+from rfnb.nn.module.checkpoint import CheckpointError as CheckpointError

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.data import g2p
-from rfnb.nn.attention import dot_attention
-from rfnb.nn.container import ModuleList
+from rfnb.nn.attention.functions import dot_attention
 from rfnb.nn.dropout import dropout
 from rfnb.nn.init import Normal
 from rfnb.nn.linear import Embedding, Linear
-from rfnb.nn.lstm import LSTM, LstmState
-from rfnb.nn.module import Module
+from rfnb.nn.module.container import ModuleList
+from rfnb.nn.module.module import Module
+from rfnb.nn.recurrent.lstm import LSTM, LstmState
 from rfnb.ops.concat import concat_features
 from rfnb.ops.const import zeros_like
 from rfnb.ops.math import tanh

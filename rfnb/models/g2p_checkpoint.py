@@ -17,7 +17,7 @@ from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import write_whole
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, G2PConfig
-from rfnb.nn.checkpoint import CheckpointError, raise_problems, set_params
+from rfnb.nn.module.checkpoint import CheckpointError, raise_problems, set_params
 
 FORMAT = "rfnb-g2p-1"
 SHIPPED = Path(__file__).with_name("g2p.safetensors")

@@ -29,8 +29,8 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import write_whole
 from rfnb.data.batching import Batch, Example, epoch_batches, make_batch
 from rfnb.models.g2p import G2P, label_dim, letter_dim
-from rfnb.nn.checkpoint import CheckpointError
-from rfnb.nn.run_ctx import init_forward_step_run_ctx, init_train_step_run_ctx
+from rfnb.nn.module.checkpoint import CheckpointError
+from rfnb.nn.run.run_ctx import init_forward_step_run_ctx, init_train_step_run_ctx
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.loss import cross_entropy
 from rfnb.ops.reduce import reduce_sum

@@ -6,10 +6,10 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn import run_ctx
-from rfnb.nn.module import Module
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.normalization import affine, check_dims, wide_moments
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.run import run_ctx
 from rfnb.ops.dims import use_mask_default
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.half import narrowed, widened

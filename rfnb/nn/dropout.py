@@ -10,7 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn import run_ctx
+from rfnb.nn.run import run_ctx
 from rfnb.ops.operands import not_a_tensor
 from rfnb.ops.random import drop
 

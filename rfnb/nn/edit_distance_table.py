@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.nn.module import Module
+from rfnb.nn.module.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
 from rfnb.ops.default import copy_to_device

@@ -9,7 +9,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.nn.types import RawTensorTypes
+from rfnb.nn.module.types import RawTensorTypes
 from rfnb.ops import random
 
 

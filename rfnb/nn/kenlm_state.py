@@ -12,18 +12,18 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.nn.module import Module
+from rfnb.lm.ngram import NGramLM, labels_dim, needs_state, open_table
+from rfnb.lm.ngram_table import LN10
+from rfnb.lm.subword import Subwords
+from rfnb.nn.module.module import Module
 from rfnb.ops.const import zeros
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.math import compare
 from rfnb.ops.where import where
 from rfnb.rec.nested import map_nested
-from rfnb.rec.ngram import NGramLM, labels_dim, needs_state, open_table
-from rfnb.rec.ngram_table import LN10
 from rfnb.rec.recorder import recordable
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
-from rfnb.rec.subword import Subwords
 
 
 class KenLmState(Module):

@@ -8,8 +8,8 @@ from rfnb.core.layout import PlanCache
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.init import Glorot
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.dims import dim_match_priority_when_needed
 from rfnb.ops.gather import gather
 from rfnb.ops.linear import linear

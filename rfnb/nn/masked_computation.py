@@ -15,8 +15,8 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn.encoder_decoder_attention import last_frame
-from rfnb.nn.module import Module
+from rfnb.nn.attention.encoder_decoder import last_frame
+from rfnb.nn.module.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
 from rfnb.ops.masked import masked_select

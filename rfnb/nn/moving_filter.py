@@ -9,8 +9,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.conv_dims import IntOrDim, Padding
 from rfnb.ops.conv_filter import filter_in_dim
 

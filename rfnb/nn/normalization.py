@@ -14,8 +14,8 @@ from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import dims_text, missing_dim
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import ones
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.half import narrowed, widened

@@ -9,8 +9,8 @@ import numpy as np
 
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.nn import run_ctx
-from rfnb.nn.module import Module
+from rfnb.nn.module.module import Module
+from rfnb.nn.run import run_ctx
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype

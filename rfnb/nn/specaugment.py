@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.nn import run_ctx
+from rfnb.nn.run import run_ctx
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.random_mask import random_mask
 

@@ -11,6 +11,7 @@ from rfnb.core.call_errors import MissingArgument
 from rfnb.core.tensor_text import MissingDim
 
 _NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim"}
+_WITH_DIMS = "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.lm."
 
 
 def name_the_dims(names: dict[str, Any]) -> None:
@@ -18,7 +19,7 @@ def name_the_dims(names: dict[str, Any]) -> None:
     what is no Dim. Of those with `**unknown`, which is there to be refused (`core/call_errors.py`), the signature is without it, and
     all that is not given is said to be missing. A call costs nothing more."""
     for fn in list(names.values()):
-        if isinstance(fn, FunctionType) and fn.__module__.startswith(("rfnb.ops.", "rfnb.nn.", "rfnb.rec.")):
+        if isinstance(fn, FunctionType) and fn.__module__.startswith(_WITH_DIMS):
             code = fn.__code__
             keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
             given = fn.__kwdefaults__ or {}

@@ -20,9 +20,9 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor
+from rfnb.lm.ngram import NGramLM
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.rec.loop import Loop
-from rfnb.rec.ngram import NGramLM
 from rfnb.search.choice import choice
 from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams

@@ -15,12 +15,12 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.lm.ngram import NGramLM
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
-from rfnb.rec.ngram import NGramLM
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best

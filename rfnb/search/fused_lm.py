@@ -6,7 +6,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.rec.ngram import NGramLM
+from rfnb.lm.ngram import NGramLM
 
 
 class FusedLM:

@@ -23,6 +23,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.lm.ngram import NGramLM
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
 from rfnb.ops.expand import expand_dim
@@ -32,7 +33,6 @@ from rfnb.ops.sequence_pairs import flat_batch, flat_lengths, volume
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested
-from rfnb.rec.ngram import NGramLM
 from rfnb.rec.selection import pick
 from rfnb.search.ctc_prefix import check_beam_size, check_log_probs, output_labels
 from rfnb.search.fused_lm import FusedLM

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.attention import spec as _attention
-from rfnb.viz.beams import spec as _beams
-from rfnb.viz.curves import spec as _curves
-from rfnb.viz.dims import spec as _dims
-from rfnb.viz.plan import spec as _plan
+from rfnb.viz.attention.spec import spec as _attention
+from rfnb.viz.beams.spec import spec as _beams
+from rfnb.viz.curves.spec import spec as _curves
+from rfnb.viz.dims.spec import spec as _dims
+from rfnb.viz.plan.spec import spec as _plan
 from rfnb.viz.reprs import bind as _bind_reprs
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
 from rfnb.viz.spec import Spec
-from rfnb.viz.states import spec as _states
+from rfnb.viz.states.spec import spec as _states
 from rfnb.viz.view import View
 
 _bind_reprs()
@@ -25,12 +25,12 @@ __all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "plan", "save
 
 
 # The functions have the names of the modules they take their spec from; `rfnb.viz.attention` is the function, and the module is
-# imported by `from rfnb.viz.attention import ...`.
+# imported by `from rfnb.viz.attention.spec import ...`.
 def attention(weights: Any, **options: Any) -> View:
     """The view of attention weights {target, source, ...}: a Tensor, an array, or a dict of them by label.
 
     Options: source, target (labels, or a list of labels per sequence), source_lengths, target_lengths, source_dim, target_dim, dims
-    (names of the axes of a plain array), names, title, live. See `rfnb/viz/attention.py`.
+    (names of the axes of a plain array), names, title, live. See `rfnb/viz/attention/spec.py`.
     """
     return View(_attention(weights, **options))
 
@@ -38,25 +38,25 @@ def attention(weights: Any, **options: Any) -> View:
 def states(tracks: Any, **options: Any) -> View:
     """The view of states over steps {step, unit, ...}: Tensors or arrays by name, or one of them.
 
-    Options: steps (labels), lengths, step_dim, dims (names of the axes of plain arrays), names, title. See `rfnb/viz/states.py`.
+    Options: steps (labels), lengths, step_dim, dims (names of the axes of plain arrays), names, title. See `rfnb/viz/states/spec.py`.
     """
     return View(_states(tracks, **options))
 
 
 def beams(history: Any = None, **options: Any) -> View:
-    """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams.py`."""
+    """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams/spec.py`."""
     return View(_beams(history, **options))
 
 
 def dims(value: Any, **options: Any) -> View:
-    """The view of the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims.py`."""
+    """The view of the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims/spec.py`."""
     return View(_dims(value, **options))
 
 
 def curves(series: Any, **options: Any) -> View:
     """The view of numbers over the steps of a training, by label: lists of (x, y), of y, or tuples of an array of x and one of y.
 
-    Options: x (what x counts), units, best ("min", "max" or None by label), log (labels), title, live. See `rfnb/viz/curves.py`.
+    Options: x (what x counts), units, best ("min", "max" or None by label), log (labels), title, live. See `rfnb/viz/curves/spec.py`.
     """
     return View(_curves(series, **options))
 
@@ -64,6 +64,6 @@ def curves(series: Any, **options: Any) -> View:
 def plan(loop: Any, **options: Any) -> View:
     """The view of the plan of a recorded loop, or of its `loop.plan`: which ops run before, inside and after it.
 
-    Options: title. See `rfnb/viz/plan.py`.
+    Options: title. See `rfnb/viz/plan/spec.py`.
     """
     return View(_plan(loop, **options))

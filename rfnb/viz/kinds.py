@@ -30,4 +30,4 @@ def module_of(kind: str) -> ModuleType:
             )
         )
     # By name: the package's attribute of the same name is the public function.
-    return import_module(f"rfnb.viz.{kind}")
+    return import_module(f"rfnb.viz.{kind}.spec")

@@ -16,14 +16,14 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.match import kind_filter, path_filter
-from rfnb.viz import group
-from rfnb.viz.attention import spec as attention_spec
+from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.axes import Axis, Named
-from rfnb.viz.beams import spec as beams_spec
-from rfnb.viz.dims import spec as dims_spec
+from rfnb.viz.beams.spec import spec as beams_spec
+from rfnb.viz.dims.spec import spec as dims_spec
+from rfnb.viz.group import spec as group
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec
-from rfnb.viz.states import spec as states_spec
+from rfnb.viz.states.spec import spec as states_spec
 
 _MOST_PARTS, _MOST_RUNS = 12, 4
 _STATES = "States: "

@@ -11,7 +11,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.viz.dims import dim_html, tensor_html
+from rfnb.viz.dims.spec import dim_html, tensor_html
 from rfnb.viz.visible import safe
 
 # Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.

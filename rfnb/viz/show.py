@@ -21,9 +21,9 @@ from rfnb.search.beam_search import SearchResult
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.trace import Trace
 from rfnb.viz import of_trace
-from rfnb.viz.beams import spec as beams_spec
-from rfnb.viz.dims import spec as dims_spec
-from rfnb.viz.plan import spec as plan_spec
+from rfnb.viz.beams.spec import spec as beams_spec
+from rfnb.viz.dims.spec import spec as dims_spec
+from rfnb.viz.plan.spec import spec as plan_spec
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 

@@ -16,7 +16,7 @@ import numpy as np
 from importlib import import_module
 from pathlib import Path
 from rfnb.viz.view import View
-beams = import_module("rfnb.viz.beams")
+beams = import_module("rfnb.viz.beams.spec")
 def step(s):
     fields = {"tokens": [[10 * s, 10 * s + 1, 10 * s + 2]], "parents": [[0, 1, 2] if s else [0, 0, 0]],
             "scores": [[-s - 0.1, -s - 0.2, -s - 0.3]], "ended": [[False] * 3]}

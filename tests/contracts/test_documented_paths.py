@@ -74,11 +74,11 @@ def test_importing_a_module_never_replaces_a_function():
 
 def test_objects_keep_the_file_that_defines_them():
     decoder = importlib.import_module("rfnb.decoder.transformer").TransformerDecoder
-    assert decoder.__module__ == "rfnb.nn.transformer_decoder"
-    assert inspect.getmodule(decoder).__file__.endswith("transformer_decoder.py")
+    assert decoder.__module__ == "rfnb.nn.transformer.decoder"
+    assert inspect.getmodule(decoder).__file__.endswith("decoder.py")
     assert "def __init__" in inspect.getsource(decoder)
     assert pickle.loads(pickle.dumps(decoder)) is decoder
-    assert b"rfnb.nn.transformer_decoder" in pickle.dumps(decoder)
+    assert b"rfnb.nn.transformer.decoder" in pickle.dumps(decoder)
 
 
 def test_the_folders_of_the_package_stay_folders():

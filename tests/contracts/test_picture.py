@@ -9,7 +9,7 @@ from contracts.picture import MAY_IMPORT, violations
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "rfnb").rglob("*.py"))
 # Documented places of names, and a view, which is a module with these functions.
-PASS_ON = {"rfnb/nn/audio.py", "rfnb/tensor/utils.py", "rfnb/viz/plan.py"}
+PASS_ON = {"rfnb/nn/audio.py", "rfnb/tensor/utils.py", "rfnb/viz/plan/spec.py"}
 
 
 def test_every_file_of_the_package_keeps_to_the_picture():
@@ -44,14 +44,17 @@ def test_the_picture_has_no_cycle():
         ("rfnb/core/dim.py", "def f():\n    import rfnb.ops.math", "core/ may not import rfnb.ops.math"),
         (
             "rfnb/core/dim.py",
-            "if TYPE_CHECKING:\n    from rfnb.nn.module import Module",
-            "core/ may not import rfnb.nn.module",
+            "if TYPE_CHECKING:\n    from rfnb.nn.module.module import Module",
+            "core/ may not import rfnb.nn.module.module",
         ),
         ("rfnb/core/dim.py", "import_module('rfnb.viz.show')", "core/ may not import rfnb.viz.show"),
         ("rfnb/core/dim.py", "M = {'a': 'rfnb.viz.show'}\nimport_module(M['a'])", "core/ may not import rfnb.viz.show"),
         ("rfnb/ops/math.py", "from rfnb.trace.probe import probe", "ops/ may not import rfnb.trace.probe"),
         ("rfnb/search/beam.py", "from rfnb.nn.linear import Linear", "search/ may not import rfnb.nn.linear"),
-        ("rfnb/nn/module.py", "from rfnb.search.beam import choice", "nn/ may not import rfnb.search.beam"),
+        ("rfnb/nn/module/module.py", "from rfnb.search.beam import choice", "nn/ may not import rfnb.search.beam"),
+        ("rfnb/lm/ngram.py", "from rfnb.nn.linear import Linear", "lm/ may not import rfnb.nn.linear"),
+        ("rfnb/rec/loop.py", "from rfnb.lm.ngram import NGramLM", "rec/ may not import rfnb.lm.ngram"),
+        ("rfnb/ops/math.py", "from rfnb.debugging import poison", "ops/ may not import rfnb.debugging"),
         ("rfnb/data/cmudict.py", "from rfnb.models.g2p import G2P", "data/ may not import rfnb.models.g2p"),
         ("rfnb/nn/linear.py", "from rfnb import Tensor", "imports from rfnb itself"),
         ("rfnb/nn/linear.py", "def f():\n    import rfnb as rf", "imports from rfnb itself"),

@@ -18,9 +18,9 @@ from ngram_models import random_arpa
 import rfnb as rf
 from rfnb import CheckpointError, Dim
 from rfnb.data import g2p
+from rfnb.lm.arpa import read_arpa
 from rfnb.models.g2p_checkpoint import load_g2p, parameter_shapes, save_g2p
 from rfnb.nn.kenlm_state import read_labels
-from rfnb.rec.arpa import read_arpa
 
 FEAT, OUT = Dim(3, name="feat"), Dim(4, name="out")
 MB = 1 << 20

@@ -2,4 +2,4 @@
 
 from table import exempt
 
-exempt("looks for mistakes while others compute; tests/ops/test_debug.py", "Debug debug")
+exempt("looks for mistakes while others compute; tests/debugging/test_debug.py", "Debug debug")

@@ -126,7 +126,7 @@ def test_state_of_another_training_is_refused(tmp_path, examples):
 
 
 def test_training_leaves_inference_mode_behind(examples):
-    from rfnb.nn.run_ctx import get_run_ctx
+    from rfnb.nn.run.run_ctx import get_run_ctx
 
     Trainer(make_model(), examples, RECIPE).step()
     assert get_run_ctx().train_flag is False

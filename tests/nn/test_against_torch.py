@@ -35,28 +35,28 @@ class Pair(NamedTuple):
 
 PAIRS: dict[str, Callable[[], Pair]] = {}
 ELSEWHERE = {
-    "tests/nn/test_self_attention.py": "SelfAttention CausalSelfAttention CrossAttention",
-    "tests/nn/test_transformer.py": (
+    "tests/nn/attention/test_self_attention.py": "SelfAttention CausalSelfAttention CrossAttention",
+    "tests/nn/transformer/test_transformer.py": (
         "TransformerEncoderLayer TransformerDecoderLayer TransformerEncoder TransformerDecoder FeedForwardGated"
     ),
-    "tests/nn/test_conformer.py": (
+    "tests/nn/encoders/test_conformer.py": (
         "ConformerConvBlock ConformerEncoderLayer EBranchformerLayer FeedForwardConvGated Merge"
     ),
-    "tests/nn/test_conformer_encoder.py": (
+    "tests/nn/encoders/test_conformer_encoder.py": (
         "ConformerEncoder ConformerEncoderV2 ConformerFrontend ConformerConvSubsample"
     ),
-    "tests/nn/test_relative_self_attention.py": (
+    "tests/nn/attention/test_relative.py": (
         "RelPosSelfAttention RelPosCausalSelfAttention LearnedRelativePositionalEncoding"
     ),
-    "tests/nn/test_rotary_self_attention.py": "RotaryPosSelfAttention RotaryPosCausalSelfAttention",
-    "tests/nn/test_zoneout_lstm.py": "ZoneoutLSTM",
+    "tests/nn/attention/test_rotary.py": "RotaryPosSelfAttention RotaryPosCausalSelfAttention",
+    "tests/nn/recurrent/test_zoneout_lstm.py": "ZoneoutLSTM",
     "tests/nn/recurrent/test_against_torch_rnn.py": "NativeLstm NativeLstm2 StandardLSTMCell TorchGRUCell BasicRNNCell",
     "tests/nn/recurrent/test_formulas.py": (
         "GRUCell RHNCell LayerNormVariantsLSTMCell ZoneoutLSTMCell BlocksparseLSTMCell"
         " BlocksparseMultiplicativeMultistepLSTMCell"
     ),
     "tests/nn/recurrent/test_rec.py": "Rec RnnCell VanillaLSTMCell BasicLSTMCell",
-    "tests/nn/test_two_d_lstm.py": "TwoDLSTM",
+    "tests/nn/recurrent/test_two_d_lstm.py": "TwoDLSTM",
     "tests/nn/test_running_mean.py": "RunningMean",
 }
 NOTHING_TO_COMPARE = {

@@ -10,8 +10,8 @@ from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.rec.arpa import read_arpa
-from rfnb.rec.ngram_table import NGramTable
+from rfnb.lm.arpa import read_arpa
+from rfnb.lm.ngram_table import NGramTable
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TINY = GOLDEN / "tiny.arpa"

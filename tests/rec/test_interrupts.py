@@ -10,8 +10,9 @@ from asserting import assert_same, randn
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.core import intercept, poison
+from rfnb.core import intercept
 from rfnb.core.generations import are_steps_apart
+from rfnb.debugging import poison
 from rfnb.rec import draws
 from rfnb.trace import probe
 

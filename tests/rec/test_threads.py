@@ -16,7 +16,7 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.core import intercept
 from rfnb.core.generations import are_steps_apart
-from rfnb.core.poison import switched_on
+from rfnb.debugging.poison import switched_on
 
 BATCH, FEAT, VOCAB = Dim(2, name="batch"), Dim(8, name="feat"), Dim(3, name="vocab")
 TIME = ragged([3, 2], BATCH, "time")
@@ -62,7 +62,7 @@ CURRENT = {
     "beams": (lambda: rf.debug(beams=True), are_steps_apart),
     "record": (lambda: rf.record(), lambda: rf.trace.probe.listening()),
     "copies of parameters": (
-        lambda: rf.set_parameter_copy_behavior_ctx("share"), lambda: rf.nn.parameter._copy_behavior.get(),
+        lambda: rf.set_parameter_copy_behavior_ctx("share"), lambda: rf.nn.module.parameter._copy_behavior.get(),
     ),
 }  # fmt: skip
 OF_TORCH = ("mixed precision",)  # torch.autocast is of the thread, whatever the context is

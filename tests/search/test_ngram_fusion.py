@@ -9,7 +9,7 @@ from test_beam_search import run
 
 import rfnb as rf
 from rfnb import ShapeError
-from rfnb.rec import ngram as ngram_file
+from rfnb.lm import ngram as ngram_file
 
 LN10 = np.log(10)
 

@@ -17,7 +17,7 @@ from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import Spec, from_json, pack, to_json, unpack
 
-attention = import_module("rfnb.viz.attention")
+attention = import_module("rfnb.viz.attention.spec")
 
 
 def weights(*shape: int) -> np.ndarray:

@@ -17,12 +17,12 @@ from viz.stored_files import assert_stored
 import rfnb as rf
 from rfnb.core.errors import ShapeError
 from rfnb.trace.beams import BeamHistory
-from rfnb.viz import beams_text
-from rfnb.viz.beams_tree import grow, problem
+from rfnb.viz.beams import text as beams_text
+from rfnb.viz.beams.tree import grow, problem
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
-beams = import_module("rfnb.viz.beams")
+beams = import_module("rfnb.viz.beams.spec")
 LABELS = ["</s>", "HH", "AH0", "L", "OW1", "EH0", "K"]
 
 

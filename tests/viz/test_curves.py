@@ -13,10 +13,10 @@ from viz.stored_files import assert_stored
 
 import rfnb as rf
 from rfnb.core.errors import ShapeError
-from rfnb.viz.curves_text import number
+from rfnb.viz.curves.text import number
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
-curves = import_module("rfnb.viz.curves")
+curves = import_module("rfnb.viz.curves.spec")
 
 
 def example(**options) -> Spec:

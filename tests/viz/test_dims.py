@@ -14,10 +14,10 @@ from viz.stored_files import assert_stored
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import ShapeError
 from rfnb.core.tensor import Tensor
-from rfnb.viz import dims_table as table
+from rfnb.viz.dims import table
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
-dims = import_module("rfnb.viz.dims")
+dims = import_module("rfnb.viz.dims.spec")
 
 
 def tensor(name: str, *axes: Dim, values: Any = None, dtype: str = "float32", **more: Any) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rfnb as rf
-from rfnb.viz import group
+from rfnb.viz.group import spec as group
 from rfnb.viz.show import view_of
 
 LETTERS = list("abcdefghi")

@@ -12,7 +12,7 @@ import pytest
 import rfnb as rf
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
-from rfnb.viz import group
+from rfnb.viz.group import spec as group
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, to_json
 

@@ -13,11 +13,11 @@ from viz.stored_files import assert_stored
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.viz.plan_html import svg
-from rfnb.viz.plan_layout import GAP, layout
+from rfnb.viz.plan.html import svg
+from rfnb.viz.plan.layout import GAP, layout
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
-plan = import_module("rfnb.viz.plan")
+plan = import_module("rfnb.viz.plan.spec")
 
 
 def recorded(name="decoder"):

@@ -14,7 +14,7 @@ from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import Spec, to_json
 
-states = import_module("rfnb.viz.states")
+states = import_module("rfnb.viz.states.spec")
 
 
 def values(*shape: int) -> np.ndarray:

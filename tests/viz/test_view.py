@@ -19,7 +19,7 @@ from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, unpack
 from rfnb.viz.view import View
 
-group = import_module("rfnb.viz.group")
+group = import_module("rfnb.viz.group.spec")
 
 
 def attention_view(**head) -> View:

@@ -13,10 +13,10 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import attended_dim, inner_dims, is_batch_like, marked, with_feature, with_twins
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
-from rfnb.nn.encoder_decoder_attention import ConcatAttention, DotAttention, GlobalAttentionContextBase
-from rfnb.nn.gauss_window_attention import gauss_window_attention
-from rfnb.nn.generic_attention import generic_attention
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase
+from rfnb.nn.attention.gauss_window import gauss_window_attention
+from rfnb.nn.attention.generic import generic_attention
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import zeros
 
 

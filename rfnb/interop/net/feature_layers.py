@@ -16,7 +16,7 @@ from rfnb.interop.net.functions import activation
 from rfnb.interop.net.layer import Layer, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.init import Glorot
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.cast import cast
 from rfnb.ops.const import constant, convert_to_tensor, zeros
 from rfnb.ops.dims import range_over_dim, replace_dim

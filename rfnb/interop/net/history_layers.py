@@ -13,10 +13,10 @@ from rfnb.interop.net.dims import attended_dim, axis_of, marked, time_dim, with_
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
 from rfnb.interop.net.needs import makers_of_dims
 from rfnb.interop.net.scope import Scope
-from rfnb.nn.parameter import Parameter
-from rfnb.nn.positional_layers import PositionalEncoding, RelativePositionalEncoding
-from rfnb.nn.qkv_self_attention import QKVSelfAttention
-from rfnb.nn.two_d_lstm import TwoDLSTM
+from rfnb.nn.attention.positional_layers import PositionalEncoding, RelativePositionalEncoding
+from rfnb.nn.attention.qkv import QKVSelfAttention
+from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.recurrent.two_d_lstm import TwoDLSTM
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dims
 from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state, history_and, history_dim

@@ -11,7 +11,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import with_feature
 from rfnb.interop.net.layer import Layer, LayerDict, owner_in
 from rfnb.interop.net.scope import Scope
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full, zeros_like
 from rfnb.ops.expand import expand_dims

@@ -13,8 +13,8 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import CallDims, is_ragged_like, same_static_dims
 from rfnb.nn.dropout import dropout
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.concat import concat_features
 from rfnb.ops.const import zeros
 from rfnb.ops.default import get_default_float_dtype

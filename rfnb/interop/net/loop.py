@@ -8,14 +8,14 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
+from rfnb.interop.net.body_scope import StepScope, TemplateScope, like_before
 from rfnb.interop.net.choice_layers import ChoiceLayer
 from rfnb.interop.net.initial_output import initial_of
 from rfnb.interop.net.layer import Layer, LayerDict
 from rfnb.interop.net.loop_length import loop_axis, step_limit
 from rfnb.interop.net.needs import Needs, reads_in_step
 from rfnb.interop.net.scope import Scope
-from rfnb.interop.net.step_scope import StepScope, TemplateScope, like_before
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim

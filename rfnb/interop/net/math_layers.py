@@ -15,7 +15,7 @@ from rfnb.interop.net.functions import FUNCTIONS, activation, combine, compare
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
 from rfnb.interop.net.safe_eval import evaluate, shown
 from rfnb.interop.net.scope import Scope
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
 from rfnb.ops.where import where

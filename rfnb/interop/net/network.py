@@ -39,9 +39,9 @@ from rfnb.interop.net.layer import LayerDict
 from rfnb.interop.net.loop import StepNetworkLayer
 from rfnb.interop.net.needs import Needs
 from rfnb.interop.net.scope import Call, Scope
-from rfnb.nn.encoder_decoder_attention import last_frame
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.attention.encoder_decoder import last_frame
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.rec.state import State
 from rfnb.trace.probe import held_back
 

@@ -14,7 +14,7 @@ from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, Unknown, is_initial_keyword, layer_class
 from rfnb.interop.net.loop import REC_OPTIONS
 from rfnb.interop.net.scope import Scope
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
 from rfnb.nn.recurrent.native_lstm import NativeLstm
 from rfnb.nn.recurrent.rec import Rec

@@ -6,7 +6,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import rnn_sequence
 from rfnb.nn.recurrent.product import kernel_parts, matrix, product
 from rfnb.nn.recurrent.unit import RecUnit

@@ -7,8 +7,8 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.block_pattern import block_pattern
 from rfnb.nn.recurrent.norm import layer_norm
 from rfnb.nn.recurrent.product import matrix, product

@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.blocksparse_linear import BlocksparseLinear, copy_leading_blocks
 from rfnb.nn.recurrent.lstm_gates import lstm_update
 from rfnb.nn.recurrent.native_lstm import NativeLstm2

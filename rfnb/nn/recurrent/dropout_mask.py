@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.nn import run_ctx
+from rfnb.nn.run import run_ctx
 from rfnb.ops.const import ones_like
 from rfnb.ops.random import drop
 from rfnb.rec.state import State

@@ -10,7 +10,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.nn.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
+from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
 
 _KERNEL_ORDER = "ifjo"  # of `Backend.lstm_raw`
 

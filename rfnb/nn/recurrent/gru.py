@@ -6,8 +6,8 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import gru_sequence
 from rfnb.nn.recurrent.product import kernel_parts, matrix, product
 from rfnb.nn.recurrent.unit import RecUnit

@@ -9,9 +9,9 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
-from rfnb.nn.run_ctx import get_run_ctx
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.run.run_ctx import get_run_ctx
 from rfnb.ops.const import ones_like
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.gradient import stop_gradient

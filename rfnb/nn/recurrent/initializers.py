@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot, HeUniform, ParamInit
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.unit import RecUnit
 from rfnb.ops.concat import concat
 from rfnb.ops.const import full

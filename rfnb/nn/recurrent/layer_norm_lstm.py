@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.dropout_mask import check_drop_prob, dropout_mask
 from rfnb.nn.recurrent.lstm_gates import split_gates
 from rfnb.nn.recurrent.norm import layer_norm

@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import lstm_sequence
 from rfnb.nn.recurrent.lstm_gates import lstm_update
 from rfnb.nn.recurrent.product import matrix, product

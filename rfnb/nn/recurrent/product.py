@@ -6,7 +6,7 @@ from rfnb.backends.registry import selected
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.concat import split
 from rfnb.ops.default import get_default_device, get_default_float_dtype
 from rfnb.ops.dims import dim_match_priority_when_needed, replace_dim

@@ -7,8 +7,8 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.dropout_mask import check_drop_prob, dropout_mask
 from rfnb.nn.recurrent.product import matrix, product
 from rfnb.nn.recurrent.unit import RecUnit

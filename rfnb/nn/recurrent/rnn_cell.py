@@ -9,8 +9,8 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.initial_state import InitialState
 from rfnb.nn.recurrent.initializers import init_parameters
 from rfnb.nn.recurrent.native_lstm import NativeLstm

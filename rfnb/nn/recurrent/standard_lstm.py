@@ -6,7 +6,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import lstm_sequence
 from rfnb.nn.recurrent.lstm_gates import lstm_update
 from rfnb.nn.recurrent.product import kernel_parts, matrix, product

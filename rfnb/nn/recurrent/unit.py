@@ -28,12 +28,12 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.nn import run_ctx
-from rfnb.nn.flat_batch import batch_dims_of, check_lengths
-from rfnb.nn.module import Module
-from rfnb.nn.parameter import Parameter
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.recurrent.flat_batch import batch_dims_of, check_lengths
 from rfnb.nn.recurrent.initial_state import given_state
 from rfnb.nn.recurrent.steps import Series, run_steps, split_masks
+from rfnb.nn.run import run_ctx
 from rfnb.ops.const import zeros
 from rfnb.ops.default import get_default_device, get_default_float_dtype
 from rfnb.ops.gradient import stop_gradient_scope

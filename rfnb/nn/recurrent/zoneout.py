@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell
 from rfnb.nn.recurrent.unit import RecUnit
-from rfnb.nn.zoneout import check_zoneout_factors, zoneout
+from rfnb.nn.recurrent.zoneout_mix import check_zoneout_factors, zoneout
 from rfnb.rec.state import State
 
 

@@ -1,0 +1,102 @@
+"""Debugging switches that cost nothing when they are off.
+
+with rf.debug(padding="nan"):        # padding of everything is NaN: what depends on it becomes NaN, and that is an error
+    loss = model(x)
+with rf.debug(indices=True):         # indices of gather, embeddings, one-hot, scatter, losses are checked
+    loss = model(x)
+with rf.debug(beams=True):           # values of two steps of a search in one op are an error
+    labels = search(x)
+switch = rf.debug(padding="nan")     # without a block: on until switch.off()
+
+A switch is on in its own context: other threads are left alone, unless they were started with a copy of it (`contextvars`).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.generations import steps_apart
+from rfnb.debugging import poison
+from rfnb.debugging.index_check import check_indices
+
+
+class Debug:
+    """What is switched on by `debug`; a with-block switches it off at its end, and so does `off()`.
+
+    Raises:
+        RuntimeError: If the padding is filled already.
+    """
+
+    def __init__(self, padding: float | None, indices: bool, beams: bool):
+        self._stack = ExitStack()
+        if padding is not None:
+            if poison.switched_on():
+                raise RuntimeError(
+                    message(
+                        "debug: the padding is filled already.",
+                        [("padding", "another rf.debug(padding=...) is on")],
+                        "There is one value for all padding. Switch the other one off first:",
+                        "switch.off()",
+                    )
+                )
+            self._poison = poison.switch_on(padding)
+            self._stack.push(self._release)
+        if indices:
+            self._stack.enter_context(check_indices())
+        if beams:
+            self._stack.enter_context(steps_apart())
+
+    def off(self) -> None:
+        """Switch it off; a second time does nothing."""
+        self._stack.close()
+
+    def _release(self, failed: type[BaseException] | None = None, *_: Any) -> None:
+        error = poison.switch_off(self._poison)
+        if error is not None and failed is None:
+            raise error
+
+    def __enter__(self) -> Debug:
+        return self
+
+    def __exit__(self, *failed: Any) -> None:
+        self._stack.__exit__(*failed)
+
+
+def debug(*, padding: str | float | None = None, indices: bool = False, beams: bool = False) -> Debug:
+    """Look for mistakes that go unnoticed otherwise; slow, and no cost when off.
+
+    Args:
+        padding: "nan": the padding of every Tensor is filled, floats with NaN, integers and bools with other values that are
+            allowed there (the last index, the largest real value, the opposite). A NaN in a real frame is a
+            FloatingPointError as soon as the result is used, or at the end; it tells the call and the line that made it. On
+            a GPU each op waits for that. Gradients stay what they are. Or a number, e.g. 1e6: compare the losses of two numbers,
+            they must be equal; nothing is looked for then.
+            A frame that is picked past the end of a sequence (`gather` of the last frame of an empty one, a step of a
+            `TensorArray`) is padding that got out: it is reported even if a `where` drops it later.
+        indices: Check that indices are within the dim that they index into, for the real frames: `gather`, embeddings, `one_hot`,
+            `scatter`, `cross_entropy`.
+        beams: A value of an older step of a search, kept in a Python variable, does not follow its hypotheses, and looks like one of
+            this step. With this an op that gets both is an error; what it has to be is a state of the loop.
+
+    Returns:
+        A handle with `off()`, usable in a with-block.
+
+    Raises:
+        ValueError: If `padding` is neither "nan" nor a number.
+        RuntimeError: If the padding is filled by another `debug` already.
+    """
+    value = None
+    if padding is not None:
+        if padding != "nan" and (isinstance(padding, (str, bool)) or not isinstance(padding, (int, float))):
+            raise ValueError(
+                message(
+                    f"debug: padding={padding!r}.",
+                    [("known", '"nan", or a number')],
+                    "It is what the padding is filled with.",
+                    'rf.debug(padding="nan")',
+                )
+            )
+        value = float(padding)
+    return Debug(value, indices, beams)

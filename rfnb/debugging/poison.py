@@ -1,0 +1,256 @@
+"""Poison: padding filled with values that show, so that an op that lets padding through shows.
+
+What an op makes is a Tensor whose `_raw` and `dims` are assigned. While poison is on, these two names of the class are
+properties that look at what is assigned; while it is off they are plain attributes, so that it costs nothing then. Which
+padding there is belongs to the context: other threads see plain attributes, a bit slower.
+
+Inside of a call of an op padding may be used for a while, for example where frames are moved before the real ones are
+picked. So a tensor gets its poison, and a NaN in a real frame is an error, when something outside of the call that made
+the tensor reads it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any
+
+from rfnb.backends import registry
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.place import line_of
+from rfnb.core.tensor import NOTES_OF_DEBUGGING, Tensor
+from rfnb.core.tensor_mask import raw_mask_for
+from rfnb.core.tensor_text import dims_text, labels_of
+from rfnb.debugging.user_calls import call_number, forget_calls
+
+_FLOATS = ("float", "bfloat")
+# In the __dict__ of a tensor: the raw array that has its poison; the number of the call that made the tensor; the error, of a tensor
+# with NaN in real frames.
+_DONE, _MADE, _NOTE = NOTES_OF_DEBUGGING
+
+
+class Poison:
+    """One time that poison is on.
+
+    Attributes:
+        value: Of the padding of floats. NaN also looks for NaN in the real frames of everything that is made.
+        noted: What has NaN in real frames, in the order in which it was made.
+    """
+
+    def __init__(self, value: float):
+        self.value, self.on = value, True
+        self.noted: list[weakref.ref[Tensor]] = []
+
+
+_of_context: ContextVar[Poison | None] = ContextVar("rfnb_poison", default=None)
+_lock = threading.Lock()
+_users = [0]  # how many contexts have poison
+
+
+def switch_on(value: float) -> Poison:
+    """Poison the padding of every Tensor that user code of this context has, from now on."""
+    poison = Poison(value)
+    with _lock:
+        _users[0] += 1
+        if _users[0] == 1:
+            Tensor._raw = property(_read_raw, _writer("_raw"))
+            Tensor.dims = property(lambda tensor: tensor.__dict__.get("dims", ()), _writer("dims"))  # type: ignore[assignment]
+            Tensor._finite = property(_read_finite, _write_finite)  # type: ignore[assignment]
+            Tensor.copy_masked = _copy_masked  # type: ignore[assignment, method-assign]
+    _of_context.set(poison)
+    return poison
+
+
+def switch_off(poison: Poison) -> FloatingPointError | None:
+    """Plain attributes again. What has poison keeps it: what is in padding never means anything. A second time does nothing.
+
+    Returns:
+        An error if somebody still has a tensor with NaN in real frames that nothing has used.
+    """
+    with _lock:
+        if poison.on:
+            poison.on = False
+            _users[0] -= 1
+            if not _users[0]:
+                Tensor._raw, Tensor.dims, Tensor._finite = None, (), False
+                del Tensor.copy_masked
+    if _of_context.get() is poison:
+        _of_context.set(None)
+    forget_calls()
+    tensors = [ref() for ref in poison.noted]
+    poison.noted.clear()
+    left = [tensor.__dict__[_NOTE] for tensor in tensors if tensor is not None and _NOTE in tensor.__dict__]
+    return left[0] if left else None
+
+
+def current() -> Poison | None:
+    """That of this context, if it is on."""
+    poison = _of_context.get()
+    return poison if poison is not None and poison.on else None
+
+
+def switched_on() -> bool:
+    """Whether padding is being spoiled in this context."""
+    return current() is not None
+
+
+_plain_copy_masked = Tensor.copy_masked
+
+
+def _copy_masked(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Whoever asks for a value in the padding gets it."""
+    out = _plain_copy_masked(tensor, *args, **kwargs)
+    if current() is not None:
+        out.__dict__[_DONE] = out.__dict__["_raw"]
+    return out
+
+
+def _read_finite(tensor: Any) -> bool:
+    return current() is None and tensor.__dict__.get("_finite", False)
+
+
+def _write_finite(tensor: Any, flag: bool) -> None:
+    if current() is None:
+        tensor.__dict__["_finite"] = flag
+
+
+def _read_raw(tensor: Any) -> Any:
+    own = tensor.__dict__
+    raw, poison = own.get("_raw"), current()
+    if poison is None or raw is None or "dims" not in own or (own.get(_DONE) is raw and _NOTE not in own):
+        return raw
+    if own.get(_MADE) == call_number(1)[0]:
+        return raw
+    if _NOTE in own:
+        raise own.pop(_NOTE)
+    if own.get(_DONE) is not raw:
+        filled = _poisoned(tensor, raw, poison.value)
+        if getattr(raw, "requires_grad", False) and not filled.requires_grad:
+            del own[
+                _DONE
+            ]  # read where no gradients are kept (stop_gradient_scope): whoever reads it elsewhere needs them
+            return filled
+        own[_DONE] = own["_raw"] = filled
+    return own["_raw"]
+
+
+def _writer(name: str) -> Callable[[Any, Any], None]:
+    """An op assigns the raw array and the dims, in one order or the other: what is assigned last finds both."""
+
+    def set_(tensor: Any, value: Any) -> None:
+        own, poison = tensor.__dict__, current()
+        own[name] = value
+        if poison is not None and own.get("_raw") is not None and "dims" in own:
+            number, user, called = call_number(1)
+            own[_MADE] = number
+            if poison.value != poison.value:
+                _look_for_nan(tensor, own["_raw"], user, called, poison)
+
+    return set_
+
+
+def _poisoned(tensor: Tensor, raw: Any, value: float) -> Any:
+    """The raw array with other values in its padding: floats `value`, indices the last one, other integers the largest real
+    one, bools their opposite. So they stay values that an op may get."""
+    ragged = _ragged(tensor.dims)
+    backend = registry.get_backend_by_raw_tensor_type(type(raw))
+    if not ragged or tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
+        return raw
+    dtype = backend.get_dtype_name_raw(raw)
+    tensor.__dict__[_DONE] = raw  # `raw_mask_for` asks for the raw array, which must not come here again
+    masks = [raw_mask_for(tensor, dim) for dim in ragged]
+    mask = masks[0]
+    for more in masks[1:]:
+        mask = backend.binary_fn("logical_and")(mask, more)
+    if dtype == "bool":
+        return backend.where_raw(mask, raw, backend.unary_fn("logical_not")(raw))
+    if dtype.startswith(_FLOATS):
+        return backend.where_raw(mask, raw, value)
+    if not dtype.startswith(("int", "uint")):
+        return raw
+    if tensor.sparse_dim is not None and tensor.sparse_dim.is_dim_known():
+        return backend.where_raw(mask, raw, max(tensor.sparse_dim.extent - 1, 0))
+    real = backend.raw_to_numpy(backend.where_raw(mask, raw, 0))
+    return backend.where_raw(mask, raw, int(real.max(initial=0)))
+
+
+def _ragged(dims: tuple[Dim, ...]) -> list[Dim]:
+    return [dim for dim in dims if dim.has_padding() and all(other in dims for other in dim.length_dims)]
+
+
+def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType | None, poison: Poison) -> None:
+    backend = registry.get_backend_by_raw_tensor_type(type(raw))
+    if not backend.get_dtype_name_raw(raw).startswith(_FLOATS):
+        return
+    if tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
+        return  # an op is not done with it yet
+    bad = backend.binary_fn("not_equal")(raw, raw)
+    for dim in _ragged(tensor.dims):
+        bad = backend.where_raw(raw_mask_for(tensor, dim), bad, False)
+    count = int(backend.raw_to_numpy(bad).sum())
+    if count:
+        tensor.__dict__[_NOTE] = _nan_error(tensor, count, user, called)
+        poison.noted.append(weakref.ref(tensor))
+
+
+def _nan_error(tensor: Tensor, count: int, user: FrameType, called: FrameType | None) -> FloatingPointError:
+    operands = _operands(called)
+    labels = labels_of([dim for _, operand in operands for dim in operand.dims] + list(tensor.dims))
+    rows = [(label, dims_text(operand.dims, labels)) for label, operand in operands]
+    rows.append(("result", f"{dims_text(tensor.dims, labels)}, NaN in {count} real value{'s' if count > 1 else ''}"))
+    op, place = _op_name(called), line_of(user)
+    if any(_ragged(operand.dims) for _, operand in operands):
+        rule = (
+            "The operands had none there. Their padding is NaN while rf.debug is on, so either padding got into real frames, or the\n"
+            "op makes NaN of what it got. If it is the padding, mask it before:"
+        )
+        label = next(label for label, operand in operands if _ragged(operand.dims))
+        fix = f"{label.split('.')[-1]}.copy_masked(0)"
+    elif operands:
+        rule, fix = (
+            "The operands had none and have no padding: the op makes NaN of what it got (0/0, inf - inf, log of < 0).",
+            None,
+        )
+    else:
+        rule, fix = "The values come from outside with NaN in real frames.", None
+    return FloatingPointError(
+        message(f"{op}, called in {place}: the first NaN that is not in padding.", rows, rule, fix)
+    )
+
+
+def _operands(called: FrameType | None) -> list[tuple[str, Tensor]]:
+    """The tensors among the arguments of the op that the user called."""
+    if called is None:
+        return []
+    code, values = called.f_code, called.f_locals
+    names = code.co_varnames[
+        : code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    ]
+    found: list[tuple[str, Tensor]] = []
+    for name in names:
+        value = values.get(name)
+        items = [(name, value)]
+        if isinstance(value, (list, tuple)):
+            items = [(f"{name}[{index}]", item) for index, item in enumerate(value)]
+        elif isinstance(value, dict):
+            items = [(str(key), item) for key, item in value.items()]
+        found += [(label, item) for label, item in items if isinstance(item, Tensor)]
+    if code.co_name == "__init__":  # of a Tensor: what is being made is no operand
+        found = [(label, item) for label, item in found if label != "self"]
+    return found
+
+
+def _op_name(called: FrameType | None) -> str:
+    if called is None:
+        return "An assignment"
+    name = called.f_code.co_name
+    if name in ("op", "compare", "<lambda>"):  # the elementwise ops are made from a table
+        name = str(called.f_locals.get("kind") or getattr(called.f_locals.get("op"), "__name__", name))
+    own = called.f_locals.get("self")
+    if name.startswith("__") and own is not None:
+        return type(own).__name__
+    return name

@@ -1,0 +1,110 @@
+"""Multi-head attention from one sequence to another."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
+from rfnb.nn.attention.functions import dot_attention
+from rfnb.nn.attention.self_attention import per_head
+from rfnb.nn.dropout import dropout_broadcast_default
+from rfnb.nn.linear import Linear
+from rfnb.nn.module.module import Module
+from rfnb.ops.concat import split
+from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.rec.state import State
+
+
+class CrossAttention(Module):
+    """Queries from one side, keys and values from an encoder, which are projected once.
+
+    Args:
+        encoder_dim, query_in_dim: Features of the encoder and of the query.
+        The others: as of `SelfAttentionBase`.
+
+    Parameters:
+        q: Linear {query_in_dim, key_dim_total}, head by head.
+        kv: Linear to the features of all heads, head by head, in each key and value side by side.
+        proj: Linear {value_dim_total, proj_dim}.
+
+    Raises:
+        DimError: If num_heads does not divide key_dim_total and value_dim_total.
+
+    Source: Vaswani et al. 2017, sections 3.2.2 and 3.2.3.
+    """
+
+    def __init__(
+        self,
+        encoder_dim: Dim,
+        query_in_dim: Dim,
+        proj_dim: Dim | None,
+        *,
+        key_dim_total: Dim,
+        value_dim_total: Dim,
+        num_heads: int | Dim,
+        with_bias: bool = True,
+        att_dropout: float = 0.1,
+        att_dropout_broadcast: bool | None = None,
+    ):
+        self.encoder_dim, self.query_in_dim = encoder_dim, query_in_dim
+        self.out_dim = value_dim_total if proj_dim is None else proj_dim
+        self.key_dim_total, self.value_dim_total = key_dim_total, value_dim_total
+        self.num_heads = num_heads if isinstance(num_heads, Dim) else Dim(num_heads, name="heads")
+        self.key_dim_per_head = per_head(key_dim_total, self.num_heads, "key")
+        self.value_dim_per_head = per_head(value_dim_total, self.num_heads, "value")
+        size = self.key_dim_per_head.extent + self.value_dim_per_head.extent
+        self.kv_dim_per_head = Dim(size, name="kv_per_head")
+        self.kv_dim_total = Dim(size * self.num_heads.extent, name="kv")
+        self.q = Linear(query_in_dim, key_dim_total, with_bias=with_bias)
+        self.kv = Linear(encoder_dim, self.kv_dim_total, with_bias=with_bias)
+        self.proj = None if proj_dim is None else Linear(value_dim_total, proj_dim, with_bias=with_bias)
+        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast
+        if att_dropout_broadcast is None:
+            self.att_dropout_broadcast = dropout_broadcast_default()
+
+    def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
+        """{..., axis, encoder} -> State(k {..., axis, heads, key}, v {..., axis, heads, value}, kv_axis).
+
+        Raises:
+            DimError: If encoder has no encoder_dim or no axis.
+        """
+        if axis not in encoder.dims:
+            raise missing_dim("CrossAttention", encoder, axis, "encoder")
+        k, v = self.forward_kv(encoder)
+        return State(k=k, v=v, kv_axis=axis)
+
+    def forward_kv(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """{..., encoder} -> key {..., heads, key}, value {..., heads, value}."""
+        kv = split_dims(self.kv(source), axis=self.kv_dim_total, dims=(self.num_heads, self.kv_dim_per_head))
+        k, v = split(kv, axis=self.kv_dim_per_head, out_dims=(self.key_dim_per_head, self.value_dim_per_head))
+        return k, v
+
+    def forward_query(self, source: Tensor) -> Tensor:
+        """{..., query_in} -> {..., heads, key}."""
+        return split_dims(self.q(source), axis=self.key_dim_total, dims=(self.num_heads, self.key_dim_per_head))
+
+    def __call__(self, q: Tensor, encoder: State) -> Tensor:
+        """{..., query_in}, and what `transform_encoder` gave -> {..., out}.
+
+        Raises:
+            DimError: If q has no query_in_dim.
+
+        Probes:
+            attention: weights {..., heads, kv_axis}.
+        """
+        return self.attention(self.forward_query(q), encoder.k, encoder.v, kv_axis=encoder.kv_axis)
+
+    def attention(self, q: Tensor, k: Tensor, v: Tensor, *, kv_axis: Dim) -> Tensor:
+        """Attend over `kv_axis`, join the heads, project; {..., out}. See `dot_attention`."""
+        att = dot_attention(
+            q,
+            k,
+            v,
+            key_dim=self.key_dim_per_head,
+            axis=kv_axis,
+            att_dropout=self.att_dropout,
+            att_dropout_broadcast=self.att_dropout_broadcast,
+        )
+        out, _ = merge_dims(att, dims=(self.num_heads, self.value_dim_per_head), out_dim=self.value_dim_total)
+        out.feature_dim = self.value_dim_total
+        return out if self.proj is None else self.proj(out)

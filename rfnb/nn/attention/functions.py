@@ -1,0 +1,249 @@
+"""Attention functions. Each offers its weights to whoever records (`probe("attention", ...)`)."""
+
+from __future__ import annotations
+
+from rfnb.core.dim import Dim
+from rfnb.core.finite import finite_with
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
+from rfnb.nn.attention.causal_mask import causal_mask, unseen
+from rfnb.nn.attention.fused import fused_attention
+from rfnb.nn.dropout import dropout
+from rfnb.nn.run import run_ctx
+from rfnb.ops.half import narrowed, widened
+from rfnb.ops.math import combine_bc, tanh
+from rfnb.ops.matmul import matmul
+from rfnb.ops.operands import need_tensors
+from rfnb.ops.softmax import softmax
+from rfnb.ops.where import where
+from rfnb.rec.recorder import recordable
+from rfnb.trace.probe import listening, probe
+
+
+@recordable
+def dot_attention(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    key_dim: Dim,
+    axis: Dim,
+    att_dropout: float = 0.0,
+    att_dropout_broadcast: bool | None = None,
+    causal_query_spatial_dim: Dim | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Weighted mean of `values` over `axis`, weights from scaled dot products.
+
+    Dims of `query` that are not in `keys` (heads, beams, target positions) are kept, so one function serves a full sequence,
+    one step, and one step of a beam search. If `query` has `axis` itself (self-attention), the keys' side gets a twin of it.
+
+    Args:
+        query: {..., key_dim}
+        keys: {..., axis, key_dim}
+        values: {..., axis}
+        key_dim: Contracted between query and keys.
+        axis: Attended over. Padding gets weight exactly 0.
+        att_dropout: Dropout on the weights, in training.
+        att_dropout_broadcast: True: the same weights are dropped for all of `axis`'s batch entries.
+        causal_query_spatial_dim: The dim of the query positions, where they must not look ahead: the last query stands at the
+            last key, every other one as far before it.
+        scale: Factor on the energies. Default 1/sqrt(key_dim.size), which keeps the variance of the energies near 1.
+
+    Returns:
+        {...}: the dims of values without axis, and the further dims of query.
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, axis in keys or values, or causal_query_spatial_dim in query.
+
+    Probes:
+        attention: weights {..., axis}, non-negative, sum to 1 over axis.
+
+    One fused kernel computes it where the dims allow that and no weights are dropped; the weights are then computed only if
+    somebody records, and the result is the same either way. On a CPU torch has no second derivative of that kernel: choose
+    another one by `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)` for it.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
+    """
+    need_tensors("dot_attention", query, keys, values)
+    causal_dim = causal_query_spatial_dim
+    scale = key_dim.extent**-0.5 if scale is None else scale
+    if not att_dropout or not run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout):
+        found = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
+        if found is not None:
+            out, weights = found
+            if listening("attention"):
+                if weights is None:
+                    _offer_weights(query, keys, values, key_dim, axis, causal_dim, scale)
+                else:
+                    probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
+            return out
+    _check("dot_attention", query, keys, values, axis, key_dim)
+    if causal_dim is not None and causal_dim not in query.dims:
+        raise missing_dim("dot_attention", query, causal_dim, "query")
+    keys, values, kv_axis = _apart(query, keys, values, axis)
+    energy = _energy(query, keys, key_dim, scale)
+    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_dim)
+
+
+def _offer_weights(
+    query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None, scale: float
+) -> None:
+    """The weights behind a fused result, computed only to be looked at: recording does not change the result."""
+    with query.backend.no_grad():
+        keys, values, axis = _apart(query, keys, values, axis)
+        weights = narrowed(_weights(_energy(query, keys, key_dim, scale), axis, causal_dim), query)
+    probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
+
+
+def attending_dim(weights: Tensor, values: Tensor, axis: Dim) -> Dim | None:
+    """The dim of the query positions, which the values lack; None if that is not one dim. For views, which cannot tell it from heads."""
+    found = [dim for dim in weights.dims if dim is not axis and dim not in values.dims and dim.kind != "beam"]
+    return found[0] if len(found) == 1 else None
+
+
+@recordable
+def additive_attention(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    energy_weight: Tensor,
+    key_dim: Dim,
+    axis: Dim,
+    att_dropout: float = 0.0,
+    att_dropout_broadcast: bool | None = None,
+) -> Tensor:
+    """Weighted mean of `values` over `axis`, weights from energies v · tanh(query + key).
+
+    Args:
+        query: {..., key_dim}, already projected.
+        keys: {..., axis, key_dim}, already projected.
+        values: {..., axis}
+        energy_weight: v, {key_dim}.
+        axis: Attended over. Padding gets weight exactly 0.
+
+    Returns:
+        {...}: the dims of values without axis, and the further dims of query.
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, or axis in keys or values.
+
+    Probes:
+        attention: weights {..., axis}, non-negative, sum to 1 over axis.
+
+    Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2.
+    """
+    need_tensors("additive_attention", query, keys, values, energy_weight)
+    _check("additive_attention", query, keys, values, axis, key_dim)
+    keys, values, kv_axis = _apart(query, keys, values, axis)
+    energy = _additive_energy(query, keys, energy_weight, key_dim)
+    return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
+
+
+@recordable
+def dot_attention_weights(
+    query: Tensor, keys: Tensor, *, key_dim: Dim, axis: Dim, scale: float | None = None
+) -> Tensor:
+    """The weights of `dot_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
+
+    Args:
+        query: {..., key_dim}. If it has `axis` itself, the weights are over a twin of it.
+        keys: {..., axis, key_dim}
+        scale: Default 1/sqrt(key_dim.size).
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, or axis in keys.
+
+    Source: Vaswani et al. 2017, section 3.2.1, equation (1).
+    """
+    need_tensors("dot_attention_weights", query, keys)
+    _check("dot_attention_weights", query, keys, keys, axis, key_dim)
+    scale = key_dim.extent**-0.5 if scale is None else scale
+    keys, _, kv_axis = _apart(query, keys, keys, axis)
+    return narrowed(softmax(_energy(query, keys, key_dim, scale), axis=kv_axis), query)
+
+
+@recordable
+def additive_attention_weights(
+    query: Tensor, keys: Tensor, *, energy_weight: Tensor, key_dim: Dim, axis: Dim
+) -> Tensor:
+    """The weights of `additive_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
+
+    Args:
+        query: {..., key_dim}. If it has `axis` itself, the weights are over a twin of it.
+        keys: {..., axis, key_dim}
+        energy_weight: v, {key_dim}.
+
+    Raises:
+        DimError: If key_dim is missing in query or keys, or axis in keys.
+
+    Source: Bahdanau et al. 2015, appendix A.1.2.
+    """
+    need_tensors("additive_attention_weights", query, keys, energy_weight)
+    _check("additive_attention_weights", query, keys, keys, axis, key_dim)
+    keys, _, kv_axis = _apart(query, keys, keys, axis)
+    return softmax(_additive_energy(query, keys, energy_weight, key_dim), axis=kv_axis)
+
+
+def _additive_energy(query: Tensor, keys: Tensor, energy_weight: Tensor, key_dim: Dim) -> Tensor:
+    query, keys = finite_with(query, keys), finite_with(keys, query)
+    return matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
+
+
+def _energy(query: Tensor, keys: Tensor, key_dim: Dim, scale: float = 1.0) -> Tensor:
+    """query · keys * scale, the factor first. For float16 in float32, as in fused kernels: energies may be beyond its range."""
+    if query.dtype == "float16":
+        query, keys = widened(query), widened(keys)
+    return matmul(query * scale if scale != 1 else query, keys, reduce=key_dim)
+
+
+def _attend(
+    energy: Tensor,
+    values: Tensor,
+    axis: Dim,
+    att_dropout: float,
+    att_dropout_broadcast: bool | None,
+    causal_dim: Dim | None = None,
+) -> Tensor:
+    weights = narrowed(_weights(energy, axis, causal_dim), values)
+    if listening("attention"):
+        probe("attention", weights=weights, axis=axis, target=attending_dim(weights, values, axis))
+    if att_dropout:
+        shared = axis if att_dropout_broadcast else None
+        weights = dropout(weights, att_dropout, axis=shared)
+    out = matmul(weights, values, reduce=axis)
+    if values.feature_dim is not None and values.feature_dim in out.dims:
+        out._feature_dim = values.feature_dim
+    return out
+
+
+def _weights(energy: Tensor, axis: Dim, causal_dim: Dim | None) -> Tensor:
+    if causal_dim is None:
+        return softmax(energy, axis=axis)
+    seen, some_empty = causal_mask(causal_dim, axis, energy)
+    weights = softmax(where(seen, energy, unseen(energy)), axis=axis)
+    return where(seen, weights, 0.0) if some_empty else weights
+
+
+def _check(what: str, query: Tensor, keys: Tensor, values: Tensor, axis: Dim, key_dim: Dim) -> None:
+    for label, tensor, dim in (
+        ("query", query, key_dim),
+        ("keys", keys, key_dim),
+        ("keys", keys, axis),
+        ("values", values, axis),
+    ):
+        if dim not in tensor.dims:
+            raise missing_dim(what, tensor, dim, label)
+
+
+def _apart(query: Tensor, keys: Tensor, values: Tensor, axis: Dim) -> tuple[Tensor, Tensor, Dim]:
+    """In self-attention the keys' axis becomes its twin, since a tensor holds a dim once."""
+    if axis not in query.dims:
+        return keys, values, axis
+    twin = axis.copy(match_priority=axis.match_priority - 1)
+    keys, values = (
+        tensor._like(tensor._raw, tuple(twin if dim is axis else dim for dim in tensor.dims))
+        for tensor in (keys, values)
+    )
+    return keys, values, twin

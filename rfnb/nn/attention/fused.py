@@ -1,0 +1,252 @@
+"""Scaled dot-product attention in one kernel of the backend, where the dims allow it. Nobody sees the weights there.
+
+For few queries without gradients, as in a step of a search, that kernel has nothing to save on a CPU; there it is done in three, which
+leave the weights for whoever looks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.generations import aligned
+from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.nn.attention.query_offset import keys_before
+from rfnb.ops.operands import check_devices
+
+_plans = PlanCache()
+_make = Tensor.__new__
+Raw = Callable[[Any], Any]
+_FEW = 1 << 16  # weights
+
+
+class _Plan(NamedTuple):
+    """What the kernel needs: arrays [batch, heads, queries | frames, features]. None: nothing to do."""
+
+    attend: Callable[..., Any]
+    where: Callable[..., Any]
+    tracks: Raw
+    masks: tuple[Raw | None, Raw | None, Raw | None]  # the real frames of query, keys, values
+    orders: tuple[Raw | None, Raw | None, Raw | None]
+    bias: Raw | None
+    causal: bool
+    finish: Raw | None
+    dims: Dims
+    few: (
+        Callable[[Any, Any, Any, float], tuple[Any, Any]] | None
+    )  # arrays over the dims of the operands -> result, weights
+    weight_dims: Dims
+
+
+def fused_attention(
+    query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None, scale: float
+) -> tuple[Tensor, Tensor | None] | None:
+    """`dot_attention` without dropout, and the weights {..., axis} if they are left over; None if the kernel cannot do it with
+    these dims."""
+    q, k, v = query._raw, keys._raw, values._raw
+    key = (q.__class__, query.dims, keys.dims, values.dims, key_dim, axis, causal_dim)
+    try:
+        plan = _plans[key]
+    except KeyError:
+        together = aligned("dot_attention", (query, keys, values))
+        if together is not None:
+            query, keys, values = together
+            return fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
+        plan = _plans.put(key, _plan(query, keys, values, key_dim, axis, causal_dim))
+    if plan is None:
+        return None
+    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims, few, _ = (
+        plan
+    )
+    if mask_k is not None and not keys._finite:  # weight 0 times NaN is NaN
+        k = where(mask_k(k), k, 0)
+    if mask_v is not None and not values._finite:
+        v = where(mask_v(v), v, 0)
+    finite = query._finite
+    if mask_q is not None and not finite and (tracks(q) or tracks(k) or tracks(v)):  # a row of NaN has NaN as gradient
+        q, finite = where(mask_q(q), q, 0), True
+    weights = None
+    try:
+        if few is not None and getattr(q, "is_cpu", True) and not query.backend.grad_enabled():
+            raw, raw_weights = few(q, k, v, scale)
+            weights = new_tensor(raw_weights, plan.weight_dims)
+        else:
+            q = q if order_q is None else order_q(q)
+            k = k if order_k is None else order_k(k)
+            v = v if order_v is None else order_v(v)
+            raw = attend(q, k, v, None if bias is None else bias(q), causal, scale)
+            raw = raw if finish is None else finish(raw)
+    except RuntimeError:
+        check_devices("dot_attention", query, keys, values)
+        raise
+    out = _make(Tensor)
+    out._raw = raw
+    out.dims = dims
+    if finite:
+        out._finite = True
+    feature = values._feature_dim
+    if feature is not None and feature in dims:
+        out._feature_dim = feature
+    return out, weights
+
+
+def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None) -> _Plan | None:
+    common = tuple(dim for dim in query.dims if dim in keys.dims and dim not in (key_dim, axis))
+    queries = tuple(dim for dim in query.dims if dim not in (*common, key_dim))
+    features = tuple(dim for dim in values.dims if dim not in (*common, axis))
+    fits = key_dim in query.dims and set(keys.dims) == {*common, axis, key_dim} and {*common, axis} <= set(values.dims)
+    fits = fits and (causal_dim is None or causal_dim in queries)
+    fits = fits and not set(features) & {*common, *queries} and not key_dim.need_masking()
+    fits = fits and set(axis.length_dims) <= set(common) and query.backend is keys.backend is values.backend
+    if not fits or 0 in full_shape((*query.dims, *values.dims, key_dim)):
+        return None
+    operands = (query, keys, values)
+    if not all(set(dim.length_dims) <= set(operand.dims) for operand in operands for dim in operand.dims):
+        return None  # the padding of a dim cannot be told from its frames without the dims that its lengths are over
+    backend = query.backend
+    groups = (common[:-1] if len(common) > 1 else common, common[-1:] if len(common) > 1 else ())
+    causal = causal_dim is not None and _is_plain_causal(queries, causal_dim, axis)
+    seen = None if causal else _seen(common, queries, axis, causal_dim)
+    some = None if seen is None else np.asarray(seen.any(-1))  # of each query, whether it sees a key
+    some = None if some is None or some.all() else some
+    dims = common + queries + features
+    plain = len(common) == 2 and len(queries) == len(features) == 1
+    bias = None if seen is None else _bias(_grouped_mask(seen, (*groups, queries, (axis,))), backend)
+    weight_dims = (*common, *queries, axis)
+    plain_3d = len(common) == len(queries) == len(features) == 1
+    is_few = plain_3d and causal_dim is None and some is None and axis not in queries
+    is_few = is_few and math.prod(full_shape(weight_dims)) <= _FEW
+    return _Plan(
+        backend.attention_raw,
+        backend.where_raw,
+        backend.tracks_gradient_raw,
+        tuple(masks_for(operand.dims, operand.dims, backend, "dot_attention") for operand in operands),  # type: ignore
+        (
+            _grouped(query.dims, (*groups, queries, (key_dim,)), backend),
+            _grouped(keys.dims, (*groups, (axis,), (key_dim,)), backend),
+            _grouped(values.dims, (*groups, (axis,), features), backend),
+        ),
+        bias,
+        causal,
+        _finish(dims, plain, None if some is None else some.reshape(some.shape + (1,) * len(features)), backend),
+        dims,
+        _few(operands, (common, queries, features), (key_dim, axis), seen) if is_few else None,
+        weight_dims,
+    )
+
+
+def _is_plain_causal(queries: Dims, causal_dim: Dim, axis: Dim) -> bool:
+    """Whether query i sees the keys 0 .. i. Then no real query sees padding, so nothing else needs a mask."""
+    same = queries == (causal_dim,) and causal_dim.extent == axis.extent
+    return same and not np.any(keys_before(causal_dim, axis)[0])
+
+
+def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.ndarray | None:
+    """Which key is seen: bool, broadcasting over {common, queries, axis}; None: all are."""
+    if causal_dim is None and not axis.has_padding():
+        return None
+    dims = (*common, *queries, _KEY)
+    seen = np.ones([1] * len(dims), dtype=bool)
+    if axis.has_padding():
+        over = tuple(dim for dim in dims if dim in axis.length_dims)
+        seen = seen & _spread(axis.host_mask((*over, axis)), (*over, _KEY), dims)
+    if causal_dim is not None:
+        before, over = keys_before(causal_dim, axis)
+        positions = np.arange(causal_dim.extent)[:, None] + np.asarray(before)[..., None, None]
+        seen = seen & _spread(np.arange(axis.extent) <= positions, (*over, causal_dim, _KEY), dims)
+    return None if seen.all() else seen
+
+
+_KEY: Any = object()  # the axis of the keys, which in self-attention is a dim of the query too
+
+
+def _spread(array: np.ndarray, own: Sequence[Any], dims: Sequence[Any]) -> np.ndarray:
+    """An array over `own` so that it broadcasts over `dims`."""
+    order = sorted(range(len(own)), key=lambda axis: list(dims).index(own[axis]))
+    sizes = iter(array.transpose(order).shape)
+    return array.transpose(order).reshape([next(sizes) if dim in own else 1 for dim in dims])
+
+
+def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:
+    """raw -> one axis per group."""
+    order = to_order(dims, tuple(dim for group in groups for dim in group), backend)
+    if all(len(group) == 1 for group in groups):
+        return order
+    shape, reshape = tuple(math.prod(full_shape(group)) for group in groups), backend.reshape_raw
+    return lambda raw: reshape(raw if order is None else order(raw), shape)
+
+
+def _grouped_mask(seen: np.ndarray, groups: tuple[Dims, ...]) -> np.ndarray:
+    """One axis per group, of length 1 where all of the group's axes have that."""
+    full: list[int] = []
+    grouped: list[int] = []
+    first = 0
+    for group in groups:
+        own = seen.shape[first : first + len(group)]
+        sizes = own if all(size == 1 for size in own) else full_shape(group)
+        full += sizes
+        grouped.append(math.prod(sizes))
+        first += len(group)
+    return np.broadcast_to(seen, full).reshape(grouped)
+
+
+def _bias(seen: np.ndarray, backend: Any) -> Raw:
+    """-inf where nothing is seen, made once per dtype and device. A row that sees nothing gets 0: its result is set to 0 later,
+    and so neither it nor its gradient is NaN, whatever the kernel."""
+    host = np.where(seen | ~seen.any(-1, keepdims=True), 0.0, -np.inf)
+    made: dict[Any, Any] = {}
+
+    def bias(raw: Any) -> Any:
+        key = (raw.dtype, getattr(raw, "device", None))
+        if key not in made:
+            made[key] = backend.from_numpy(
+                host, dtype=backend.get_dtype_name_raw(raw), device=backend.get_device_raw(raw)
+            )
+        return made[key]
+
+    return bias
+
+
+def _few(
+    operands: tuple[Tensor, Tensor, Tensor],
+    dims: tuple[Dims, Dims, Dims],
+    over: tuple[Dim, Dim],
+    seen: np.ndarray | None,
+) -> Callable[[Any, Any, Any, float], tuple[Any, Any]]:
+    """Arrays as they are -> the result and the weights. One dim of each kind: then nothing has to be reshaped."""
+    (query, keys, values), (common, queries, features), (key_dim, axis) = operands, dims, over
+    backend = query.backend
+    attend = backend.attention_and_weights_raw
+    order_q = to_order(query.dims, (*common, *queries, key_dim), backend)
+    order_k = to_order(keys.dims, (*common, key_dim, axis), backend)
+    order_v = to_order(values.dims, (*common, axis, *features), backend)
+    bias = None if seen is None else _bias(_grouped_mask(seen, (common, queries, (axis,))), backend)
+
+    def few(q: Any, k: Any, v: Any, scale: float) -> tuple[Any, Any]:
+        q = q if order_q is None else order_q(q)
+        k = k if order_k is None else order_k(k)
+        v = v if order_v is None else order_v(v)
+        return attend(q, k, v, None if bias is None else bias(q), scale)
+
+    return few
+
+
+def _finish(dims: Dims, plain: bool, some: np.ndarray | None, backend: Any) -> Raw | None:
+    """raw result (`plain`: it has one axis per dim) -> one axis per dim, 0 where no key is seen."""
+    shape, reshape, where = full_shape(dims), backend.reshape_raw, backend.where_raw
+    if some is None:
+        return None if plain else (lambda raw: reshape(raw, shape))
+    made: dict[Any, Any] = {}
+
+    def finish(raw: Any) -> Any:
+        device = backend.get_device_raw(raw)
+        if device not in made:
+            made[device] = backend.from_numpy(some, dtype="bool", device=device)
+        return where(made[device], reshape(raw, shape), 0)
+
+    return finish

@@ -1,0 +1,190 @@
+"""Self-attention from one matrix QKV, whole or step by step, optionally with keys that are shifted by distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.nn.attention.causal import CausalSelfAttentionState, appended, empty_history
+from rfnb.nn.attention.functions import _attend, _energy
+from rfnb.nn.attention.self_attention import SelfAttentionBase
+from rfnb.ops import dims as dim_ops
+from rfnb.ops.concat import split
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.expand import expand_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.math import combine_bc
+from rfnb.ops.merge import split_dims
+from rfnb.rec.cum_concat import history_and, history_dim
+from rfnb.rec.recorder import recordable
+
+
+class QKVSelfAttention(SelfAttentionBase):
+    """Multi-head self-attention without biases and without a projection of the result; the documented SelfAttentionLayer.
+
+    Args:
+        in_dim: Features of the source, or the labels that it is sparse over.
+        key_dim_total, value_dim_total: Of all heads together (total_key_dim and n_out of the documentation).
+        num_heads: int, or a Dim.
+        attention_left_only: No frame sees a later one. Needed for a state and for single steps.
+        att_dropout: On the weights, in training.
+        att_dropout_broadcast: True drops the same weights in the whole batch.
+        restrict_state_to_last_seq: The new state has the frames of this call only, not those of the state before.
+
+    Parameters:
+        QKV: {in, qkv}, Glorot uniform: head by head, in each query, key, value side by side.
+
+    Raises:
+        DimError: If num_heads does not divide key_dim_total and value_dim_total.
+
+    Source: Vaswani et al. 2017, section 3.2.2; key_shift: Shaw et al. 2018, equation (4).
+    """
+
+    def __init__(
+        self,
+        in_dim: Dim,
+        *,
+        key_dim_total: Dim,
+        value_dim_total: Dim,
+        num_heads: int | Dim,
+        attention_left_only: bool = False,
+        att_dropout: float = 0.0,
+        att_dropout_broadcast: bool = False,
+        restrict_state_to_last_seq: bool = False,
+    ):
+        super().__init__(
+            in_dim, None, key_dim_total=key_dim_total, value_dim_total=value_dim_total, num_heads=num_heads,
+            with_bias=False, att_dropout=att_dropout, att_dropout_broadcast=att_dropout_broadcast,
+        )  # fmt: skip
+        self.attention_left_only = attention_left_only
+        self.restrict_state_to_last_seq = restrict_state_to_last_seq
+        self.QKV = self.qkv.weight  # the documented name
+
+    @recordable
+    def __call__(
+        self,
+        source: Tensor,
+        axis: Dim,
+        *,
+        state: CausalSelfAttentionState | None = None,
+        key_shift: Tensor | None = None,
+        state_var_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, CausalSelfAttentionState | None]:
+        """A whole sequence (or the next part of it), or one step with `single_step_dim`.
+
+        Args:
+            source: {..., axis, in}; of one step {..., in}.
+            state: Of the frames before, which all frames of source see. None: there are none.
+            key_shift: Added to the keys, {axis, keys, key_per_head}; of one step {keys, key_per_head}. The dim keys is
+                `keys_dim(axis, state)`, as of `RelativePositionalEncoding`.
+            state_var_lengths: int {...}: how many frames of the state are valid, those at its end. In the new state each
+                sequence has its valid frames only.
+
+        Returns:
+            {..., axis, value_dim_total}, and the state with the frames of source; None without attention_left_only.
+
+        Raises:
+            ValueError: For a single step or a state without attention_left_only.
+            DimError: If source has no in_dim or no axis, or key_shift has other dims.
+
+        Probes:
+            attention: weights {..., heads, axis, keys}.
+        """
+        single = axis is single_step_dim
+        if (single or state is not None) and not self.attention_left_only:
+            raise ValueError(
+                message(
+                    "QKVSelfAttention: a " + ("single step" if single else "state") + " without attention_left_only.",
+                    [("source", shape_of(source)), ("axis", "single_step_dim" if single else axis.short_repr())],
+                    "Step by step, no frame can see later ones; a whole sequence has to give the same.",
+                    "rf.QKVSelfAttention(..., attention_left_only=True)",
+                )
+            )
+        if not single and axis not in source.dims:
+            raise missing_dim("QKVSelfAttention", source, axis, "source")
+        q, k, v = self.forward_qkv(source)
+        if state is not None and state_var_lengths is not None:
+            state = _valid_frames(state, state_var_lengths)
+        frames = history_dim(1) if single else axis
+        if single:
+            k, v = expand_dim(k, frames), expand_dim(v, frames)
+        seen = appended(state, k, v, frames)
+        out = self._shifted(q, seen, None if single else axis, key_shift)
+        if not self.attention_left_only:
+            return out, None
+        return out, appended(None, k, v, frames) if self.restrict_state_to_last_seq else seen
+
+    def keys_dim(self, axis: Dim, state: CausalSelfAttentionState | None = None) -> Dim:
+        """The dim of the keys in a call with this axis and state (without state_var_lengths)."""
+        return history_and(None if state is None else state.accum_axis, axis)
+
+    def forward_qkv(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """{..., in}, or labels {...} sparse over in -> query {..., heads, key}, key {..., heads, key}, value {..., heads, value}."""
+        if source.sparse_dim is not self.in_dim:
+            return super().forward_qkv(source)
+        rows = gather(self.QKV, indices=source, axis=self.QKV.dims[0])
+        qkv = split_dims(rows, axis=self.qkv_dim_total, dims=(self.num_heads, self.qkv_dim_per_head))
+        key, value = self.key_dim_per_head, self.value_dim_per_head
+        q, k, v = split(qkv, axis=self.qkv_dim_per_head, out_dims=(key, key, value))
+        return q, k, v
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
+        """Of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+        return empty_history(self, batch_dims)
+
+    def _shifted(self, q: Tensor, seen: CausalSelfAttentionState, axis: Dim | None, key_shift: Tensor | None) -> Tensor:
+        k, v, keys = seen.k_accum, seen.v_accum, seen.accum_axis
+        assert k is not None and v is not None and keys is not None
+        causal_dim = axis if self.attention_left_only else None
+        if key_shift is None:
+            return self.attention(q, k, v, kv_axis=keys, causal_query_spatial_dim=causal_dim)
+        key_shift = self._of_head(key_shift, axis, keys)
+        # Shifts are shared by all sequences, so that what is in the padding of one would be in their gradient.
+        q, key_dim = q.copy_masked(0), self.key_dim_per_head
+        scale = key_dim.extent**-0.5
+        energy = combine_bc(_energy(q, k, key_dim, scale), "add", _energy(q, key_shift, key_dim, scale))
+        return self._joined(_attend(energy, v, keys, self.att_dropout, self.att_dropout_broadcast, causal_dim))
+
+    def _of_head(self, key_shift: Tensor, axis: Dim | None, keys: Dim) -> Tensor:
+        """With key_dim_per_head for its dim of features.
+
+        Raises:
+            DimError: If it has other dims than those of the queries, the keys and features of that size.
+        """
+        queries = () if axis is None else (axis,)
+        over = {other for dim in (*queries, keys) for other in dim.length_dims}
+        features = [dim for dim in key_shift.dims if dim is not axis and dim is not keys and dim not in over]
+        size = self.key_dim_per_head.extent
+        if {*queries, keys} <= set(key_shift.dims) and [dim.size for dim in features] == [size]:
+            dims = tuple(self.key_dim_per_head if dim is features[0] else dim for dim in key_shift.dims)
+            return key_shift._like(key_shift._raw, dims)
+        needed = ", ".join(dim.short_repr() for dim in (*queries, keys, self.key_dim_per_head))
+        raise DimError(
+            message(
+                "QKVSelfAttention: key_shift has other dims than query and keys.",
+                [("key_shift", shape_of(key_shift)), ("needs", f"[{needed}]")],
+                "It has a vector for each pair of a query and a key, shared by the batch and the heads.",
+                "keys = attention.keys_dim(axis, state)\n"
+                "key_shift = rf.RelativePositionalEncoding(attention.key_dim_per_head)(\n"
+                "    query_spatial_dim=axis, key_value_spatial_dim=keys)",
+            )
+        )
+
+
+def _valid_frames(state: CausalSelfAttentionState, lengths: Tensor) -> CausalSelfAttentionState:
+    """The last frames of the state, so many for each sequence, as a ragged history."""
+    k, v, old = state.k_accum, state.v_accum, state.accum_axis
+    assert k is not None and v is not None and old is not None
+    if not old.extent:
+        return state
+    host = copy_to_device(lengths, "cpu")
+    new = Dim(host, name="history", kind="spatial")
+    start = combine_bc(old.get_size_tensor(), "sub", host)
+    index = dim_ops.range_over_dim(new, dtype="int32", device="cpu")
+    index.sparse_dim = None
+    index = copy_to_device(combine_bc(index, "add", start), k.device)
+    k, v = (gather(part, indices=index, axis=old, clip_to_valid=True) for part in (k, v))
+    return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=new)

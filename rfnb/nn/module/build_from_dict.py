@@ -1,0 +1,145 @@
+"""Objects from plain dicts, as configurations have them: {"class": "rf.Linear", ...}."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import sys
+from types import ModuleType
+from typing import Any
+
+from rfnb.core.errors import MissingKeyError, message
+from rfnb.nn.module.module import Module
+
+
+def build_from_dict(d: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """The object that `d` describes: its "class", called with `args`, its other items and `kwargs`.
+
+        rf.build_from_dict({"class": "rf.Linear", "with_bias": False}, in_dim, out_dim)
+        rf.build_from_dict({"class": "rf.gelu", "approximate": False})       # a function: a partial of it
+
+    Nothing is imported or evaluated: a string can only name what rfnb promises, `rf.<public name>`, and attributes of that.
+
+    Args:
+        d: "class" is such a string (also with the page that documents it, "rf.encoder.conformer.ConformerEncoder"), or a
+            class or function itself. In the other items, a nested dict that names a Module
+            is handed on as it is, since the layer that gets it adds its dims and builds it; other dicts with "class" are built.
+        args: Given on before all options.
+        kwargs: Win over the items of `d`.
+
+    Returns:
+        An instance; of a function, `functools.partial` with the options (the function itself, without any).
+
+    Raises:
+        MissingKeyError: Without "class"; a KeyError.
+        TypeError: If the class is no name, class or function.
+        ValueError: If there is no such public name; the message lists those that are near.
+    """
+    if "class" not in d:
+        raise MissingKeyError(
+            f'build_from_dict: no "class" in the dict.\n  has  {", ".join(map(str, d)) or "nothing"}\n'
+            'It says what to build.\n    {"class": "rf.Linear", ...}'
+        )
+    what = named_object(d["class"])
+    options = {key: _built(value) for key, value in d.items() if key != "class"}
+    options.update(kwargs)
+    if isinstance(what, type):
+        return what(*args, **options)
+    return functools.partial(what, *args, **options) if args or options else what
+
+
+def build_dict(cls: Any, **kwargs: Any) -> dict[str, Any]:
+    """The dict for `build_from_dict`: {"class": "rf.<name>", **kwargs}.
+
+    A class or function that is not public in rfnb stays itself under "class", since a name would not find it.
+    """
+    if isinstance(cls, str):
+        named_object(cls)
+        return {"class": cls, **kwargs}
+    _check("build_dict", cls)
+    for name, value in _public().items():
+        if value is cls:
+            return {"class": f"rf.{name}", **kwargs}
+    return {"class": cls, **kwargs}
+
+
+# The documentation has some names on pages of their own, and dicts in the wild name those; here all names are in one place.
+_PAGE = re.compile(
+    r"^(rf|returnn\.frontend)\.((init|audio|encoder\.(base|transformer|conformer|conformer_v2|e_branchformer)|decoder\.transformer)\.)?"
+    r"(?=\w+$)"
+)
+
+
+def named_object(name: Any) -> Any:
+    """The class or function with this public name ("rf.Linear"); a class or function itself passes through.
+
+    Raises:
+        TypeError, ValueError: See `build_from_dict`.
+    """
+    if not isinstance(name, str):
+        return _check("build_from_dict", name)
+    top, *parts = _PAGE.sub("rf.", name).split(".")
+    value: Any = None
+    for depth, part in enumerate(parts if top in ("rf", "rfnb") else ()):
+        there = (
+            _public()
+            if depth == 0
+            else {key: getattr(value, key, None) for key in dir(value) if not key.startswith("_")}
+        )
+        value = there.get(part)
+        if value is None or isinstance(value, ModuleType):
+            break
+    else:
+        if value is not None:
+            return _check("build_from_dict", value)
+    raise ValueError(
+        message(
+            f'build_from_dict: no public name "{name}".',
+            [("near", ", ".join(_near(name)) or "none")],
+            'A name is "rf." and a public name of rfnb. For a class of your own, give the class itself:',
+            '{"class": MyModule, ...}',
+        )
+    )
+
+
+def _built(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "class" not in value:
+            return {key: _built(item) for key, item in value.items()}
+        what = named_object(value["class"])
+        is_module = isinstance(what, type) and issubclass(what, Module)
+        return value if is_module else build_from_dict(value)
+    if isinstance(value, list):
+        return [_built(item) for item in value]
+    return value
+
+
+def _public() -> dict[str, Any]:
+    """The names listed in rfnb/__init__.py. It is loaded, since this file is in its package; importing it would point up."""
+    names = vars(sys.modules["rfnb"])
+    return {
+        name: value
+        for name, value in names.items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }  # fmt: skip
+
+
+def _check(what: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(
+            message(
+                f"{what}: not a class or function.",
+                [("got", type(value).__name__)],
+                "It is a public name, or a class or function itself.",
+                '{"class": "rf.Linear", ...}',
+            )
+        )
+    return value
+
+
+def _near(name: str) -> list[str]:
+    """Public names like the last part of `name`, whatever the case of the letters."""
+    names = {public.lower(): public for public in _public()}
+    last = name.split(".")[-1].lower()
+    return [f"rf.{names[found]}" for found in difflib.get_close_matches(last, names, n=4)]

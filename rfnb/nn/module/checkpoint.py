@@ -1,0 +1,210 @@
+"""Checkpoints: parameters by name, in npz files, and into a model as a whole or not at all.
+
+    rf.save_params(model, "model.npz", step=1000)
+    rf.set_params(model, rf.load_params("model.npz"))
+    rf.set_params(model, rf.load_torch_checkpoint("epoch.040.pt"))       # what RETURNN with torch writes
+
+Names are those of `named_parameters`. Reading files of torch is in `interop/`, since it needs torch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.backends import registry
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.npz import read_npz, write_npz
+from rfnb.nn.module.parameter import Parameter
+
+_SHOWN = 50  # problems in a message; a model of another kind has thousands
+_NUMBERS = "biufc"  # kinds of NumPy
+_STEP, _EPOCH = "/step", "/epoch"  # names in the file that no parameter has
+
+
+class CheckpointError(ValueError):
+    """A file that is no whole checkpoint, or parameters that are not those of the model."""
+
+
+class Params(dict[str, np.ndarray]):
+    """Parameters by name, and where in the training they are from: `step` and `epoch`, or None."""
+
+    def __init__(self, values: Any = (), *, step: int | None = None, epoch: int | None = None):
+        super().__init__(values)
+        self.step, self.epoch = step, epoch
+
+
+def save_params(
+    values: Mapping[str, Any] | Module,
+    filename: str | os.PathLike[str],
+    *,
+    step: int | None = None,
+    epoch: int | None = None,
+) -> None:
+    """Write an npz file with one array per parameter name; all of it or nothing.
+
+    Args:
+        values: Parameters, Tensors, raw arrays or NumPy arrays by name, or a model.
+        filename: As given; no ending is added.
+
+    Raises:
+        CheckpointError: A name that is no text, or a value that is no array of numbers.
+    """
+    if isinstance(values, Module):
+        values = dict(values.named_parameters())
+    arrays = {name: _as_array(value) for name, value in values.items()}
+    numbers = {name: np.asarray(number) for name, number in ((_STEP, step), (_EPOCH, epoch)) if number is not None}
+    try:
+        _check_writable(arrays)
+        write_npz(filename, arrays | numbers)
+    except ValueError as error:
+        raise CheckpointError(
+            message("save_params: this cannot be written.", [("file", filename), ("cause", error)],
+                    "A file has arrays of numbers by name. A file that was there before is as it was.",
+                    "rf.save_params(dict(model.named_parameters()), filename)")
+        ) from error  # fmt: skip
+
+
+def _check_writable(arrays: Mapping[str, np.ndarray]) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind not in _NUMBERS:
+            raise ValueError(f"{name!r}: {array.dtype} is not an array of numbers")
+        if name in (_STEP, _EPOCH):
+            raise ValueError(f"{name!r} is the name of the {name[1:]}")
+
+
+def load_params(filename: str | os.PathLike[str]) -> Params:
+    """The arrays of an npz file by name; `step` and `epoch` of `save_params` as attributes.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        CheckpointError: If it is no npz file, is damaged, or holds Python objects.
+    """
+    try:
+        values = read_npz(filename)
+        step, epoch = (_number(values, name) for name in (_STEP, _EPOCH))
+    except (ValueError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise CheckpointError(
+            f"load_params: {filename} is damaged, or no npz file of arrays.\n  cause  {error}\n"
+            "Files of torch are read by another function:\n"
+            f'    rf.load_torch_checkpoint("{filename}")'
+        ) from error
+    return Params(values, step=step, epoch=epoch)
+
+
+def _number(values: dict[str, np.ndarray], name: str) -> int | None:
+    number = values.pop(name, None)
+    if number is not None and (number.ndim or number.dtype.kind not in "iu"):
+        raise ValueError(f"{name!r} is no whole number, but {number.dtype} {number.shape}")
+    return None if number is None else int(number)
+
+
+def check_params_complete(
+    model: Module, params: Mapping[str, Any], *, allow_missing: bool = False, source: str = "params"
+) -> Sequence[str]:
+    """Compare names and shapes with those of a model.
+
+    A parameter that the model holds in several places may come under any of its names, if all have the same values.
+
+    Args:
+        params: Arrays by name.
+        allow_missing: Parameters that are not there are no error. Those marked `non_critical_for_restore` never are.
+        source: What messages call `params`, e.g. the file.
+
+    Returns:
+        The names of the parameters that are missing and may be.
+
+    Raises:
+        CheckpointError: Lists all that is missing, not known, of another shape, or floats for integers.
+    """
+    found, problems = find_problems(model, params)
+    missing = [(name, parameter) for name, parameter in model.named_parameters() if id(parameter) not in found]
+    critical = [] if allow_missing else [name for name, parameter in missing if not parameter.non_critical_for_restore]
+    raise_problems(source, [f"missing    {name}" for name in critical] + problems, _hint(model, params))
+    return [name for name, _ in missing]
+
+
+def set_params(
+    model: Module, params: Mapping[str, Any], *, allow_missing: bool = False, source: str = "params"
+) -> Sequence[str]:
+    """Give the parameters of a model their values, all or, after an error, none. Arguments, result and errors: `check_params_complete`.
+
+    The values are cast to the dtype of each parameter, and copied; the parameters stay the objects they are.
+    """
+    missing = check_params_complete(model, params, allow_missing=allow_missing, source=source)
+    found, _ = find_problems(model, params)
+    for parameter in model.parameters():
+        if id(parameter) in found:
+            parameter.assign(_as_array(params[found[id(parameter)]]))
+    return missing
+
+
+def find_problems(model: Module, params: Mapping[str, Any]) -> tuple[dict[int, str], list[str]]:
+    """(id of each parameter that is there -> its name in `params`, what is wrong with the others of `params`)."""
+    found: dict[int, str] = {}
+    problems = []
+    for name, value in params.items():
+        parameter = _parameter_at(model, name)
+        if parameter is None:
+            problems.append(f"not known  {name}")
+            continue
+        array, shape = _as_array(value), tuple(dim.extent for dim in parameter.dims)
+        if array.shape != shape:
+            problems.append(f"shape      {name}: {array.shape}, needed {shape}")
+        elif not _can_hold(parameter.dtype, array.dtype.kind):
+            problems.append(f"dtype      {name}: {array.dtype}, needed {parameter.dtype}")
+        elif id(parameter) in found and not np.array_equal(array, _as_array(params[found[id(parameter)]])):
+            problems.append(f"differs    {name}: the same parameter as {found[id(parameter)]}")
+        found.setdefault(id(parameter), name)
+    return found, problems
+
+
+def _can_hold(dtype: str, kind: str) -> bool:
+    """Whether values of a NumPy kind are cast to the dtype of a parameter without losing what they mean."""
+    if kind == "c":
+        return dtype.startswith("complex")
+    if kind == "f":
+        return dtype.startswith(("float", "bfloat", "complex"))
+    return kind in _NUMBERS
+
+
+def raise_problems(source: str, problems: Sequence[str], hint: str = "") -> None:
+    """A CheckpointError that lists them, if there are any."""
+    if not problems:
+        return
+    more = [f"... and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    lines = [f"The parameters in {source} are not those of the model:", *problems[:_SHOWN], *more]
+    raise CheckpointError("\n  ".join(lines) + hint)
+
+
+def _parameter_at(model: Module, name: str) -> Parameter | None:
+    """By any of its dotted names; a parametrized one itself, not what is computed from it."""
+    value: Any = model
+    for part in name.split("."):
+        value = vars(value).get(part) if isinstance(value, Module) else None
+    return value if isinstance(value, Parameter) else None
+
+
+def _hint(model: Module, params: Mapping[str, Any]) -> str:
+    """The line to type if all names have one prefix too many."""
+    names = [name for name, _ in model.named_parameters()]
+    for prefix in sorted({name[: -len(names[0])] for name in params if names and name.endswith(f".{names[0]}")}):
+        if all(f"{prefix}{name}" in params for name in names):
+            line = f'params = {{name.removeprefix("{prefix}"): value for name, value in params.items()}}'
+            return f'\nAll its names have the prefix "{prefix}". Take it off:\n    {line}'
+    return ""
+
+
+def _as_array(value: Any) -> np.ndarray:
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if isinstance(value, (np.ndarray, np.generic, int, float, list, tuple)):
+        return np.asarray(value)
+    return registry.get_backend_by_raw_tensor_type(type(value)).raw_to_numpy(value)

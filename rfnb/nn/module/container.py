@@ -1,0 +1,186 @@
+"""Containers of modules and parameters; the items are the attributes "0", "1", ..."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import GenericAlias
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.nn.module.module import Functional, Module
+from rfnb.nn.module.parameter import Parameter
+
+
+class _List(Module):
+    """Items by number, in order. Other attributes of a subclass are no items."""
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # rf.ModuleList[rf.Linear] as annotation
+    _item_type: type = Module
+    _is_item = True  # False: in a container, this is something else than one of its items
+
+    def _items(self) -> list[tuple[str, Any]]:
+        return [
+            (name, getattr(self, name))
+            for name, value in vars(self).items()
+            if isinstance(value, self._item_type) and getattr(value, "_is_item", True)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([value for _, value in self._items()])
+
+    def __getitem__(self, index: Any) -> Any:
+        """One item, by its number or name, or for a slice a new container of the same items; names that are no numbers stay."""
+        if isinstance(index, str):
+            return dict(self._items())[index]
+        if not isinstance(index, slice):
+            return self._items()[index][1]
+        new = self._plain()
+        new._fill(self._items()[index])
+        return new
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """One item, or for a slice several, as of a list: with other items in their place the list gets longer or shorter."""
+        items = self._items()
+        if not isinstance(index, slice):
+            setattr(self, index if isinstance(index, str) else items[index][0], self._check(value))
+            return
+        new = [(None, self._check(item)) for item in value]
+        names = [name for name, _ in items[index]]
+        if len(names) == len(new):
+            new = [(name, item) for name, (_, item) in zip(names, new)]  # type: ignore[misc]
+        changed: list[Any] = list(items)
+        changed[index] = new  # as a list does it, with its errors
+        for name, _ in items:
+            delattr(self, name)
+        self._fill([("0" if name is None else name, item) for name, item in changed])
+
+    def __delitem__(self, index: Any) -> None:
+        items = self._items()
+        for name, _ in items:
+            delattr(self, name)
+        del items[index]
+        self._fill(items)
+
+    def _fill(self, items: list[tuple[str, Any]]) -> None:
+        """Set the items anew, numbered by their place."""
+        for number, (name, value) in enumerate(items):
+            setattr(self, str(number) if name.isdigit() else name, value)
+
+    def __contains__(self, value: object) -> bool:
+        return any(item is value for _, item in self._items())
+
+    def _plain(self) -> _List:
+        """An empty container of this kind; a subclass may need other arguments, so it is its base here."""
+        raise NotImplementedError
+
+    def _add(self, values: Iterable[Any]) -> Any:
+        for value in values:
+            setattr(self, str(len(self)), self._check(value))
+        return self
+
+    def _check(self, value: Any) -> Any:
+        return value
+
+
+class ModuleList(_List):
+    """Modules in order; from modules, an iterable, or a dict of names. Plain callables are wrapped by Functional.
+
+    Raises:
+        TypeError: For what is neither.
+    """
+
+    def __init__(self, *modules: Any):
+        if len(modules) == 1 and isinstance(modules[0], dict):
+            for name, module in modules[0].items():
+                setattr(self, name, self._check(module))
+        elif len(modules) == 1 and not callable(modules[0]):
+            if not isinstance(modules[0], Iterable):
+                raise TypeError(
+                    message(
+                        f"{type(self).__name__}: not a module.",
+                        [("got", type(modules[0]).__name__)],
+                        "It holds modules and other callables, given one by one, as an iterable or as a dict of names.",
+                        f"rf.{type(self).__name__}(rf.Linear(in_dim, out_dim), rf.relu)",
+                    )
+                )
+            self._add(modules[0])
+        else:
+            self._add(modules)
+
+    def append(self, module: Any) -> ModuleList:
+        """Add one at the end; returns self."""
+        return self._add([module])
+
+    def extend(self, modules: Iterable[Any]) -> ModuleList:
+        """Add several at the end; returns self."""
+        return self._add(modules)
+
+    def _check(self, value: Any) -> Module:
+        return value if isinstance(value, Module) else Functional(value)
+
+    def _plain(self) -> ModuleList:
+        return ModuleList()
+
+    def items(self) -> list[tuple[str, Module]]:
+        """(name, module) pairs."""
+        return self._items()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A TypeError: a list does not say how its modules go together."""
+        raise TypeError("A ModuleList is not called. Iterate over it, or use rf.Sequential.")
+
+
+class Sequential(ModuleList):
+    """Calls its modules in order, each with the result of the one before and the same keyword arguments."""
+
+    def __call__(self, inp: Any, *, collected_outputs: dict[str, Tensor] | None = None, **kwargs: Any) -> Any:
+        """What the last module gives; the dims are those that the modules take and give ({...}).
+
+        Args:
+            collected_outputs: Gets the result of each module by its name.
+            kwargs: Passed to each module.
+        """
+        for name, module in self.items():
+            inp = module(inp, **kwargs)
+            if collected_outputs is not None:
+                collected_outputs[name] = inp
+        return inp
+
+    def _plain(self) -> Sequential:
+        return Sequential()
+
+
+def sequential(source: Any, *modules: Any) -> Any:
+    """The modules in order, as a function."""
+    return Sequential(*modules)(source)
+
+
+class ParameterList(_List):
+    """Parameters in order."""
+
+    _item_type = Parameter
+
+    def __init__(self, *parameters: Any):
+        self._add(parameters[0] if len(parameters) == 1 and not isinstance(parameters[0], Parameter) else parameters)
+
+    def append(self, parameter: Parameter) -> ParameterList:
+        """Add one at the end; returns self."""
+        return self._add([parameter])
+
+    def extend(self, parameters: Iterable[Parameter]) -> ParameterList:
+        """Add several at the end; returns self."""
+        return self._add(parameters)
+
+    def _plain(self) -> ParameterList:
+        return ParameterList()
+
+    def _check(self, value: Any) -> Parameter:
+        if not isinstance(value, Parameter):
+            raise TypeError(
+                f"A ParameterList holds Parameters.\n  got  {type(value).__name__}\n    rf.Parameter(value)"
+            )
+        return value

@@ -1,0 +1,385 @@
+"""Module: parameters and `__call__`, with a path in the model.
+
+    class Net(rf.Module):
+        def __init__(self):
+            self.linear = rf.Linear(in_dim, out_dim)
+
+There is no registration and no `super().__init__()`: children and parameters are the attributes, in the order they were set.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rfnb.core.absent import put_absent
+from rfnb.core.dim import Dim
+from rfnb.core.not_specified import is_specified
+from rfnb.core.tensor import Tensor
+from rfnb.nn.module.argument_errors import argument_error, init_error, initial_state_error
+from rfnb.nn.module.hooks import RemovableHandle
+from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
+from rfnb.nn.module.parameter import Parameter
+from rfnb.rec.state import State
+from rfnb.trace.probe import _open, listening, probe, trace_context
+
+
+class Module:
+    """Base of everything with parameters."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        call = cls.__dict__.get("__call__")
+        if call is not None:
+            cls.__call__ = _observed(call)  # type: ignore[method-assign]
+        init = cls.__dict__.get("__init__")
+        if init is not None and cls.__module__.startswith("rfnb."):
+            cls.__init__ = _without_marks(init)  # type: ignore[method-assign]
+        initial_state = cls.__dict__.get("default_initial_state")
+        if initial_state is not None:
+            cls.default_initial_state = _explained(initial_state)  # type: ignore[method-assign]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):
+            value.__dict__["_rfnb_parent"] = (weakref.ref(self), name)
+        before = self.__dict__.get(name)
+        if isinstance(before, Parameter) and not isinstance(value, Parameter):
+            check_replaced(self, name, before, value)
+        object.__setattr__(self, name, value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        """A copy with parameters of its own (same values); dims are shared."""
+        import copy
+
+        new = self.__class__.__new__(self.__class__)
+        memo[id(self)] = new
+        for name, value in vars(self).items():
+            if name != "_rfnb_parent":
+                setattr(new, name, copy.deepcopy(value, memo))
+        return new
+
+    def __copy__(self) -> Module:
+        """Another module with the same children and parameters."""
+        new = self.__class__.__new__(self.__class__)
+        vars(new).update(self._without_parent())
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: the attributes, and which children have their path from here. A part is saved without the model around it."""
+        own = [
+            name for name, value in vars(self).items() if isinstance(value, Module) and value._is_child_at(self, name)
+        ]
+        return {"attributes": self._without_parent(), "children": own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state["attributes"])
+        for name in state["children"]:
+            vars(vars(self)[name])["_rfnb_parent"] = (weakref.ref(self), name)
+
+    def _without_parent(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_rfnb_parent"}
+
+    def _is_child_at(self, parent: Module, name: str) -> bool:
+        return (
+            self._has_parent()
+            and self.__dict__["_rfnb_parent"][1] == name
+            and self.__dict__["_rfnb_parent"][0]() is parent
+        )
+
+    def _has_parent(self) -> bool:
+        """Whether the module that held this one first still does."""
+        if "_rfnb_parent" not in self.__dict__:
+            return False
+        parent, name = self.__dict__["_rfnb_parent"]
+        return parent() is not None and parent().__dict__.get(name) is self
+
+    def _is_inside(self, other: Module) -> bool:
+        """Whether this is `other` or in it: a reference to the outside does not make a path."""
+        module: Module | None = self
+        while module is not None and module is not other:
+            module = module.__dict__["_rfnb_parent"][0]() if "_rfnb_parent" in module.__dict__ else None
+        return module is other
+
+    @property
+    def module_path(self) -> str:
+        """Dotted path from the outermost module that holds this one; "" for that one itself."""
+        parts = []
+        module: Module = self
+        while module._has_parent():
+            parent, name = module.__dict__["_rfnb_parent"]
+            parts.append(name)
+            module = parent()
+        return ".".join(reversed(parts))
+
+    def _path_in_trace(self) -> str:
+        return trace_context.module_name(self) or self.module_path or self.get_default_name()
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State | None:
+        """The initial states of the direct children by attribute name; None if there is none."""
+        state = State()
+        for name, child in self.named_children():
+            sub = child.default_initial_state(batch_dims=batch_dims)
+            if sub is not None:
+                state[name] = sub
+        return state if state else None
+
+    def get_default_name(self) -> str:
+        """Snake case of the class name."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__.")
+
+    def get_deep(self, target: str) -> Any:
+        """The attribute at a dotted path.
+
+        Raises:
+            AttributeError: Names the part that is missing, and what there is instead.
+        """
+        if not target:
+            return self
+        value: Any = self
+        parts = target.split(".")
+        for index, part in enumerate(parts):
+            if not hasattr(value, part):
+                where = ".".join(parts[:index]) or type(self).__name__
+                there = ", ".join(name for name in vars(value) if not name.startswith("_"))
+                raise AttributeError(f'get_deep("{target}"): "{where}" has no "{part}".\n  has  {there}')
+            value = getattr(value, part)
+        return value
+
+    def set_deep(self, target: str, value: Any) -> None:
+        """Set the attribute at a dotted path, of any depth."""
+        prefix, _, name = target.rpartition(".")
+        setattr(self.get_deep(prefix), name, value)
+
+    def children(self) -> Iterator[Module]:
+        """Direct children."""
+        for _, child in self.named_children():
+            yield child
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Direct children with their attribute names."""
+        for name, value in list(vars(self).items()):  # who iterates may parametrize, which adds attributes
+            if isinstance(value, Module):
+                yield name, value
+
+    def modules(self, *, recurse: bool = True, include_self: bool = True) -> Iterator[Module]:
+        """All modules inside, breadth first, self first."""
+        for _, module in self.named_modules(recurse=recurse, include_self=include_self):
+            yield module
+
+    def named_modules(
+        self, *, recurse: bool = True, include_self: bool = True, memo: set[Module] | None = None, prefix: str = ""
+    ) -> Iterator[tuple[str, Module]]:
+        """With dotted names; a module reached twice is listed once, under its first name."""
+        memo = set() if memo is None else memo
+        queue: list[tuple[str, Module]] = [(prefix, self)]
+        if self not in memo:
+            memo.add(self)
+            if include_self:
+                yield prefix, self
+        while queue:
+            path, module = queue.pop(0)
+            for name, child in module.named_children():
+                full = f"{path}.{name}" if path else name
+                if child in memo:
+                    continue
+                memo.add(child)
+                yield full, child
+                if recurse:
+                    queue.append((full, child))
+
+    def named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """With dotted names; a shared parameter is listed once. What a plain list or dict holds is not found, which a warning says."""
+        if recurse:
+            warn_of_lost_parts(self.named_modules(), Module)
+        return iter(list(self._named_parameters(recurse=recurse)))  # a list: who iterates may parametrize
+
+    def _named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        seen: set[int] = set()
+        for path, module in self.named_modules(recurse=recurse) if recurse else [("", self)]:
+            for name, value in vars(module).items():
+                if isinstance(value, Parameter) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield (f"{path}.{name}" if path else name), value
+
+    def parameters(self, *, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters. An optimizer of torch (or its `clip_grad_norm_`) takes their raw arrays, without auxiliary ones:
+        `torch.optim.AdamW(model.parameters())`; in lists of your own write `parameter.raw_tensor`."""
+        return _Parameters([parameter for _, parameter in self.named_parameters(recurse=recurse)])
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether there is any, in it or below."""
+        return next(self._named_parameters(), None) is not None
+
+    def apply(self, fn: Callable[[Module], Any]) -> Module:
+        """fn on all modules inside, each once, children before the module that holds them; returns self."""
+        self._apply(fn, set())
+        return self
+
+    def _apply(self, fn: Callable[[Module], Any], done: set[Module]) -> None:
+        done.add(self)
+        for child in self.children():
+            if child not in done:
+                child._apply(fn, done)
+        fn(self)
+
+    def to(self, *, device: str | None = None, dtype: str | None = None) -> None:
+        """Move or cast all parameters in place."""
+        for parameter in self.parameters():
+            parameter.to(device=device, dtype=dtype)
+
+    def register_forward_hook(
+        self, hook: Callable[[Module, tuple[Any, ...], dict[str, Any], Any], Any], *, prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(module, args, kwargs, result)` after each call of this instance; what it returns replaces the result."""
+        hooks = self.__dict__.setdefault("_rfnb_hooks", {})
+        return RemovableHandle.add(hooks, hook, prepend=prepend)
+
+
+put_absent(
+    Module,
+    "A Module",
+    "It is no torch.nn.Module: what belongs to one step is said by the run context, and parameters are named Tensors.",
+    {
+        "forward": "def __call__(self, source): ...    # and module(source)",
+        "train": "with rf.init_train_step_run_ctx(train_flag=True):",
+        "eval": "with rf.init_forward_step_run_ctx():    # or none: without a context nothing trains",
+        "zero_grad": "optimizer.zero_grad()",
+        "state_dict": 'rf.save_params(dict(model.named_parameters()), "model.npz")',
+        "load_state_dict": 'rf.set_params(model, rf.load_params("model.npz"))',
+        "cuda": 'model.to(device="cuda")',
+        "cpu": 'model.to(device="cpu")',
+        "half": 'model.to(dtype="float16")',
+        "float": 'model.to(dtype="float32")',
+        "requires_grad_": "for parameter in model.parameters():\n    parameter.trainable = False",
+        "register_parameter": "self.weight = rf.Parameter([in_dim, out_dim])",
+        "register_buffer": "self.mean = rf.Parameter([in_dim], auxiliary=True)",
+        "register_module": "self.layer = rf.Linear(in_dim, out_dim)",
+        "add_module": "self.layer = rf.Linear(in_dim, out_dim)",
+        "named_buffers": "[name for name, parameter in model.named_parameters() if parameter.auxiliary]",
+        "buffers": "[parameter for parameter in model.parameters() if parameter.auxiliary]",
+    },
+)
+
+
+class _Parameters(Iterator[Parameter]):
+    """Goes through parameters once. For optimizers of torch and its `clip_grad_norm_`, which want a torch.Tensor, through
+    the raw ones."""
+
+    def __init__(self, parameters: list[Parameter]):
+        self._parameters = iter(parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        if sys._getframe(1).f_globals.get("__name__", "").startswith(("torch.optim.", "torch.nn.utils.")):
+            return (parameter.raw_tensor for parameter in self._parameters if not parameter.auxiliary)
+        return self
+
+    def __next__(self) -> Parameter:
+        return next(self._parameters)
+
+
+def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps an `__init__`: an option that is a mark for "not given" is not given; one that there is not is an error that says so."""
+
+    @functools.wraps(init)
+    def wrapper(self: Module, *args: Any, **kwargs: Any) -> None:
+        if not all(map(is_specified, (*args, *kwargs.values()))):
+            bound = inspect.signature(init).bind(self, *args, **kwargs)
+            given = {name: value for name, value in bound.arguments.items() if is_specified(value)}
+            bound.arguments.clear()
+            bound.arguments.update(given)
+            args, kwargs = bound.args[1:], bound.kwargs
+        try:
+            init(self, *args, **kwargs)
+        except TypeError:
+            explained = init_error(self, init, args, kwargs)
+            if explained is None:
+                raise
+            raise explained from None
+
+    return wrapper
+
+
+def _explained(initial_state: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a `default_initial_state`: an error that names the argument that does not fit."""
+
+    @functools.wraps(initial_state)
+    def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return initial_state(self, *args, **kwargs)
+        except TypeError:
+            explained = initial_state_error(self, initial_state, args, kwargs)
+            if explained is None:
+                raise
+            raise explained from None
+
+    return wrapper
+
+
+def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a `__call__`: forward hooks of the instance, the `module` event if somebody listens, and an error
+    that names the argument that does not fit, or is no Tensor."""
+
+    @functools.wraps(call)
+    def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
+        hooks = self.__dict__.get("_rfnb_hooks")
+        try:
+            if not hooks and not _open[0]:
+                return call(self, *args, **kwargs)
+            if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
+                return call(self, *args, **kwargs)
+            before = trace_context.enter_module(self._path_in_trace)
+            try:
+                result = call(self, *args, **kwargs)
+                for hook in list(hooks.values()) if hooks else ():
+                    result = hook(self, args, kwargs, result)
+                if listening("module"):
+                    inputs = _named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
+                    probe("module", inputs=inputs, outputs=_named_tensors([("", result)]), module=type(self).__name__)
+            finally:
+                trace_context.leave_module(before)
+            return result
+        except (AttributeError, TypeError):  # arguments that do not fit, or what an array of another library lacks
+            explained = argument_error(self, call, args, kwargs)
+            if explained is None:
+                raise
+            raise explained from None
+
+    return wrapper
+
+
+def _named_tensors(items: Any) -> list[tuple[str, Tensor]]:
+    found: list[tuple[str, Tensor]] = []
+    for name, value in items:
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif isinstance(value, dict):
+            found += _named_tensors([(f"{name}.{key}" if name else str(key), item) for key, item in value.items()])
+        elif isinstance(value, (list, tuple)):
+            found += _named_tensors([(f"{name}.{i}" if name else str(i), item) for i, item in enumerate(value)])
+    return found
+
+
+class Functional(Module):
+    """A callable as module, with optional attributes."""
+
+    def __init__(self, func: Callable[..., Any], *, attribs: dict[str, Any] | None = None):
+        self.func = func
+        for name, value in (attribs or {}).items():
+            setattr(self, name, value)
+
+    def get_default_name(self) -> str:
+        """The name of the callable; of a partial that of its function."""
+        func = self.func.func if isinstance(self.func, functools.partial) else self.func
+        return getattr(func, "__name__", "functional")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.func(*args, **kwargs)

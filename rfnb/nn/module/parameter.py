@@ -1,0 +1,309 @@
+"""Parameter: a Tensor that a Module holds and an optimizer changes."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rfnb.backends import registry
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.fill import plain_number
+from rfnb.core.layout import full_shape
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import dims_of
+from rfnb.core.tensor_text import shape_of
+from rfnb.nn.init import ParamInit, ParamInitType
+from rfnb.nn.module.assign_key import Places
+from rfnb.nn.module.types import ItemKeyType, RawTensorTypes
+from rfnb.ops.const import convert_to_tensor
+from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
+from rfnb.rec.recorder import changes_state
+
+
+class Parameter(Tensor):
+    """A Tensor whose raw array is a parameter of the backend (torch.nn.Parameter), zero until `initial` is set.
+
+    Args:
+        dims_or_tensor: The dims, or a Tensor that is the initial value.
+        dtype: Default: that of the raw or initial tensor, else the default float dtype.
+        sparse_dim: The dim that its integers index into.
+        trainable: Default: floats are, unless auxiliary.
+        auxiliary: Not a weight, e.g. running statistics.
+        non_critical_for_restore: A checkpoint may lack it (`rf.check_params_complete`).
+        weight_decay: For the optimizer: factor of the decay of this parameter.
+        initial: Number, array, Tensor or ParamInit, as when assigned to `initial`.
+        raw_tensor: The array to hold, with its values; a torch.nn.Parameter stays the same object.
+        device: Default: the default device.
+
+    Raises:
+        DimError: A dim twice, or a ragged dim.
+        ShapeError: If raw_tensor does not fit the dims or the dtype.
+        ValueError: If integers or bools are to be trainable.
+    """
+
+    _finite = True  # a parameter has no padding
+
+    def __init__(
+        self,
+        dims_or_tensor: Sequence[Dim] | Tensor | None = None,
+        dtype: str | None = None,
+        *,
+        dims: Sequence[Dim] | None = None,
+        sparse_dim: Dim | None = None,
+        trainable: bool | None = None,
+        auxiliary: bool = False,
+        non_critical_for_restore: bool = False,
+        weight_decay: float | None = 0.0,
+        initial: ParamInitType | None = None,
+        raw_tensor: Any = None,
+        device: str | None = None,
+    ):
+        feature_dim = None
+        if isinstance(dims_or_tensor, Tensor):
+            like = dims_or_tensor
+            dims, dtype = like.dims, dtype or like.dtype
+            sparse_dim, feature_dim = sparse_dim or like.sparse_dim, like.feature_dim
+            if initial is None and like.raw_tensor is not None:
+                initial = like
+        elif dims_or_tensor is not None:
+            dims = dims_or_tensor
+        dims = dims_of("Parameter", dims or ())
+        for dim in dims:
+            if dim.need_masking():
+                raise DimError(
+                    message(
+                        "Parameter: a ragged dim.",
+                        [("dims", ", ".join(d.short_repr() for d in dims))],
+                        "A parameter has the same size in every batch.",
+                    )
+                )
+        if dtype is None and raw_tensor is None:
+            dtype = get_default_float_dtype()
+        super().__init__(
+            "parameter", dims, dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, raw_tensor=raw_tensor
+        )
+        if raw_tensor is None:
+            backend, device = registry.selected(), device or get_default_device()
+            raw_tensor = backend.full_raw(full_shape(dims), 0, dtype=self.dtype, device=device)
+        elif device is not None:
+            raw_tensor = self.backend.to_device_raw(raw_tensor, device)
+        self._raw = raw_tensor
+        self._dtype = self.dtype
+        self.non_critical_for_restore, self.weight_decay = non_critical_for_restore, weight_decay
+        self._auxiliary, self._trainable = auxiliary, trainable
+        self._initial: Any = None
+        self._raw = self.backend.parameter_raw(raw_tensor, self._checked_trainable())
+        if initial is not None:
+            self.initial = initial
+
+    @property
+    def trainable(self) -> bool:
+        """Whether an optimizer changes it; None assigned: floats are, unless auxiliary."""
+        if self._trainable is None:
+            return is_float_dtype(self._dtype or self.dtype) and not self.auxiliary
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, trainable: bool | None) -> None:
+        before, self._trainable = self._trainable, trainable
+        try:
+            self._raw = self.backend.parameter_raw(self._raw, self._checked_trainable())
+        except ValueError:
+            self._trainable = before
+            raise
+
+    @property
+    def auxiliary(self) -> bool:
+        """Whether it is no weight, e.g. running statistics."""
+        return self._auxiliary
+
+    @auxiliary.setter
+    def auxiliary(self, auxiliary: bool) -> None:
+        self._auxiliary = auxiliary
+        self.trainable = self._trainable
+
+    def _checked_trainable(self) -> bool:
+        if self.trainable and not is_float_dtype(self.dtype):
+            raise ValueError(
+                message(
+                    f"Parameter: {self.dtype} is not trainable.",
+                    [("parameter", shape_of(self))],
+                    "Only floats have gradients. Leave trainable out, which means not trainable here.",
+                )
+            )
+        return self.trainable
+
+    @property
+    def initial(self) -> Any:
+        """How this parameter was initialised; assigning initialises at once (None: zeros)."""
+        return self._initial
+
+    @initial.setter
+    def initial(self, value: ParamInitType | None) -> None:
+        self._initial = value
+        if isinstance(value, ParamInit) or callable(value):
+            value = value(self.dims, self.dtype, sparse_dim=self.sparse_dim, device=self.device)
+        self.assign(0 if value is None else value)
+
+    @changes_state
+    def assign(self, value: Tensor | RawTensorTypes) -> None:
+        """New values, in place, without gradient; dims are matched by identity, missing ones broadcast.
+
+        Args:
+            value: Tensor {any of the dims}, number, or array (in the order of the dims).
+
+        Raises:
+            DimError: If the value has a dim that the parameter lacks.
+            TypeError: If floats are assigned to integers.
+        """
+        self.backend.assign_raw(self._raw, self._fitting("assign", value, self.dims))
+
+    @changes_state
+    def assign_add(self, value: Tensor | RawTensorTypes) -> None:
+        """Add in place, without gradient. See `assign`."""
+        raw = self._fitting("assign_add", value, self.dims)
+        self.backend.assign_raw(self._raw, self.backend.combine_raw(self.backend.detach_raw(self._raw), "add", raw))
+
+    @changes_state
+    def assign_key(
+        self,
+        axis: Dim | Sequence[Dim],
+        key: ItemKeyType,
+        key_dim: Dim | Sequence[Dim | None] | None,
+        value: Tensor | RawTensorTypes,
+    ) -> None:
+        """`parameter[key] = value` along `axis`, in place, without gradient.
+
+            table.assign_key(vocab, 3, None, row)                       # one row
+            table.assign_key(vocab, slice(0, 2), first_two, rows)       # rows {first_two, model}
+            table.assign_key(vocab, ids, batch, rows)                   # ids {batch}, rows {batch, model}
+            table.assign_key([vocab, model], [ids, 0], [batch, None], 1.0)
+
+        Args:
+            axis: A dim of the parameter, or several.
+            key: For each axis an integer, a slice, or integers as list, array or Tensor. If several Tensors have a dim in common,
+                they go along it together: entry i of one with entry i of the other.
+            key_dim: For each axis the dim that takes its place in value: None for an integer, or where it is clear (the dims of a
+                Tensor; the axis itself for the slice of everything) or value has no such dim.
+            value: Tensor {key dims, further dims of the parameter}; missing dims broadcast. What is in the padding of a ragged key
+                dim is not written. Where two keys name one entry, which value stays is not said.
+
+        Raises:
+            DimError: No such axis, a key_dim of another size, or a value with dims that the places lack.
+            IndexError: An integer outside of its axis.
+            TypeError, ValueError: Something else as key; not one key for each axis.
+        """
+        places = Places(self, axis, key, key_dim)
+        places.assign(self._fitting("assign_key", value, places.dims))
+
+    def _fitting(self, what: str, value: Any, dims: tuple[Dim, ...]) -> Any:
+        """The raw array of `value` over `dims`, of the backend of this parameter."""
+        backend = self.backend
+        value = plain_number(value)
+        if isinstance(value, (bool, int, float, complex)):
+            if isinstance(value, float) and not is_float_dtype(self.dtype) and not value.is_integer():
+                raise self._other_kind(what, "float")
+            return backend.full_raw(full_shape(dims), value, dtype=self.dtype, device=self.device)
+        if not isinstance(value, Tensor):
+            value = convert_to_tensor(value, dims=dims)
+        if set(value.dims) - set(dims):
+            operands = [("parameter", shape_of(self)), ("value", shape_of(value))]
+            rule = "The value has dims that the parameter lacks."
+            if what == "assign_key":
+                operands.insert(1, ("places", shape_of(Tensor("places", dims))))
+                rule = "The value has dims that the places lack; key_dim names the dim in the place of each axis."
+            raise DimError(message(f"Parameter.{what}: other dims.", operands, rule))
+        if is_float_dtype(value.dtype) and not is_float_dtype(self.dtype):
+            raise self._other_kind(what, value.dtype)
+        raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
+        if value.backend is not backend:
+            raw = backend.from_numpy(value.backend.raw_to_numpy(raw), device=self.device)
+        return raw
+
+    def _other_kind(self, what: str, got: str) -> TypeError:
+        return TypeError(
+            message(
+                f"Parameter.{what}: floats to integers.",
+                [("parameter", self.dtype), ("value", got)],
+                "The fractions would get lost. Say so if it is meant:",
+                f'rf.cast(value, "{self.dtype}")',
+            )
+        )
+
+    def to(self, *, device: str | None = None, dtype: str | None = None) -> None:
+        """Move, and cast if it is a float one. As in torch the raw parameter stays the same object, so optimizers go on."""
+        if dtype is not None and not is_float_dtype(self.dtype):
+            dtype = None
+        self._raw = self.backend.convert_parameter_raw(self._raw, dtype, device)
+        self._dtype = dtype or self._dtype
+
+    @property
+    def __name__(self) -> str:
+        """A Tensor has none. torch asks for it to say what its optimizer cannot take, so that is said here."""
+        asks = sys._getframe(1)
+        if asks.f_code.co_name == "typename" and asks.f_globals.get("__name__") == "torch":
+            raise TypeError(
+                message(
+                    "torch: a Parameter of rfnb is no torch.Tensor.",
+                    [("parameter", shape_of(self))],
+                    "What torch changes are raw arrays. It takes the parameters of a module, and of lists their raw arrays:",
+                    "torch.optim.AdamW(model.parameters())\n"
+                    "torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])",
+                )
+            )
+        raise AttributeError("__name__")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """See `set_parameter_copy_behavior_ctx`."""
+        mode = _copy_behavior.get()
+        if mode == "share":
+            memo[id(self)] = self
+            return self
+        backend = self.backend
+        raw = backend.copy_raw(backend.detach_raw(self._raw))
+        new = Parameter(
+            self.dims, self.dtype, sparse_dim=self.sparse_dim, trainable=self._trainable, auxiliary=self.auxiliary,
+            non_critical_for_restore=self.non_critical_for_restore, weight_decay=self.weight_decay, raw_tensor=raw,
+        )  # fmt: skip
+        new.name, new._feature_dim, new._initial = self.name, self._feature_dim, self._initial
+        if mode == "fresh":
+            new.initial = self._initial
+        memo[id(self)] = new
+        return new
+
+
+_copy_behavior = contextvars.ContextVar("rfnb_parameter_copy_behavior", default="copy")
+_COPY_BEHAVIORS = ("copy", "fresh", "share")
+
+
+@contextmanager
+def set_parameter_copy_behavior_ctx(mode: str) -> Iterator[None]:
+    """What `copy.deepcopy` does with parameters (and so with modules) in a with-block.
+
+    Args:
+        mode: "copy" (the default): the same values. "fresh": initialised anew by the scheme in `initial`, so other random values;
+            that is how a pattern of a layer is repeated. "share": the very same Parameter.
+
+    Raises:
+        ValueError: Another mode.
+
+    RETURNN's default is "fresh"; here a deep copy equals its original unless something else is asked for.
+    """
+    if mode not in _COPY_BEHAVIORS:
+        known = ", ".join(_COPY_BEHAVIORS)
+        raise ValueError(
+            message(
+                f'set_parameter_copy_behavior_ctx: unknown mode "{mode}".',
+                [("known", known)],
+                "A mode is one of these.",
+            )
+        )
+    token = _copy_behavior.set(mode)
+    try:
+        yield
+    finally:
+        _copy_behavior.reset(token)

@@ -1,0 +1,200 @@
+"""Parametrization: a parameter of one module is read as a value computed from it.
+
+    rf.register_parametrization(linear, "weight", lambda weight: weight * mask)
+    linear(x)                                 # uses weight * mask
+    dict(linear.named_parameters())           # still has "weight", the parameter itself
+
+The instance gets a class of its own, in which the attribute is a property; the parameter stays in the dict of the instance.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
+from rfnb.nn.module.container import ModuleList
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
+
+
+def register_parametrization(
+    module: Module, param_name: str, parametrization: Callable[..., Tensor], *, keep_existing_param: bool = True
+) -> Module:
+    """From now on `module.<param_name>` is `parametrization(parameter)`, computed anew at every access.
+
+    Only this instance changes. The parameter keeps its name in `named_parameters`, so checkpoints fit as before, and assigning to the
+    attribute replaces it. A second parametrization gets the result of the first. A Module as parametrization has its parameters
+    under `<param_name>_parametrization.0`.
+
+    Args:
+        parametrization: parameter -> Tensor of the same dims.
+        keep_existing_param: False: the parameter goes away, and parametrization() computes the value from parameters of its own.
+
+    Returns:
+        The module.
+
+    Raises:
+        AttributeError: If the module has no such parameter.
+        ValueError: Of an auxiliary parameter, e.g. running statistics.
+        DimError: At access, if the value has other dims than the parameter.
+        ValueError: If there is one already and this one does not start from the parameter.
+    """
+    present = vars(module).get(param_name)
+    if not isinstance(present, Parameter) and not is_parametrized(module, param_name):
+        raise _no_parameter(module, param_name)
+    if isinstance(present, Parameter) and present.auxiliary:
+        raise ValueError(
+            message(
+                f'register_parametrization: "{param_name}" of {type(module).__name__} is auxiliary.',
+                [(param_name, dims_text(present.dims)), ("trained", ", ".join(_trained(module)) or "none")],
+                "The module changes it itself, in place, which cannot be done to what is computed from it. Leave it out:",
+                "for name, parameter in module.named_parameters(recurse=False):\n    if not parameter.auxiliary: ...",
+            )
+        )
+    if not is_parametrized(module, param_name):
+        chain = _Chain(present.dims)  # type: ignore[union-attr]
+        _set_parametrized(module, (*_parametrized(module), param_name))
+        setattr(module, _chain_name(param_name), chain)
+    elif not keep_existing_param:
+        raise ValueError(
+            f'register_parametrization: "{param_name}" is parametrized already.\n'
+            "What does not start from the parameter can only be the first parametrization of it.\n"
+            f'    rf.remove_parametrization(module, "{param_name}")'
+        )
+    vars(module)[_chain_name(param_name)].append(parametrization)
+    if not keep_existing_param:
+        del vars(module)[param_name]
+    return module
+
+
+def _trained(module: Module) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, Parameter) and not value.auxiliary]
+
+
+def _no_parameter(module: Module, name: str) -> AttributeError:
+    """The error for a parameter that is not there, or is one of a part of the module."""
+    kind, there = type(module).__name__, _trained(module)
+    inside = [path for path, _ in module.named_parameters() if "." in path and path.startswith(name.split(".")[0])]
+    near = difflib.get_close_matches(name, there, n=1)
+    if inside and not near:
+        path = name if name in inside else inside[0]
+        holder, _, own = path.rpartition(".")
+        fix = f'rf.register_parametrization(module.{holder}, "{own}", ...)'
+    else:
+        fix = f'rf.register_parametrization(module, "{(near or there or ["..."])[0]}", ...)'
+    return AttributeError(
+        message(
+            f'register_parametrization: {kind} has no parameter "{name}".',
+            [("has", ", ".join(there) or "none of its own"), *([("inside", ", ".join(inside))] if inside else [])],
+            "A parametrization is for a parameter that the module itself holds:",
+            fix,
+        )
+    )
+
+
+def remove_parametrization(module: Module, param_name: str) -> Module:
+    """`module.<param_name>` is the parameter itself again; without one, a new parameter with the value computed last.
+
+    Raises:
+        AttributeError: If it is not parametrized.
+    """
+    if not is_parametrized(module, param_name):
+        raise AttributeError(
+            message(
+                f'remove_parametrization: "{param_name}" is not parametrized.',
+                [("parametrized", ", ".join(_parametrized(module)) or "none")],
+                "It has to be registered first.",
+            )
+        )
+    left = None if param_name in vars(module) else Parameter(getattr(module, param_name))
+    delattr(module, _chain_name(param_name))
+    _set_parametrized(module, tuple(name for name in _parametrized(module) if name != param_name))
+    if left is not None:
+        setattr(module, param_name, left)
+    return module
+
+
+def is_parametrized(module: Module, param_name: str | None = None) -> bool:
+    """Whether this parameter of the module is parametrized, or any without a name."""
+    names = _parametrized(module)
+    return bool(names) if param_name is None else param_name in names
+
+
+class _Chain(ModuleList):
+    """What computes one attribute, in order."""
+
+    _is_item = False
+
+    def __init__(self, dims: tuple[Dim, ...]):
+        super().__init__()
+        self.dims = dims
+
+    def __call__(self, *value: Tensor) -> Tensor:
+        for step in self:
+            value = (step(*value),)
+        (out,) = value
+        if set(out.dims) != set(self.dims):
+            raise DimError(
+                message(
+                    f"{self.module_path}: other dims than those of the parameter.",
+                    [("parameter", dims_text(self.dims)), ("computed", dims_text(out.dims))],
+                    "A parametrization keeps the dims; their order does not matter.",
+                )
+            )
+        return out.copy_transpose(self.dims)  # kernels take the raw array of a weight as it is
+
+
+class _Computed:
+    """The attribute of a parametrized parameter; the parameter itself stays in the dict of the instance."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, module: Module | None, owner: type) -> Any:
+        if module is None:
+            return self
+        chain = vars(module)[_chain_name(self.name)]
+        return chain(vars(module)[self.name]) if self.name in vars(module) else chain()
+
+    def __set__(self, module: Module, value: Any) -> None:
+        vars(module)[self.name] = value
+
+    def __delete__(self, module: Module) -> None:
+        del vars(module)[self.name]
+
+
+def _chain_name(param_name: str) -> str:
+    return f"{param_name}_parametrization"
+
+
+def _parametrized(module: Module) -> tuple[str, ...]:
+    return getattr(type(module), "_rfnb_parametrized", ())
+
+
+def _set_parametrized(module: Module, names: tuple[str, ...]) -> None:
+    """Give the instance the class in which these attributes are computed."""
+    base: Any = type(module)
+    while "_rfnb_parametrized" in vars(base):
+        base = base.__base__
+    module.__class__ = _class_with(base, names) if names else base
+
+
+@functools.lru_cache(maxsize=256)
+def _class_with(base: type, names: tuple[str, ...]) -> type:
+    attributes: dict[str, Any] = {name: _Computed(name) for name in names}
+    about = {"__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
+    for_pickle = {"__reduce_ex__": lambda module, protocol: (_new_with, (base, names), module.__getstate__())}
+    return type(base.__name__, (base,), {**attributes, **about, **for_pickle, "_rfnb_parametrized": names})
+
+
+def _new_with(base: type, names: tuple[str, ...]) -> Module:
+    """A module of such a class without anything; pickle fills it in. The class itself has no name to be found by."""
+    cls: Any = _class_with(base, names)
+    new: Module = cls.__new__(cls)
+    return new

@@ -1,0 +1,41 @@
+"""Names of types, for annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+
+from rfnb.backends import registry
+from rfnb.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rfnb.core.tensor_dict import TensorDict
+    from rfnb.nn.module.module import Module
+
+# Plain values that stand for an array: numbers and NumPy. The arrays of a backend come through `raw_tensor=`.
+RawTensorTypes = int | float | complex | np.number | np.ndarray | bool | str
+
+_OneKey = RawTensorTypes | Tensor | slice | EllipsisType | None
+ItemKeyType = _OneKey | Sequence[_OneKey]
+
+_ModelT_co = TypeVar("_ModelT_co", bound="Module", covariant=True)
+
+
+class GetModelFunc(Protocol[_ModelT_co]):
+    """What makes the model of a training: get_model(epoch=1, step=0)."""
+
+    def __call__(self, *, epoch: int, step: int) -> _ModelT_co: ...
+
+
+class StepFunc(Protocol):
+    """One step of training or inference; the results go to the run context (losses, outputs)."""
+
+    def __call__(self, *, model: Module, extern_data: TensorDict) -> None: ...
+
+
+def get_raw_tensor_type() -> type:
+    """The type of the raw arrays of the selected backend, e.g. torch.Tensor."""
+    return registry.selected().RawTensorType

@@ -1,0 +1,155 @@
+"""LSTM: over a whole sequence, or one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import message
+from rfnb.core.finite import finite_with, padding_mask
+from rfnb.core.generations import aligned
+from rfnb.core.layout import PlanCache, full_shape
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.nn.init import Glorot
+from rfnb.nn.module.module import Module
+from rfnb.nn.module.parameter import Parameter
+from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw, rows_of
+from rfnb.ops.const import zeros
+from rfnb.rec.state import State
+from rfnb.trace.probe import listening, probe
+
+_step_plans = PlanCache()
+
+
+class LstmState(State):
+    """h {..., out} and c {..., out}."""
+
+    def __init__(self, *args: Any, h: Tensor | None = None, c: Tensor | None = None):
+        if args:
+            super().__init__(*args)
+        else:
+            self["h"], self["c"] = h, c
+
+
+class LSTM(Module):
+    """Long short-term memory.
+
+        i, f, g, o = split4(x W + h R + b);  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o) tanh(c')
+
+    Parameters:
+        ff_weight: {4 * out, in}, Glorot uniform. rec_weight: {4 * out, out}, Glorot uniform. bias: {4 * out}, zero.
+        The gates are in the order i, f, g (cell), o.
+
+    Source: Hochreiter and Schmidhuber 1997; with forget gate, Gers et al. 2000.
+    """
+
+    def __init__(self, in_dim: Dim, out_dim: Dim, *, with_bias: bool = True):
+        self.in_dim, self.out_dim = in_dim, out_dim
+        gates = 4 * out_dim
+        self.ff_weight = Parameter((gates, in_dim))
+        self.ff_weight.initial = Glorot()
+        self.rec_weight = Parameter((gates, out_dim))
+        self.rec_weight.initial = Glorot()
+        self.bias = Parameter((gates,)) if with_bias else None
+
+    def __call__(self, source: Tensor, *, state: LstmState, spatial_dim: Dim) -> tuple[Tensor, LstmState]:
+        """Run over `spatial_dim`, or one step with `single_step_dim`.
+
+        Args:
+            source: {..., spatial_dim, in}
+            state: h and c {..., out}.
+            spatial_dim: Ragged: each sequence stops at its end, what comes after is 0.
+
+        Returns:
+            h of every step {spatial_dim, ..., out}, and the state after each sequence's last step.
+
+        Raises:
+            DimError: If source has no in_dim or no spatial_dim.
+            TypeError: Without a state.
+        """
+        if self.in_dim not in source.dims:
+            raise missing_dim("LSTM", source, self.in_dim, "source")
+        if state is None:
+            raise TypeError(
+                message(
+                    "LSTM: no state.",
+                    [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
+                    "The first state is zeros, over all dims but those of time and features:",
+                    "state = lstm.default_initial_state(batch_dims=[batch])",
+                )
+            )
+        if spatial_dim is single_step_dim:
+            return self._step(source, state)
+        if spatial_dim not in source.dims:
+            raise missing_dim("LSTM", source, spatial_dim, "source")
+        batch = batch_dims_of(source, state.h, skip=(self.in_dim, spatial_dim), out_dim=self.out_dim)
+        out_dims = (*batch, self.out_dim)
+        shape = full_shape(batch)
+        lead = (spatial_dim.extent,)
+        raw = flat_raw(source, (spatial_dim, *batch, self.in_dim), lead)
+        h, c = (flat_raw(part, out_dims, ()) for part in (state.h, state.c))
+        backend = source.backend
+        bias = None if self.bias is None else self.bias._raw
+        mask = flat_mask_raw("LSTM", source, spatial_dim, batch)
+        y, h, c = backend.lstm_raw(raw, h, c, self.ff_weight._raw, self.rec_weight._raw, bias, mask)
+        if len(batch) != 1:
+            y = backend.reshape_raw(y, (*lead, *shape, self.out_dim.extent))
+            h, c = (backend.reshape_raw(part, (*shape, self.out_dim.extent)) for part in (h, c))
+        out = new_tensor(y, (spatial_dim, *out_dims))
+        out._feature_dim = self.out_dim
+        if listening():
+            probe("states", h=out, axis=spatial_dim)
+        return out, LstmState(h=self._part(h, out_dims), c=self._part(c, out_dims))
+
+    def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
+        """One step; how the dims are flattened to one batch axis is a plan."""
+        h, c = state["h"], state["c"]
+        key = (source._raw.__class__, source.dims, h.dims, c.dims, self.in_dim, self.out_dim)
+        try:
+            rows, rows_h, rows_c, finish, out_dims, backend, padded = _step_plans[key]
+        except KeyError:
+            together = aligned("LSTM", (source, h, c))
+            if together is not None:
+                source, h, c = together
+                return self._step(source, LstmState(h=h, c=c))
+            rows, rows_h, rows_c, finish, out_dims, backend, padded = _step_plans.put(
+                key, self._plan_step(source, h, c)
+            )
+        if padded:
+            weight = self.rec_weight
+            source, h, c = finite_with(source, weight), finite_with(h, weight), finite_with(c, weight)
+        raw, raw_h, raw_c = source._raw, h._raw, c._raw
+        raw = raw if rows is None else rows(raw)
+        raw_h = raw_h if rows_h is None else rows_h(raw_h)
+        raw_c = raw_c if rows_c is None else rows_c(raw_c)
+        bias = None if self.bias is None else self.bias._raw
+        raw_h, raw_c = backend.lstm_step_raw(raw, raw_h, raw_c, self.ff_weight._raw, self.rec_weight._raw, bias)
+        if finish is not None:
+            raw_h, raw_c = finish(raw_h), finish(raw_c)
+        out = self._part(raw_h, out_dims)
+        return out, LstmState(h=out, c=self._part(raw_c, out_dims))
+
+    def _plan_step(self, source: Tensor, h: Tensor, c: Tensor) -> Any:
+        batch = batch_dims_of(source, h, skip=(self.in_dim,), out_dim=self.out_dim)
+        backend, out_dims = source.backend, (*batch, self.out_dim)
+        shape, reshape = full_shape(out_dims), backend.reshape_raw
+        rows = [
+            rows_of(value.dims, dims, backend)
+            for value, dims in ((source, (*batch, self.in_dim)), (h, out_dims), (c, out_dims))
+        ]
+        finish = None if len(shape) == 2 else lambda raw: reshape(raw, shape)
+        return *rows, finish, out_dims, backend, padding_mask(out_dims, backend) is not None
+
+    def _part(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
+        out = new_tensor(raw, dims)
+        out._feature_dim = self.out_dim
+        return out
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> LstmState:
+        """Zeros {*batch_dims, out}."""
+        dims = (*batch_dims, self.out_dim)
+        device, dtype = self.rec_weight.device, self.rec_weight.dtype
+        h, c = (zeros(dims, device=device, dtype=dtype, feature_dim=self.out_dim) for _ in range(2))
+        return LstmState(h=h, c=c)

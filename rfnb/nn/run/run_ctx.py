@@ -1,0 +1,320 @@
+"""The run context: what one step of training or inference is, and what the model marks in it.
+
+    with rf.init_train_step_run_ctx(step=step, epoch=epoch) as ctx:
+        loss = rf.cross_entropy(estimated=model(x), target=y, axis=classes, estimated_type="logits")
+        loss.mark_as_loss("ce", use_normalized_loss=True)
+        ctx.total_loss().raw_tensor.backward()
+
+Without `with`, a context stays the current one until the next is made. Before any was made there is one of stage "init": nothing
+is training in it, and nothing can be marked. The current one, and train flags, belong to the context (`contextvars`): a new thread
+begins without a step, unless it was started with a copy of the context of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_dict import TensorDict
+from rfnb.nn.run.marked_loss import Loss
+from rfnb.nn.run.marked_output import in_order, like_expected
+from rfnb.ops.const import convert_to_tensor
+from rfnb.rec.modes import keep_mode
+from rfnb.rec.recorder import changes_state
+
+
+class RunCtx:
+    """One step: its stage, train flag, step and epoch, and the losses and outputs that were marked in it.
+
+    Args:
+        stage: "init", "train_step" or "forward_step".
+        train_flag: Whether dropout drops, and running statistics move.
+        step: Counts the steps from 0.
+        epoch: Counts the epochs from 1.
+        expected_outputs: Templates of the outputs that must be marked.
+
+    Attributes:
+        losses: name -> Loss, in the order in which they were marked.
+        outputs: The marked outputs.
+    """
+
+    def __init__(
+        self,
+        *,
+        stage: str,
+        train_flag: bool = False,
+        step: int = 0,
+        epoch: int = 1,
+        expected_outputs: TensorDict | None = None,
+    ):
+        self._stage, self._train_flag, self._step, self._epoch = stage, train_flag, step, epoch
+        self.expected_outputs = expected_outputs
+        self.losses: dict[str, Loss] = {}
+        self.outputs = TensorDict()
+
+    @property
+    def stage(self) -> str:
+        """ "init", "train_step" or "forward_step"."""
+        return self._stage
+
+    @property
+    def train_flag(self) -> bool:
+        """Whether this is training; a function may have a flag of its own, see `is_train_flag_enabled`."""
+        return self._flags()[0]
+
+    @property
+    def step(self) -> int:
+        """Number of the step, as given when the context was made."""
+        return self._step
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, as given when the context was made."""
+        return self._epoch
+
+    def get_step_tensor(self) -> Tensor:
+        """The step as a scalar int64 Tensor on the default device."""
+        return convert_to_tensor(self._step, dims=(), dtype="int64")
+
+    def get_epoch_tensor(self) -> Tensor:
+        """The epoch as a scalar int64 Tensor on the default device."""
+        return convert_to_tensor(self._epoch, dims=(), dtype="int64")
+
+    # -- training or not -----------------------------------------------------------------------------------------------
+    @contextmanager
+    def train_flag_ctx(
+        self, train_flag: bool, *, func: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
+    ) -> Iterator[None]:
+        """Another train flag for a with-block.
+
+        Args:
+            func: Only for this function or module class, e.g. `rf.dropout` or `rf.BatchNorm`, or only for these of a sequence,
+                whatever the flag is for the rest.
+        """
+        flag, of_functions = self._flags()
+        if func is None:
+            flag = train_flag
+        else:
+            functions = func if isinstance(func, Sequence) else (func,)
+            of_functions = {**of_functions, **dict.fromkeys(map(_function, functions), train_flag)}
+        with self._flags_ctx((flag, of_functions)):
+            yield
+
+    def _flags(self) -> _Flags:
+        """The train flag, and those of functions, as they are in this context."""
+        return _flags.get().get(self) or (self._train_flag, {})
+
+    @contextmanager
+    def _flags_ctx(self, flags: _Flags) -> Iterator[None]:
+        before = _flags.get()
+        _flags.set({**before, self: flags})
+        try:
+            yield
+        finally:
+            _flags.set(before)
+
+    def is_train_flag_enabled(self, *, func: Callable[..., Any] | None = None) -> bool:
+        """The train flag for a function or module class: its own one, else that of the run."""
+        if not _flags.get():  # the usual case, and every dropout asks
+            return self._train_flag
+        flag, of_functions = self._flags()
+        return flag if not of_functions or func is None else of_functions.get(_function(func), flag)
+
+    # -- losses --------------------------------------------------------------------------------------------------------
+    @changes_state
+    def mark_as_loss(
+        self,
+        loss: Tensor,
+        name: str,
+        *,
+        dims: Sequence[Dim] | None = None,
+        scale: float = 1.0,
+        as_error: bool = False,
+        use_normalized_loss: bool = False,
+        use_flatten_frames: bool = True,
+        custom_inv_norm_factor: Tensor | float | None = None,
+    ) -> None:
+        """Make this, not reduced, one of the losses of the step. The options are those of `Loss`.
+
+        Raises:
+            RuntimeError: If there is no step.
+            ValueError: If there is a loss of this name already.
+        """
+        self._check_step(f'mark_as_loss "{name}"')
+        if name in self.losses:
+            raise _twice("mark_as_loss", name, self.losses[name].loss, loss)
+        self.losses[name] = Loss(
+            loss,
+            name,
+            dims=dims,
+            scale=scale,
+            as_error=as_error,
+            use_normalized_loss=use_normalized_loss,
+            use_flatten_frames=use_flatten_frames,
+            custom_inv_norm_factor=custom_inv_norm_factor,
+        )
+
+    def total_loss(self) -> Tensor | float:
+        """What training minimises: the sum over the losses (not the errors) of scale times sum, or times mean with
+        `use_normalized_loss`. A scalar; 0.0 if no loss was marked."""
+        losses = [loss.get_scaled_reduced_loss() for loss in self.losses.values() if not loss.as_error]
+        if not losses:
+            return 0.0
+        total = losses[0]
+        for loss in losses[1:]:
+            total = total + loss
+        return total
+
+    # -- outputs -------------------------------------------------------------------------------------------------------
+    @changes_state
+    def mark_as_output(self, tensor: Tensor, name: str, *, dims: Sequence[Dim] | None = None) -> None:
+        """Make this one of the outputs of the step.
+
+        Args:
+            tensor: {dims}; also a raw array or a number, then its axes are those of `dims`.
+            dims: The order of the dims in the output. Default: that of the expected output; else batch, ragged, feature.
+
+        Raises:
+            RuntimeError: If there is no step.
+            ValueError: If there is an output of this name already, or it is not expected.
+            DimError: If the dims do not fit, or their order is not clear.
+        """
+        self._check_step(f'mark_as_output "{name}"')
+        if not isinstance(tensor, Tensor):
+            tensor = convert_to_tensor(tensor, dims=() if dims is None else dims)
+        if name in self.outputs:
+            raise _twice("mark_as_output", name, self.outputs[name], tensor)
+        if self.expected_outputs is None:
+            tensor = in_order(name, tensor, dims)
+        elif name in self.expected_outputs:
+            tensor = like_expected(name, tensor, self.expected_outputs[name], dims)
+        else:
+            raise ValueError(
+                message(f'mark_as_output "{name}": not expected.', [("expected", ", ".join(self.expected_outputs))],
+                        "The outputs are those that the context was made with:",
+                        "rf.init_forward_step_run_ctx(expected_outputs=...)")
+            )  # fmt: skip
+        self.outputs.update({name: tensor})
+
+    def mark_as_default_output(self, tensor: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
+        """`mark_as_output` with the name "output"."""
+        self.mark_as_output(tensor, "output", dims=shape)
+
+    def check_outputs_complete(self) -> None:
+        """Check that all expected outputs were marked.
+
+        Raises:
+            ValueError: If some were not.
+        """
+        missing = [name for name in self.expected_outputs or () if name not in self.outputs]
+        if missing:
+            raise ValueError(
+                message("check_outputs_complete: some expected outputs were not marked.",
+                        [("missing", ", ".join(missing)), ("marked", ", ".join(self.outputs) or "none")],
+                        "The model marks every expected output:", f'x.mark_as_output("{missing[0]}", dims=[...])')
+            )  # fmt: skip
+
+    # -- the current one -----------------------------------------------------------------------------------------------
+    def __enter__(self) -> RunCtx:
+        made = _made.get()
+        before = made[1] if made is not None and made[0] is self else _current.get()
+        _made.set(None)
+        _current.set(self)
+        _entered.set((*_entered.get(), (self, before)))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        blocks = _entered.get()
+        own = next((place for place in range(len(blocks) - 1, -1, -1) if blocks[place][0] is self), None)
+        if own is not None:  # else this is another thread than the one that has entered it
+            _current.set(blocks[own][1])
+            _entered.set(blocks[:own])
+
+    def _check_step(self, what: str) -> None:
+        if self._stage == "init":
+            raise RuntimeError(
+                message(f"{what}: no step is running.", [("stage", self._stage)],
+                        "The run context of a step collects what is marked. Begin one before the model runs:",
+                        "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx")
+            )  # fmt: skip
+        _made.set(None)  # it will not be entered any more; the step before would keep its tensors alive
+
+    def __repr__(self) -> str:
+        return f"RunCtx(stage={self._stage!r}, train_flag={self._train_flag}, step={self._step}, epoch={self._epoch})"
+
+
+_Flags = tuple[bool, dict[Any, bool]]  # of all, of functions
+_INIT = RunCtx(stage="init")
+_Blocks = tuple[tuple[RunCtx, RunCtx], ...]  # of a with-block: its run context, the one before
+_current: ContextVar[RunCtx] = ContextVar("rfnb_run_ctx", default=_INIT)
+# The one that was made last, and the one before.
+_made: ContextVar[tuple[RunCtx, RunCtx] | None] = ContextVar("rfnb_made_run_ctx", default=None)
+_entered: ContextVar[_Blocks] = ContextVar("rfnb_entered_run_ctx", default=())
+# Where others than that of the RunCtx. It is replaced, not changed.
+_flags: ContextVar[Mapping[RunCtx, _Flags]] = ContextVar("rfnb_train_flags", default=MappingProxyType({}))
+
+
+def init_train_step_run_ctx(*, train_flag: bool = True, step: int = 0, epoch: int = 1) -> RunCtx:
+    """The context of a training step, from now on or for a with-block; `train_flag=False` for losses on other data."""
+    return _make_current(RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch))
+
+
+def init_forward_step_run_ctx(*, expected_outputs: TensorDict | None = None, step: int = 0, epoch: int = 1) -> RunCtx:
+    """The context of a step of inference, from now on or for a with-block.
+
+    Args:
+        expected_outputs: Templates of the outputs that must be marked.
+    """
+    return _make_current(RunCtx(stage="forward_step", step=step, epoch=epoch, expected_outputs=expected_outputs))
+
+
+def get_run_ctx() -> RunCtx:
+    """The current run context; before any was made, one of stage "init" with train flag False."""
+    return _current.get()
+
+
+def get_run_ctx_step() -> Tensor:
+    """The step of the current run context, a scalar int64 Tensor."""
+    return _current.get().get_step_tensor()
+
+
+def _make_current(ctx: RunCtx) -> RunCtx:
+    _made.set((ctx, _current.get()))
+    _current.set(ctx)
+    return ctx
+
+
+@contextmanager
+def _step_again(mode: tuple[RunCtx, Mapping[RunCtx, _Flags]]) -> Iterator[None]:
+    """A run context and the train flags as they were."""
+    before = _current.get(), _flags.get()
+    _current.set(mode[0])
+    _flags.set(mode[1])
+    try:
+        yield
+    finally:
+        _current.set(before[0])
+        _flags.set(before[1])
+
+
+keep_mode(lambda: (_current.get(), _flags.get()), _step_again)
+
+
+def _function(func: Any) -> Any:
+    """What a train flag is kept under: a class and its `__call__` are the same, and so are a method and its function."""
+    func = func.__call__ if isinstance(func, type) else func
+    return getattr(func, "__func__", func)
+
+
+def _twice(what: str, name: str, first: Tensor, second: Any) -> ValueError:
+    return ValueError(
+        message(f'{what} "{name}": there is one of this name.', [("first", first), ("second", repr(second))],
+                "A name stands for one value of a step. For the next step, begin a new context:",
+                "rf.init_train_step_run_ctx(step=...)")
+    )  # fmt: skip

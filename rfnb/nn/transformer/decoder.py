@@ -1,0 +1,158 @@
+"""Transformer decoder, or language model: a whole sequence at once, or step by step in a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import missing_dim
+from rfnb.nn.attention.positional_encoding import sinusoidal_positional_encoding
+from rfnb.nn.linear import Linear
+from rfnb.nn.module.container import Sequential
+from rfnb.nn.module.prototype import given, make_layers, make_norm, make_part
+from rfnb.nn.normalization import LayerNorm
+from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
+from rfnb.nn.transformer.embedded import Embedded
+from rfnb.nn.transformer.encoder import MODEL_DIM
+from rfnb.ops.const import zeros
+from rfnb.ops.default import copy_to_device
+from rfnb.ops.dims import last_frame_position_of_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.math import combine_bc
+from rfnb.rec.state import State
+
+
+class TransformerDecoder(Embedded):
+    """Embedding, positions, layers, normalisation, logits.
+
+    Args:
+        encoder_dim: Features of the encoder; None: a language model.
+        vocab_dim: Sparse dim of the source, and of the logits.
+        ff, ff_dim, ff_activation, num_heads, att_dropout, norm: For the layers, as of `TransformerDecoderLayer`.
+        share_embedding: The logits use the weight of the embedding. Default: where they have the same dims.
+        input_embedding: True: `Embedding`. False: source has model_dim (or embed_dim) itself.
+        The others: as of `TransformerEncoder`.
+
+    Parameters:
+        input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm, logits: of these modules.
+
+    Raises:
+        DimError: If embedding and logits are to share a weight and have different dims, or one dim for labels and features.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 and figure 1.
+    """
+
+    def __init__(
+        self,
+        encoder_dim: Dim | None,
+        vocab_dim: Dim,
+        model_dim: Dim | int = MODEL_DIM,
+        *,
+        num_layers: int,
+        ff: Any = None,
+        ff_dim: Dim | int | None = None,
+        ff_activation: Any = None,
+        pos_enc: Callable[..., Tensor] | dict[str, Any] | None = sinusoidal_positional_encoding,
+        dropout: float = 0.1,
+        num_heads: int = 8,
+        att_dropout: float = 0.1,
+        norm: Any = LayerNorm,
+        layer: Any = None,
+        layer_opts: dict[str, Any] | None = None,
+        embed_dim: Dim | int | None = None,
+        share_embedding: bool | None = None,
+        input_embedding: Any = True,
+        input_embedding_scale: float | None = None,
+        input_dropout: float | None = None,
+        logits_with_bias: bool = False,
+        sequential: Any = Sequential,
+    ):
+        super().__init__(
+            vocab_dim, model_dim, embed_dim=embed_dim, input_embedding=input_embedding, pos_enc=pos_enc,
+            input_embedding_scale=input_embedding_scale, input_dropout=dropout if input_dropout is None else input_dropout,
+        )  # fmt: skip
+        model_dim = self.model_dim
+        self.encoder_dim = encoder_dim
+        options = {"dropout": dropout, "num_heads": num_heads, "att_dropout": att_dropout, "norm": norm}
+        options |= given(ff=ff, ff_dim=ff_dim, ff_activation=ff_activation)
+        options |= {"encoder_dim": encoder_dim, "out_dim": model_dim, **(layer_opts or {})}
+        pattern = make_part(layer, TransformerDecoderLayer, "layer", **options)
+        self.layers = make_layers(sequential, pattern, num_layers)
+        self.final_layer_norm = make_norm(norm, model_dim)
+        self.logits = Linear(model_dim, vocab_dim, with_bias=logits_with_bias)
+        can_share = self.input_embedding is not None and self.embed_dim is model_dim
+        if share_embedding and not can_share:
+            raise DimError(
+                message(
+                    "TransformerDecoder: there is no embedding of the size of the logits to share.",
+                    [("embed_dim", self.embed_dim.short_repr()), ("model_dim", model_dim.short_repr())],
+                    "Embedding and logits have one weight only if their dims are the same.",
+                    "rf.TransformerDecoder(..., share_embedding=False)",
+                )
+            )
+        if self.input_embedding is not None and can_share and share_embedding is not False:
+            if model_dim is vocab_dim:
+                raise DimError(
+                    message(
+                        "TransformerDecoder: the labels and the features have one dim.",
+                        [("vocab_dim", vocab_dim.short_repr()), ("model_dim", model_dim.short_repr())],
+                        "Embedding and logits use one weight from different sides, which could not be told apart.",
+                        f'model_dim = rf.Dim({model_dim.size}, name="model")',
+                    )
+                )
+            self.logits.weight = self.input_embedding.weight
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
+        """The position, 0, and the state of each layer under its name."""
+        state = State(pos=zeros((), dtype="int32", device=self.logits.weight.device))
+        for name, layer in self.layers.items():
+            state[name] = layer.default_initial_state(batch_dims=batch_dims)
+        return state
+
+    def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
+        """{..., axis, encoder} -> what `__call__` takes as encoder, for each layer under its name."""
+        return State((name, layer.transform_encoder(encoder, axis=axis)) for name, layer in self.layers.items())
+
+    def __call__(
+        self,
+        source: Tensor,
+        *,
+        spatial_dim: Dim,
+        state: State,
+        encoder: State | None = None,
+        collected_outputs: dict[str, Tensor] | None = None,
+        output_only_last_frame: bool = False,
+    ) -> tuple[Tensor, State]:
+        """A whole sequence (or its next part), or one step with `single_step_dim`: the same numbers.
+
+        Args:
+            source: {..., spatial_dim}, sparse over vocab_dim; of one step {...}.
+            state: From `default_initial_state`, or of the frames before.
+            encoder: From `transform_encoder`.
+            collected_outputs: Gets the result of each layer under its name.
+            output_only_last_frame: Logits of the last frame of each sequence only, without spatial_dim.
+
+        Returns:
+            logits {..., spatial_dim, vocab} and the new state.
+
+        Raises:
+            DimError: If source has no spatial_dim, is sparse over another dim, or the encoder is not there.
+        """
+        single = spatial_dim is single_step_dim
+        if not single and spatial_dim not in source.dims:
+            raise missing_dim("TransformerDecoder", source, spatial_dim, "source")
+        x = self._embed(source, spatial_dim=spatial_dim, offset=state.pos)
+        count = 1 if single else copy_to_device(spatial_dim.get_size_tensor(), state.pos.device)
+        new = State(pos=combine_bc(state.pos, "add", count))
+        for name, layer in self.layers.items():
+            part = None if encoder is None else encoder[name]
+            x, new[name] = layer(x, spatial_dim=spatial_dim, state=state[name], encoder=part)
+            if collected_outputs is not None:
+                collected_outputs[name] = x
+        if output_only_last_frame and not single:
+            last = last_frame_position_of_dim(spatial_dim, device=x.device)
+            x = gather(x, indices=last, axis=spatial_dim)
+        return self.logits(self.final_layer_norm(x)), new

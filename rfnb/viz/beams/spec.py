@@ -1,0 +1,286 @@
+"""The `beams` view: what a beam search kept, cut and finished.
+
+    rf.viz.beams(trace.beams["decoder"])                               # what a search recorded
+    rf.viz.beams(tokens=..., parents=..., scores=..., labels=vocab)    # plain arrays [step, beam] or [step, batch, beam]
+
+`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/beams/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.tensor import Tensor
+from rfnb.trace.beam_fields import VERDICTS
+from rfnb.viz.axes import Named
+from rfnb.viz.beams import html as beams_html
+from rfnb.viz.beams import text as beams_text
+from rfnb.viz.beams.parts import Parts
+from rfnb.viz.beams.tree import grow
+from rfnb.viz.spec import Spec, host
+
+_FIELDS = ("tokens", "parents", "scores")
+_CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
+_FURTHER = ("base", "left", "end_scores")  # what an end adds to the score of what is complete is not in the score
+_PARTS = ("log_probs", "part:")
+_BLANK = "·"  # in the place of a token where a hypothesis stays as it is
+_EXAMPLE = "rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
+
+text = beams_text.text
+html = beams_html.html
+
+
+def spec(
+    history: Any = None,
+    *,
+    labels: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    cuts: int = 8,
+    length_exponent: float | None = None,
+    join: str | None = None,
+    title: str = "Beam search",
+    live: bool = False,
+    **fields: Any,
+) -> Spec:
+    """The spec of a beam search.
+
+    Args:
+        history: A `BeamHistory`, what `rf.beam_search` gives, or a list with one dict of fields per step (arrays {batch, beam} or
+            {beam}).
+        labels: Text of each token. Default: those of the history, else the numbers.
+        names: One per sequence of the batch. Default "sequence 0", ...
+        cuts: How many of the best cut candidates to keep per step.
+        length_exponent: The n-best list is sorted by score / length ** exponent. Default: that of the search, else 0, by score.
+        join: Between the tokens of a result. Default: that of the search, else a space.
+        live: Whether more steps may come.
+        **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
+            `cand_scores`, `cand_kept`, `cand_verdict`, each a list over steps.
+
+    Raises:
+        ShapeError: If the fields of a step differ in their sizes.
+        DimError: If it is open which dim of a Tensor is the batch.
+        ValueError: If a field is missing or unknown, or a parent points to no hypothesis.
+    """
+    if hasattr(history, "history"):  # a SearchResult ranks, but does not prune, by length
+        length_exponent = history.length_exponent if length_exponent is None else length_exponent
+        join = history.join if join is None else join
+        history = history.history
+    join = " " if join is None else join
+    steps = [_complete(index, step) for index, step in enumerate(_steps(history, fields))]
+    of_step = getattr(history, "labels_of", None) if labels is None else None
+    labels = getattr(history, "labels", None) if labels is None else labels
+    each = [of_step(index) if of_step is not None else labels for index in range(len(steps))]
+    if length_exponent is None:
+        length_exponent = getattr(history, "length_exponent", 0.0)
+    batch = steps[0]["tokens"].shape[0] if steps else 0
+    for index, step in enumerate(steps):
+        _check(index, step, steps[index - 1] if index else None, batch)
+    blank = getattr(history, "blank", None)
+    by_rank = getattr(history, "by_rank", None) or [True] * len(steps)
+    parts = Parts(steps)
+    seqs = []
+    for seq in range(batch):
+        listed = [_listed(step, seq, labels, cuts, blank, parts) for step, labels in zip(steps, each)]
+        listed = _trim([step if ranked else {**step, "by_rank": False} for step, ranked in zip(listed, by_rank)])
+        name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
+        one = {"label": str(name), "steps": listed, "best": []}
+        if blank is not None:
+            one["blank"] = _BLANK
+        if parts.names:
+            one["parts"] = parts.names
+        seqs.append(_finish(one, length_exponent, join))
+    head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
+    if getattr(history, "threshold", None) is not None:
+        head["threshold"] = history.threshold
+    return Spec("beams", head, {})
+
+
+def _steps(history: Any, fields: dict[str, Any]) -> list[Mapping[str, Any]]:
+    """One dict of fields per step, whatever the search was given as."""
+    if history is None:
+        known = (*_FIELDS, "ended", *_CANDIDATES)
+        unknown = [name for name in fields if name not in known]
+        missing = [name for name in _FIELDS if fields.get(name) is None]
+        if unknown or missing:
+            raise ValueError(
+                message(
+                    "beams: " + (f"unknown field {unknown[0]}." if unknown else f"{missing[0]} is missing."),
+                    [
+                        ("given", ", ".join(fields) or "nothing"),
+                        ("needed", ", ".join(_FIELDS)),
+                        ("known", ", ".join(known)),
+                    ],
+                    "A beam search is a BeamHistory, or its fields, each a list over steps.",
+                    _EXAMPLE,
+                )
+            )
+        given = {name: list(value) for name, value in fields.items() if value is not None}
+        if len({len(value) for value in given.values()}) > 1:
+            raise ShapeError(
+                message(
+                    "beams: the fields differ in their number of steps.",
+                    [(name, f"{len(value)} steps") for name, value in given.items()],
+                    "Each field is a list with one entry per step.",
+                    _EXAMPLE,
+                )
+            )
+        return [dict(zip(given, values)) for values in zip(*given.values())]
+    steps = getattr(history, "steps", history)
+    if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
+        raise ValueError(
+            message(
+                "beams: this is not a beam search.",
+                [("given", type(history).__name__)],
+                "A beam search is a BeamHistory, or a list with one dict of fields per step.",
+                'rf.viz.beams(trace.beams["decoder"])',
+            )
+        )
+    return list(steps)
+
+
+def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The fields of one step as arrays [batch, entry]."""
+    missing = [name for name in _FIELDS if name not in step]
+    if missing:
+        raise ValueError(
+            message(
+                f"beams: step {index} has no {missing[0]}.",
+                [("given", ", ".join(step)), ("needed", ", ".join(_FIELDS))],
+                "Each step says which token, which parent and which score each hypothesis has.",
+                _EXAMPLE,
+            )
+        )
+    parts = [name for name in step if name.removeprefix("cand_").startswith(_PARTS)]
+    out = {
+        name: np.atleast_2d(_array(index, name, step[name]))
+        for name in (*_FIELDS, "ended", *_CANDIDATES, *_FURTHER, *parts)
+        if step.get(name) is not None
+    }
+    out.setdefault("ended", np.zeros(out["tokens"].shape, bool))
+    return out
+
+
+def _array(index: int, name: str, value: Any) -> np.ndarray:
+    """A field as [batch, entry] or [entry]; of a Tensor, whose dims have no order, the batch comes first."""
+    if not isinstance(value, Tensor) or len(value.dims) < 2:
+        return host(value)
+    named = Named.of(value)
+    batch = [axis for axis in named.axes if axis.kind == "batch"]
+    beam = [axis for axis in named.axes if axis.kind == "beam"]
+    if len(batch) != 1 and len(beam) == 1:
+        batch = [axis for axis in named.axes if axis not in beam]
+    if len(batch) != 1 or len(named.axes) != 2:
+        raise DimError(
+            message(
+                f"beams: step {index}: which dim of {name} is the batch?",
+                [(name, named.describe())],
+                "The order of dims means nothing; a field has a dim of kind batch and one more, or one of the beam.",
+                'rf.Dim(3, name="batch"), rf.Dim(4, name="beam")',
+            )
+        )
+    return named.arranged(batch, [axis for axis in named.axes if axis is not batch[0]])
+
+
+def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray] | None, batch: int) -> None:
+    groups = [("tokens", "parents", "scores", "ended"), tuple(name for name in _CANDIDATES if name in step)]
+    for group in groups:
+        shapes = {step[name].shape for name in group}
+        if len(shapes) > 1 or any(shape[0] != batch for shape in shapes):
+            raise ShapeError(
+                message(
+                    f"beams: step {index}: the fields do not fit together.",
+                    [(name, step[name].shape) for name in group],
+                    f"All fields of a step have the same shape, (batch, beam), here with batch {batch}.",
+                    _EXAMPLE,
+                )
+            )
+    if before is None:
+        return
+    size = before["tokens"].shape[1]
+    parents = step["parents"][np.isfinite(step["scores"])]
+    wrong = parents[(parents < 0) | (parents >= size)]
+    if wrong.size:
+        raise ValueError(
+            message(
+                f"beams: step {index}: a parent points to no hypothesis.",
+                [("parent", int(wrong[0])), (f"step {index - 1}", f"{size} hypotheses, 0 to {size - 1}")],
+                "A parent is the slot, in the step before, of the hypothesis that is continued.",
+                _EXAMPLE,
+            )
+        )
+
+
+def _listed(
+    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, cuts: int, blank: int | None, parts: Parts
+) -> dict[str, Any]:
+    """One step of one sequence as plain lists."""
+    ends = step["end_scores"][seq] if "end_scores" in step else np.zeros(len(step["scores"][seq]))
+    scores = [_number(score) for score in step["scores"][seq] + ends]
+    kept: dict[str, Any] = {
+        "tokens": [_label(token, labels, blank) for token in step["tokens"][seq]],
+        "parents": [int(parent) if score is not None else 0 for parent, score in zip(step["parents"][seq], scores)],
+        "scores": scores,
+        "ended": [bool(ended) for ended in step["ended"][seq]],
+    }
+    if np.any(ends):
+        kept["ends"] = [_number(end) for end in ends]
+    if "left" in step and step["left"][seq].any():
+        kept["left"] = [bool(left) for left in step["left"][seq]]
+    if parts.names:
+        kept["parts"] = parts.of(step, seq)
+    return {**kept, "cuts": _cut(step, seq, labels, blank, parts)[:cuts]}
+
+
+def _cut(
+    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, blank: int | None, parts: Parts
+) -> list[dict[str, Any]]:
+    if "cand_tokens" not in step:
+        return []
+    count = step["cand_tokens"].shape[1]
+    kept = step["cand_kept"][seq] if "cand_kept" in step else np.zeros(count, bool)
+    why = step["cand_verdict"][seq] if "cand_verdict" in step else np.ones(count, int)
+    rows = list(zip(*parts.of(step, seq, "cand_"))) if parts.names else [()] * count
+    fields = zip(step["cand_tokens"][seq], step["cand_parents"][seq], step["cand_scores"][seq], kept, why, rows)
+    out = [
+        {"token": _label(token, labels, blank), "parent": int(parent), "score": _number(score)}
+        | ({"why": VERDICTS[code]} if code > 1 else {})
+        | ({"parts": list(row)} if parts.names else {})
+        for token, parent, score, survived, code, row in fields
+        if not survived and _number(score) is not None
+    ]
+    return sorted(out, key=lambda cut: -cut["score"])
+
+
+def _label(token: Any, labels: Sequence[str] | None, blank: int | None) -> str:
+    if isinstance(token, str):
+        return token
+    index = int(token)
+    if index == blank:
+        return _BLANK
+    return str(labels[index]) if labels is not None and 0 <= index < len(labels) else str(index)
+
+
+def _number(score: Any) -> float | None:
+    """A score for JSON; None for a slot without hypothesis (probability 0)."""
+    return round(float(score), 5) if np.isfinite(score) else None
+
+
+def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the steps at the end in which only other sequences of the batch went on."""
+    while len(steps) > 1:
+        before, last = steps[-2]["ended"], steps[-1]
+        if not all(score is None or before[parent] for parent, score in zip(last["parents"], last["scores"])):
+            break
+        steps = steps[:-1]
+    return steps
+
+
+def _finish(seq: dict[str, Any], length_exponent: float, join: str) -> dict[str, Any]:
+    """Add the path of the winner and its text."""
+    nbest = grow(seq, length_exponent=length_exponent).nbest
+    path = nbest[0].path() if nbest else []
+    return {**seq, "best": [[node.step, node.slot] for node in path], "result": beams_text.prefix(path, join)}

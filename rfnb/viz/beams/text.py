@@ -1,0 +1,135 @@
+"""The `beams` view as text: the n-best list, then a table with one line per step and one column per slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.viz.beams.parts import adds_up
+from rfnb.viz.beams.tree import Cut, Node, Tree, grow, parts_along, problem, rating
+from rfnb.viz.visible import line, visible
+
+_MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST = 4, 60, 8, 10
+EMPTY = "(empty)"  # a hypothesis without labels
+_LEGEND = "1>L: token L continues slot 1 of the step before. * winner's path, $ complete, = keeps its place, x died out"
+
+
+def text(spec: Any) -> str:
+    """The search as text for a terminal."""
+    head = spec.head
+    fault = problem(head)
+    if fault:
+        return fault
+    parts = [_sequence(head, seq) for seq in head["seqs"][:_MAX_SEQS]]
+    if len(head["seqs"]) > _MAX_SEQS:
+        parts.append(f"... and {len(head['seqs']) - _MAX_SEQS} more sequences")
+    return "\n\n".join(parts) if parts else f"{head.get('title', 'Beam search')}: no sequences"
+
+
+def prefix(path: Sequence[Node], join: str = " ") -> str:
+    """The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all)."""
+    tokens = [node.token for node in path if node.written]
+    if len(tokens) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1]):
+        tokens = tokens[:-1]
+    return join.join(tokens)
+
+
+def is_mark(token: str) -> bool:
+    """Whether a token is a mark such as `</s>` or `<eos>` and no text."""
+    return len(token) > 2 and token.startswith("<") and token.endswith(">")
+
+
+def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
+    exponent = head.get("length_exponent") or 0.0
+    tree = grow(seq, length_exponent=exponent, threshold=head.get("threshold"))
+    steps = "1 step" if len(tree.nodes) == 1 else f"{len(tree.nodes)} steps"
+    lines = [
+        f"{head.get('title', 'Beam search')}, {seq.get('label', 'sequence')}: {steps}, up to {tree.width} hypotheses"
+    ]
+    if not tree.nodes:
+        return lines[0] + "\n  nothing yet"
+    lines += (
+        _nbest_table(tree, exponent, head.get("join", " "), bool(head.get("live")))
+        + [""]
+        + _step_table(tree)
+        + [_LEGEND + (f", {seq['blank']} no new label" if seq.get("blank") else "")]
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str]:
+    rows = [["rank", "score", "text", ""]]
+    if exponent:
+        rows[0][2:2] = [f"score / length^{exponent:g}"]
+    if tree.parts:
+        signs = ["= ", *["+ "] * len(tree.parts)] if adds_up(tree.parts) else [""] * len(tree.parts)
+        rows[0][-2:-2] = [sign + name for sign, name in zip(signs, tree.parts)]
+    for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
+        path = node.path()
+        row = [str(rank), f"{node.score:.3f}", line(prefix(path, join)) or EMPTY, remark(tree, node, live)]
+        if exponent:
+            row[2:2] = [f"{rating(node, exponent):.3f}"]
+        if tree.parts:
+            row[-2:-2] = [f"{value:.3f}" for value in parts_along(path)]
+        rows.append(row)
+    lines = _aligned(rows)
+    if len(tree.nbest) > _MAX_NBEST:
+        lines.append(f"... and {len(tree.nbest) - _MAX_NBEST} more")
+    return lines
+
+
+def remark(tree: Tree, node: Node, live: bool) -> str:
+    """What there is to say of a hypothesis in the n-best list."""
+    won = tree.best and tree.best[-1] == (node.step, node.slot)
+    words = ["best so far" if live else "winner"] if won else []
+    return ", ".join(words if node.state == "ended" else [*words, "not complete"])
+
+
+def telling(cuts: Sequence[Cut]) -> list[Cut]:
+    """The best candidate that was cut; if it had no part in the contest, also the best one that had."""
+    first = next((cut for cut in cuts if cut.why not in ("blocked", "merged")), None)
+    return [cut for cut in cuts if cut is first or cut is cuts[0]]
+
+
+def _step_table(tree: Tree) -> list[str]:
+    slots = min(max(len(row) for row in tree.nodes), _MAX_SLOTS)
+    more = max(len(row) for row in tree.nodes) - slots
+    any_cut = any(tree.cuts)
+    rows = [
+        [
+            "step",
+            *(f"slot {slot}" for slot in range(slots)),
+            *([f"(+{more})"] if more else []),
+            *(["best cut"] if any_cut else []),
+        ]
+    ]
+    best = set(tree.best)
+    for index, (nodes, cuts) in enumerate(zip(tree.nodes[:_MAX_STEPS], tree.cuts)):
+        cells = [_cell(node, best) for node in nodes[:slots]] + [""] * (slots - len(nodes))
+        row = [str(index), *cells, *([""] if more else [])]
+        if any_cut:
+            row.append(
+                "; ".join(f"{_arrow(c.parent)}{visible(c.token)} {c.score:.3f}  {c.verdict}" for c in telling(cuts))
+            )
+        rows.append(row)
+    lines = _aligned(rows)
+    if len(tree.nodes) > _MAX_STEPS:
+        lines.append(f"... and {len(tree.nodes) - _MAX_STEPS} more steps")
+    return lines
+
+
+def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:
+    if node is None:
+        return "-"
+    mark = "*" if (node.step, node.slot) in best else ""
+    mark += {"ended": "$", "carried": "=", "dropped": "$x", "dead": "x"}.get(node.state, "")
+    return f"{_arrow(node.parent)}{visible(node.token)} {node.score:.3f} {mark}".rstrip()
+
+
+def _arrow(parent: Node | None) -> str:
+    return f"{parent.slot}>" if parent else ""
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]

@@ -1,0 +1,295 @@
+"""What a beam search decided, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
+
+`widgets/src/beams/tree.ts` is the same in TypeScript; both are tested with the files in `tests/viz/fixtures/`.
+Scores are natural-log probabilities, summed over steps; a slot with score None holds no hypothesis.
+
+A node (a hypothesis after one step) is in one of these states:
+
+- `alive`: it leads to a hypothesis that is still there at the end, or it is one;
+- `ended`: it is complete after this step, and stays in the result;
+- `carried`: it was complete before, and only keeps its place in the beam;
+- `dropped`: it was complete, and lost its place later;
+- `dead`: all that continued it was cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rfnb.viz.beams.parts import columns
+
+
+@dataclass
+class Node:
+    """One hypothesis after one step. `gain`: natural-log probability of its last token alone (None without a parent score).
+    `written`: whether the token is one; in a search over alignments a hypothesis may stay as it is.
+    `parts`: what `gain` is made of, by the names in `Tree.parts`. `left`: whether it was complete and left the beam for the result."""
+
+    step: int
+    slot: int
+    token: str
+    score: float
+    parent: Node | None
+    gain: float
+    state: str = "dead"
+    rank: int = 0
+    last: int = 0  # the last step that a continuation of it reached
+    verdict: str = ""
+    children: list[Node] = field(default_factory=list)
+    written: bool = True
+    parts: list[float] = field(default_factory=list)
+    left: bool = False
+
+    def path(self) -> list[Node]:
+        """The nodes from the first step to this one, without those that only keep their place."""
+        node: Node | None = self
+        nodes: list[Node] = []
+        while node is not None:
+            if node.state != "carried":
+                nodes.append(node)
+            node = node.parent
+        return nodes[::-1]
+
+
+@dataclass
+class Cut:
+    """One candidate that did not survive its step."""
+
+    step: int
+    token: str
+    score: float
+    parent: Node | None
+    gain: float
+    rank: int
+    verdict: str
+    why: str | None = None  # if not by its rank
+    parts: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Tree:
+    """The hypotheses of one search, as the view draws them."""
+
+    nodes: list[list[Node | None]]  # by step and slot
+    cuts: list[list[Cut]]  # by step, best first
+    best: list[tuple[int, int]]  # path of the winner: (step, slot)
+    nbest: list[Node]  # complete hypotheses and those still open at the end, best first
+    parts: list[str]  # of what the scores are made, if it is more than one log probability
+    width: int  # hypotheses in the beam at most, without those that left it
+
+
+def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float | None = None) -> Tree:
+    """The tree of one sequence of a `beams` spec (checked by `problem` before)."""
+    nodes = _link(seq["steps"], seq.get("blank"))
+    _states(nodes, seq["steps"], carries=_carries(seq["steps"], nodes))
+    cuts = _cuts(seq["steps"], nodes, seq.get("blank"), threshold)
+    for row, following in zip(nodes, [*cuts[1:], []]):
+        _rank(row, following)
+    best = [(int(step), int(slot)) for step, slot in seq.get("best") or []]
+    width = max((sum(not (node and node.left) for node in row) for row in nodes), default=0)
+    return Tree(nodes, cuts, best, _nbest(nodes, length_exponent), columns(seq), width)
+
+
+def rating(node: Node, length_exponent: float) -> float:
+    """What the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
+    return node.score / max(sum(one.written for one in node.path()), 1) ** length_exponent
+
+
+def parts_along(path: list[Node]) -> list[float]:
+    """The sum of each part over a path."""
+    return [sum(column) for column in zip(*(node.parts for node in path))]
+
+
+def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[Node | None]]:
+    rows: list[list[Node | None]] = []
+    for index, step in enumerate(steps):
+        row: list[Node | None] = []
+        for slot, (token, parent_slot, score) in enumerate(zip(step["tokens"], step["parents"], step["scores"])):
+            parent = rows[-1][parent_slot] if rows else None
+            if score is None or (rows and parent is None):
+                row.append(None)
+                continue
+            gain = score - (parent.score if parent else 0.0)
+            node = Node(index, slot, token, score, parent, gain, written=blank is None or token != blank)
+            node.parts = [values[slot] for values in step.get("parts", [])]
+            node.left = bool("left" in step and step["left"][slot])
+            if parent:
+                parent.children.append(node)
+            row.append(node)
+        rows.append(row)
+    return rows
+
+
+def _carries(steps: list[dict[str, Any]], nodes: list[list[Node | None]]) -> bool:
+    """Whether complete hypotheses keep their place in the beam (else they leave it for a pool)."""
+    for index in range(1, len(steps)):
+        ended = steps[index - 1]["ended"]
+        kept = [node.parent.slot for node in nodes[index] if node and node.parent]
+        cut = [cut["parent"] for cut in steps[index].get("cuts", [])]
+        if any(ended[slot] for slot in kept + cut):
+            return True
+    return False
+
+
+def _states(nodes: list[list[Node | None]], steps: list[dict[str, Any]], *, carries: bool) -> None:
+    end = len(nodes) - 1
+    for row in nodes:
+        for node in row:
+            if node and node.parent and steps[node.step - 1]["ended"][node.parent.slot]:
+                node.state, node.token = "carried", node.parent.token  # that of several sources is any
+    for index in range(end, -1, -1):
+        for node in nodes[index]:
+            if node is None:
+                continue
+            node.last = max([node.step, *(child.last for child in node.children)])
+            if node.state == "carried":
+                continue
+            if steps[index]["ended"][node.slot]:
+                node.state = "ended" if not carries or node.last == end else "dropped"
+            elif index == end or any(child.state in ("alive", "ended") for child in node.children):
+                node.state = "alive"
+            else:
+                node.state = "dead"
+
+
+def _rank(row: list[Node | None], following: list[Cut]) -> None:
+    present = sorted((node for node in row if node), key=lambda node: (-node.score, node.slot))
+    for rank, node in enumerate(present, 1):
+        node.rank = rank
+        behind = present[0].score - node.score
+        place = f"rank {rank} of {len(present)}, " + ("the best" if rank == 1 else f"{behind:.2f} nats behind the best")
+        node.verdict = _verdict(node, place, next((cut for cut in following if cut.parent is node), None))
+
+
+def _verdict(node: Node, place: str, cut: Cut | None) -> str:
+    """`cut`: the best of its continuations that were cut."""
+    if node.state == "carried":
+        first = node
+        while first.parent and first.state == "carried":
+            first = first.parent
+        return f"complete since step {first.step}: {place}"
+    if node.state == "ended":
+        return f"complete, and left the beam: {place}" if node.left else f"complete: {place}"
+    if node.state == "dropped":
+        return f"complete, then cut after step {node.last}: {place}"
+    if node.state == "dead":
+        return f"kept: {place}; " + (
+            "nothing that continues it survived" + (f", at best {cut.token} ({cut.verdict})" if cut else "")
+            if node.last == node.step
+            else f"the last that continued it was cut after step {node.last}"
+        )
+    return f"kept: {place}"
+
+
+def _cuts(
+    steps: list[dict[str, Any]], nodes: list[list[Node | None]], blank: str | None, threshold: float | None
+) -> list[list[Cut]]:
+    out = []
+    for index, step in enumerate(steps):
+        ends = step.get("ends") or [0.0] * len(nodes[index])
+        kept = [node.score - (ends[node.slot] or 0.0) for node in nodes[index] if node]  # as they were ranked
+        row, rank, by_rank = [], len(kept), step.get("by_rank", True)
+        for cut in step.get("cuts", []):
+            parent, why = nodes[index - 1][cut["parent"]] if index else None, cut.get("why")
+            if why not in ("blocked", "merged"):  # these had no part in the contest
+                rank += 1
+            if cut["score"] is None or (index and parent is None):
+                continue
+            into = _same_labels(nodes[index], parent, cut["token"], blank) if why == "merged" else None
+            verdict = cut_verdict(cut["score"], rank, kept, why, into=into, threshold=threshold, by_rank=by_rank)
+            gain = cut["score"] - (parent.score if parent else 0.0)
+            row.append(Cut(index, cut["token"], cut["score"], parent, gain, rank, verdict, why, cut.get("parts", [])))
+        out.append(row)
+    return out
+
+
+def _same_labels(row: list[Node | None], parent: Node | None, token: str, blank: str | None) -> int | None:
+    """The slot of the hypothesis that a candidate was merged with; None: of none that was kept."""
+    labels = [node.token for node in parent.path() if node.written] if parent else []
+    labels += [] if token == blank else [token]
+    found = (node for node in row if node and [one.token for one in node.path() if one.written] == labels)
+    return next((node.slot for node in found), None)
+
+
+def cut_verdict(
+    score: float,
+    rank: int,
+    kept: list[float],
+    why: str | None = None,
+    *,
+    into: int | None = None,
+    threshold: float | None = None,
+    by_rank: bool = True,
+) -> str:
+    """Why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
+
+    Args:
+        kept: The scores of what survived, as it was ranked.
+        why: If not by its rank.
+        into: The slot of what it was merged with.
+        threshold: That of the search.
+        by_rank: Whether the best were kept; samples are not.
+    """
+    if why == "merged":
+        return "merged: part of " + ("another hypothesis" if into is None else f"slot {into}") + " with the same labels"
+    if not kept:
+        return f"{why}: no survivor" if why else f"cut: rank {rank}, with no survivor"
+    margin = min(kept) - score
+    behind = (
+        f"{nats(margin)} behind the last survivor" if margin >= 0 else f"{nats(-margin)} ahead of the last survivor"
+    )
+    if why == "blocked":
+        return "blocked: forbidden, " + ("and " if margin >= 0 else "although ") + behind
+    if why == "below the threshold" and threshold is not None:
+        return f"below the threshold: {nats(max(kept) - score)} behind the best, where {threshold:g} are allowed"
+    if why is not None:
+        return f"{why}: {behind}"
+    if not by_rank:
+        return f"not chosen, {behind}: this choice did not keep the best"
+    return f"cut: rank {rank}, " + behind if margin >= 0 else f"cut: rank {rank}, although " + behind
+
+
+def nats(value: float) -> str:
+    """A difference of scores with as many digits as it takes to see that it is one."""
+    return f"{value:.5f} nats" if 0 < value < 0.005 else f"{value:.2f} nats"
+
+
+def _nbest(nodes: list[list[Node | None]], length_exponent: float) -> list[Node]:
+    flat = [node for row in nodes for node in row if node]
+    ended = [node for node in flat if node.state == "ended"]
+    open_ = [node for node in (nodes[-1] if nodes else []) if node and node.state == "alive"]
+    return sorted(ended + open_, key=lambda node: (-rating(node, length_exponent), node.step, node.slot))
+
+
+def problem(head: Any) -> str | None:
+    """What is wrong with the head of a `beams` spec, as a sentence; None if it can be drawn."""
+    seqs = head.get("seqs") if isinstance(head, dict) else None
+    if not isinstance(seqs, list):
+        return "This beam search cannot be drawn: it has no list of sequences."
+    for index, seq in enumerate(seqs):
+        steps = seq.get("steps") if isinstance(seq, dict) else None
+        if not isinstance(steps, list):
+            return f"This beam search cannot be drawn: sequence {index} has no list of steps."
+        before = None
+        for number, step in enumerate(steps):
+            fault = _fault(step, before)
+            if fault:
+                return f"This beam search cannot be drawn: sequence {index}, step {number}: {fault}."
+            before = len(step["tokens"])
+    return None
+
+
+def _fault(step: Any, before: int | None) -> str | None:
+    fields = ("tokens", "parents", "scores", "ended")
+    if not isinstance(step, dict) or not all(isinstance(step.get(name), list) for name in fields):
+        return "tokens, parents, scores and ended must be lists"
+    sizes = [len(step[name]) for name in fields]
+    if len(set(sizes)) > 1:
+        return "tokens, parents, scores and ended have " + ", ".join(map(str, sizes)) + " entries"
+    parents = step["parents"] + [cut["parent"] for cut in step.get("cuts") or []]
+    if before is not None:
+        for parent in parents:
+            if not (isinstance(parent, int) and 0 <= parent < before):
+                return f"a parent is {parent}, but the step before has {before} hypotheses"
+    return None

@@ -1,0 +1,222 @@
+"""The `curves` view: numbers over the steps of a training, each in a panel of its own, under one axis of steps.
+
+    rf.viz.curves({"loss": [4.6, 3.1, 2.2]})                                  # steps 0, 1, 2
+    rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)], "rate": (steps, rates)})   # points, or an array of x and one of y
+    view = rf.viz.curves({"loss": []}, live=True).show()                      # then view.update(curves(...).spec) while it trains
+
+`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/curves/`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import ShapeError, message
+from rfnb.viz.curves import html as curves_html
+from rfnb.viz.curves import text as curves_text
+from rfnb.viz.spec import Spec, host
+
+text = curves_text.text
+html = curves_html.html
+
+_EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
+_RISING = ("accuracy", "acc", "bleu", "f1", "recall", "precision", "reward")
+_FALLING = (
+    "loss",
+    "error",
+    "errors",
+    "perplexity",
+    "ppl",
+    "nll",
+    "ce",
+    "ctc",
+    "mse",
+    "mae",
+    "wer",
+    "cer",
+    "per",
+    "ter",
+    "entropy",
+    "bpc",
+)
+_NEUTRAL = ("learning rate", "lr", "momentum", "beam size", "batch size", "epoch")
+
+
+def spec(
+    series: Mapping[str, Any],
+    *,
+    x: str = "step",
+    units: Mapping[str, str] | None = None,
+    best: Mapping[str, str | None] | None = None,
+    log: Iterable[str] = (),
+    title: str = "Curves",
+    live: bool = False,
+) -> Spec:
+    """The spec of curves.
+
+    Args:
+        series: By label: a list of (x, y), an array of shape (points, 2), a tuple of an array of x and one of y, or only the y (then x is
+            0, 1, 2, ...). NaN and None are gaps. Points are put into the order of x. Series may have different x, and none yet.
+        x: What x counts, for the axis.
+        units: By label: the unit of y, e.g. "%" or "nats".
+        best: By label: "min", "max" or None: which point is marked as the best. Default: by the label, "max" for accuracy and the like,
+            "min" for losses and errors, else None: a small gradient norm is not the best one.
+        log: Labels of the series that start with a logarithmic axis; the widget has a button for it.
+        live: Whether more may come.
+
+    Raises:
+        TypeError: If series is no dict, or a series holds no numbers.
+        ShapeError: If x and y of a series differ in length, or points are not pairs.
+        ValueError: If an x is not finite, units, best or log name a series that is not there, or best is none of "min", "max" and None.
+    """
+    if not isinstance(series, Mapping):
+        raise TypeError(
+            message(
+                "curves: the series have no labels.",
+                [("series", type(series).__name__)],
+                "Series are a dict: label -> points.",
+                'rf.viz.curves({"loss": points})',
+            )
+        )
+    units, best, log = dict(units or {}), dict(best or {}), [log] if isinstance(log, str) else list(log)
+    labels = [str(label) for label in series]
+    for option, names in (("units", units), ("best", best), ("log", log)):
+        _check_labels(option, list(names), labels)
+    for label, choice in best.items():
+        _check_best(label, choice)
+    entries: list[dict[str, Any]] = []
+    blocks: dict[str, np.ndarray] = {}
+    for number, (label, points) in enumerate(zip(labels, series.values())):
+        xs, ys = _points(label, points)
+        blocks[f"x{number}"], blocks[f"y{number}"] = _as_block(xs), ys.astype(np.float32)
+        chosen = best[label] if label in best else _best_of(label)
+        entry = {"label": label, "unit": str(units.get(label, "")), "x": f"x{number}", "y": f"y{number}"}
+        entries.append(entry | {"best": chosen, "log": label in log})
+    return Spec("curves", {"title": title, "live": live, "x": str(x), "series": entries}, blocks)
+
+
+def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
+    """x and y as float64, in the order of x."""
+    if isinstance(points, tuple) and len(points) == 2 and all(_is_many(part) for part in points):
+        xs, ys = (_numbers(label, part) for part in points)
+        if len(xs) != len(ys):
+            raise ShapeError(
+                message(
+                    f'curves: series "{label}": x and y differ in length.',
+                    [("x", len(xs)), ("y", len(ys))],
+                    "There is one y for each x; NaN where there is none.",
+                    f'rf.viz.curves({{"{label}": (x[:{min(len(xs), len(ys))}], y[:{min(len(xs), len(ys))}])}})',
+                )
+            )
+    else:
+        xs, ys = _pairs(label, points)
+    if not np.isfinite(xs).all():
+        raise ValueError(
+            message(
+                f'curves: series "{label}": an x is not finite.',
+                [("points", len(xs)), ("not finite", int((~np.isfinite(xs)).sum()))],
+                "An x is a step or a time; only a y may be NaN.",
+                _EXAMPLE,
+            )
+        )
+    order = np.argsort(xs, kind="stable")
+    return xs[order], ys[order]
+
+
+def _pairs(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
+    if hasattr(points, "detach") or hasattr(points, "__array__") or hasattr(points, "raw_tensor"):
+        array = np.asarray(host(points))
+        rows: list[Any] = list(array) if array.ndim else [array]
+    elif isinstance(points, (str, bytes, Mapping)) or not isinstance(points, Iterable):
+        raise _no_numbers(label, points)
+    else:
+        rows = list(points)
+    many = [_is_many(row) for row in rows]
+    if not any(many):
+        return np.arange(len(rows), dtype=np.float64), _numbers(label, rows)
+    wrong = next((index for index, row in enumerate(rows) if not many[index] or len(row) != 2), None)
+    if wrong is not None:
+        size = len(rows[wrong]) if many[wrong] else 1
+        raise ShapeError(
+            message(
+                f'curves: series "{label}": point {wrong} is no pair.',
+                [("points", len(rows)), (f"point {wrong}", f"{size} number{'s' * (size != 1)}")],
+                "Points are all (x, y), or all only y.",
+                _EXAMPLE,
+            )
+        )
+    return _numbers(label, [row[0] for row in rows]), _numbers(label, [row[1] for row in rows])
+
+
+def _is_many(value: Any) -> bool:
+    """Whether it is several numbers; a tensor or array without axes is one."""
+    if isinstance(value, (str, bytes)):
+        return False
+    shape = getattr(value, "shape", None)
+    return (
+        len(shape) > 0 if isinstance(shape, tuple) else hasattr(value, "__len__") and not hasattr(value, "raw_tensor")
+    )
+
+
+def _numbers(label: str, values: Any) -> np.ndarray:
+    try:
+        if hasattr(values, "shape") or hasattr(values, "raw_tensor"):
+            return np.array(host(values), dtype=np.float64).reshape(-1)
+        return np.array([math.nan if value is None else float(host(value)) for value in values], dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = next((value for value in values if not isinstance(value, (int, float, type(None)))), values)
+        raise _no_numbers(label, wrong) from None
+
+
+def _no_numbers(label: str, value: Any) -> TypeError:
+    return TypeError(
+        message(
+            f'curves: series "{label}" holds no numbers.',
+            [("given", type(value).__name__)],
+            "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.",
+            _EXAMPLE,
+        )
+    )
+
+
+def _as_block(xs: np.ndarray) -> np.ndarray:
+    """int32 for steps: float32 cannot count beyond 16 777 216."""
+    whole = (xs == np.round(xs)).all() and (np.abs(xs) < 2**31).all()
+    return xs.astype(np.int32 if whole else np.float32)
+
+
+def _best_of(label: str) -> str | None:
+    words = label.lower().replace("_", " ").replace("-", " ")
+    has = lambda names: any(f" {name} " in f" {words} " for name in names)  # noqa: E731
+    return None if has(_NEUTRAL) else "max" if has(_RISING) else "min" if has(_FALLING) else None
+
+
+def _check_labels(option: str, names: list[Any], labels: list[str]) -> None:
+    unknown = [str(name) for name in names if name not in labels]
+    if unknown:
+        raise ValueError(
+            message(
+                f'curves: {option} names a series that is not there: "{unknown[0]}".',
+                [("series", ", ".join(labels) or "none"), (option, ", ".join(map(str, names)))],
+                f"{option} goes by the labels of the series.",
+                (f'{option}=["{labels[0]}"]' if option == "log" else f'{option}={{"{labels[0]}": ...}}')
+                if labels
+                else None,
+            )
+        )
+
+
+def _check_best(label: str, choice: Any) -> None:
+    if choice not in ("min", "max", None):
+        raise ValueError(
+            message(
+                f'curves: best of series "{label}" is none of the choices.',
+                [("best", repr(choice)), ("choices", '"min", "max", None')],
+                "The best point is the lowest, the highest, or there is none.",
+                f'best={{"{label}": "max"}}',
+            )
+        )

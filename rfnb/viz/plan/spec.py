@@ -1,0 +1,70 @@
+"""The plan view: which ops of a recorded loop run before, inside and after it, and what they read.
+
+    with loop: ...
+    rf.show(loop)                 # or rf.show(loop.plan), rf.viz.plan(loop)
+
+The spec: `head = {title, live, axis, places: [{name, meaning, ops: [...]}], values: {id: label}, results: [{label, reads}]}`; an op is
+`{id, name, dims, reads: [id of an op or value], code}`. There are no blocks, and there is no widget: the picture stands still.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core.errors import message
+from rfnb.core.place import place_text
+from rfnb.core.tensor_text import dims_text
+from rfnb.rec.loop import Loop
+from rfnb.rec.loop_plan import LoopPlan
+from rfnb.rec.loop_plan_text import MEANING
+from rfnb.viz.plan.html import html as html
+from rfnb.viz.plan.text import text as text
+from rfnb.viz.spec import Spec
+
+WIDGET = False
+
+
+def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
+    """The spec of the plan of a recorded loop.
+
+    Raises:
+        ValueError: If the loop was not recorded.
+    """
+    plan = loop.plan if isinstance(loop, Loop) else loop
+    if plan is None:
+        raise ValueError(
+            message(f'plan: loop "{loop.name}" has none.', [("loop", "not recorded")],
+                    "A loop has a plan when its body was recorded, and it is left:", "with loop:\n    ...")
+        )  # fmt: skip
+    nodes = [(place, node) for place, part in plan.places() for node in part]
+    made = {register: f"op{index}" for index, (_, node) in enumerate(nodes, 1) for register in node.writes}
+    inputs = plan.inputs()
+
+    def read(registers: Any) -> list[str]:
+        return list(dict.fromkeys(made.get(register, f"value{register}") for register in registers))
+
+    places: dict[str, list[dict[str, Any]]] = {place: [] for place, _ in plan.places()}
+    for index, (place, node) in enumerate(nodes, 1):
+        dims = ", ".join(dims_text(tensor.dims) for tensor in node.step_tensors)
+        places[place].append(
+            {
+                "id": f"op{index}",
+                "name": node.name,
+                "dims": dims,
+                "reads": read(node.reads),
+                "code": place_text(node.place),
+            }
+        )
+    results = [{"label": label, "reads": read(registers)} for label, registers in plan.results().items()]
+    used = {id_ for ops in places.values() for op in ops for id_ in op["reads"]} | {
+        id_ for result in results for id_ in result["reads"]
+    }
+    head = {
+        "title": title or f'Loop "{plan.name}"',
+        "live": False,
+        "axis": plan.axis.short_repr(),
+        "places": [{"name": name, "meaning": MEANING[name], "ops": ops} for name, ops in places.items()],
+        "values": {f"value{register}": label for register, label in inputs.items() if f"value{register}" in used},
+        "results": results,
+    }
+    return Spec("plan", head)

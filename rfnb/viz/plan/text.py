@@ -1,0 +1,64 @@
+"""The `plan` view as text: one line an op."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.viz.dims.text import aligned
+
+
+def text(spec: Any) -> str:
+    """The ops by their place: number, name, dims, what they read, the line of code."""
+    head = spec.head
+    fault = problem(head)
+    if fault:
+        return fault
+    lines = [f"{head['title']} over {head['axis']}"]
+    rows = rows_of(head)
+    flat = [row for part in rows.values() for row in part]
+    written = iter(aligned(flat) if flat else [])
+    for place in head["places"]:
+        lines.append(f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else "  (nothing)"))
+        lines += [f"  {next(written)}" for _ in place["ops"]]
+    for result in head["results"]:
+        lines.append(f"{result['label']} = {', '.join(names_of(head, result['reads'])) or 'constant'}")
+    return "\n".join(lines)
+
+
+def rows_of(head: dict[str, Any]) -> dict[str, list[list[str]]]:
+    """place -> for each op its number, name, dims, what it reads, the line of code."""
+    return {
+        place["name"]: [
+            [
+                number(op["id"]),
+                op["name"],
+                op["dims"],
+                f"from {', '.join(names_of(head, op['reads']))}" if op["reads"] else "",
+                op["code"],
+            ]
+            for op in place["ops"]
+        ]
+        for place in head["places"]
+    }
+
+
+def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:
+    """What is read, as the body calls it, or the number of the op that makes it."""
+    return [head["values"].get(id_) or number(id_) for id_ in ids]
+
+
+def number(id_: str) -> str:
+    """ "#3" for "op3"."""
+    return f"#{id_.removeprefix('op')}"
+
+
+def problem(head: dict[str, Any]) -> str:
+    """What is wrong with a head, as a sentence; empty if nothing is."""
+    try:
+        ids = set(head["values"]) | {op["id"] for place in head["places"] for op in place["ops"]}
+        reads = [id_ for place in head["places"] for op in place["ops"] for id_ in op["reads"]]
+        reads += [id_ for result in head["results"] for id_ in result["reads"]]
+        lost = [id_ for id_ in reads if id_ not in ids]
+    except (KeyError, TypeError, AttributeError) as error:
+        return f"This plan cannot be shown: {error!r} is not as it should be."
+    return f"This plan cannot be shown: nothing makes {lost[0]}." if lost else ""

@@ -1,0 +1,140 @@
+"""The `states` view: what a recurrent state holds, unit by step.
+
+    rf.viz.states({"h": h, "c": c}, steps=["t", "h", "e"])     # plain arrays {step, unit} or {batch, step, unit}
+    rf.viz.states(trace.states["decoder"], step_dim=time)      # Tensors: dims, lengths and padding are known
+
+`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/states/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.tensor import Tensor
+from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.roles import step_axis
+from rfnb.viz.spec import Spec, host
+from rfnb.viz.states import html as states_html
+from rfnb.viz.states import text as states_text
+from rfnb.viz.states.check import judge
+
+text = states_text.text
+html = states_html.html
+
+_EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
+
+
+def spec(
+    tracks: Any,
+    *,
+    steps: Sequence[Any] | None = None,
+    lengths: Any = None,
+    step_dim: Any = None,
+    dims: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    title: str = "States",
+    live: bool = False,
+) -> Spec:
+    """The spec of states over steps.
+
+    Args:
+        tracks: {step, unit, ...} by name: Tensors, or arrays with step and unit last; or one of them.
+        steps: Label of each step (the token it read or wrote), or a list of labels per sequence. Default: numbers.
+        lengths: Number of steps per sequence. Default: those of the dim, else of the labels.
+        step_dim: The dim of the loop, a Dim or a name. Default: what was recorded, else one with a telling name or lengths, else the only
+            one that can be; of a plain array the first that is left.
+        dims: Names of the axes of plain arrays. Default: [batch,] step, unit.
+        names: One label per sequence.
+        live: Whether more may come.
+
+    Raises:
+        DimError: If step_dim is not a dim of each track, or is not given and several dims could be meant.
+        ShapeError: If the tracks, labels or lengths do not fit together.
+    """
+    given = tracks if isinstance(tracks, Mapping) else {getattr(tracks, "name", None) or "state": tracks}
+    # A state that is None (a cell without memory) has nothing to show.
+    made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items() if value is not None]
+    head: dict[str, Any] = {"title": title, "live": live, "step_dim": None, "tracks": [], "seqs": []}
+    if not made:
+        return Spec("states", head)
+    _check(made)
+    first = made[0]
+    own = given_lengths(lengths, steps, first.step, first.seqs, where="states", role="step")
+    tokens = tokens_of(steps, own, first.seqs, where="states", role="step")
+    labels = [name or "sequence 0" for name in names_of(first.seqs)]
+    if names is not None and len(names) == len(labels):
+        labels = [str(name) for name in names]
+    head["step_dim"] = first.step.entry(0)
+    head["seqs"] = [{"label": labels[i], "steps": tokens[i], "len": int(own[i])} for i in range(len(labels))]
+    blocks = {}
+    for index, track in enumerate(made):
+        array = blocks[f"track{index}"] = track.array()
+        entry = {"label": track.label, "unit_dim": track.unit_entry(index + 1), "block": f"track{index}"}
+        notes = {
+            str(seq): note for seq, length in enumerate(own) if (note := judge(array[seq], int(length), live=live))
+        }
+        head["tracks"].append(entry | ({"notes": notes} if notes else {}))
+    return Spec("states", head, blocks)
+
+
+class _Track:
+    """One state, its axes sorted by role."""
+
+    def __init__(self, label: str, named: Named, step: Axis):
+        self.label, self.named, self.step = label, named, step
+        self.seqs = named.seq_axes([step])
+        self.seqs += [axis for axis in named.axes if axis.kind == "beam" and axis not in self.seqs and axis is not step]
+        self.seqs = named.sorted(self.seqs)
+        rest = [axis for axis in named.axes if axis is not step and axis not in self.seqs]
+        self.units = named.sorted(rest, heads_first=True)
+
+    @staticmethod
+    def of(label: str, value: Any, step_dim: Any, dims: Sequence[str] | None) -> _Track:
+        if isinstance(value, Tensor):
+            named = Named.of(value)
+        else:
+            array = host(value)
+            default = {1: ["step"], 2: ["step", "unit"], 3: ["batch", "step", "unit"]}.get(array.ndim, [])
+            named = Named.of(array, dims if dims is not None else default, where=f'states, track "{label}"')
+        if step_dim is not None:
+            return _Track(label, named, named.find(step_dim, where=f'states, track "{label}"', role="step_dim"))
+        step = step_axis(named, value, f'states, track "{label}"')
+        if step is None:
+            raise DimError(
+                message(
+                    f'states: track "{label}" has no dim of steps.',
+                    [("track", named.describe())],
+                    "A track has a dim that runs over the steps of a loop.",
+                    _EXAMPLE,
+                )
+            )
+        return _Track(label, named, step)
+
+    def array(self) -> np.ndarray:
+        """float32 [seq, step, unit]."""
+        return np.asarray(self.named.arranged(self.seqs, [self.step], self.units), dtype=np.float32)
+
+    def unit_entry(self, number: int) -> dict[str, Any]:
+        if len(self.units) == 1:
+            return self.units[0].entry(number)
+        size = int(np.prod([axis.size for axis in self.units], dtype=np.int64))
+        name = " × ".join(axis.name for axis in self.units) or "value"
+        return {"name": name, "size": size, "lengths": None, "kind": None, "id": number}
+
+
+def _check(tracks: list[_Track]) -> None:
+    """All tracks run over the same steps and sequences."""
+    sizes = {(track.step.size, tuple(axis.size for axis in track.seqs)) for track in tracks}
+    if len(sizes) > 1:
+        raise ShapeError(
+            message(
+                "states: the tracks differ in their steps or sequences.",
+                [(track.label, track.named.describe()) for track in tracks],
+                "The tracks of one view are states of the same loop: same steps, same sequences.",
+                f'rf.viz.states({{"{tracks[0].label}": ...}})',
+            )
+        )
