@@ -1,25 +1,22 @@
-"""Which module draws which kind of view.
+"""Which modules draw which kind of view.
 
-Each has `spec(...)`, which makes the plain data, and `text(spec)` and `html(spec)`, which draw it; the widget's part is the folder
-of the same name in `widgets/src/`.
+Each kind is a folder: `spec.py` makes the plain data, `text.py` and `html.py` draw it; the widget's part is the folder of the same
+name in `widgets/src/`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from rfnb.core.errors import message
 
 KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
+_NO_WIDGET = ("plan",)  # a picture that stands still
 
 
-def module_of(kind: str) -> ModuleType:
-    """The module that draws this kind.
-
-    Raises:
-        ValueError: If there is no such kind.
-    """
+def check_kind(kind: str) -> None:
+    """ValueError if there is no such kind."""
     if kind not in KINDS:
         raise ValueError(
             message(
@@ -29,5 +26,24 @@ def module_of(kind: str) -> ModuleType:
                 'Spec("attention", head, blocks)',
             )
         )
-    # By name: the package's attribute of the same name is the public function.
-    return import_module(f"rfnb.viz.{kind}.spec")
+
+
+def has_widget(kind: str) -> bool:
+    """Whether a widget draws this kind too."""
+    return kind not in _NO_WIDGET
+
+
+def text_of(spec: Any) -> str:
+    """The spec drawn for terminals."""
+    return _drawn(spec, "text")
+
+
+def html_of(spec: Any) -> str:
+    """The spec drawn as HTML without script, style or network."""
+    return _drawn(spec, "html")
+
+
+def _drawn(spec: Any, form: str) -> str:
+    check_kind(spec.kind)
+    drawn: str = getattr(import_module(f"rfnb.viz.{spec.kind}.{form}"), form)(spec)
+    return drawn

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rfnb.viz import display
-from rfnb.viz.kinds import module_of
+from rfnb.viz.kinds import check_kind, has_widget, html_of, text_of
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec, pack
 from rfnb.viz.visible import safe
@@ -29,7 +29,7 @@ class View:
     """
 
     def __init__(self, spec: Spec):
-        self._module = module_of(spec.kind)
+        check_kind(spec.kind)
         self._spec = spec
         self._widget: Any = None
         self._handle: Any = None  # of the stored output
@@ -50,11 +50,11 @@ class View:
 
     def text(self) -> str:
         """For terminals."""
-        return safe(self._module.text(self._spec))
+        return safe(text_of(self._spec))
 
     def html(self) -> str:
         """Without script, style or network: what a saved notebook shows anywhere."""
-        return safe(self._module.html(self._spec))
+        return safe(html_of(self._spec))
 
     def update(self, spec: Spec) -> None:
         """Draw another spec in the same place.
@@ -62,7 +62,7 @@ class View:
         While `spec.live`, at most 10 times a second (the newest wins) and from a thread of its own; the last one, not live, at
         once, and it also replaces the output that is stored in the notebook.
         """
-        self._module = module_of(spec.kind)
+        check_kind(spec.kind)
         self._spec = spec
         if spec.live:
             pump.put(self, self._send)
@@ -82,7 +82,6 @@ class View:
 
         def refresh() -> None:
             self._spec = make(True)
-            self._module = module_of(self._spec.kind)
             self._send()
 
         trace.subscribe(lambda event: pump.put(self, refresh))
@@ -112,8 +111,8 @@ class View:
 
     @property
     def has_widget(self) -> bool:
-        """Whether there is one; a plan is a picture that stands still."""
-        return getattr(self._module, "WIDGET", True)
+        """Whether a widget draws it."""
+        return has_widget(self.kind)
 
     def _widget_data(self) -> dict[str, Any]:
         if not self.has_widget:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 
-from rfnb.viz.kinds import KINDS, module_of
+from rfnb.viz.kinds import KINDS, has_widget
 
 # One view of each kind, with all its controls in sight: several maps and sequences, cuts, parts of scores, logarithmic axes, a table.
 _VIEWS = """
@@ -51,7 +51,7 @@ def _open(lab):
     lab.run_all()
     lab.wait_cells()
     # The notebook in full, whatever is in sight.
-    kinds = [kind for kind in KINDS if getattr(module_of(kind), "WIDGET", True)]
+    kinds = filter(has_widget, KINDS)
     for kind in kinds:
         lab.page.locator(f'.rfnb-root[data-kind="{kind}"]').first.wait_for()
     lab.page.locator('.rfnb-root[data-kind="attention"]').last.locator("[data-do=table]").click()

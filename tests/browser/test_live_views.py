@@ -13,24 +13,23 @@ GROWING = (
     """
 import time
 import numpy as np
-from importlib import import_module
 from pathlib import Path
+from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.view import View
-beams = import_module("rfnb.viz.beams.spec")
 def step(s):
     fields = {"tokens": [[10 * s, 10 * s + 1, 10 * s + 2]], "parents": [[0, 1, 2] if s else [0, 0, 0]],
             "scores": [[-s - 0.1, -s - 0.2, -s - 0.3]], "ended": [[False] * 3]}
     return {name: np.array(value) for name, value in fields.items()}
 STEPS = [step(0)]
-view = View(beams.spec(STEPS, live=True)).show()
+view = View(beams_spec(STEPS, live=True)).show()
 """,
     """
 while not Path("stop").exists() and len(STEPS) < 2000:
     STEPS.append(step(len(STEPS)))
-    view.update(beams.spec(STEPS[:40], live=True))
+    view.update(beams_spec(STEPS[:40], live=True))
     time.sleep(0.05)
 STEPS = [step(s) for s in range(6)]
-view.update(beams.spec(STEPS, live=False))
+view.update(beams_spec(STEPS, live=False))
 """,
 )
 

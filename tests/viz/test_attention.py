@@ -6,7 +6,6 @@ import base64
 import re
 import struct
 import zlib
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,9 +14,9 @@ from viz.stored_files import assert_stored
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
+from rfnb.viz.attention.spec import spec as attention_spec
+from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.spec import Spec, from_json, pack, to_json, unpack
-
-attention = import_module("rfnb.viz.attention.spec")
 
 
 def weights(*shape: int) -> np.ndarray:
@@ -30,7 +29,7 @@ def example() -> Spec:
     """Two heads, two sequences of different lengths, one row not computed yet."""
     array = weights(2, 2, 3, 5)
     array[0, :, 2] = np.nan
-    return attention.spec(
+    return attention_spec(
         array,
         source=[list("enuff"), ["h", "i"]],
         target=[["IH", "N", "AH"], ["HH", "AY"]],
@@ -59,11 +58,11 @@ def test_spec_is_the_stored_one():
 
 
 def test_text_is_the_stored_one():
-    assert_stored("attention_small.txt", attention.text(example()))
+    assert_stored("attention_small.txt", text_of(example()))
 
 
 def test_text_of_a_large_map_is_shades_and_says_what_a_cell_is():
-    text = attention.text(attention.spec(np.eye(100, dtype=np.float32)))
+    text = text_of(attention_spec(np.eye(100, dtype=np.float32)))
     assert len(text.splitlines()) < 45 and max(map(len, text.splitlines())) < 90
     assert "each cell shows the largest of 3 x 2 weights" in text
     assert text.splitlines()[1].count("█") == 2
@@ -75,15 +74,15 @@ def test_padding_has_lengths_of_the_labels():
 
 def test_weights_are_kept_exactly():
     array = weights(3, 5)
-    assert (attention.spec(array).blocks["map0"][0] == array).all()
+    assert (attention_spec(array).blocks["map0"][0] == array).all()
 
 
 def test_dims_of_a_tensor_give_roles_and_lengths_in_any_order():
     batch, head = Dim(2, name="batch"), Dim(3, name="head")
     source, target = ragged_dim([5, 4], over=batch, name="enc"), ragged_dim([7, 6], over=batch, name="dec")
     array = weights(2, 3, 7, 5)
-    one = attention.spec(Tensor("w", [batch, head, target, source], raw_tensor=array))
-    other = attention.spec(
+    one = attention_spec(Tensor("w", [batch, head, target, source], raw_tensor=array))
+    other = attention_spec(
         Tensor("w", [target, source, head, batch], raw_tensor=array.transpose(2, 3, 1, 0).copy()), source_dim=source
     )
     assert [entry["label"] for entry in one.head["maps"]] == ["head 0", "head 1", "head 2"]
@@ -100,7 +99,7 @@ def test_lengths_over_batch_and_beam_give_a_sequence_each():
     batch, beam = Dim(2, name="batch"), Dim(3, name="beam")
     lengths = np.array([[4, 3, 2], [1, 4, 2]], np.int32)
     target = Dim(Tensor("lengths", [batch, beam], raw_tensor=lengths), name="target")
-    spec = attention.spec(
+    spec = attention_spec(
         Tensor("w", [beam, target, batch, source := Dim(5, name="source")], raw_tensor=weights(3, 4, 2, 5)),
         source_dim=source,
     )
@@ -112,7 +111,7 @@ def test_lengths_over_batch_and_beam_give_a_sequence_each():
 
 
 def test_several_weights_share_the_sequences_that_are_equal():
-    spec = attention.spec({"layer 0": weights(2, 3, 5), "layer 1": weights(2, 3, 5), "cross": weights(3, 7)})
+    spec = attention_spec({"layer 0": weights(2, 3, 5), "layer 1": weights(2, 3, 5), "cross": weights(3, 7)})
     assert [entry["label"] for entry in spec.head["maps"]] == [
         "layer 0, head 0",
         "layer 0, head 1",
@@ -124,7 +123,7 @@ def test_several_weights_share_the_sequences_that_are_equal():
 
 
 def test_one_row_of_weights_is_a_map_with_one_target():
-    spec = attention.spec(np.array([0.25, 0.75], np.float32), source=["a", "b"])
+    spec = attention_spec(np.array([0.25, 0.75], np.float32), source=["a", "b"])
     assert spec.blocks["map0"].shape == (1, 1, 2) and spec.head["seqs"][0]["row_len"] == 1
 
 
@@ -140,20 +139,20 @@ def test_frame_gives_the_spec_back():
 
 
 def test_html_is_one_picture_with_words_and_no_script():
-    html = attention.html(example())
+    html = html_of(example())
     assert html.count("<img") == 1 and not re.search("<script|<style|<svg", html)
     assert "IH to f 0.33" in html
     assert min(png_size(html)) > 190
 
 
 def test_a_large_map_is_drawn_within_bounds():
-    width, height = png_size(attention.html(attention.spec(np.eye(1000, dtype=np.float32))))
+    width, height = png_size(html_of(attention_spec(np.eye(1000, dtype=np.float32))))
     assert width < 1000 and height < 1000
 
 
 def test_tokens_cannot_become_markup():
-    html = attention.html(
-        attention.spec(np.eye(2, dtype=np.float32), source=["<b>", '"$x'], target=["&", "a_b$"], title="<script>")
+    html = html_of(
+        attention_spec(np.eye(2, dtype=np.float32), source=["<b>", '"$x'], target=["&", "a_b$"], title="<script>")
     )
     assert "<script>" not in html and "<b>" not in html.replace("<p><b>", "")
 
@@ -162,27 +161,27 @@ def test_tokens_cannot_become_markup():
     "array", [np.zeros((0, 5), np.float32), np.zeros((3, 0), np.float32), np.full((2, 3), np.nan, np.float32)]
 )
 def test_nothing_to_see_is_said_and_drawn(array):
-    spec = attention.spec(array)
-    assert attention.text(spec) and "<img" in attention.html(spec)
+    spec = attention_spec(array)
+    assert text_of(spec) and "<img" in html_of(spec)
 
 
 def test_infinite_and_negative_values_are_drawn():
-    spec = attention.spec(np.array([[-np.inf, 2.0], [-3.0, np.inf]], np.float32))
-    assert "inf" in attention.text(spec) and "<img" in attention.html(spec)
+    spec = attention_spec(np.array([[-np.inf, 2.0], [-3.0, np.inf]], np.float32))
+    assert "inf" in text_of(spec) and "<img" in html_of(spec)
 
 
 def test_a_broken_spec_is_a_sentence():
     broken = Spec(
         "attention", {"title": "x", "live": False, "maps": [{"label": "m", "block": "gone", "seqs": [0]}], "seqs": []}
     )
-    assert attention.text(broken) == "Map m has no array of sequence, target and source."
-    assert attention.html(broken) == "<p>Map m has no array of sequence, target and source.</p>"
+    assert text_of(broken) == "Map m has no array of sequence, target and source."
+    assert html_of(broken) == "<p>Map m has no array of sequence, target and source.</p>"
 
 
 def message_of(error: type[Exception], **options) -> str:
     array = options.pop("array", weights(2, 3))
     with pytest.raises(error) as caught:
-        attention.spec(array, **options)
+        attention_spec(array, **options)
     return str(caught.value)
 
 

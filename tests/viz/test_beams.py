@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +17,12 @@ import rfnb as rf
 from rfnb.core.errors import ShapeError
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.beams import text as beams_text
+from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow, problem
+from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
-beams = import_module("rfnb.viz.beams.spec")
 LABELS = ["</s>", "HH", "AH0", "L", "OW1", "EH0", "K"]
 
 
@@ -55,7 +55,7 @@ def small() -> list[dict[str, Any]]:
 
 
 def tree(steps: Any, **options: Any) -> Any:
-    return grow(beams.spec(steps, labels=LABELS, **options).head["seqs"][0])
+    return grow(beams_spec(steps, labels=LABELS, **options).head["seqs"][0])
 
 
 def as_data(made: Any) -> dict[str, Any]:
@@ -72,11 +72,11 @@ def as_data(made: Any) -> dict[str, Any]:
 
 
 def test_spec_of_a_small_search_is_the_stored_one():
-    assert_stored("beams_small.json", to_json(beams.spec(small(), labels=LABELS, title="decoder")))
+    assert_stored("beams_small.json", to_json(beams_spec(small(), labels=LABELS, title="decoder")))
 
 
 def test_text_of_a_small_search_is_the_stored_one():
-    assert_stored("beams_small.txt", beams.text(beams.spec(small(), labels=LABELS, title="decoder")))
+    assert_stored("beams_small.txt", text_of(beams_spec(small(), labels=LABELS, title="decoder")))
 
 
 def test_states_and_verdicts_of_a_small_search_are_the_stored_ones():
@@ -85,7 +85,7 @@ def test_states_and_verdicts_of_a_small_search_are_the_stored_ones():
 
 def test_the_path_of_the_winner_follows_the_parents():
     steps = [step([1, 2], [0, 0], [-1.0, -1.5], [False, False]), step([3, 4], [1, 0], [-1.6, -9.0], [True, True])]
-    made = beams.spec(steps, labels=LABELS).head["seqs"][0]
+    made = beams_spec(steps, labels=LABELS).head["seqs"][0]
     assert made["best"] == [[0, 1], [1, 0]]
     assert made["result"] == "AH0 L"
 
@@ -151,8 +151,8 @@ def test_a_search_whose_complete_hypotheses_leave_the_beam_keeps_them_in_the_lis
 def test_the_length_exponent_changes_the_order_of_the_list():
     # By score -1.0 beats -1.6; per token -1.6 / 2 beats -1.0.
     steps = [step([0, 1], [0, 0], [-1.0, -1.1], [True, False]), step([0], [1], [-1.6], [True])]
-    assert beams.spec(steps, labels=LABELS).head["seqs"][0]["best"] == [[0, 0]]
-    assert beams.spec(steps, labels=LABELS, length_exponent=1.0).head["seqs"][0]["best"] == [[0, 1], [1, 0]]
+    assert beams_spec(steps, labels=LABELS).head["seqs"][0]["best"] == [[0, 0]]
+    assert beams_spec(steps, labels=LABELS, length_exponent=1.0).head["seqs"][0]["best"] == [[0, 1], [1, 0]]
 
 
 def test_a_closing_mark_is_left_out_of_the_text_unless_it_is_all():
@@ -165,7 +165,7 @@ def test_a_slot_of_probability_zero_holds_no_hypothesis():
         step([1, 0, 0], [0, 0, 0], [-0.1, -np.inf, -np.inf], [False] * 3),
         step([2, 3], [0, 0], [-0.4, -0.9], [True, True]),
     ]
-    spec = beams.spec(steps, labels=LABELS)
+    spec = beams_spec(steps, labels=LABELS)
     assert spec.head["seqs"][0]["steps"][0]["scores"] == [-0.1, None, None]
     assert [node is None for node in grow(spec.head["seqs"][0]).nodes[0]] == [False, True, True]
 
@@ -173,7 +173,7 @@ def test_a_slot_of_probability_zero_holds_no_hypothesis():
 def test_steps_in_which_only_other_sequences_went_on_are_left_out():
     first = {"tokens": [[1], [1]], "parents": [[0], [0]], "scores": [[-1.0], [-1.0]], "ended": [[True], [False]]}
     second = {"tokens": [[0], [2]], "parents": [[0], [0]], "scores": [[-1.0], [-2.0]], "ended": [[True], [True]]}
-    seqs = beams.spec([first, second], names=["short", "long"]).head["seqs"]
+    seqs = beams_spec([first, second], names=["short", "long"]).head["seqs"]
     assert [(seq["label"], len(seq["steps"])) for seq in seqs] == [("short", 1), ("long", 2)]
 
 
@@ -181,20 +181,20 @@ def test_plain_lists_and_a_history_give_the_same_spec():
     steps = small()
     history = SimpleNamespace(steps=steps, labels=LABELS)
     fields = {name: [entry[name][0].tolist() for entry in steps] for name in steps[0]}
-    assert beams.spec(history).head == beams.spec(**fields, labels=LABELS).head
+    assert beams_spec(history).head == beams_spec(**fields, labels=LABELS).head
 
 
 def test_only_so_many_cuts_are_kept_as_asked_for():
-    assert [len(entry["cuts"]) for entry in beams.spec(small(), cuts=1).head["seqs"][0]["steps"]] == [1, 1, 0, 1, 0]
+    assert [len(entry["cuts"]) for entry in beams_spec(small(), cuts=1).head["seqs"][0]["steps"]] == [1, 1, 0, 1, 0]
 
 
 def test_a_spec_survives_being_packed():
-    spec = beams.spec(small(), labels=LABELS)
+    spec = beams_spec(small(), labels=LABELS)
     assert unpack(pack(spec)).head == spec.head
 
 
 def test_html_is_a_picture_with_a_description_and_the_list_as_table():
-    page = beams.html(beams.spec(small(), labels=LABELS, title="decoder"))
+    page = html_of(beams_spec(small(), labels=LABELS, title="decoder"))
     assert not re.search("<(script|style|svg)", page)
     alt = (
         "Beam search over 5 steps with up to 3 hypotheses, sequence 0. Best: HH AH0 L OW1, score -0.800. "
@@ -210,12 +210,12 @@ def test_html_is_a_picture_with_a_description_and_the_list_as_table():
 
 
 def test_html_escapes_labels():
-    page = beams.html(beams.spec([step([0], [0], [-1.0], [False])], labels=["<i>&"]))
+    page = html_of(beams_spec([step([0], [0], [-1.0], [False])], labels=["<i>&"]))
     assert "&lt;i&gt;&amp;" in page and "<i>" not in page
 
 
 def test_an_empty_search_is_said_to_have_nothing_yet():
-    assert beams.text(beams.spec([], title="decoder", live=True)) == "decoder: no sequences"
+    assert text_of(beams_spec([], title="decoder", live=True)) == "decoder: no sequences"
 
 
 def test_bad_data_is_shown_as_a_sentence():
@@ -226,8 +226,8 @@ def test_bad_data_is_shown_as_a_sentence():
     }
     sentence = "This beam search cannot be drawn: sequence 0, step 0: tokens, parents, scores and ended have 1, 2, 1, 1 entries."
     assert problem(head) == sentence
-    assert beams.text(Spec("beams", head, {})) == sentence
-    assert beams.html(Spec("beams", head, {})) == f"<p>{sentence}</p>"
+    assert text_of(Spec("beams", head, {})) == sentence
+    assert html_of(Spec("beams", head, {})) == f"<p>{sentence}</p>"
 
 
 def test_a_parent_that_is_not_there_is_shown_as_a_sentence():
@@ -243,7 +243,7 @@ def test_a_parent_that_is_not_there_is_shown_as_a_sentence():
 EXAMPLE = "    rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
 ERRORS = {
     "missing field": (
-        lambda: beams.spec(tokens=[[1]], parents=[[0]]),
+        lambda: beams_spec(tokens=[[1]], parents=[[0]]),
         ValueError,
         "beams: scores is missing.\n"
         "  given   tokens, parents\n"
@@ -252,7 +252,7 @@ ERRORS = {
         "A beam search is a BeamHistory, or its fields, each a list over steps.\n" + EXAMPLE,
     ),
     "unknown field": (
-        lambda: beams.spec(tokens=[[1]], parents=[[0]], scores=[[0.0]], score=[[0.0]]),
+        lambda: beams_spec(tokens=[[1]], parents=[[0]], scores=[[0.0]], score=[[0.0]]),
         ValueError,
         "beams: unknown field score.\n"
         "  given   tokens, parents, scores, score\n"
@@ -261,34 +261,34 @@ ERRORS = {
         "A beam search is a BeamHistory, or its fields, each a list over steps.\n" + EXAMPLE,
     ),
     "other numbers of steps": (
-        lambda: beams.spec(tokens=[[1]], parents=[[0], [0]], scores=[[0.0]]),
+        lambda: beams_spec(tokens=[[1]], parents=[[0], [0]], scores=[[0.0]]),
         ShapeError,
         "beams: the fields differ in their number of steps.\n"
         "  tokens   1 steps\n  parents  2 steps\n  scores   1 steps\n"
         "Each field is a list with one entry per step.\n" + EXAMPLE,
     ),
     "no search": (
-        lambda: beams.spec(5),
+        lambda: beams_spec(5),
         ValueError,
         "beams: this is not a beam search.\n  given  int\n"
         "A beam search is a BeamHistory, or a list with one dict of fields per step.\n"
         '    rf.viz.beams(trace.beams["decoder"])',
     ),
     "a step without scores": (
-        lambda: beams.spec([{"tokens": [1], "parents": [0]}]),
+        lambda: beams_spec([{"tokens": [1], "parents": [0]}]),
         ValueError,
         "beams: step 0 has no scores.\n  given   tokens, parents\n  needed  tokens, parents, scores\n"
         "Each step says which token, which parent and which score each hypothesis has.\n" + EXAMPLE,
     ),
     "other shapes": (
-        lambda: beams.spec(tokens=[[1, 2]], parents=[[0]], scores=[[0.0, 0.0]]),
+        lambda: beams_spec(tokens=[[1, 2]], parents=[[0]], scores=[[0.0, 0.0]]),
         ShapeError,
         "beams: step 0: the fields do not fit together.\n"
         "  tokens   (1, 2)\n  parents  (1, 1)\n  scores   (1, 2)\n  ended    (1, 2)\n"
         "All fields of a step have the same shape, (batch, beam), here with batch 1.\n" + EXAMPLE,
     ),
     "no such parent": (
-        lambda: beams.spec(tokens=[[1], [2]], parents=[[0], [4]], scores=[[-1.0], [-2.0]]),
+        lambda: beams_spec(tokens=[[1], [2]], parents=[[0], [4]], scores=[[-1.0], [-2.0]]),
         ValueError,
         "beams: step 1: a parent points to no hypothesis.\n  parent  4\n  step 0  1 hypotheses, 0 to 0\n"
         "A parent is the slot, in the step before, of the hypothesis that is continued.\n" + EXAMPLE,
@@ -309,7 +309,7 @@ def test_it_says_why_a_candidate_was_cut_if_not_by_its_rank():
         "tokens": [[1]], "parents": [[0]], "scores": [[-1.0]], "cand_tokens": [[1, 2, 3, 4, 5]], "cand_parents": [[0] * 5],
         "cand_scores": [[-1.0, -0.5, -1.5, -2.0, -3.0]], "cand_kept": [[True] + [False] * 4], "cand_verdict": [[0, 3, 4, 1, 2]],
     }  # fmt: skip
-    (row,) = grow(beams.spec([step]).head["seqs"][0]).cuts
+    (row,) = grow(beams_spec([step]).head["seqs"][0]).cuts
     assert [(cut.token, cut.verdict) for cut in row] == [
         ("2", "blocked: forbidden, although 0.50 nats ahead of the last survivor"),
         ("3", "merged: part of another hypothesis with the same labels"),
@@ -350,14 +350,14 @@ def reasons() -> BeamHistory:
 
 
 def test_spec_text_and_verdicts_of_a_search_with_every_reason_are_the_stored_ones():
-    spec = beams.spec(reasons(), title="alignments")
+    spec = beams_spec(reasons(), title="alignments")
     assert_stored("beams_reasons.json", to_json(spec))
-    assert_stored("beams_reasons.txt", beams.text(spec))
+    assert_stored("beams_reasons.txt", text_of(spec))
     assert_stored("beams_reasons.tree.json", as_data(grow(spec.head["seqs"][0], threshold=spec.head["threshold"])))
 
 
 def test_the_parts_of_a_score_add_up_to_it():
-    spec = beams.spec(reasons())
+    spec = beams_spec(reasons())
     made = grow(spec.head["seqs"][0])
     assert made.parts == ["log_prob", "0.5 \u00d7 lm", "end"]
     for item in [*(node for row in made.nodes for node in row), *(cut for row in made.cuts for cut in row)]:
@@ -367,20 +367,20 @@ def test_the_parts_of_a_score_add_up_to_it():
 def test_parts_that_do_not_add_up_are_shown_as_they_are():
     steps = [{name: np.array(value) for name, value in step.items()} for step in reasons().steps]
     steps[1]["scores"] = steps[1]["scores"] - [[0.0, 0.7]]  # as of a combination that is no sum
-    spec = beams.spec(steps)
+    spec = beams_spec(steps)
     assert spec.head["seqs"][0]["parts"] == ["log_prob (unscaled)", "lm (unscaled)", "end"]
-    assert "score   log_prob (unscaled)  lm (unscaled)" in beams.text(spec)
+    assert "score   log_prob (unscaled)  lm (unscaled)" in text_of(spec)
 
 
 def test_a_score_that_is_one_log_probability_has_no_parts_to_show():
     step = {"tokens": [[1]], "parents": [[0]], "scores": [[-1.0]], "base": [[0.0]], "log_probs": [[-1.0]]}
-    assert "parts" not in beams.spec([step]).head["seqs"][0]
-    scaled = beams.spec([{**step, "log_probs": [[-2.0]]}]).head["seqs"][0]
+    assert "parts" not in beams_spec([step]).head["seqs"][0]
+    scaled = beams_spec([{**step, "log_probs": [[-2.0]]}]).head["seqs"][0]
     assert scaled["parts"] == ["0.5 \u00d7 log_prob"] and scaled["steps"][0]["parts"] == [[-1.0]]
 
 
 def test_html_has_the_parts_and_the_reasons():
-    html = beams.html(beams.spec(reasons()))
+    html = html_of(beams_spec(reasons()))
     assert "<th>0.5 \u00d7 lm</th>" in html
     assert "<details><summary>The best candidates that were not kept, and why" in html
     assert "<td>blocked: forbidden, although 0.20 nats ahead of the last survivor</td>" in html
@@ -395,16 +395,16 @@ def test_what_a_search_gives_is_shown_with_its_length_exponent():
     )
     spec = view_of(result).spec
     assert spec.head["length_exponent"] == 0.5
-    assert spec.head["seqs"] == beams.spec(result.history, length_exponent=0.5, join="+").head["seqs"]
+    assert spec.head["seqs"] == beams_spec(result.history, length_exponent=0.5, join="+").head["seqs"]
 
 
 def test_a_running_search_has_no_winner_yet():
-    lines = beams.text(beams.spec(small()[:2], labels=LABELS, live=True))
+    lines = text_of(beams_spec(small()[:2], labels=LABELS, live=True))
     assert "best so far, not complete" in lines and "  winner" not in lines
 
 
 def test_a_large_search_is_a_small_picture():
     random = np.random.default_rng(0)
     parents, scores = random.integers(0, 12, (80, 12)), -np.arange(80)[:, None] - np.sort(random.random((80, 12)), 1)
-    page = beams.html(beams.spec(tokens=parents, parents=parents, scores=scores))
+    page = html_of(beams_spec(tokens=parents, parents=parents, scores=scores))
     assert len(page) < 200_000

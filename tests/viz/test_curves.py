@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,10 +12,10 @@ from viz.stored_files import assert_stored
 
 import rfnb as rf
 from rfnb.core.errors import ShapeError
+from rfnb.viz.curves.spec import spec as curves_spec
 from rfnb.viz.curves.text import number
+from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
-
-curves = import_module("rfnb.viz.curves.spec")
 
 
 def example(**options) -> Spec:
@@ -29,12 +28,12 @@ def example(**options) -> Spec:
         "test loss": [],
     }
     units = {"loss": "nats", "phoneme accuracy": "%"}
-    return curves.spec(series, units=units, log=["gradient norm"], title="Training", live=True, **options)
+    return curves_spec(series, units=units, log=["gradient norm"], title="Training", live=True, **options)
 
 
 def points(series, label="loss") -> list[tuple[float, float]]:
     """The points of a series as the spec has them."""
-    spec = curves.spec({label: series})
+    spec = curves_spec({label: series})
     return [(float(x), float(y)) for x, y in zip(spec.blocks["x0"], spec.blocks["y0"])]
 
 
@@ -43,7 +42,7 @@ def test_spec_is_the_stored_one():
 
 
 def test_text_is_the_stored_one():
-    assert_stored("curves_training.txt", curves.text(example()))
+    assert_stored("curves_training.txt", text_of(example()))
 
 
 @pytest.mark.parametrize(
@@ -77,17 +76,17 @@ def test_points_are_put_into_the_order_of_x():
 
 
 def test_none_is_a_gap():
-    assert np.isnan(curves.spec({"loss": [1.0, None, 3.0]}).blocks["y0"]).tolist() == [False, True, False]
+    assert np.isnan(curves_spec({"loss": [1.0, None, 3.0]}).blocks["y0"]).tolist() == [False, True, False]
 
 
 def test_steps_beyond_what_float32_counts_stay_exact():
-    spec = curves.spec({"loss": [(16_777_217, 1.0), (16_777_219, 2.0)]})
+    spec = curves_spec({"loss": [(16_777_217, 1.0), (16_777_219, 2.0)]})
     assert spec.blocks["x0"].dtype == np.int32
     assert spec.blocks["x0"].tolist() == [16_777_217, 16_777_219]
 
 
 def test_an_x_that_is_not_whole_is_a_float():
-    assert curves.spec({"loss": [(0.5, 1.0)]}, x="hours").blocks["x0"].tolist() == [0.5]
+    assert curves_spec({"loss": [(0.5, 1.0)]}, x="hours").blocks["x0"].tolist() == [0.5]
 
 
 @pytest.mark.parametrize(
@@ -102,33 +101,33 @@ def test_an_x_that_is_not_whole_is_a_float():
     ],
 )
 def test_the_best_point_is_the_lowest_unless_the_label_says_otherwise(label, best):
-    assert curves.spec({label: [1.0]}).head["series"][0]["best"] == best
+    assert curves_spec({label: [1.0]}).head["series"][0]["best"] == best
 
 
 def test_the_caller_says_what_is_best():
-    spec = curves.spec({"a": [1.0, 3.0, 2.0], "b": [1.0, 3.0]}, best={"a": "max", "b": None})
-    assert curves.text(spec).splitlines()[1:] == [
+    spec = curves_spec({"a": [1.0, 3.0, 2.0], "b": [1.0, 3.0]}, best={"a": "max", "b": None})
+    assert text_of(spec).splitlines()[1:] == [
         "  a  ▁█▄  first 1, last 2, best 3 at step 1",
         "  b  ▁█   first 1, last 3",
     ]
 
 
 def test_a_long_series_takes_one_line_of_forty_bars():
-    line = curves.text(curves.spec({"loss": np.linspace(8, 1, 5000)})).splitlines()[1]
+    line = text_of(curves_spec({"loss": np.linspace(8, 1, 5000)})).splitlines()[1]
     assert re.fullmatch("  loss  ([▁-█]{40})  first 8, last 1, best 1 at step 4999", line)
     assert re.findall("[▁-█]+", line)[0] == "".join(sorted(re.findall("[▁-█]", line), reverse=True))
 
 
 def test_a_curve_without_points_or_numbers_says_so():
-    assert curves.text(curves.spec({"loss": []}, live=True)) == "Curves: no points yet"
-    assert curves.html(curves.spec({})) == "<p>Curves: no points</p>"
-    text = curves.text(curves.spec({"loss": [float("nan")] * 3, "rate": []}))
+    assert text_of(curves_spec({"loss": []}, live=True)) == "Curves: no points yet"
+    assert html_of(curves_spec({})) == "<p>Curves: no points</p>"
+    text = text_of(curves_spec({"loss": [float("nan")] * 3, "rate": []}))
     assert "no finite value in 3 points" in text and "no points" in text
 
 
 def test_the_picture_is_an_image_with_its_values_in_words():
-    page = curves.html(
-        curves.spec({"loss <b>": [(0, 4.5), (10, 0.75), (20, 1.0)]}, units={"loss <b>": "nats"}, title="A & B")
+    page = html_of(
+        curves_spec({"loss <b>": [(0, 4.5), (10, 0.75), (20, 1.0)]}, units={"loss <b>": "nats"}, title="A & B")
     )
     assert page.startswith(
         '<p><b>A &amp; B</b></p>\n<img alt="A &amp; B over step. loss &lt;b&gt; (nats): first 4.5, last 1, best 0.75 at step 10.'
@@ -137,7 +136,7 @@ def test_the_picture_is_an_image_with_its_values_in_words():
 
 
 def test_a_picture_is_made_of_everything_that_can_be_in_a_spec():
-    assert "data:image/png" in curves.html(example())
+    assert "data:image/png" in html_of(example())
 
 
 def test_text_loads_no_matplotlib():
@@ -182,8 +181,8 @@ def test_bad_data_is_shown_as_a_sentence(head, blocks, sentence):
     spec = Spec(
         "curves", {"title": "x", "live": False, **head}, {name: np.array(block) for name, block in blocks.items()}
     )
-    assert curves.text(spec) == f"These curves cannot be drawn: {sentence}"
-    assert curves.html(spec) == f"<p>These curves cannot be drawn: {sentence}</p>"
+    assert text_of(spec) == f"These curves cannot be drawn: {sentence}"
+    assert html_of(spec) == f"<p>These curves cannot be drawn: {sentence}</p>"
 
 
 _EXAMPLE = '    rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +14,10 @@ from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import table
+from rfnb.viz.dims.spec import dim_html, tensor_html
+from rfnb.viz.dims.spec import spec as dims_spec
+from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
-
-dims = import_module("rfnb.viz.dims.spec")
 
 
 def tensor(name: str, *axes: Dim, values: Any = None, dtype: str = "float32", **more: Any) -> Tensor:
@@ -47,11 +47,11 @@ def example() -> Spec:
         "energy": tensor("energy", d.batch, d.time, d.other),
         "state": {"h": tensor("h", d.batch, d.model), "count": tensor("count", values=7.0)},
     }
-    return dims.spec(tensors, title="decoder step")
+    return dims_spec(tensors, title="decoder step")
 
 
 def row_of(value: Any, **options: Any) -> dict[str, Any]:
-    return dims.spec(value, **options).head["rows"][0]
+    return dims_spec(value, **options).head["rows"][0]
 
 
 def test_spec_of_several_tensors_is_the_stored_one():
@@ -59,11 +59,11 @@ def test_spec_of_several_tensors_is_the_stored_one():
 
 
 def test_text_of_several_tensors_is_the_stored_one():
-    assert_stored("dims_several.txt", dims.text(example()))
+    assert_stored("dims_several.txt", text_of(example()))
 
 
 def test_html_of_several_tensors_is_the_stored_one():
-    assert_stored("dims_several.html.txt", dims.html(example()))
+    assert_stored("dims_several.html.txt", html_of(example()))
 
 
 def test_statistics_leave_the_padding_out():
@@ -108,7 +108,7 @@ def test_bytes_count_the_raw_array():
 
 
 def test_a_ragged_dim_shows_its_lengths_and_its_waste():
-    entries = dims.spec(names().time).head["dims"]
+    entries = dims_spec(names().time).head["dims"]
     assert entries[0] == {"name": "time", "size": None, "lengths": [5, 3, 2], "kind": "spatial", "id": 0}
     assert entries[1] == {"name": "batch", "size": 3, "lengths": None, "kind": "batch", "id": 1}
     assert table.waste([5, 3, 2]) == pytest.approx(1 - 10 / 15)
@@ -116,13 +116,13 @@ def test_a_ragged_dim_shows_its_lengths_and_its_waste():
 
 def test_dims_of_equal_name_are_told_apart():
     d = names()
-    text = dims.text(dims.spec(tensor("energy", d.time, d.other, values=np.zeros((5, 5)))))
+    text = text_of(dims_spec(tensor("energy", d.time, d.other, values=np.zeros((5, 5)))))
     assert "[time#1<=5, time#2=5]" in text
 
 
 def test_the_same_dim_is_one_entry_in_all_rows():
     d = names()
-    head = dims.spec([tensor("a", d.batch, d.model), tensor("b", d.model)]).head
+    head = dims_spec([tensor("a", d.batch, d.model), tensor("b", d.model)]).head
     assert [row["dims"] for row in head["rows"]] == [[0, 1], [1]]
 
 
@@ -165,7 +165,7 @@ def test_a_template_has_no_values():
 
 
 def test_a_plain_array_takes_names():
-    head = dims.spec(np.zeros((2, 3), np.float32), names=["batch", "feat"]).head
+    head = dims_spec(np.zeros((2, 3), np.float32), names=["batch", "feat"]).head
     assert [(entry["name"], entry["size"]) for entry in head["dims"]] == [("batch", 2), ("feat", 3)]
     assert (head["rows"][0]["dtype"], head["rows"][0]["bytes"]) == ("float32", 24)
 
@@ -174,7 +174,7 @@ def test_parameters_stand_under_the_module_that_owns_them():
     first, second = Dim(2, name="in"), Dim(3, name="out")
     weight, bias, scale = tensor("w", first, second), tensor("b", second), tensor("s", values=1.0)
     named = [("encoder.linear.weight", weight), ("encoder.linear.bias", bias), ("scale", scale)]
-    rows = dims.spec(SimpleNamespace(named_parameters=lambda: named)).head["rows"]
+    rows = dims_spec(SimpleNamespace(named_parameters=lambda: named)).head["rows"]
     assert [(row["label"], row["indent"]) for row in rows] == [
         ("encoder", 0),
         ("linear", 1),
@@ -200,7 +200,7 @@ def test_calls_of_modules_stand_in_the_order_of_the_model_and_equal_ones_once():
         call("net.last", [y], [x]),
         call("net", [x], [x], "Net"),
     ]
-    rows = dims.spec(SimpleNamespace(select=lambda kind: events)).head["rows"]
+    rows = dims_spec(SimpleNamespace(select=lambda kind: events)).head["rows"]
     shown = [(row["label"], row["indent"], row["note"]) for row in rows]
     assert shown == [
         ("net", 0, "Net"), ("in 0", 1, ""), ("out", 1, ""),
@@ -211,14 +211,14 @@ def test_calls_of_modules_stand_in_the_order_of_the_model_and_equal_ones_once():
 
 def test_a_failure_stands_above_the_dims():
     d = names()
-    spec = dims.spec({"a": tensor("a", d.model)}, failure="DimError: matmul: no <dim>.")
-    assert dims.text(spec).startswith("DimError: matmul: no <dim>.\n\nDims\n")
-    assert dims.html(spec).startswith("<pre>DimError: matmul: no &lt;dim&gt;.</pre>")
+    spec = dims_spec({"a": tensor("a", d.model)}, failure="DimError: matmul: no <dim>.")
+    assert text_of(spec).startswith("DimError: matmul: no <dim>.\n\nDims\n")
+    assert html_of(spec).startswith("<pre>DimError: matmul: no &lt;dim&gt;.</pre>")
 
 
 def test_html_of_a_tensor_and_of_a_dim_is_a_table_without_script_or_style():
     d = names()
-    for page in (dims.tensor_html(tensor("x", d.batch, d.time)), dims.dim_html(d.time)):
+    for page in (tensor_html(tensor("x", d.batch, d.time)), dim_html(d.time)):
         assert "<table>" in page and "time&lt;=5" in page
         assert not re.search("<(script|style|svg)| style=", page)
 
@@ -260,15 +260,15 @@ def test_bad_data_is_shown_as_a_sentence():
     row = {"label": "x", "dims": [4]}
     sentence = "These dims cannot be drawn: row 0 names dim 4, which is not in the list of dims."
     spec = Spec("dims", {"title": "x", "live": False, "dims": [], "rows": [row], "failure": None})
-    assert dims.text(spec) == sentence
-    assert dims.html(spec) == f"<p>{sentence}</p>"
+    assert text_of(spec) == sentence
+    assert html_of(spec) == f"<p>{sentence}</p>"
     assert table.problem({}) == "These dims cannot be drawn: the lists of dims and rows are missing."
     assert table.problem({"dims": [], "rows": [{}]}) == "These dims cannot be drawn: row 0 has no list of dims."
 
 
 def test_a_value_without_dims_says_what_can_be_drawn():
     with pytest.raises(TypeError) as caught:
-        dims.spec(5)
+        dims_spec(5)
     assert str(caught.value) == (
         "dims: this value has no dims.\n"
         "  value  int\n"
@@ -279,7 +279,7 @@ def test_a_value_without_dims_says_what_can_be_drawn():
 
 def test_an_array_needs_a_name_for_each_axis():
     with pytest.raises(ShapeError) as caught:
-        dims.spec(np.zeros((2, 3)), names=["batch"])
+        dims_spec(np.zeros((2, 3)), names=["batch"])
     assert str(caught.value) == (
         "dims: the dim names do not fit the array.\n"
         "  array  (2, 3)\n"

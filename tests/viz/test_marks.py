@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rfnb as rf
-from rfnb.viz.group import spec as group
+from rfnb.viz.group.spec import parts_of
 from rfnb.viz.show import view_of
 
 RNG = np.random.default_rng(1)
@@ -245,7 +245,7 @@ def test_modules_of_ours_are_no_alarm():
         loop.state.h = rf.zeros([batch, width])
         for _ in loop:
             loop.state.h = rf.dot_attention(rf.tanh(loop.unstack(x) + loop.state.h), x, x, key_dim=width, axis=time)
-    parts = group.parts_of(view_of(trace).spec)
+    parts = parts_of(view_of(trace).spec)
     assert {part.kind for part in parts} == {"attention", "states"} and len(parts) >= 5
     for part in parts:
         for entry in part.head.get("maps", []) + part.head.get("tracks", []):

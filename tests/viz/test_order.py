@@ -12,7 +12,7 @@ import pytest
 import rfnb as rf
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
-from rfnb.viz.group import spec as group
+from rfnb.viz.group.spec import parts_of
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, to_json
 
@@ -179,13 +179,13 @@ def turned(trace: Any, seed: int) -> Any:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_recording(seed):
     plain, other = view_of(a_model()).spec, view_of(turned(a_model(), seed)).spec
-    parts = group.parts_of(plain)
+    parts = parts_of(plain)
     assert [part.kind for part in parts] == ["attention", "attention", "attention", "states", "states"]
     for part in parts[:3]:
         assert len(part.head["maps"]) == 2, "one per head"
         assert [seq["col_len"] for seq in part.head["seqs"]] == [5, 4, 2]
     plain.head["link"] = other.head["link"] = ""
-    for one, two in zip(parts, group.parts_of(other)):
+    for one, two in zip(parts, parts_of(other)):
         assert to_json(Spec(one.kind, one.head)) == to_json(Spec(two.kind, two.head))
         assert all(np.allclose(one.blocks[name], two.blocks[name], atol=1e-6) for name in one.blocks)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import xml.etree.ElementTree as ElementTree
-from importlib import import_module
 
 import pytest
 from asserting import ragged, raises_message, randn
@@ -13,11 +12,11 @@ from viz.stored_files import assert_stored
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.plan.html import svg
 from rfnb.viz.plan.layout import GAP, layout
+from rfnb.viz.plan.spec import spec as plan_spec
 from rfnb.viz.spec import Spec, pack, to_json, unpack
-
-plan = import_module("rfnb.viz.plan.spec")
 
 
 def recorded(name="decoder"):
@@ -38,7 +37,7 @@ def recorded(name="decoder"):
 
 
 def example() -> Spec:
-    spec = plan.spec(recorded())
+    spec = plan_spec(recorded())
     for place in spec.head["places"]:
         for op in place["ops"]:
             op["code"] = re.sub(r"^test_plan.py:\d+$", "model.py:1", op["code"])
@@ -50,11 +49,11 @@ def test_spec_is_the_stored_one():
 
 
 def test_text_is_the_stored_one():
-    assert_stored("plan_small.txt", plan.text(example()))
+    assert_stored("plan_small.txt", text_of(example()))
 
 
 def test_html_is_the_stored_one_beside_the_picture():
-    assert_stored("plan_small.html.txt", re.sub(r'src="[^"]*"', 'src="..."', plan.html(example())))
+    assert_stored("plan_small.html.txt", re.sub(r'src="[^"]*"', 'src="..."', html_of(example())))
 
 
 def test_the_picture_is_the_stored_one():
@@ -62,7 +61,7 @@ def test_the_picture_is_the_stored_one():
 
 
 def test_the_picture_is_an_image_that_needs_nothing():
-    html = plan.html(example())
+    html = html_of(example())
     assert not re.search(r"<script|<style|<svg|http:|https:", html)
     picture = base64.b64decode(re.search(r'base64,([^"]*)"', html)[1])
     root = ElementTree.fromstring(picture)
@@ -96,7 +95,7 @@ def test_every_line_goes_down_one_layer_after_the_other():
 def test_a_spec_survives_packing():
     spec = example()
     again = unpack(pack(spec))
-    assert (plan.text(again), plan.html(again)) == (plan.text(spec), plan.html(spec))
+    assert (text_of(again), html_of(again)) == (text_of(spec), html_of(spec))
 
 
 def test_show_takes_a_loop_and_its_plan():
@@ -161,5 +160,5 @@ def test_a_loop_that_was_not_recorded():
 )
 def test_bad_data_is_a_sentence(head, text):
     spec = Spec("plan", {"live": False, **head})
-    assert plan.text(spec) == text
-    assert plan.html(spec) == f"<p>{text}</p>".replace("'", "&#x27;")
+    assert text_of(spec) == text
+    assert html_of(spec) == f"<p>{text}</p>".replace("'", "&#x27;")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ from viz.stored_files import assert_stored
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
+from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.spec import Spec, to_json
-
-states = import_module("rfnb.viz.states.spec")
+from rfnb.viz.states.spec import spec as states_spec
 
 
 def values(*shape: int) -> np.ndarray:
@@ -25,7 +24,7 @@ def values(*shape: int) -> np.ndarray:
 
 def example() -> Spec:
     """Two states over two sequences of different lengths."""
-    return states.spec(
+    return states_spec(
         {"h": values(2, 5, 3), "c": -2 * values(2, 5, 2)},
         steps=[["t", "h", "a", "t", "</s>"], ["a", "</s>"]],
         names=["that", "a"],
@@ -38,14 +37,14 @@ def test_spec_is_the_stored_one():
 
 
 def test_text_is_the_stored_one():
-    assert_stored("states_small.txt", states.text(example()))
+    assert_stored("states_small.txt", text_of(example()))
 
 
 def test_dims_of_tensors_give_steps_sequences_and_units():
     batch, beam, hidden, head = Dim(2, name="batch"), Dim(3, name="beam"), Dim(5, name="hidden"), Dim(7, name="head")
     time = ragged_dim([4, 2], over=batch, name="time")
     array = values(4, 3, 2, 7, 5)
-    spec = states.spec({"s": Tensor("s", [time, beam, batch, head, hidden], raw_tensor=array)}, step_dim=time)
+    spec = states_spec({"s": Tensor("s", [time, beam, batch, head, hidden], raw_tensor=array)}, step_dim=time)
     assert spec.head["step_dim"]["name"] == "time" and spec.head["tracks"][0]["unit_dim"]["name"] == "head × hidden"
     assert [(seq["label"], seq["len"]) for seq in spec.head["seqs"]][:3] == [
         ("sequence 0, beam 0", 4),
@@ -57,15 +56,15 @@ def test_dims_of_tensors_give_steps_sequences_and_units():
 
 
 def test_a_state_of_one_number_is_one_unit():
-    assert states.spec(np.array([1.0, 2.0, 3.0])).blocks["track0"].shape == (1, 3, 1)
+    assert states_spec(np.array([1.0, 2.0, 3.0])).blocks["track0"].shape == (1, 3, 1)
 
 
 def test_a_state_that_is_none_is_left_out():
-    assert [track["label"] for track in states.spec({"h": values(2, 3), "c": None}).head["tracks"]] == ["h"]
+    assert [track["label"] for track in states_spec({"h": values(2, 3), "c": None}).head["tracks"]] == ["h"]
 
 
 def test_html_is_a_picture_per_sequence_and_no_script():
-    html = states.html(example())
+    html = html_of(example())
     assert html.count("<img") == 2 and not re.search("<script|<style|<svg", html)
     assert "h: unit=3, values from -1.25 to 0.5" in html
 
@@ -74,24 +73,24 @@ def test_html_is_a_picture_per_sequence_and_no_script():
     "array", [np.zeros((0, 3), np.float32), np.zeros((3, 0), np.float32), np.full((2, 3), np.nan, np.float32)]
 )
 def test_nothing_to_see_is_said_and_drawn(array):
-    spec = states.spec({"h": array})
-    assert states.text(spec) and "<img" in states.html(spec)
+    spec = states_spec({"h": array})
+    assert text_of(spec) and "<img" in html_of(spec)
 
 
 def test_no_states_are_a_sentence():
-    assert states.text(states.spec({}, live=True)) == "States: no states yet"
-    assert states.html(states.spec({})) == "<p>States: no states</p>"
+    assert text_of(states_spec({}, live=True)) == "States: no states yet"
+    assert html_of(states_spec({})) == "<p>States: no states</p>"
 
 
 def test_a_broken_spec_is_a_sentence():
     broken = Spec("states", {"title": "x", "live": False, "tracks": [{"label": "h", "block": "gone"}], "seqs": []})
-    assert states.text(broken) == "Track h has no array of sequence, step and unit."
-    assert states.html(broken) == "<p>Track h has no array of sequence, step and unit.</p>"
+    assert text_of(broken) == "Track h has no array of sequence, step and unit."
+    assert html_of(broken) == "<p>Track h has no array of sequence, step and unit.</p>"
 
 
 def test_tracks_of_different_loops_are_refused():
     with pytest.raises(ShapeError) as caught:
-        states.spec({"h": values(2, 3), "c": values(5, 3)})
+        states_spec({"h": values(2, 3), "c": values(5, 3)})
     assert str(caught.value) == (
         "states: the tracks differ in their steps or sequences.\n"
         "  h  [step=2, unit=3]\n"
@@ -104,7 +103,7 @@ def test_tracks_of_different_loops_are_refused():
 def test_a_track_without_steps_is_refused():
     batch = Dim(2, name="batch")
     with pytest.raises(DimError) as caught:
-        states.spec({"h": Tensor("h", [batch], raw_tensor=values(2))})
+        states_spec({"h": Tensor("h", [batch], raw_tensor=values(2))})
     assert str(caught.value) == (
         'states: track "h" has no dim of steps.\n'
         "  track  [batch=2]\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,12 +13,11 @@ from waiting import LONG, wait_until
 import rfnb as rf
 from rfnb.trace.probe import trace_context
 from rfnb.viz import display
+from rfnb.viz.group.spec import parts_of
 from rfnb.viz.pump import Pump
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, unpack
 from rfnb.viz.view import View
-
-group = import_module("rfnb.viz.group.spec")
 
 
 def attention_view(**head) -> View:
@@ -198,7 +196,7 @@ def test_a_trace_is_shown_as_linked_parts():
     with rf.record() as trace:
         decoder()()
     spec = view_of(trace, labels={"target": list("abcd"), "source": [list("xyz"), list("uv")]}).spec
-    parts = group.parts_of(spec)
+    parts = parts_of(spec)
     assert [part.kind for part in parts] == ["attention", "states"] and spec.head["link"]
     assert [(seq["rows"], seq["cols"]) for seq in parts[0].head["seqs"]] == [
         (list("abcd"), list("xyz")),
@@ -262,7 +260,7 @@ def test_blocks_survive_packing(shape, dtype):
 def test_only_parts_over_the_same_steps_point_at_the_same_step():
     with rf.record() as trace:
         decoder()()
-    attention, states = group.parts_of(view_of(trace).spec)
+    attention, states = parts_of(view_of(trace).spec)
     assert (attention.head["axis"], attention.head["col_axis"], states.head["axis"]) == ("target", "source", "target")
 
 
@@ -274,7 +272,7 @@ def test_states_over_the_same_steps_are_tracks_of_one_part():
         for path in ("enc.layers.0.forward", "enc.layers.0.backward", "enc.layers.1.forward"):
             h = rf.convert_to_tensor(raw + len(trace), dims=[time, unit])
             trace.add("states", place._replace(path=path), {"h": h, "axis": time})
-    [part] = group.parts_of(view_of(trace).spec)
+    [part] = parts_of(view_of(trace).spec)
     assert part.head["title"] == "States: enc.layers"
     assert [track["label"] for track in part.head["tracks"]] == ["0.forward.h", "0.backward.h", "1.forward.h"]
     assert [part.blocks[track["block"]][0, 0, 0] for track in part.head["tracks"]] == [0, 1, 2]

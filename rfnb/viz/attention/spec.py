@@ -5,7 +5,7 @@
     rf.viz.attention(tensor, source_dim=enc_time)                           # a Tensor: dims, lengths and padding are known
     rf.viz.attention({"layer 0": w0, "layer 1": w1})                        # several
 
-`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/attention/`.
+The widget draws the same spec in `widgets/src/attention/`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,10 @@ import numpy as np
 
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
-from rfnb.viz.attention import html as attention_html
-from rfnb.viz.attention import text as attention_text
 from rfnb.viz.attention.check import judge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host
-
-text = attention_text.text
-html = attention_html.html
 
 _EXAMPLE = 'rf.viz.attention(weights, dims=["head", "target", "source"])'
 

@@ -3,7 +3,7 @@
     rf.viz.beams(trace.beams["decoder"])                               # what a search recorded
     rf.viz.beams(tokens=..., parents=..., scores=..., labels=vocab)    # plain arrays [step, beam] or [step, batch, beam]
 
-`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/beams/`.
+The widget draws the same spec in `widgets/src/beams/`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import VERDICTS
 from rfnb.viz.axes import Named
-from rfnb.viz.beams import html as beams_html
-from rfnb.viz.beams import text as beams_text
 from rfnb.viz.beams.parts import Parts
+from rfnb.viz.beams.text import prefix
 from rfnb.viz.beams.tree import grow
 from rfnb.viz.spec import Spec, host
 
@@ -29,9 +28,6 @@ _FURTHER = ("base", "left", "end_scores")  # what an end adds to the score of wh
 _PARTS = ("log_probs", "part:")
 _BLANK = "·"  # in the place of a token where a hypothesis stays as it is
 _EXAMPLE = "rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
-
-text = beams_text.text
-html = beams_html.html
 
 
 def spec(
@@ -283,4 +279,4 @@ def _finish(seq: dict[str, Any], length_exponent: float, join: str) -> dict[str,
     """Add the path of the winner and its text."""
     nbest = grow(seq, length_exponent=length_exponent).nbest
     path = nbest[0].path() if nbest else []
-    return {**seq, "best": [[node.step, node.slot] for node in path], "result": beams_text.prefix(path, join)}
+    return {**seq, "best": [[node.step, node.slot] for node in path], "result": prefix(path, join)}

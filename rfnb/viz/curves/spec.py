@@ -4,7 +4,7 @@
     rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)], "rate": (steps, rates)})   # points, or an array of x and one of y
     view = rf.viz.curves({"loss": []}, live=True).show()                      # then view.update(curves(...).spec) while it trains
 
-`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/curves/`.
+The widget draws the same spec in `widgets/src/curves/`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import ShapeError, message
-from rfnb.viz.curves import html as curves_html
-from rfnb.viz.curves import text as curves_text
 from rfnb.viz.spec import Spec, host
-
-text = curves_text.text
-html = curves_html.html
 
 _EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
 _RISING = ("accuracy", "acc", "bleu", "f1", "recall", "precision", "reward")

@@ -5,7 +5,7 @@
     rf.viz.dims(trace), rf.viz.dims(model)        # the dims in and out of each module; the parameters of a module
     rf.viz.dims(array, names=["batch", "feat"])   # a plain array
 
-`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/dims/`.
+The widget draws the same spec in `widgets/src/dims/`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor
-from rfnb.viz.dims import html as dims_html
-from rfnb.viz.dims import text as dims_text
+from rfnb.viz.dims.html import html
 from rfnb.viz.dims.values import array_stats, bytes_of, lengths_of, stats_of
 from rfnb.viz.spec import Spec, host
-
-text = dims_text.text
-html = dims_html.html
 
 
 def spec(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
-from rfnb.viz.kinds import module_of
 from rfnb.viz.spec import Spec
 
 
@@ -34,21 +32,6 @@ def parts_of(spec: Any) -> list[Spec]:
     return out
 
 
-def text(spec: Any) -> str:
-    """The parts below each other."""
-    texts = [module_of(part.kind).text(part) for part in parts_of(spec)]
-    title = [spec.head["title"]] if spec.head.get("title") else []
-    return "\n\n".join([*title, *texts]) if texts else f"{spec.head.get('title') or 'Views'}: {_nothing(spec)}"
-
-
-def html(spec: Any) -> str:
-    """The parts below each other."""
-    title = escape(str(spec.head.get("title") or ""))
-    texts = [module_of(part.kind).html(part) for part in parts_of(spec)]
-    if not texts:
-        return f"<p>{title or 'Views'}: {_nothing(spec)}</p>"
-    return "\n<hr>\n".join([*([f"<p><b>{title}</b></p>"] if title else []), *texts])
-
-
-def _nothing(spec: Any) -> str:
+def nothing(spec: Any) -> str:
+    """What is said of a group without parts."""
     return "waiting for events" if spec.head.get("live") else "nothing recorded"

@@ -17,11 +17,7 @@ from rfnb.core.tensor_text import dims_text
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import MEANING
-from rfnb.viz.plan.html import html as html
-from rfnb.viz.plan.text import text as text
 from rfnb.viz.spec import Spec
-
-WIDGET = False
 
 
 def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:

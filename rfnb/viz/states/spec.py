@@ -3,7 +3,7 @@
     rf.viz.states({"h": h, "c": c}, steps=["t", "h", "e"])     # plain arrays {step, unit} or {batch, step, unit}
     rf.viz.states(trace.states["decoder"], step_dim=time)      # Tensors: dims, lengths and padding are known
 
-`spec` makes the plain data, `text` and `html` draw it; the widget draws the same spec in `widgets/src/states/`.
+The widget draws the same spec in `widgets/src/states/`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
-from rfnb.viz.states import html as states_html
-from rfnb.viz.states import text as states_text
 from rfnb.viz.states.check import judge
-
-text = states_text.text
-html = states_html.html
 
 _EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
 
