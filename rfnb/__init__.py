@@ -441,9 +441,6 @@ from rfnb.rec.state import State as State
 from rfnb.rec.tensor_array import TensorArray as TensorArray
 from rfnb.rec.while_loop import while_loop as while_loop
 from rfnb.search.beam_search import beam_search as beam_search
-from rfnb.search.beam_step import backtrack as backtrack
-from rfnb.search.beam_step import beam_search_step as beam_search_step
-from rfnb.search.beam_step import gather_beams as gather_beams
 from rfnb.search.choice import choice as choice
 from rfnb.search.ctc_prefix import ctc_prefix_beam_search as ctc_prefix_beam_search
 from rfnb.search.decide import decide as decide
@@ -452,6 +449,9 @@ from rfnb.search.decide import get_beam_scores as get_beam_scores
 from rfnb.search.decide import get_src_beams as get_src_beams
 from rfnb.search.decide import nbest as nbest
 from rfnb.search.decide import split_batch_beam as split_batch_beam
+from rfnb.search.own_loop import backtrack as backtrack
+from rfnb.search.own_loop import beam_search_step as beam_search_step
+from rfnb.search.own_loop import gather_beams as gather_beams
 from rfnb.search.transducer import transducer_beam_search as transducer_beam_search
 from rfnb.search.transducer import transducer_greedy_decode as transducer_greedy_decode
 from rfnb.search.transducer_align import transducer_forced_align as transducer_forced_align

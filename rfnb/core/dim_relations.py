@@ -48,7 +48,7 @@ class DimRelations(DimMath):
             if match_priority == base.match_priority:
                 return base
             return intern(("twin", base, match_priority), lambda: base._make_twin(match_priority))
-        dim = type(this)(self.size, name=name or description or self.name, kind=kind or self.kind, vocab=self.vocab)
+        dim = self._plain(name or description or self.name, kind or self.kind)
         if self.size is None:
             dim._lengths, dim._length_dims = self.lengths, self.length_dims
         if match_priority is not None:
@@ -56,10 +56,14 @@ class DimRelations(DimMath):
         return dim
 
     def _make_twin(self, match_priority: int) -> Dim:
-        this = self._dim()
-        twin = type(this)(self.size, name=self.name, kind=self.kind, vocab=self.vocab)
-        twin.match_priority, twin.twin_of = match_priority, this
+        twin = self._plain(self.name, self.kind)
+        twin.match_priority, twin.twin_of = match_priority, self._dim()
         return twin
+
+    def _plain(self, name: str, kind: str | None) -> Dim:
+        from rfnb.core.dim import Dim  # this is a part of it; the copy of a BeamDim is of no search
+
+        return Dim(self.size, name=name, kind=kind, vocab=self.vocab)
 
     def declare_same_as(self, other: Dim) -> None:
         """Promise that this dim and `other` have the same sizes; the promise is checked.

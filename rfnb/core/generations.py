@@ -1,6 +1,6 @@
 """Beams of a search are never multiplied with each other: values before and after a choice are brought together by its parents.
 
-A beam dim of a search carries it (`dim.search`). An op that would get several beams asks `aligned` first; that happens only where an
+A beam dim of a search carries it (`BeamDim.search`). An op that would get several beams asks `aligned` first; that happens only where an
 op makes a new plan, and plans for such operands are not made, so the usual call does not pay for it.
 """
 
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from rfnb.core.beam_dim import BeamDim
 from rfnb.core.declared import brought_together
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -37,7 +38,7 @@ def are_steps_apart() -> bool:
 
 def only_beams(dims: Iterable[Dim]) -> bool:
     """Whether all dims are beams of a search: what lacks them was computed before the first choice, and is the same for all hypotheses."""
-    return all("search" in dim.__dict__ for dim in dims)
+    return all(isinstance(dim, BeamDim) for dim in dims)
 
 
 def with_beams(values: Sequence[Tensor], but: Sequence[Dim] = ()) -> list[Tensor] | None:
@@ -62,9 +63,9 @@ def in_order(dim_order: Sequence[Dim], values: Sequence[Any]) -> list[Dim]:
     return [beams[0] if only_beams([dim]) and dim not in beams else dim for dim in dim_order]
 
 
-def beams_of(value: Any) -> list[Dim]:
+def beams_of(value: Any) -> list[BeamDim]:
     """The dims of a value that are beams of a search."""
-    return [dim for dim in value.dims if "search" in dim.__dict__] if isinstance(value, Tensor) else []
+    return [dim for dim in value.dims if isinstance(dim, BeamDim)] if isinstance(value, Tensor) else []
 
 
 def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tuple[Any, ...] | None:
@@ -85,10 +86,10 @@ def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tupl
     beams = list(dict.fromkeys(dim for dims in each for dim in dims))
     if len(beams) < 2:
         return None
-    searches = {id(dim.__dict__["search"]): dim.__dict__["search"] for dim in beams}
-    own = {key: [dim for dim in beams if dim.__dict__["search"] is search] for key, search in searches.items()}
+    searches = {id(dim.search): dim.search for dim in beams}
+    own = {key: [dim for dim in beams if dim.search is search] for key, search in searches.items()}
     # One that searches on with the hypotheses of another: some operand has the beams of both.
-    inside = any({id(dim.__dict__["search"]) for dim in dims} == set(searches) for dims in each)
+    inside = any({id(dim.search) for dim in dims} == set(searches) for dims in each)
     if inside and len(searches) == len(beams):
         return None
     if len(searches) > 1 and not inside:

@@ -17,9 +17,8 @@ from rfnb.core.errors import DimError, message
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
-# Of a Dim, but not of its copy elsewhere: caches, and the search that a beam is of, which would bring all of its steps along.
+# Of a Dim, but not of its copy elsewhere.
 _NOT_PICKLED: dict[str, Any] = {"_masks": {}, "_size_tensor": None, "_extent": None, "_declared": None}
-_LEFT_OUT = ("search", "link")
 _OWN = ("kind", "vocab", "_place", "by_user")  # what a dim has of its own although it is made of others
 
 
@@ -31,10 +30,7 @@ def reduce_dim(dim: Dim, special: str | None) -> Any:
     """
     if special is not None:
         return special_dim, (special, dim.lengths)
-    state = {name: value for name, value in dim.__dict__.items() if name not in _LEFT_OUT}
-    state.update(_NOT_PICKLED, _place=dim.created)
-    if "search" in dim.__dict__:
-        state["left_search"] = True  # `decide` says so
+    state = {**dim.__dict__, **_NOT_PICKLED, "_place": dim.created}
     own = {name: state[name] for name in _OWN if name in state}
     if dim.expr is not None:
         return derived_dim, (dim.expr, {**own, "name": dim.name})

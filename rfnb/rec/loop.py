@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import around_step
@@ -524,7 +525,7 @@ class Loop(NotPicklable):
         if last is not None:
             values, positions, position_dims = self.selections.back(values)
             # Before the first choice a value has no beam: it is the same for all hypotheses.
-            values = expanded(values, list({dim: None for value in values for dim in value.dims if dim.kind == "beam"}))
+            values = expanded(values, list({dim: None for value in values for dim in value.dims if is_beam(dim)}))
         first = values[0]
         later = self._ends.dims if output.inner else ()
         out = stacked(values, axis=self.axis, loop_name=self.name, later=later)

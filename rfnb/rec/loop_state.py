@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.pickling import NotPicklable
@@ -215,8 +216,8 @@ class LoopState(NotPicklable):
         old_dims = {renamed.get(dim, dim) for dim in old.dims}
         added = [dim for dim in new.dims if dim not in old_dims]
         # A beam comes with the first choice; the dims of the lengths come with the first sequence that has ended.
-        lost = {dim for dim in old_dims if dim.kind != "beam"} - set(new.dims) - self._frozen.get(name, set())
-        if not lost and all(dim.kind == "beam" for dim in added) and old.dtype == new.dtype:
+        lost = {dim for dim in old_dims if not is_beam(dim)} - set(new.dims) - self._frozen.get(name, set())
+        if not lost and all(map(is_beam, added)) and old.dtype == new.dtype:
             return
         change = f"   new: {dims_text(added)[1:-1]}" if added else ""
         hint, fix = "", None

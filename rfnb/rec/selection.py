@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rfnb.core.beam_dim import BeamDim, is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
@@ -44,7 +45,13 @@ class Selection(NotPicklable):
     """
 
     def __init__(
-        self, in_dim: Dim | None, out_dim: Dim, carried: Dim, parents: Tensor, *, before: Selection | None = None
+        self,
+        in_dim: Dim | None,
+        out_dim: BeamDim,
+        carried: BeamDim,
+        parents: Tensor,
+        *,
+        before: Selection | None = None,
     ):
         self.out_dim, self.carried, self.parents = out_dim, carried, parents
         self.start: Dim | None = in_dim if before is None else before.start
@@ -133,7 +140,7 @@ class Selection(NotPicklable):
         if not isinstance(out, Tensor) or not out.dims or self.carried in out.dims:
             return out
         batch = tuple(dim for dim in self.parents.dims if dim is not self.out_dim)
-        if not set(batch) <= set(out.dims) or any(dim.kind == "beam" and dim not in batch for dim in out.dims):
+        if not set(batch) <= set(out.dims) or any(is_beam(dim) and dim not in batch for dim in out.dims):
             return out
         rest = tuple(dim for dim in out.dims if dim not in batch)
         return out.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)

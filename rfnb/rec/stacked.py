@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor, same_dtype
@@ -44,7 +45,7 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
     own = [[dim for dim in value.dims if dim not in common] for value in values]
     names = [_plain_name(dim) for dim in own[0]]
     fits = [sorted(map(_plain_name, dims)) == sorted(names) for dims in own]
-    if len(set(names)) < len(names) or not all(fits) or any(dim.kind == "beam" for dim in own[0]):
+    if len(set(names)) < len(names) or not all(fits) or any(map(is_beam, own[0])):
         check_lengths_here(f'Loop "{loop_name}"', [("first step", (axis, *first.dims))], axis)
         raise _changed(values, fits.index(False) if False in fits else 1, loop_name)
     _check_dtypes(values, loop_name)

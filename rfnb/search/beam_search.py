@@ -29,7 +29,7 @@ from rfnb.search.decide import Found, NBest, get_src_beams
 from rfnb.search.early_stop import RULES, EarlyStop, scores_only_fall
 from rfnb.search.leaving import leaves
 from rfnb.search.progress import Bar, Progress
-from rfnb.search.raw_step import RawStep
+from rfnb.search.raw_model import RawModel
 from rfnb.search.search_state import Search
 from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beams import BeamHistory, Hypothesis
@@ -204,10 +204,10 @@ def beam_search(
     else:
         dims = (batch,) if isinstance(batch, Dim) else tuple(batch)
     models = {"": (step, state, 1.0), **_models(fusion)}
-    raw_steps = {key: RawStep(fn, dims[0], vocab, key) for key, (fn, _, _) in models.items()} if raw else {}
-    for key, other in raw_steps.items():
-        other.vocab_of = raw_steps[""] if key else None
-    steps: dict[str, Any] = {key: raw_steps.get(key, fn) for key, (fn, _, _) in models.items()}
+    raw_models = {key: RawModel(fn, dims[0], vocab, key) for key, (fn, _, _) in models.items()} if raw else {}
+    for key, other in raw_models.items():
+        other.vocab_of = raw_models[""] if key else None
+    steps: dict[str, Any] = {key: raw_models.get(key, fn) for key, (fn, _, _) in models.items()}
     loop = Loop(max_seq_len=max_seq_len, name=name)
     Search.of(loop).leave = leaves(ended, {"coverage": coverage, **options})
     loop.state.label = _start(start_label, dims, axis)
@@ -217,7 +217,7 @@ def beam_search(
         if not raw:
             loop.state["model" + key] = initial if initial is not None else {}
         else:
-            raw_steps[key].state = initial
+            raw_models[key].state = initial
     cover = Coverage(coverage) if coverage else None
     scales = {key: model[2] for key, model in models.items() if key}
     rule = early_stopping if isinstance(early_stopping, str) else "sure"
@@ -237,12 +237,12 @@ def beam_search(
                 scores = {}
                 for key, fn in steps.items():
                     out = fn(label, None if raw else loop.state["model" + key])
-                    out = out if raw else RawStep.checked(out)
+                    out = out if raw else RawModel.checked(out)
                     scores[key] = out[0]
                     if not raw:
                         loop.state["model" + key] = out[1] if out[1] is not None else {}
                     if cover is not None and not key:
-                        cover.attend(out, label, raw, raw_steps.get(""))
+                        cover.attend(out, label, raw, raw_models.get(""))
                 labels_dim = axis or scores[""].feature_dim
                 fused = {key: (scores[key], scales[key]) for key in scores if key}
                 label = choice(
@@ -251,7 +251,7 @@ def beam_search(
                 )  # fmt: skip
                 loop.state.label = label
                 parents = get_src_beams(label)
-                for fn in raw_steps.values():
+                for fn in raw_models.values():
                     fn.follow(parents)
                 if cover is not None:
                     cover.follow(parents)

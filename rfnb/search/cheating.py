@@ -31,7 +31,7 @@ def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
     before = loop.selections.now
     if before is None or before.out_dim is not flat.in_dim:
         return np.full_like(labels, count - 1)
-    if before.out_dim.__dict__["link"].cheats:
+    if before.out_dim.choice.cheats:
         return np.full_like(labels, count - 1)
     parents = host_of(before.parents, (*flat.rest, flat.in_dim))
     start = before.parents.sparse_dim

@@ -22,12 +22,12 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.rec.loop import Loop
 from rfnb.rec.recorder import decides
+from rfnb.search.choose import Options, choose
+from rfnb.search.choose_plain import choose_plain
 from rfnb.search.option_checks import check_limits, check_scores, no_labels_dim, whole_beam_size
 from rfnb.search.reference import gold_mixed, reference, sampled
 from rfnb.search.score import INPUT_TYPES, Fusion, check_finite_options
 from rfnb.search.several import choose_several
-from rfnb.search.step import Options, choose
-from rfnb.search.usual import choose_best
 
 
 @overload
@@ -149,7 +149,7 @@ def choice(
         and ((axis is None and scores._feature_dim is not None) or (isinstance(axis, Dim) and axis in scores.dims))
     ):  # fmt: skip
         labels: Any = axis or scores._feature_dim
-        return choose_best(loop, scores, labels, beam_size, name)
+        return choose_plain(loop, scores, labels, beam_size, name)
     if input_type not in INPUT_TYPES:
         raise ValueError(
             message(f'choice: input_type "{input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these.")

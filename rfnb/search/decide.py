@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
@@ -71,7 +72,7 @@ def decide_keep_beam(x: Tensor) -> Tensor:
     if beam.extent not in slots:
         slots[beam.extent] = Dim(beam.extent, name="slot")
     out = x._like(x._raw, tuple(slots[beam.extent] if dim is beam else dim for dim in x.dims))
-    if out.sparse_dim is not None and out.sparse_dim.kind == "beam":
+    if out.sparse_dim is not None and is_beam(out.sparse_dim):
         out.sparse_dim = None
     return out
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor
@@ -109,7 +110,7 @@ def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
     other, scale = entry
     if not np.isfinite(scale):
         raise ValueError(f'choice: fusion "{name}" has the scale {scale}.\nA scale is a finite number.')
-    further = [dim for dim in other.dims if dim not in scores.dims and "search" not in dim.__dict__]
+    further = [dim for dim in other.dims if dim not in scores.dims and not isinstance(dim, BeamDim)]
     if axis in other.dims and not further:
         return
     labels = next((dim for dim in further if dim.extent == axis.extent), None)
@@ -136,7 +137,7 @@ def check_mask(mask: Tensor, scores: Tensor, axis: Dim) -> None:
             message("choice: the mask of banned labels is no bool.", [("banned", f"{shape_of(mask)} {mask.dtype}")],
                     "It is True for labels that are not chosen.", "banned=mask > 0")
         )  # fmt: skip
-    if axis not in mask.dims or any(dim not in scores.dims and "search" not in dim.__dict__ for dim in mask.dims):
+    if axis not in mask.dims or any(dim not in scores.dims and not isinstance(dim, BeamDim) for dim in mask.dims):
         raise DimError(
             message("choice: the mask of banned labels is over other dims.",
                     [("scores", shape_of(scores)), ("banned", shape_of(mask)), ("labels", axis.short_repr())],

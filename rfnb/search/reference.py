@@ -16,10 +16,10 @@ from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.search import rank
+from rfnb.search.choose import Options, follow, parts_of, tell_at_end
 from rfnb.search.rank import Ranked, flat_of
 from rfnb.search.score import Fusion, combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
-from rfnb.search.step import Options, follow, parts_of, tell_at_end
 from rfnb.trace.probe import listening
 
 

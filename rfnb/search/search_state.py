@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core import generations
+from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor, new_tensor
@@ -42,23 +43,23 @@ class Link:
         self.cheats = False
         self.stay: dict[Any, Tensor] = {}
         self.written: dict[int, Any] = {}
-        self._dims: dict[int, tuple[Dim, Dim]] = {}
+        self._dims: dict[int, tuple[BeamDim, BeamDim]] = {}
         self.step = 0  # that its dims are of, if each step has its own
 
     def forget_dims(self) -> None:
         """The next choice makes new beam dims."""
         self._dims = {}
 
-    def dims(self, size: int) -> tuple[Dim, Dim]:
+    def dims(self, size: int) -> tuple[BeamDim, BeamDim]:
         """The beam after this choice and, of the same size, the one between steps; the same ones in every step, so that plans are
         found again."""
         found = self._dims.get(size)
         if found is None:
-            chosen = Dim(size, name="beam" + "'" * (self.position + 1), kind="beam")
-            carried = Dim(size, name="beam", kind="beam")
-            for dim in (chosen, carried):
-                dim.__dict__.update(search=self.search, link=self)
-            found = self._dims[size] = chosen, carried
+            name = "beam" + "'" * (self.position + 1)
+            found = self._dims[size] = (
+                BeamDim(size, name=name, search=self.search, choice=self),
+                BeamDim(size, name="beam", search=self.search, choice=self),
+            )
         return found
 
 
@@ -85,7 +86,7 @@ class Search:
     def next_link(self, loop: Loop) -> Link:
         """The link of the choice that is being made."""
         before = self.selections.now
-        position = 0 if before is None else before.out_dim.__dict__["link"].position + 1
+        position = 0 if before is None else before.out_dim.choice.position + 1
         if position == len(self.links):
             self.links.append(Link(self, position))
         link = self.links[position]
@@ -105,7 +106,9 @@ class Search:
             return last.carried, self.scores
         return last.out_dim, self.scores
 
-    def select(self, loop: Loop, link: Link, in_dim: Dim | None, values: Tensor, parents: Tensor, out_dim: Dim) -> None:
+    def select(
+        self, loop: Loop, link: Link, in_dim: Dim | None, values: Tensor, parents: Tensor, out_dim: BeamDim
+    ) -> None:
         """Let the loop follow a choice."""
         selection = Selection(in_dim, out_dim, link.dims(out_dim.extent)[1], parents, before=self.selections.now)
         link.scores, link.parents = values, parents
@@ -155,7 +158,7 @@ class Search:
 
     def owns(self, dim: Dim) -> bool:
         """Whether a dim is a beam of this search; that of another one, whose hypotheses are searched on, is a batch dim here."""
-        return dim.__dict__.get("search") is self
+        return isinstance(dim, BeamDim) and dim.search is self
 
     def scores_like(self, x: Tensor) -> Tensor:
         """The scores of the hypotheses that x belongs to."""
@@ -175,16 +178,16 @@ def search_of(x: Tensor, what: str) -> Search:
     """
     beam = beam_dim_of(x)
     if beam is not None:
-        return beam.__dict__["search"]
+        return beam.search
     raise ValueError(
         message(f"{what}: no search has made this.", [("value", shape_of(x))], "A value of a search has its beam dim.",
                 "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)")
     )  # fmt: skip
 
 
-def beam_dim_of(x: Tensor) -> Dim | None:
+def beam_dim_of(x: Tensor) -> BeamDim | None:
     """The beam dim of the search that made a value; None if none did."""
-    beams = [dim for dim in x.dims if "search" in dim.__dict__]
+    beams = generations.beams_of(x)
     lost = next((dim for dim in x.dims if "left_search" in dim.__dict__), None)
     if lost is not None and not beams:
         raise ValueError(
@@ -195,7 +198,7 @@ def beam_dim_of(x: Tensor) -> Dim | None:
                 "torch.save((rf.decide(labels), rf.get_beam_scores(labels)), path)",
             )
         )
-    return max(beams, key=lambda dim: dim.__dict__["search"].number, default=None)
+    return max(beams, key=lambda dim: dim.search.number, default=None)
 
 
 def place_of(loop: Loop) -> str:

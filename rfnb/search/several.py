@@ -16,10 +16,10 @@ from rfnb.ops.merge import merge_dims
 from rfnb.ops.reduce import top_k
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
+from rfnb.search.choose import Options, choose
 from rfnb.search.constraints import allowed_labels, written
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
 from rfnb.search.search_state import Link, Search, on_backend, place_of
-from rfnb.search.step import Options, choose
 from rfnb.trace.probe import listening
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_labels import combine_sources
@@ -88,7 +89,7 @@ class BeamDims:
 
     def _is_beam(self, dim: Dim) -> bool:
         # Between its choice and its end, a step has a beam dim of its own.
-        return dim in self.beams or (dim.kind == "beam" and dim not in self.batch)
+        return dim in self.beams or (is_beam(dim) and dim not in self.batch)
 
 
 def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarray]:

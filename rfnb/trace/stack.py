@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
@@ -55,7 +56,7 @@ def step_dim_of(run: Sequence[Event]) -> Dim:
     dim = loop_dim_of(run[0])
     steps = [event.step for event in run]
     if dim is not None and steps == list(range(len(run))) and dim.is_dim_known() and dim.extent == len(run):
-        if not any(over.kind == "beam" for over in dim.length_dims):
+        if not any(is_beam(over) for over in dim.length_dims):
             return dim
     return Dim(len(run), name=dim.name if dim is not None else "step", kind="spatial")
 

@@ -12,17 +12,17 @@ from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
+from rfnb.search.choose import Options, choose, follow, parts_of, tell_at_end
 from rfnb.search.rank import Flat
 from rfnb.search.report import num_candidates
 from rfnb.search.score import check_log_probs, only_end_label
 from rfnb.search.search_state import Search, on_backend, place_of
-from rfnb.search.step import Options, choose, follow, parts_of, tell_at_end
 from rfnb.trace.probe import listening
 
 _plans = PlanCache()
 
 
-def choose_best(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str) -> Tensor:
+def choose_plain(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str) -> Tensor:
     """The labels of the best hypotheses, {batch, beam}.
 
     Args:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.tensor import Tensor, new_tensor
@@ -117,7 +118,7 @@ def beam_search_step(
 def _beam_of(scores: Tensor, base: Tensor | None, axis: Dim) -> Dim | None:
     """The dim of the hypotheses so far."""
     for x in (base, scores):
-        found = [] if x is None else [dim for dim in x.dims if dim.kind == "beam" and dim is not axis]
+        found = [] if x is None else [dim for dim in x.dims if is_beam(dim) and dim is not axis]
         if found:
             return found[-1]
     return None

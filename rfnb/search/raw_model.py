@@ -14,7 +14,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.nested import map_nested
 
 
-class RawStep:
+class RawModel:
     """Calls a step function with raw labels (n,) and its state.
 
     Attributes:
@@ -26,7 +26,7 @@ class RawStep:
     def __init__(self, fn: Callable[[Any, Any], Any], batch: Dim, vocab: Sequence[str] | None, name: str = ""):
         self.fn, self.batch, self.vocab, self.name = fn, batch, vocab, name
         self.state: Any = None
-        self.vocab_of: RawStep | None = None
+        self.vocab_of: RawModel | None = None
         self.labels_dim: Dim | None = None
         self.rows = batch.extent
         self.last: tuple[Any, ...] = ()
