@@ -18,7 +18,7 @@ from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, written
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
-from rfnb.search.report import BELOW_THRESHOLD, BLOCKED, CUT, Parts, Seen, num_candidates, tell
+from rfnb.search.report import Parts, Seen, num_candidates, tell
 from rfnb.search.score import (
     Fusion,
     check_log_probs,
@@ -32,6 +32,7 @@ from rfnb.search.score import (
     only_end_label,
 )  # fmt: skip
 from rfnb.search.search_state import Link, Search, on_backend, place_of
+from rfnb.trace.beam_fields import Outcome
 from rfnb.trace.probe import listening
 
 
@@ -278,13 +279,13 @@ def parts_of(
         return parts
     parts.unblocked = same(free)
     verdict = backend.full_raw(
-        backend.get_shape_tuple_raw(flat.raw), CUT, dtype="int64", device=backend.get_device_raw(flat.raw)
+        backend.get_shape_tuple_raw(flat.raw), Outcome.CUT, dtype="int64", device=backend.get_device_raw(flat.raw)
     )
     gone = backend.unary_fn("is_neg_infinite")(flat.raw)
-    verdict = backend.where_raw(gone, BELOW_THRESHOLD, verdict)
+    verdict = backend.where_raw(gone, Outcome.BELOW_THRESHOLD, verdict)
     if allowed is not None:
         banned = backend.unary_fn("is_neg_infinite")(flat_of(total, flat.in_dim, flat.axis, flat.rest).raw)
-        verdict = backend.where_raw(banned, BLOCKED, verdict)
+        verdict = backend.where_raw(banned, Outcome.BLOCKED, verdict)
     parts.verdict = verdict
     return parts
 

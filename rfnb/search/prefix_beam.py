@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rfnb.trace.beam_fields import Outcome
+
 NEVER = -np.inf
-KEPT, CUT, MERGED = 0, 1, 4  # cand_verdict; see `VERDICTS` of rfnb/trace/beam_fields.py
 _MANY = 2048  # values of a row
 _FACTOR = np.int64(6364136223846793005)  # of Knuth's MMIX generator
 # Keys of slots without a prefix, and of what would be before the empty prefix: not of any prefix.
@@ -120,7 +121,7 @@ class PrefixBeam:
         others[where], is_merged[where] = brought, True  # a slot without prefix may have the place of a merged one
         further = best(others, min(max(count - kept.shape[1], 0), flat.shape[1]))
         scores = np.take_along_axis(flat, kept, 1)
-        verdict = np.where(np.take_along_axis(is_merged, further, 1), MERGED, CUT)
+        verdict = np.where(np.take_along_axis(is_merged, further, 1), Outcome.MERGED, Outcome.CUT)
         parents, tokens = np.divmod(np.concatenate([kept, further], 1), labels)
         names = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
         values = (
@@ -128,7 +129,7 @@ class PrefixBeam:
             parents,
             np.concatenate([scores, np.take_along_axis(others, further, 1)], 1),
             np.concatenate([scores > NEVER, np.zeros(further.shape, bool)], 1),
-            np.concatenate([np.where(scores > NEVER, KEPT, CUT), verdict], 1),
+            np.concatenate([np.where(scores > NEVER, Outcome.KEPT, Outcome.CUT), verdict], 1),
         )
         return dict(zip(names, values))
 

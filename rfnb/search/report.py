@@ -20,9 +20,8 @@ from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.search.rank import Flat, Ranked, split_index, take
 from rfnb.search.search_state import Link
+from rfnb.trace.beam_fields import Outcome
 from rfnb.trace.probe import Later, probe_later
-
-KEPT, CUT, BELOW_THRESHOLD, BLOCKED = range(4)  # cand_verdict; see `VERDICTS` of rfnb/trace/beam_fields.py
 
 
 @dataclass
@@ -177,7 +176,7 @@ class Seen:
             is_kept, verdict = _first_are_kept(backend, device, tuple(shape), self.num_kept)
         else:
             is_kept = self.is_kept
-            verdict = backend.where_raw(is_kept, KEPT, CUT if self.verdict is None else self.verdict)
+            verdict = backend.where_raw(is_kept, Outcome.KEPT, Outcome.CUT if self.verdict is None else self.verdict)
         own |= {
             "parents": new_tensor(parents, dims),
             "kept": new_tensor(is_kept, dims),
@@ -265,7 +264,7 @@ def _kept_first(flat: Flat, scores: Any, index: Any, kept: Any, ranked: Ranked) 
 @functools.lru_cache(maxsize=64)
 def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: int) -> tuple[Any, Any]:
     host = np.broadcast_to(np.arange(shape[-1]) < count, shape)
-    verdict = np.where(host, KEPT, CUT)
+    verdict = np.where(host, Outcome.KEPT, Outcome.CUT)
     return tuple(
         backend.from_numpy(np.ascontiguousarray(x), dtype=dtype, device=device)
         for x, dtype in ((host, "bool"), (verdict, "int64"))

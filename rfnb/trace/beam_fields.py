@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,17 @@ FURTHER = (
     "end_scores",
 )  # of searches of rfnb; and those that begin as below
 _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
-VERDICTS = ("kept", "cut by rank", "below the threshold", "blocked", "merged")  # by `cand_verdict`
+
+
+class Outcome(IntEnum):
+    """What became of a candidate, as `cand_verdict` of a `beams` event has it."""
+
+    KEPT, CUT, BELOW_THRESHOLD, BLOCKED, MERGED = range(5)
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return ("kept", "cut by rank", "below the threshold", "blocked", "merged")[self]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.tensor import Tensor
-from rfnb.trace.beam_fields import VERDICTS
+from rfnb.trace.beam_fields import Outcome
 from rfnb.viz.axes import Named
 from rfnb.viz.beams.parts import Parts
 from rfnb.viz.beams.text import prefix
@@ -243,7 +243,7 @@ def _cut(
     fields = zip(step["cand_tokens"][seq], step["cand_parents"][seq], step["cand_scores"][seq], kept, why, rows)
     out = [
         {"token": _label(token, labels, blank), "parent": int(parent), "score": _number(score)}
-        | ({"why": VERDICTS[code]} if code > 1 else {})
+        | ({"why": Outcome(code).text} if code > Outcome.CUT else {})
         | ({"parts": list(row)} if parts.names else {})
         for token, parent, score, survived, code, row in fields
         if not survived and _number(score) is not None
