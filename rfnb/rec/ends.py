@@ -1,37 +1,107 @@
-"""Which sequences or hypotheses of a loop have ended, and how many steps each of them has: on the host, so that asking costs nothing."""
+"""Which sequences or hypotheses of a loop have ended: on the host, so that asking costs nothing.
+
+Over a given axis its lengths say it, and all is known before the first step; else a condition of each step.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
+
 import numpy as np
 
+from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.rec.ended import active_in_steps
 from rfnb.rec.selection import Selection, align_host
 
 
 class Ends:
     """Known after each step.
 
-    Args:
-        past_length: How many steps after its length a sequence of a given axis takes to end.
-
     Attributes:
-        dims: What `host` is over: the dims of the end condition, with the carried beam.
-        host: Which have ended, bool; None before the first step.
-        some: Whether any has.
+        dims: What `host` is over: the dims of the lengths or of the end condition, with the carried beam.
+        some: Whether any has ended.
     """
 
-    def __init__(self, past_length: int = 0) -> None:
-        self.past_length = past_length
-        self.dims: tuple[Dim, ...] = ()
-        self.host: np.ndarray | None = None
-        self.some = False
+    dims: tuple[Dim, ...] = ()
+    some = False
+
+    @property
+    @abstractmethod
+    def host(self) -> np.ndarray | None:
+        """Which have ended, bool; None before the first step."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> np.ndarray | None:
+        """How many steps each has, int32; None before the first step, and in a loop over a given axis."""
+
+
+class EndsOfAxis(Ends):
+    """Ends of the sequences of a given axis.
+
+    Args:
+        past_length: How many steps after its length a sequence takes to end.
+    """
+
+    lengths = None
+
+    def __init__(self, axis: Dim, past_length: int):
+        self.axis, self.past_length = axis, past_length
+        self._ends_at: np.ndarray | None = None
+        self._first, self._shortest, self._done = 0, 0, 0
+        self._active: list[Tensor | None] | None = None
+
+    def begin_step(self, index: int) -> None:
+        """Before step `index`."""
+        if index == 0:
+            self._measure()
+        self._done = index
+        self.some = index >= self._first
+
+    def end_step(self, index: int, like: Callable[[], Tensor | None]) -> Tensor | None:
+        """The sequences that step `index` counts for; None: all.
+
+        Args:
+            like: A value of the step, which says where the result is needed.
+        """
+        self._done = index + 1
+        if index < self._shortest:
+            return None
+        if self._active is None:
+            value = like()
+            backend, device = (registry.selected(), None) if value is None else (value.backend, value.device)
+            self._active = active_in_steps(self.axis, backend, device)
+        return self._active[index]
+
+    @property
+    def host(self) -> np.ndarray | None:
+        return None if self._ends_at is None else self._done >= self._ends_at
+
+    def _measure(self) -> None:
+        lengths, self.dims = self.axis.lengths, self.axis.length_dims
+        if lengths is None or not self.dims:
+            self._first = self._shortest = self.axis.extent + 1
+            return
+        self._shortest = int(lengths.min(initial=self.axis.extent))
+        self._first, self._ends_at = self._shortest + self.past_length, lengths + self.past_length
+        if not lengths.size:
+            self._first = self.axis.extent + 1
+
+
+class EndsByCondition(Ends):
+    """Ends of what a condition has ended."""
+
+    host: np.ndarray | None = None
+
+    def __init__(self) -> None:
         self._lengths: np.ndarray | None = None
         self._num_steps: int | None = None  # of all, until the first one has ended
 
     @property
     def lengths(self) -> np.ndarray | None:
-        """How many steps each has, int32; None before the first step, and in a loop over a given axis."""
         if self._num_steps is not None and self.host is not None:
             return np.full(self.host.shape, self._num_steps, np.int32)
         return self._lengths
@@ -40,19 +110,7 @@ class Ends:
         """Whether all have ended, so that the loop is done."""
         return self.host is not None and (self.some or not self.host.size) and bool(self.host.all())
 
-    def begin_step_of(self, axis: Dim, index: int) -> None:
-        """In a loop over a ragged axis: what has ended before a step."""
-        assert axis.lengths is not None
-        self.dims, self.host = axis.length_dims, index >= axis.lengths + self.past_length
-        self.some = bool(self.host.any())
-
-    def end_step_of(self, axis: Dim, index: int) -> np.ndarray | None:
-        """The same after it; which sequences the step counts for, None: all."""
-        assert axis.lengths is not None
-        self.host = index + 1 >= axis.lengths + self.past_length
-        return None if index < axis.lengths.min(initial=index + 1) else index < axis.lengths
-
-    def update(self, cond: Tensor, include_eos: bool, selection: Selection | None, index: int) -> np.ndarray | None:
+    def end_step(self, cond: Tensor, include_eos: bool, selection: Selection | None, index: int) -> Tensor | None:
         """After step `index`, with its condition {batch dims, beam}.
 
         Args:
@@ -78,7 +136,15 @@ class Ends:
         else:
             self.host, self._num_steps = now.copy(), index + 1
         self.dims = dims if selection is None else selection.carried_dims(dims)
-        return None if counted is None or counted.all() else counted
+        if counted is None or counted.all():
+            return None
+        return new_tensor(cond.backend.from_numpy(counted, dtype="bool", device=cond.device), self.dims)
+
+    def set_lengths(self, axis: Dim) -> None:
+        """When the loop is done: the lengths of its dim."""
+        lengths = self.lengths if self.lengths is not None else np.zeros((), np.int32)
+        raw = registry.selected().from_numpy(lengths, dtype="int32", device="cpu")
+        axis.dyn_size_ext = new_tensor(raw, self.dims)
 
     def _joined(self, dims: tuple[Dim, ...], selection: Selection | None) -> tuple[Dim, ...]:
         """The dims of this step's condition and those that the ends of the steps before have besides."""

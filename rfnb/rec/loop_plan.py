@@ -37,8 +37,8 @@ class LoopPlan(NotPicklable):
     """
 
     def __init__(self, recording: Recording, *, move_out: bool):
-        self.name = recording.loop.name
-        self.axis = recording.loop.axis
+        self.name = recording.name
+        self.axis = recording.axis
         self.before: list[Node] = []
         self.inside: list[Node] = []
         self.after: list[Node] = []
@@ -57,7 +57,7 @@ class LoopPlan(NotPicklable):
 
     def _move_before(self, nodes: list[Node]) -> None:
         recording, axis = self._recording, self.axis
-        if not recording.loop.has_given_axis:
+        if not recording.over_axis:
             return
         for source, frame in recording.frames:
             self.whole[frame.register] = source
@@ -166,21 +166,26 @@ class LoopPlan(NotPicklable):
 
     def _one_step(self) -> Dim:
         """A dim like that of the loop, with one frame."""
-        loop = self._recording.loop
-        end = self._recording.end
-        over = loop.axis.length_dims if loop.has_given_axis else () if end is None else end[0].dims
+        axis, end = self.axis, self._recording.end
+        given = self._recording.over_axis
+        over = axis.length_dims if given else () if end is None else end[0].dims
         if not over:
-            return Dim(1, name=loop.axis.name)
-        lengths = loop.axis.lengths if loop.has_given_axis else None
+            return Dim(1, name=axis.name)
+        lengths = axis.lengths if given else None
         host = np.ones([dim.extent for dim in over], np.int32) if lengths is None else np.minimum(lengths, 1)
         raw = registry.selected().from_numpy(host, dtype="int32", device="cpu")
-        return Dim(new_tensor(raw, over), name=loop.axis.name)
+        return Dim(new_tensor(raw, over), name=axis.name)
 
     def _frontier(self) -> list[int]:
         """What the ops after the loop read of the steps."""
         made = {register for node in self.after for register in node.writes}
         reads = {register for node in self.after for register in node.reads}
         return sorted(reads - made - self.whole.keys())
+
+    def forget(self) -> None:
+        """The loop is over: from here on this is to look at, without the values of any step."""
+        self.whole.clear()
+        self._recording.forget()
 
     # -- to look at --------------------------------------------------------------------------------------------------------
 

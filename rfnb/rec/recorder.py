@@ -221,6 +221,13 @@ class Recorder(NotPicklable):
                 begin_growing(dim, self)
         return copied(node.result)
 
+    def forget(self) -> None:
+        """Keep no values: which op was done, and with what, is all that is looked at from now on."""
+        for node in self.nodes:
+            node.args, node.kwargs, node.result, node.offers = (), {}, None, []
+        for tensor in self.registers:
+            tensor.forget()
+
     def note_used(self, value: Any) -> None:
         """The body computes with what is in here, or gives it to the loop."""
         self.used.update(id(leaf) for _, leaf in leaves(value) if isinstance(leaf, Tensor))

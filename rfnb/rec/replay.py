@@ -20,7 +20,8 @@ from rfnb.rec.step_tensor import StepTensor
 from rfnb.trace.probe import probe, trace_context
 
 if TYPE_CHECKING:
-    from rfnb.rec.loop_state import LoopState
+    from rfnb.rec.loop_step import Step
+    from rfnb.rec.outputs import Outputs
     from rfnb.rec.recording import Recording
 
 Run = Callable[[list[Any], dict[Dim, Dim]], None]
@@ -29,27 +30,27 @@ Run = Callable[[list[Any], dict[Dim, Dim]], None]
 class Replay(NotPicklable):
     """What each step does, from `registers`: a list with the value of each register in this step."""
 
-    def __init__(self, recording: Recording, plan: LoopPlan, outputs: list[Output]):
+    def __init__(self, recording: Recording, plan: LoopPlan, outputs: Outputs):
         self.recording, self.plan = recording, plan
         self.registers: list[Any] = [None] * len(recording.recorder.registers)
         self.dims: dict[Dim, Dim] = {}
         masked = _Masked()
         self._runs = [_observed(node, _runner(node, recording.recorder, masked)) for node in plan.inside]
-        self._frames = self._split_frames()
+        self._sources = self._sources_in_steps()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
         self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
         for register, output in zip(plan.stacked, self._stacked, strict=True):
             output.values.append(recording.recorder.registers[register].value)
         self._collected: list[tuple[Any, Output]] = []
         self._whole: list[tuple[int, Output]] = []
-        for (value, last), output in zip(recording.outputs, outputs, strict=True):
+        for (value, last), output in zip(recording.outputs, outputs.all, strict=True):
             if not last and recording.recorder.owns(value) and value.register in made:
                 self._whole.append((value.register, output))
             else:
                 self._collected.append((value, output))
 
-    def _split_frames(self) -> list[tuple[int, list[Tensor]]]:
-        """The frames of what is known for all steps, of the registers that the steps read."""
+    def _sources_in_steps(self) -> list[tuple[int, Tensor]]:
+        """Which registers that the steps read are frames, and of what is known for all steps."""
         recording, plan = self.recording, self.plan
         reads = {register for node in plan.inside for register in node.reads}
         reads |= recording.recorder.reads(
@@ -57,36 +58,30 @@ class Replay(NotPicklable):
         )
         sources = {frame.register: source for source, frame in recording.frames} | plan.whole
         index = recording.index.register if recording.index is not None else None
-        frames_of = recording.loop.frames_of
-        return [
-            (register, frames_of(value))
-            for register, value in sources.items()
-            if register in reads and register != index
-        ]
+        return [(register, value) for register, value in sources.items() if register in reads and register != index]
 
-    def step(self, index: int, states: LoopState, index_value: Tensor) -> None:
-        """One step: new states and outputs, from the states before it."""
-        registers, dims = self.registers, self.dims
+    def step(self, step: Step) -> None:
+        """Make one step: its states, outputs and end, from the states before it."""
+        registers, dims, recording = self.registers, self.dims, self.recording
         dims.clear()
-        for name, read in self.recording.states.items():
-            _bind(read, states[name], registers, dims)
-        for register, steps in self._frames:
-            registers[register] = steps[index]
-        if self.recording.index is not None:
-            registers[self.recording.index.register] = index_value
+        for name, read in recording.states.items():
+            _bind(read, step.states.now[name], registers, dims)
+        for register, source in self._sources:
+            registers[register] = step.frame(source)
+        if recording.index is not None:
+            registers[recording.index.register] = step.index()
         for run in self._runs:
             run(registers, dims)
-        for name, value in self.recording.next_states.items():
-            states._replay(name, self._filled(value))
+        for name, value in recording.next_states.items():
+            step.states.next[name] = self._filled(value)
         for value, output in self._collected:
             output.values.append(self._filled(value))
         for register, output in zip(self.plan.stacked, self._stacked, strict=True):
             output.values.append(registers[register])
-
-    def end(self) -> tuple[Tensor, bool] | None:
-        """The condition of this step."""
-        end = self.recording.end
-        return None if end is None else (self._filled(end[0]), end[1])
+        step.outputs.all_given()
+        if recording.end is not None:
+            cond, include_eos = recording.end
+            step.end_with(self._filled(cond), include_eos)
 
     def finish(self, stacked: Callable[[Output], Tensor | None]) -> None:
         """Run the ops after the loop, on the values of all steps."""

@@ -66,6 +66,10 @@ class StepTensor(NotPicklable, Tensor):
         self.mark(self.value)
         return self.value
 
+    def forget(self) -> None:
+        """Keep its dims and dtype only."""
+        self.value = Tensor(self.name, self._dims, self.value.dtype)
+
     @property
     def was_marked(self) -> bool:
         """Whether the body has set marks on it."""

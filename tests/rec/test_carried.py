@@ -338,4 +338,4 @@ def test_no_frame_is_kept_alive():
     loop = rf.Loop(axis=TIME)
     with loop:
         loop.stack(loop.unstack(source()))
-    assert loop._carried is None
+    assert loop._entered is None

@@ -134,10 +134,10 @@ def test_ops_of_another_thread_are_not_recorded():
     x, loop = rf.expand_dim(rf.range_over_dim(TIME, dtype="float32"), dim=BATCH), rf.Loop(axis=TIME)
     context = contextvars.copy_context()
     with loop:
-        count = len(loop._recording.recorder.nodes)
+        count = len(loop.step.recording.recorder.nodes)
         for each in (None, contextvars.copy_context(), context):
             in_thread(lambda: rf.random_normal([BATCH]) * 2.0, context=each)
-        assert len(loop._recording.recorder.nodes) == count
+        assert len(loop.step.recording.recorder.nodes) == count
         out = loop.stack(loop.unstack(x))
     assert_same(out, x)
 

@@ -1,0 +1,227 @@
+"""Step: where the values of a step of a loop come from, and where they go.
+
+A Loop knows the order of steps and what ends; whatever a body reads and gives goes through its `step`. So a step that waits between
+two steps, edits a state, or gives the values of an earlier run is an object in the place of `loop.step` (a `StepAround` the one that is
+there), and no change in Loop. In each step, the loop calls
+
+    begin       the step begins
+    run         True: the step was made without the body, by calls as the body would make them
+    (body)      read, write, frame, index, output, end_with
+    commit      it is known what has ended: next values become present ones
+
+then `finish`, unless the loop is left early; and `close` in any case, more than once if it comes to that.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.pickling import NotPicklable
+from rfnb.core.tensor import Tensor
+from rfnb.ops.frames import frames, no_frame
+from rfnb.ops.operands import as_tensor
+from rfnb.rec.nested import map_nested
+from rfnb.rec.outputs import Outputs
+from rfnb.rec.states import States
+
+_MISSING = object()
+
+
+class Step(NotPicklable):
+    """What a Loop needs of its step.
+
+    Attributes:
+        states: What is carried.
+        outputs: What is collected.
+    """
+
+    def __init__(self, states: States, outputs: Outputs):
+        self.states, self.outputs = states, outputs
+
+    @abstractmethod
+    def begin(self, index: int) -> None:
+        """Step `index` begins."""
+
+    @abstractmethod
+    def run(self) -> bool:
+        """Make this step without the body; False: the body makes it."""
+
+    @abstractmethod
+    def read(self, name: str) -> Any:
+        """A state: the next value once it is assigned, else the previous one; after a choice, that of the chosen hypotheses."""
+
+    @abstractmethod
+    def write(self, name: str, value: Any) -> None:
+        """Assign the next value of a state."""
+
+    @abstractmethod
+    def frame(self, source: Tensor) -> Tensor:
+        """The frame of this step."""
+
+    @abstractmethod
+    def index(self) -> Tensor:
+        """The index of this step, an int32 scalar, sparse over the axis."""
+
+    @abstractmethod
+    def output(self, value: Tensor, last: bool) -> Tensor:
+        """What the loop collects where the body gives `value` to `stack` (or `last`)."""
+
+    @abstractmethod
+    def end_with(self, cond: Tensor, include_eos: bool) -> None:
+        """This condition says what has ended."""
+
+    @property
+    @abstractmethod
+    def end(self) -> tuple[Tensor, bool] | None:
+        """The condition of this step, and its `include_eos`, once there is one."""
+
+    @abstractmethod
+    def check_known(self, what: str) -> None:
+        """Raise a RecordingError if `what`, a plain value of this step, would be taken for that of all steps."""
+
+    @abstractmethod
+    def commit(self, active: Tensor | None) -> None:
+        """The step is over; it counts for the sequences that are `active`, None: all."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """All steps are done, and the axis has its lengths: what was collected gets its values."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The loop is left. Whatever was set for its time is as before; may be called again."""
+
+
+class PlainStep(Step):
+    """A step that Python runs.
+
+    Args:
+        axis: What `frame` takes frames of.
+    """
+
+    def __init__(self, states: States, outputs: Outputs, axis: Dim, loop_name: str):
+        super().__init__(states, outputs)
+        self._axis, self._loop_name = axis, loop_name
+        self._index = -1
+        self._end: tuple[Tensor, bool] | None = None
+        self._frames: dict[tuple[int, bool], tuple[Tensor, list[Tensor]]] = {}
+
+    def begin(self, index: int) -> None:
+        self._index, self._end = index, None
+        self.states.begin(index)
+        self.outputs.begin(index)
+
+    def run(self) -> bool:
+        return False
+
+    def read(self, name: str) -> Any:
+        states = self.states
+        value = states.next.get(name, _MISSING)
+        if value is _MISSING:
+            value = states.now.get(name, _MISSING)
+            if value is _MISSING:
+                raise states.missing(name)
+        selection = states.selections.now
+        return value if selection is None else map_nested(selection.bring, value)
+
+    def write(self, name: str, value: Any) -> None:
+        self.states.check(name, value)
+        self.states.next[name] = value
+
+    def frame(self, source: Tensor) -> Tensor:
+        # By gradients: frames that were made without have none.
+        key = id(source), source.backend.grad_enabled()
+        found = self._frames.get(key)
+        if found is None:
+            source.axis_of(self._axis, f'Loop "{self._loop_name}": unstack')
+            found = self._frames[key] = (source, frames(source, axis=self._axis))
+        steps = found[1]
+        return steps[self._index] if steps else no_frame(source, axis=self._axis)
+
+    def index(self) -> Tensor:
+        out = as_tensor(self._index, "iter_idx")
+        out.sparse_dim = self._axis
+        return out
+
+    def output(self, value: Tensor, last: bool) -> Tensor:
+        selection = self.states.selections.now
+        if selection is not None:
+            selection.check(value)
+        return value
+
+    def end_with(self, cond: Tensor, include_eos: bool) -> None:
+        self._end = cond, include_eos
+
+    @property
+    def end(self) -> tuple[Tensor, bool] | None:
+        return self._end
+
+    def check_known(self, what: str) -> None:
+        pass
+
+    def commit(self, active: Tensor | None) -> None:
+        self.outputs.commit(active)
+        self.states.commit(active)
+
+    def finish(self) -> None:
+        self.outputs.finish()
+
+    def close(self) -> None:
+        self._frames.clear()
+        self._end = None
+        self.outputs.close()
+        self.states.close()
+
+
+class StepAround(Step):
+    """Passes everything on to the step that it is put around. What it is for says a class made of it.
+
+    Args:
+        inner: Another step.
+    """
+
+    def __init__(self, inner: Step):
+        super().__init__(inner.states, inner.outputs)
+        self.inner = inner
+
+    def begin(self, index: int) -> None:
+        self.inner.begin(index)
+
+    def run(self) -> bool:
+        return self.inner.run()
+
+    def read(self, name: str) -> Any:
+        return self.inner.read(name)
+
+    def write(self, name: str, value: Any) -> None:
+        self.inner.write(name, value)
+
+    def frame(self, source: Tensor) -> Tensor:
+        return self.inner.frame(source)
+
+    def index(self) -> Tensor:
+        return self.inner.index()
+
+    def output(self, value: Tensor, last: bool) -> Tensor:
+        return self.inner.output(value, last)
+
+    def end_with(self, cond: Tensor, include_eos: bool) -> None:
+        self.inner.end_with(cond, include_eos)
+
+    @property
+    def end(self) -> tuple[Tensor, bool] | None:
+        return self.inner.end
+
+    def check_known(self, what: str) -> None:
+        self.inner.check_known(what)
+
+    def commit(self, active: Tensor | None) -> None:
+        self.inner.commit(active)
+
+    def finish(self) -> None:
+        self.inner.finish()
+
+    def close(self) -> None:
+        self.inner.close()

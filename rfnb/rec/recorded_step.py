@@ -1,0 +1,177 @@
+"""The step of `with loop:`: the first one is recorded while the body runs, all others are made from the record.
+
+The body runs once, on the first frame. On leaving, each op of the record has one of three places (`rfnb/rec/loop_plan.py`):
+
+    before   what depends on the frames but not on the state: once, for the whole sequence
+    inside   what the state needs: in every step
+    after    what only the stacked outputs need: once, for all steps
+
+Since an op finds its dims by identity, the op for all steps is the same op on tensors with one more dim.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import message
+from rfnb.core.tensor import Tensor
+from rfnb.ops.random_state import get_random_state, set_random_state
+from rfnb.rec.carried import CarriedByWith
+from rfnb.rec.loop_plan import LoopPlan
+from rfnb.rec.loop_step import PlainStep, Step, StepAround
+from rfnb.rec.nested import leaves
+from rfnb.rec.recorder import copied
+from rfnb.rec.recording import Recording
+from rfnb.rec.replay import Replay
+from rfnb.rec.selections import bring
+from rfnb.rec.step_tensor import RecordingError, begin_growing, end_growing
+from rfnb.trace.probe import offer_again
+
+
+class RecordedStep(StepAround):
+    """Records the body in the first step, and makes the others from the record.
+
+    Args:
+        inner: Gives the values of each step, and takes them.
+        over_axis: Whether the loop runs over a given axis.
+        no_steps: The loop makes none: the body runs for what it would collect.
+    """
+
+    def __init__(self, inner: Step, *, name: str, axis: Dim, over_axis: bool, no_steps: bool):
+        super().__init__(inner)
+        self.recording = Recording(name, axis, over_axis)
+        self.no_steps = no_steps
+        self._generators = get_random_state() if no_steps else None  # which draws nothing
+        self._open = contextlib.ExitStack()
+        self._records = False
+        self._replay: Replay | None = None
+
+    # -- for the loop ------------------------------------------------------------------------------------------------------
+
+    def begin(self, index: int) -> None:
+        super().begin(index)
+        if self._replay is not None:
+            return
+        recording, recorder = self.recording, self.recording.recorder
+        for name, value in self.states.now.items():
+            recorder.growing.update(leaf for _, leaf in leaves(value) if isinstance(leaf, Dim))
+            recording.states[name] = recorder.wrap(value)
+        for dim in recorder.growing:
+            begin_growing(dim, recorder)
+        self._open.enter_context(recorder.recording())
+        self._records = True
+
+    def end_recording(self, carried: CarriedByWith, *, move_out: bool) -> LoopPlan:
+        """The body is over: plan the other steps.
+
+        Args:
+            carried: What Python would have to carry.
+
+        Raises:
+            RecordingError: If they would not be what the body means.
+        """
+        self.stop()
+        carried.check(self.recording.recorder.used)
+        self.recording.recorder.check_generators()
+        if self._generators is not None:
+            set_random_state(self._generators)
+        self.recording.check()
+        # What another step gives as frames is not known before its time.
+        plan = LoopPlan(self.recording, move_out=move_out and type(self.inner) is PlainStep)
+        if self.no_steps:
+            self.outputs.no_step()
+        else:
+            for node in plan.inside:
+                offer_again(node.offers)
+        self._replay = Replay(self.recording, plan, self.outputs)
+        return plan
+
+    def stop(self) -> None:
+        """Record no further ops; may be called again."""
+        self._records = False
+        self._open.close()
+        self.recording.recorder.busy = True  # from here on the loop itself looks at the dims
+
+    def run(self) -> bool:
+        replay = self._replay
+        if replay is None:
+            return False
+        replay.step(self.inner)
+        return True
+
+    def finish(self) -> None:
+        self.recording.check_late_dims(self.states.with_late_dims())
+        assert self._replay is not None
+        self._replay.finish(self.outputs.stacked)
+        super().finish()
+
+    def close(self) -> None:
+        self.stop()
+        for dim in self.recording.recorder.growing:
+            end_growing(dim)
+        if self._replay is not None:
+            self._replay.plan.forget()
+            self._replay = None
+        super().close()
+
+    # -- for the body ------------------------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> Any:
+        states = self.states
+        if name not in states.now:
+            raise states.missing(name)
+        value = (self.recording.next_states if name in states.next else self.recording.states)[name]
+        if isinstance(value, (dict, list, tuple)):  # a copy, which the body must not change
+            value = self.recording.lend(name, copied(value), value)
+        return value if states.selections.now is None else bring(states.selections, value)
+
+    def write(self, name: str, value: Any) -> None:
+        recorder = self.recording.recorder
+        self.states.check(name, value)
+        recorder.note_used(value)
+        self.recording.next_states[name] = copied(value)
+        self.recording.lend(name, value, self.recording.next_states[name])
+        self.inner.write(name, recorder.unwrapped(value))
+
+    def frame(self, source: Tensor) -> Tensor:
+        recorder = self.recording.recorder
+        if recorder.owns(source):
+            raise RecordingError(
+                message(
+                    f'Loop "{self.recording.name}", recorded step: unstack of a tensor that was made in the step.',
+                    [("source", repr(source))],
+                    "The frames of a loop are those of a tensor from before it.",
+                )
+            )
+        out = recorder.new(self.inner.frame(source))
+        self.recording.frames.append((source, out))
+        return out
+
+    def index(self) -> Tensor:
+        if self.recording.index is None:
+            self.recording.index = self.recording.recorder.new(self.inner.index())
+        return self.recording.index
+
+    def output(self, value: Tensor, last: bool) -> Tensor:
+        recorder = self.recording.recorder
+        recorder.note_used(value)
+        self.recording.outputs.append((value, last))
+        recorder.busy, before = True, recorder.busy
+        try:  # the loop itself looks at the dims of the value, and not the body
+            return self.inner.output(recorder.unwrapped(value), last)
+        finally:
+            recorder.busy = before
+
+    def end_with(self, cond: Tensor, include_eos: bool) -> None:
+        self.recording.recorder.note_used(cond)
+        self.recording.end = cond, include_eos
+        self.inner.end_with(self.recording.recorder.unwrapped(cond), include_eos)
+
+    def check_known(self, what: str) -> None:
+        if self._records and not self.recording.recorder.busy:
+            raise RecordingError(
+                f'Loop "{self.recording.name}", recorded step: loop.{what} is that of the first step.\nThe body of `with loop:` runs once.'
+                " The step as a tensor is loop.iter_idx; or let Python run every step:\n    for _ in loop:"
+            )

@@ -1,0 +1,67 @@
+"""What is said where a state does not stay what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.errors import DimError, message
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import dims_text
+from rfnb.rec.nested import leaves, structure_text
+
+
+def changed_structure(what: str, name: str, before: Any, value: Any) -> ValueError:
+    """A state has other parts than before."""
+    had, has = dict(leaves(before)), dict(leaves(value))
+    fix, hint = None, ""
+    if set(had) == {""} and set(has) - {""}:
+        hint = "\nGive it the initial value of all of its parts, or assign the part that is meant:"
+        fix = f"loop.state.{name} = {_part_code(value, 'new')}"
+    elif set(has) == {""} and set(had) - {""}:
+        hint = "\nAssign all of its parts:"
+        fix = f"loop.state.{name} = rf.State({', '.join(f'{key}=...' for key in had)})"
+    elif missing := [path for path in had if path not in has]:
+        hint = f"\nWhat is not changed is assigned as well: {', '.join(missing)}."
+    return ValueError(
+        message(
+            f"{what} changed its structure.",
+            [("before", structure_text(before)), ("now", structure_text(value))],
+            "A state keeps its structure in every step." + hint,
+            fix,
+        )
+    )
+
+
+def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence[Dim], axis: Dim | None) -> DimError:
+    """A Tensor of a state has other dims or another dtype than before; `added` are new to it."""
+    change = f"   new: {dims_text(added)[1:-1]}" if added else ""
+    hint, fix = "", None
+    if axis in added:
+        assert axis is not None
+        hint = "\nA step works on one frame of the axis of the loop. Unstack what has it:"
+        fix = f"x_t = loop.unstack(x)      # of each x with {axis.name}"
+    elif added:
+        hint = "\nGive the initial state the new dim:"
+        fix = f"loop.state.{path} = rf.expand_dim(initial, dim={added[0].name})"
+    elif old.dtype != new.dtype:
+        hint = "\nGive the initial state the new dtype:"
+        fix = f'loop.state.{path} = rf.cast(initial, "{new.dtype}")'
+    return DimError(
+        message(
+            f"{what} changed its dims or dtype.",
+            [
+                ("before", f"{dims_text(old.dims)} {old.dtype}"),
+                ("now", f"{dims_text(new.dims)} {new.dtype}{change}"),
+            ],
+            "A state keeps its dims and dtype in every step." + hint,
+            fix,
+        )
+    )
+
+
+def _part_code(value: Any, name: str) -> str:
+    """The first part of a nested value, as one would write it."""
+    key = next(iter(value)) if isinstance(value, dict) else 0
+    return f"{name}.{key}" if isinstance(key, str) and hasattr(type(value), "__getattr__") else f"{name}[{key!r}]"

@@ -1,0 +1,177 @@
+"""States: what a loop carries from step to step, by name, in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rfnb.core.beam_dim import is_beam
+from rfnb.core.dim import Dim
+from rfnb.core.pickling import NotPicklable
+from rfnb.core.tensor import Tensor, same_dtype
+from rfnb.rec.ended import kept
+from rfnb.rec.nested import leaves, map_nested, same_structure
+from rfnb.rec.selection import Selection
+from rfnb.rec.selections import Selections
+from rfnb.rec.state_changes import changed_leaf, changed_structure
+
+if TYPE_CHECKING:
+    from rfnb.rec.loop_step import Step
+
+
+class States(NotPicklable):
+    """The values of all states. A step assigns the next ones; `commit` lets them become the present ones.
+
+    Attributes:
+        now: name -> the initial value, then that after the last whole step.
+        next: name -> what this step has assigned.
+        step: What reads and writes while the loop runs; None before and after it.
+        selections: The choices of the loop.
+    """
+
+    def __init__(self, loop_name: str, axis: Dim | None, selections: Selections):
+        self.loop_name, self.axis, self.selections = loop_name, axis, selections
+        self.now: dict[str, Any] = {}
+        self.next: dict[str, Any] = {}
+        self.step: Step | None = None
+        self._index = 0
+        self._late: dict[str, set[Dim]] = {}
+
+    def begin(self, index: int) -> None:
+        """Step `index` begins."""
+        self._index = index
+
+    def missing(self, name: str) -> AttributeError:
+        """There is no such state."""
+        return AttributeError(
+            f'Loop "{self.loop_name}" has no state "{name}".\n  has  {", ".join(self.now) or "nothing"}\n'
+            f"Give it an initial value before the loop:\n    loop.state.{name} = rf.zeros([...])"
+        )
+
+    def check(self, name: str, value: Any) -> None:
+        """Whether this step may assign a state.
+
+        Raises:
+            AttributeError: If it has no initial value.
+            ValueError: If it has been assigned already, or gets another structure.
+        """
+        if name not in self.now:
+            raise AttributeError(
+                f'Loop "{self.loop_name}", step {self._index}: state "{name}" has no initial value.\n'
+                f"Give it one before the loop:\n    loop.state.{name} = rf.zeros([...])"
+            )
+        if name in self.next:
+            raise ValueError(
+                f'Loop "{self.loop_name}", step {self._index}: state "{name}" was assigned twice.\nA step assigns a state once.'
+            )
+        if not same_structure(self.now[name], value):
+            raise changed_structure(self._where(name), name, self.now[name], value)
+
+    def edit(self, name: str, value: Any) -> None:
+        """Between two steps: another present value, of the same structure, dims and dtypes."""
+        before = self.now[name]
+        if not same_structure(before, value):
+            raise changed_structure(self._where(name), name, before, value)
+        self._check_same(name, before, value)
+        self.now[name] = value
+
+    def initial_of(self, value: Any) -> Tensor | None:
+        """Of a value that was assigned to a state in this step: what the state has without any step."""
+        for name, assigned in self.next.items():
+            for (_, leaf), (_, initial) in zip(leaves(assigned), leaves(self.now[name])):
+                if leaf is value and isinstance(initial, Tensor):
+                    return initial
+        return None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Dotted path -> each Tensor in the present values."""
+        return {path: leaf for path, leaf in leaves(self.now) if isinstance(leaf, Tensor)}
+
+    def with_late_dims(self) -> list[str]:
+        """The states that got dims of the lengths when the first sequence ended."""
+        return [name for name, dims in self._late.items() if dims]
+
+    def commit(self, active: Tensor | None) -> None:
+        """The next values become the present ones; where not `active`, a sequence has ended and keeps what it had.
+
+        Raises:
+            DimError: If one has changed its dims or dtype.
+        """
+        selection, after = self.selections.now, {}
+        for name, old in self.now.items():
+            if name in self.next:
+                after[name] = self._committed(name, old, self.next[name], selection, active)
+            elif selection is not None:
+                after[name] = map_nested(selection.to_carried, old)
+        self.now.update(after)
+        self.next.clear()
+
+    def close(self) -> None:
+        """After the last step, or when the loop is left early: what remains is what the last whole step has left."""
+        self.next.clear()
+        self.step = None
+        self.selections.end_step()
+
+    def _committed(self, name: str, old: Any, new: Any, selection: Selection | None, active: Tensor | None) -> Any:
+        if selection is not None:
+            new = map_nested(selection.to_carried_state, new)
+            if active is not None:
+                old = map_nested(selection.to_carried, old)
+        self._check_same(name, old, new)
+        if active is None:
+            return new
+        late, dims = self._late.setdefault(name, set()), active.dims
+
+        def keep(now: Any, before: Any) -> Any:
+            if not isinstance(now, Tensor) or not isinstance(before, Tensor) or now is before:
+                return now
+            if set(before.dims) - set(now.dims) - late:
+                return now  # it has grown by a frame: that has no place in the old value
+            late.update(dim for dim in dims if dim not in now.dims)
+            return kept(active, now, before)
+
+        return map_nested(keep, new, old)
+
+    def _where(self, name: str) -> str:
+        return f'Loop "{self.loop_name}", step {self._index}: state "{name}"'
+
+    def _check_same(self, name: str, old: Any, new: Any) -> None:
+        if _same_dims(old, new):
+            return
+        befores = dict(leaves(old, name))
+        renamed: dict[Dim, Dim] | None = None
+        for path, b in leaves(new, name):
+            a = befores[path]
+            if (a is None and isinstance(b, Tensor)) or (b is None and isinstance(a, Tensor)):
+                raise changed_structure(self._where(name), name, old, new)
+            if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or (a.dims == b.dims and a.dtype == b.dtype):
+                continue
+            renamed = self._renamed_dims() if renamed is None else renamed
+            before = {renamed.get(dim, dim) for dim in a.dims}
+            added = [dim for dim in b.dims if dim not in before]
+            # A beam comes with the first choice; the dims of the lengths come with the first sequence that has ended.
+            lost = {dim for dim in before if not is_beam(dim)} - set(b.dims) - self._late.get(name, set())
+            if lost or not all(map(is_beam, added)) or a.dtype != b.dtype:
+                raise changed_leaf(self._where(path), path, a, b, added, self.axis)
+
+    def _renamed_dims(self) -> dict[Dim, Dim]:
+        """Dims inside the states may be replaced, e.g. one that grows by a frame in every step."""
+        selection = self.selections.now
+        carried = (lambda dim: dim) if selection is None else selection.to_carried
+        renamed: dict[Dim, Dim] = {}
+        for name, new in self.next.items():
+            befores = dict(leaves(self.now[name]))
+            for path, leaf in leaves(new):
+                before = befores[path]
+                if isinstance(before, Dim) and isinstance(leaf, Dim):
+                    renamed[before] = renamed[carried(before)] = carried(leaf)
+        return renamed
+
+
+def _same_dims(old: Any, new: Any) -> bool:
+    if isinstance(new, Tensor):
+        return isinstance(old, Tensor) and old.dims == new.dims and same_dtype(old, new)
+    if isinstance(new, dict):
+        return all(_same_dims(old[key], item) for key, item in new.items())
+    if isinstance(new, (list, tuple)):
+        return all(map(_same_dims, old, new))
+    return new is not None or not isinstance(old, Tensor)
