@@ -22,11 +22,12 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.rec.loop import Loop
 from rfnb.rec.recorder import decides
-from rfnb.search.choose import Options, choose
+from rfnb.search.choose import choose
 from rfnb.search.choose_plain import choose_plain
-from rfnb.search.option_checks import check_limits, check_scores, no_labels_dim, whole_beam_size
-from rfnb.search.reference import gold_mixed, reference, sampled
-from rfnb.search.score import INPUT_TYPES, Fusion, check_finite_options
+from rfnb.search.operand_checks import check_scores, no_labels_dim
+from rfnb.search.options import Options
+from rfnb.search.reference import regressed, trained
+from rfnb.search.score import Fusion
 from rfnb.search.several import choose_several
 
 
@@ -139,109 +140,25 @@ def choice(
         raise RuntimeError(
             "choice: outside of a loop.\nA choice is made in every step of a search.\n    for _ in loop:\n        label = rf.choice(...)"
         )
-    if (
-        isinstance(scores, Tensor) and input_type == "log_prob" and target is None and search is None and beam_size.__class__ is int
-        and beam_size > 0 and not scheduled_sampling and prob_scale == 1 and base_beam_score_scale == 1 and not random_sample_scale
-        and not length_normalization and not keep_beams and cheating is False and source_beam_sizes is None
-        and custom_score_combine is None and end_label == 0 and not sampling and temperature == 1 and top_k is None
-        and top_p is None and prefix is None and banned is None and not no_repeat_ngram and threshold is None and not fusion
-        and not check and keep_candidates is None
-        and ((axis is None and scores._feature_dim is not None) or (isinstance(axis, Dim) and axis in scores.dims))
-    ):  # fmt: skip
-        labels: Any = axis or scores._feature_dim
-        return choose_plain(loop, scores, labels, beam_size, name)
-    if input_type not in INPUT_TYPES:
-        raise ValueError(
-            message(f'choice: input_type "{input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these.")
-        )
-    if cheating not in (False, True, "exclusive"):
-        raise ValueError(
-            message(f"choice: cheating={cheating!r}.", [("known", 'False, True, "exclusive"')], "It is one of these.")
-        )
-    if search is None:
-        search = target is None or bool(cheating)
-    if scheduled_sampling and search:
-        raise ValueError(
-            "choice: scheduled_sampling in a search.\nIt is for training, where the reference is known.\n"
-            "    rf.choice(scores, target=labels, scheduled_sampling=True)"
-        )
+    options = Options(
+        beam_size, name, target, prefix, banned, fusion, input_type, search, add_to_beam_scores, scheduled_sampling, prob_scale,
+        base_beam_score_scale, random_sample_scale, length_normalization, length_normalization_exponent, keep_beams, cheating,
+        source_beam_sizes, custom_score_combine, end_label, sampling, temperature, top_k, top_p, no_repeat_ngram, threshold, check,
+        keep_candidates,
+    )  # fmt: skip
+    if isinstance(scores, Tensor) and options.are_usual():
+        labels = axis or scores._feature_dim
+        if labels is not None and labels in scores.dims:
+            return choose_plain(loop, scores, labels, options)
+    options.check_kind()
     if input_type == "regression":
-        return _regression(scores, beam_size, None if search else target, scheduled_sampling)
+        return regressed(scores, options)
     sources = list(scores) if isinstance(scores, (list, tuple)) else None
     axes = _axes(sources or [scores], axis)
-    if not search:
-        if scheduled_sampling:
-            mix = scheduled_sampling.get("gold_mixin_prob") if isinstance(scheduled_sampling, Mapping) else None
-            return sampled(
-                scores, axes[0], target, input_type,
-                gold_mixin_prob=mix, temperature=temperature, top_k=top_k, top_p=top_p,
-            )  # fmt: skip
-        if target is None:
-            raise ValueError(
-                "choice: search=False without target.\nThen the reference labels are chosen.\n    rf.choice(scores, target=labels)"
-            )
-        adds = add_to_beam_scores
-        if adds is None:
-            adds = loop.search is not None and loop.search.scores is not None
-        if not adds:
-            return target
-        if length_normalization or random_sample_scale or custom_score_combine or sources is not None:
-            raise ValueError(
-                "choice: add_to_beam_scores with length_normalization, noise, custom_score_combine or several sources.\n"
-                "The score of a reference label is added as it is.\n    rf.choice(scores, target=labels, add_to_beam_scores=False)"
-            )
-        return reference(
-            loop,
-            scores,
-            axes[0],
-            target,
-            input_type,
-            prob_scale,
-            base_beam_score_scale,
-            end_label,
-            name,
-            fusion,
-            keep_candidates,
-        )
-    beam_size = whole_beam_size(beam_size)
-    exponent = length_normalization_exponent if length_normalization else None
-    check_limits(
-        threshold=threshold, no_repeat_ngram=no_repeat_ngram, keep_candidates=keep_candidates, length_exponent=exponent,
-        end_label=end_label,
-    )  # fmt: skip
-    if prob_scale != 1 or base_beam_score_scale != 1 or random_sample_scale:
-        check_finite_options(
-            prob_scale=prob_scale, base_beam_score_scale=base_beam_score_scale, random_sample_scale=random_sample_scale
-        )
-    if not sampling and (temperature != 1 or top_k is not None or top_p is not None):
-        raise ValueError(
-            "choice: temperature, top_k or top_p without sampling.\nThey say what a label is sampled from.\n"
-            "    rf.choice(scores, beam_size=1, sampling=True, temperature=0.7)"
-        )
-    if temperature <= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
-        raise ValueError(
-            message("choice: there is nothing to sample from.", [("temperature", temperature), ("top_k", top_k), ("top_p", top_p)],
-                    "temperature is above 0, top_k at least 1, and 0 < top_p <= 1.")
-        )  # fmt: skip
-    if cheating and (target is None or sources is not None):
-        raise ValueError(
-            "choice: cheating without target.\nThe reference label is put into the beam, of a single source.\n"
-            "    rf.choice(scores, beam_size=5, cheating=True, target=labels)"
-        )
-    options = Options(
-        beam_size, input_type, prob_scale, base_beam_score_scale, random_sample_scale,
-        exponent, keep_beams, cheating, target if cheating else None,
-        custom_score_combine, end_label, sampling, temperature, top_k, top_p, prefix, banned, no_repeat_ngram, threshold, fusion,
-        check, keep_candidates, name,
-    )  # fmt: skip
-    if sources is not None:
-        return choose_several(loop, sources, axes, source_beam_sizes, options)
-    if source_beam_sizes is not None:
-        raise ValueError(
-            "choice: source_beam_sizes of a single source.\nThey are for a list of scores.\n"
-            "    rf.choice([a, b], source_beam_sizes=[4, 2], ...)"
-        )
-    return choose(loop, scores, axes[0], options)
+    if not options.searches:
+        return trained(loop, scores, axes[0], options)
+    options = options.of_search(several=sources is not None)
+    return choose(loop, scores, axes[0], options) if sources is None else choose_several(loop, sources, axes, options)
 
 
 def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
@@ -261,15 +178,3 @@ def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
             raise missing_dim("choice", scores, dim, "scores")
         out.append(dim)
     return out
-
-
-def _regression(value: Any, beam_size: int | None, target: Any, scheduled_sampling: bool | Mapping[str, float]) -> Any:
-    if beam_size not in (None, 1):
-        raise ValueError(
-            f"choice: regression with beam_size {beam_size}.\nA value that is no label has one continuation: itself.\n"
-            '    rf.choice(value, input_type="regression", beam_size=1)'
-        )
-    if target is None or not scheduled_sampling:
-        return value if target is None else target
-    mix = scheduled_sampling.get("gold_mixin_prob") if isinstance(scheduled_sampling, Mapping) else None
-    return gold_mixed(value, target, mix)

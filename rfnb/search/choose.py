@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, written
 from rfnb.search.leaving import rank_unfinished, tell_with_left
+from rfnb.search.options import Options
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
 from rfnb.search.report import Parts, Seen, num_candidates, tell
 from rfnb.search.score import (
-    Fusion,
     check_log_probs,
     check_sums,
     combined,
@@ -34,35 +34,6 @@ from rfnb.search.score import (
 from rfnb.search.search_state import Link, Search, on_backend, place_of
 from rfnb.trace.beam_fields import Outcome
 from rfnb.trace.probe import listening
-
-
-class Options(NamedTuple):
-    """The options of `choice` that a search has."""
-
-    beam_size: int
-    input_type: str = "log_prob"
-    prob_scale: float = 1.0
-    base_scale: float = 1.0
-    noise_scale: float = 0.0
-    length_exponent: float | None = None
-    keep_beams: bool = False
-    cheating: bool | str = False
-    target: Tensor | None = None
-    combine: Callable[..., Tensor] | None = None
-    end_label: int = 0
-    sampling: bool = False
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    prefix: Tensor | None = None
-    banned: Sequence[int] | Tensor | None = None
-    no_repeat_ngram: int = 0
-    threshold: float | None = None
-    fusion: Fusion | None = None
-    check: bool = False
-    keep_candidates: int | None = None
-    name: str = "choice"
-    tokens: tuple[Tensor, ...] = ()  # of several sources: the label of each for each combination
 
 
 def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
@@ -94,16 +65,16 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     def stay(x: Tensor) -> Tensor:
         return x if has_ended is None else only_end_label(x, has_ended, axis, link, options.end_label)
 
-    if options.combine is not None:
-        total = _custom(options.combine, stay(log_prob), base_used, has_ended, loop, axis, in_dim)
+    if options.custom_score_combine is not None:
+        total = _custom(options.custom_score_combine, stay(log_prob), base_used, has_ended, loop, axis, in_dim)
     else:
         total = combined(
-            log_prob, base_used, has_ended, prob_scale=options.prob_scale, base_scale=options.base_scale,
-            noise_scale=options.noise_scale, stay=stay,
+            log_prob, base_used, has_ended, prob_scale=options.prob_scale, base_scale=options.base_beam_score_scale,
+            noise_scale=options.random_sample_scale, stay=stay,
         )  # fmt: skip
     free = total
     allowed = None
-    if options.prefix is not None or options.banned is not None or options.no_repeat_ngram:
+    if options.blocks:
         allowed = allowed_labels(
             scores, axis, prefix=options.prefix, banned=options.banned, no_repeat_ngram=options.no_repeat_ngram,
             written=written(link), loop=loop,
@@ -121,7 +92,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop)
         if not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
-    if _adds_log_probs(options):
+    if options.adds_log_probs:
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if options.no_repeat_ngram:
@@ -133,14 +104,6 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         else:
             tell_with_left(loop, link, options.name, flat, told, labels, parts, options.keep_candidates)
     return labels
-
-
-def _adds_log_probs(options: Options) -> bool:
-    """Whether sums are of log probabilities alone, so never above 0."""
-    if options.input_type == "score":
-        return False
-    scales = options.prob_scale >= 0 and options.base_scale >= 0 and not options.noise_scale
-    return scales and options.combine is None and not options.fusion
 
 
 def follow(loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
@@ -222,7 +185,7 @@ def _ranked(
         return _sampled(flat, total, stay(log_prob), options, axis, in_dim)
     if options.keep_beams:
         return rank.best_of_each(flat, size, place_of(loop))
-    if options.target is None:
+    if not options.cheating:
         return rank.best_of(flat, size, num_candidates(options.keep_candidates, size) if listening("beams") else 0)
     index = reference_index(flat, options.target, loop, options.end_label)
     ranked = rank.best_of(without_reference(flat, index) if options.cheating == "exclusive" else flat, size)

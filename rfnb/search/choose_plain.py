@@ -12,7 +12,8 @@ from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
-from rfnb.search.choose import Options, choose, follow, parts_of, tell_at_end
+from rfnb.search.choose import choose, follow, parts_of, tell_at_end
+from rfnb.search.options import Options
 from rfnb.search.rank import Flat
 from rfnb.search.report import num_candidates
 from rfnb.search.score import check_log_probs, only_end_label
@@ -22,24 +23,24 @@ from rfnb.trace.probe import listening
 _plans = PlanCache()
 
 
-def choose_plain(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: str) -> Tensor:
+def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     """The labels of the best hypotheses, {batch, beam}.
 
     Args:
         scores: Log probabilities {..., axis}.
     """
-    search = Search.of(loop)
+    search, beam_size = Search.of(loop), options.beam_size
     link = search.next_link(loop)
     in_dim, base = search.begin(loop)
     if base is None or search.leave or link.beam_size != beam_size or link.cheats or axis.extent <= beam_size:
-        return choose(loop, scores, axis, Options(beam_size, name=name))
+        return choose(loop, scores, axis, options)
     key = scores._raw.__class__, scores.dims, base.dims, in_dim, axis
     try:
         plan = _plans[key]
     except KeyError:
         plan = _plans.put(key, _plan(scores, base, in_dim, axis))
     if plan is None:
-        return choose(loop, scores, axis, Options(beam_size, name=name))
+        return choose(loop, scores, axis, options)
     add, reshape, order, base_shape, shape, rest = plan
     ended = search.ended(loop)
     has_ended, own = None, scores
@@ -59,7 +60,6 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, beam_size: int, name: st
     check_log_probs(ranked.host, rest, own, lambda: place_of(loop))
     labels = follow(loop, search, link, flat, ranked)
     if told:
-        options = Options(beam_size, name=name)
         parts = parts_of(flat, scores, scores, None, own, base, options, has_ended)
         tell_at_end(loop, link, flat, ranked, labels.dims, parts, options)
     return labels

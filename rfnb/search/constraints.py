@@ -15,7 +15,7 @@ from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
-from rfnb.search.option_checks import check_mask
+from rfnb.search.operand_checks import check_mask
 from rfnb.search.search_state import Link, host_of, on_backend
 
 

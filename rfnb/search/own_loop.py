@@ -29,7 +29,7 @@ from rfnb.rec.nested import gather_nested, map_nested
 from rfnb.rec.recorder import recordable
 from rfnb.rec.selection import renamed_dim
 from rfnb.search import rank
-from rfnb.search.option_checks import no_labels_dim
+from rfnb.search.operand_checks import no_labels_dim
 from rfnb.search.score import check_log_probs, combined, log_prob_of
 
 

@@ -16,17 +16,50 @@ from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.search import rank
-from rfnb.search.choose import Options, follow, parts_of, tell_at_end
+from rfnb.search.choose import follow, parts_of, tell_at_end
+from rfnb.search.options import Options
 from rfnb.search.rank import Ranked, flat_of
-from rfnb.search.score import Fusion, combined, filtered, fused, gumbel, log_prob_of, only_end_label
+from rfnb.search.score import combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
 from rfnb.trace.probe import listening
 
 
-def reference(
-    loop: Loop, scores: Tensor, axis: Dim, target: Tensor, input_type: str, prob_scale: float, base_scale: float,
-    end_label: int, name: str, fusion: Fusion | None, keep_candidates: int | None,
-) -> Tensor:  # fmt: skip
+def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
+    """What a choice without a search gives: the reference labels, a sample in their place, or the hypotheses with their scores."""
+    if options.scheduled_sampling:
+        return _sampled(scores, axis, options)
+    if options.target is None:
+        raise ValueError(
+            "choice: search=False without target.\nThen the reference labels are chosen.\n    rf.choice(scores, target=labels)"
+        )
+    adds = options.add_to_beam_scores
+    if adds is None:
+        adds = loop.search is not None and loop.search.scores is not None
+    if not adds:
+        return options.target
+    several = isinstance(scores, (list, tuple))
+    if options.length_normalization or options.random_sample_scale or options.custom_score_combine or several:
+        raise ValueError(
+            "choice: add_to_beam_scores with length_normalization, noise, custom_score_combine or several sources.\n"
+            "The score of a reference label is added as it is.\n    rf.choice(scores, target=labels, add_to_beam_scores=False)"
+        )
+    return _reference(loop, scores, axis, options)
+
+
+def regressed(value: Any, options: Options) -> Any:
+    """A value that is no label: itself; in training the target, unless it is sampled."""
+    if options.beam_size not in (None, 1):
+        raise ValueError(
+            f"choice: regression with beam_size {options.beam_size}.\nA value that is no label has one continuation: itself.\n"
+            '    rf.choice(value, input_type="regression", beam_size=1)'
+        )
+    target = None if options.searches else options.target
+    if target is None or not options.scheduled_sampling:
+        return value if target is None else target
+    return _gold_mixed(value, target, options.gold_mixin_prob)
+
+
+def _reference(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     """Every hypothesis goes on through the reference label and gets its score. Before a search there is one hypothesis.
 
     Past its end a sequence goes on through `end_label`, which costs nothing.
@@ -36,24 +69,19 @@ def reference(
     in_dim, base = search.begin(loop)
     ended = search.ended(loop)
     has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
-    own = log_prob_of(scores, axis, input_type)
+    own, end_label = log_prob_of(scores, axis, options.input_type), options.end_label
 
     def stay(x: Tensor) -> Tensor:
         return x if has_ended is None else only_end_label(x, has_ended, axis, link, end_label)
 
     total = combined(
-        fused(own, fusion, axis),
-        base,
-        has_ended,
-        prob_scale=prob_scale,
-        base_scale=base_scale,
-        noise_scale=0.0,
-        stay=stay,
-    )
+        fused(own, options.fusion, axis), base, has_ended, prob_scale=options.prob_scale,
+        base_scale=options.base_beam_score_scale, noise_scale=0.0, stay=stay,
+    )  # fmt: skip
     flat = flat_of(total, in_dim, axis)
     size = 1 if in_dim is None else in_dim.extent
     dims = flat.rest if in_dim is None else (*flat.rest, in_dim)
-    labels = host_of(_within(target, dims, place_of(loop)), dims).astype(np.int64)
+    labels = host_of(_within(options.target, dims, place_of(loop)), dims).astype(np.int64)
     if ended is not None and set(ended[1]) <= set(dims):
         labels = np.where(align_host(*ended, dims), end_label, labels)
     labels = labels.reshape([*(dim.extent for dim in flat.rest), size])
@@ -71,7 +99,6 @@ def reference(
         raise rank.nan_error(total, axis, place_of(loop))
     out = follow(loop, search, link, flat, ranked)
     if listening("beams"):
-        options = Options(size, keep_candidates=keep_candidates, name=name, fusion=fusion)
         parts = parts_of(flat, total, total, None, own, base, options, has_ended)
         tell_at_end(loop, link, flat, ranked, out.dims, parts, options)
     return out
@@ -87,20 +114,17 @@ def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
     return target
 
 
-def sampled(
-    scores: Tensor, axis: Dim, target: Tensor | None, input_type: str, *, gold_mixin_prob: float | None, temperature: float,
-    top_k: int | None, top_p: float | None,
-) -> Any:  # fmt: skip
+def _sampled(scores: Tensor, axis: Dim, options: Options) -> Any:
     """A label drawn from the scores, without gradient; with probability `gold_mixin_prob` the reference of a sequence."""
-    log_prob = log_prob_of(scores, axis, input_type)
-    noisy = filtered(log_prob, axis, temperature=temperature, top_k=top_k, top_p=top_p) + gumbel(log_prob)
-    label = reduce.reduce_argmax(noisy, axis=axis)
-    label = gold_mixed(label, target, gold_mixin_prob)
+    log_prob = log_prob_of(scores, axis, options.input_type)
+    likely = filtered(log_prob, axis, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
+    label = reduce.reduce_argmax(likely + gumbel(log_prob), axis=axis)
+    label = _gold_mixed(label, options.target, options.gold_mixin_prob)
     label.sparse_dim = axis
     return label
 
 
-def gold_mixed(sample: Tensor, target: Tensor | None, probability: float | None) -> Tensor:
+def _gold_mixed(sample: Tensor, target: Tensor | None, probability: float | None) -> Tensor:
     """The sample, or with a probability the reference of a sequence."""
     if probability is not None and (target is None or not 0 <= probability <= 1):
         raise ValueError(

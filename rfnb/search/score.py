@@ -7,7 +7,6 @@ total = prob_scale * log_prob + base_scale * base' + noise
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from rfnb.ops import math, reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
-from rfnb.search.option_checks import check_fused
+from rfnb.search.operand_checks import check_fused
 from rfnb.search.search_state import Link, first_of, on_backend
 
 INPUT_TYPES = ("log_prob", "prob", "logits", "score", "regression")
@@ -178,14 +177,3 @@ def filtered(log_prob: Tensor, axis: Dim, *, temperature: float, top_k: int | No
         least = backend.expand_dims_raw(backend.reduce_raw(least, "min", (raw.ndim - 1,)), raw.ndim - 1)
         raw = backend.where_raw(backend.binary_fn("less")(prob, least), float("-inf"), raw)
     return new_tensor(raw, order)
-
-
-def check_finite_options(**scales: Any) -> None:
-    """Scales are numbers.
-
-    Raises:
-        ValueError: For one that is NaN or infinite.
-    """
-    for name, value in scales.items():
-        if not np.isfinite(value):
-            raise ValueError(f"choice: {name}={value}.\nA scale is a finite number.")

@@ -16,22 +16,22 @@ from rfnb.ops.merge import merge_dims
 from rfnb.ops.reduce import top_k
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
-from rfnb.search.choose import Options, choose
+from rfnb.search.choose import choose
 from rfnb.search.constraints import allowed_labels, written
+from rfnb.search.options import Options
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
 from rfnb.search.search_state import Link, Search, on_backend, place_of
 from rfnb.trace.probe import listening
 
 
-def choose_several(
-    loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], sizes: Sequence[int] | None, options: Options
-) -> tuple[Tensor, ...]:
+def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], options: Options) -> tuple[Tensor, ...]:
     """The labels of each source, {batch, beam}; the scores of a combination are added.
 
     The first source is the slowest in the order of combinations. An ended hypothesis keeps combination 0: it repeats the best
     labels of each source, or its end label if that is given, and what comes after its length means nothing.
     """
-    sizes = list(sizes) if sizes is not None else [options.beam_size] * len(sources)
+    given = options.source_beam_sizes
+    sizes = [options.beam_size] * len(sources) if given is None else list(given)
     if len(sizes) != len(sources) or any(size < 1 for size in sizes):
         raise ValueError(
             message("choice: source_beam_sizes do not fit the sources.", [("sources", len(sources)), ("sizes", ", ".join(map(str, sizes)))],

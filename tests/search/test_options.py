@@ -1,6 +1,8 @@
 """The options of choice, each against plain Python or the model's own scores; in both faces of a loop."""
 # ruff: noqa: E501
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from markov import Markov, hypotheses
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.search.options import Options
 from rfnb.trace.probe import listen
 
 FACES = pytest.mark.parametrize("face", ["for", "with"])
@@ -528,3 +531,18 @@ def test_what_was_found_before_an_error_is_in_the_trace():
     with rf.record() as trace, pytest.raises(ValueError, match="step 2: no hypothesis is left"):
         search(model, beam_size=2)
     assert trace.beams["search"].num_steps == 2
+
+
+def test_options_have_the_names_and_defaults_of_choice():
+    given = inspect.signature(rf.choice).parameters
+    options = {name: given[name].default for name in given if name not in ("scores", "axis")}
+
+    assert Options(**options)._asdict() == Options()._asdict()
+    assert set(options) | {"tokens"} == set(Options._fields)
+
+
+@pytest.mark.parametrize("name", [name for name in Options._fields if name not in ("beam_size", "name")])
+def test_an_option_that_is_given_is_not_left_out_of_a_choice(name):
+    value = {"input_type": "logits", "end_label": 1, "temperature": 0.5}.get(name, 2)
+    assert Options(beam_size=3, name="mine").are_usual()
+    assert not Options(beam_size=3, **{name: value}).are_usual()

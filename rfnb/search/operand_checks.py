@@ -1,8 +1,7 @@
-"""Which values the options of a choice may have."""
+"""Whether scores, those of other models and masks fit together."""
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -14,70 +13,12 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
 
-def whole_beam_size(beam_size: Any) -> int:
-    """The number of hypotheses.
-
-    Raises:
-        ValueError: If it is no whole number, or none at all.
-    """
-    size = _whole(beam_size)
-    if size is None or size < 1:
-        raise ValueError(
-            f"choice: {'no beam_size' if beam_size is None else f'beam_size {beam_size!r}'}.\n"
-            "At least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
-        )
-    return size
-
-
 def no_labels_dim(what: str, scores: Tensor) -> DimError:
     """The error for scores of which nobody has said which dim has the labels."""
     return DimError(
         message(f"{what}: which dim of scores has the labels?", [("scores", shape_of(scores))],
                 "It has no feature_dim, so name the dim of the labels:", f"rf.{what}(..., axis=...)")
     )  # fmt: skip
-
-
-def check_limits(
-    *,
-    threshold: float | None,
-    no_repeat_ngram: Any,
-    keep_candidates: Any,
-    length_exponent: float | None,
-    end_label: Any,
-) -> None:
-    """Limits are numbers that mean something.
-
-    Raises:
-        ValueError: For one that does not.
-    """
-    if threshold is not None and not threshold >= 0:
-        raise ValueError(
-            f"choice: threshold {threshold}.\nIt is how much worse than the best hypothesis another one may be, 0 or more.\n"
-            "    rf.choice(scores, beam_size=8, threshold=5.0)"
-        )
-    for length in no_repeat_ngram if isinstance(no_repeat_ngram, (list, tuple)) else [no_repeat_ngram]:
-        if length is not None and (_whole(length) is None or length < 0):
-            raise ValueError(
-                f"choice: no_repeat_ngram {length}.\nIt is a number of labels in a row, or 0.\n"
-                "    rf.choice(scores, no_repeat_ngram=3, ...)"
-            )
-    if keep_candidates is not None and (_whole(keep_candidates) is None or keep_candidates < 0):
-        raise ValueError(f"choice: keep_candidates {keep_candidates}.\nIt is a number of candidates, 0 or more.")
-    if not isinstance(end_label, (list, tuple)) and _whole(end_label) is None:
-        raise ValueError(
-            f"choice: end_label {end_label!r}.\nIt is the index of a label.\n    rf.choice(scores, end_label=0, ...)"
-        )
-    if length_exponent is not None and not np.isfinite(length_exponent):
-        raise ValueError(f"choice: length_normalization_exponent={length_exponent}.\nAn exponent is a finite number.")
-
-
-def _whole(number: Any) -> int | None:
-    if isinstance(number, (bool, Tensor)):
-        return None
-    try:
-        return operator.index(number)
-    except TypeError:
-        return None
 
 
 def check_scores(scores: Any) -> None:
