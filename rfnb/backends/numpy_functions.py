@@ -53,6 +53,8 @@ def softmax(raw: np.ndarray, axis: int) -> np.ndarray:
 
 def log_softmax(raw: np.ndarray, axis: int) -> np.ndarray:
     """See `Backend.log_softmax_raw`."""
+    if raw.dtype.kind != "f":
+        raise TypeError(f"softmax of {raw.dtype}")
     with np.errstate(all="ignore"):
         raw = raw - raw.max(axis=axis, keepdims=True, initial=-np.inf)
         return raw - np.log(np.exp(raw).sum(axis=axis, keepdims=True))

@@ -66,6 +66,11 @@ class Backend(Kernels, Gradients):
         raise NotImplementedError
 
     @classmethod
+    def dtype_key_raw(cls, raw: Any) -> Any:
+        """What tells arrays of different dtypes apart: hashable, and quicker to get than the name, since ops ask in each call."""
+        return cls.get_dtype_name_raw(raw)
+
+    @classmethod
     def as_dtype_raw(cls, dtype_name: str) -> Any:
         """The dtype of the library with this name."""
         raise NotImplementedError
@@ -86,6 +91,16 @@ class Backend(Kernels, Gradients):
     def get_device_raw(cls, raw: Any) -> str:
         """Name of the device, e.g. "cuda:0"."""
         raise NotImplementedError
+
+    @classmethod
+    def device_key_raw(cls, raw: Any) -> Any:
+        """What tells arrays on different devices apart, as `dtype_key_raw`."""
+        return cls.get_device_raw(raw)
+
+    @classmethod
+    def num_bytes_raw(cls, raw: Any) -> int:
+        """bytes of the values."""
+        return cls.raw_to_numpy(raw).nbytes
 
     @classmethod
     def is_on_host_raw(cls, raw: Any) -> bool:
@@ -294,9 +309,9 @@ class Backend(Kernels, Gradients):
         raise NotImplementedError
 
     @classmethod
-    def reduce_fn(cls, kind: str) -> Callable[[Any, tuple[int, ...]], Any]:
-        """(raw, axes) -> reduced."""
-        return lambda raw, axes: cls.reduce_raw(raw, kind, axes)
+    def reduce_fn(cls, kind: str, axes: tuple[int, ...]) -> tuple[Callable[[Any, Any], Any], Any]:
+        """A function, and what it gets besides the array, to reduce over `axes`: fn(raw, extra)."""
+        return (lambda raw, axes: cls.reduce_raw(raw, kind, axes)), axes
 
     @classmethod
     def extreme_value(cls, dtype: str, sign: int) -> Any:
@@ -310,12 +325,14 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def softmax_raw(cls, raw: Any, axis: int) -> Any:
-        """Exponentials normalised over an axis."""
+        """Exponentials normalised over an axis. An error for what is no float."""
         return cls.unary_fn("exp")(cls.log_softmax_raw(raw, axis))
 
     @classmethod
     def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
-        """Logarithm of `softmax_raw`, stable."""
+        """Logarithm of `softmax_raw`, stable; likewise."""
+        if not cls.get_dtype_name_raw(raw).startswith(("float", "bfloat")):
+            raise TypeError(f"softmax of {cls.get_dtype_name_raw(raw)}")
         return cls.binary_fn("sub")(raw, cls.expand_dims_raw(cls.reduce_raw(raw, "logsumexp", (axis,)), axis))
 
     @classmethod

@@ -14,14 +14,41 @@ import numpy as np
 
 from rfnb.backends.protocol import Backend
 
-_by_type: dict[type, type[Backend]] = {}
+
+class _ByType(dict[type, type[Backend]]):
+    """The backend of a raw array type, `BY_TYPE[type(raw)]`; one that is met for the first time has that of its base.
+
+    Raises:
+        TypeError: If no backend is registered for it.
+    """
+
+    def __missing__(self, tensor_type: type) -> type[Backend]:
+        for base in tensor_type.__mro__[1:]:
+            if base in self:
+                self[tensor_type] = self[base]
+                return self[base]
+        if tensor_type.__module__.partition(".")[0] == "torch" and "torch" not in _loaded:
+            _load("torch")
+            return self[tensor_type]
+        if issubclass(tensor_type, (np.ndarray, np.generic)) and "numpy" not in _loaded:
+            _load("numpy")
+            return self[tensor_type]
+        known = ", ".join(sorted(f"{type_.__module__}.{type_.__name__}" for type_ in self)) or "none"
+        raise TypeError(
+            f"No backend for raw arrays of type {tensor_type.__module__}.{tensor_type.__name__}.\n  known  {known}\n"
+            "A raw array is a torch or NumPy array, or of a registered type. Convert it first:\n"
+            "    rf.convert_to_tensor(value, dims=[...])"
+        )
+
+
+BY_TYPE = _ByType()
 _selected: ContextVar[type[Backend] | None] = ContextVar("rfnb_backend", default=None)
 _chosen = [False]  # whether anybody has selected one: before, nobody asks the context, which torch.compile could not
 
 
 def register_backend_by_tensor_type(tensor_type: type, backend: type[Backend]) -> None:
     """From now on raw arrays of `tensor_type` (and of its subclasses) belong to `backend`."""
-    _by_type[tensor_type] = backend
+    BY_TYPE[tensor_type] = backend
 
 
 def get_backend_by_raw_tensor_type(tensor_type: type) -> type[Backend]:
@@ -30,31 +57,13 @@ def get_backend_by_raw_tensor_type(tensor_type: type) -> type[Backend]:
     Raises:
         TypeError: If no backend is registered for it.
     """
-    backend = _by_type.get(tensor_type)
-    if backend is not None:
-        return backend
-    for base in tensor_type.__mro__:
-        if base in _by_type:
-            _by_type[tensor_type] = _by_type[base]
-            return _by_type[base]
-    if tensor_type.__module__.partition(".")[0] == "torch" and "torch" not in _loaded:
-        _load("torch")
-        return get_backend_by_raw_tensor_type(tensor_type)
-    if issubclass(tensor_type, (np.ndarray, np.generic)) and "numpy" not in _loaded:
-        _load("numpy")
-        return get_backend_by_raw_tensor_type(tensor_type)
-    known = ", ".join(sorted(f"{type_.__module__}.{type_.__name__}" for type_ in _by_type)) or "none"
-    raise TypeError(
-        f"No backend for raw arrays of type {tensor_type.__module__}.{tensor_type.__name__}.\n  known  {known}\n"
-        "A raw array is a torch or NumPy array, or of a registered type. Convert it first:\n"
-        "    rf.convert_to_tensor(value, dims=[...])"
-    )
+    return BY_TYPE[tensor_type]
 
 
 def get_backend_by_tensor(tensor: Any, *, fallback: Any = None) -> Any:
     """The backend of a Tensor, or `fallback` if it has no raw array."""
     raw = tensor.raw_tensor
-    return fallback if raw is None and fallback is not None else get_backend_by_raw_tensor_type(type(raw))
+    return fallback if raw is None and fallback is not None else BY_TYPE[type(raw)]
 
 
 def select_backend(name: str) -> None:
@@ -63,7 +72,7 @@ def select_backend(name: str) -> None:
     Raises:
         ValueError: Another name.
     """
-    registered = {backend.name: backend for backend in _by_type.values()}
+    registered = {backend.name: backend for backend in BY_TYPE.values()}
     if name not in _MODULES and name not in registered:
         known = ", ".join(dict.fromkeys((*_MODULES, *registered)))
         if name in _NOT_OFFERED:

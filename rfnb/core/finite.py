@@ -104,7 +104,7 @@ def around_step(dims: Dims, ended: np.ndarray | None) -> AbstractContextManager[
 
 def tracked_in_step(a: Any, b: Any) -> bool:
     """Whether a loop is in such a step, and the gradient of one of two raw arrays is asked for."""
-    return bool(_steps) and registry.get_backend_by_raw_tensor_type(type(a)).tracks_gradients_raw(a, b)
+    return bool(_steps) and registry.BY_TYPE[type(a)].tracks_gradients_raw(a, b)
 
 
 def finite_rest(x: Tensor, axes: Dims) -> tuple[Callable[[Any], bool] | None, Callable[[Any], Any]]:

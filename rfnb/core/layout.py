@@ -211,9 +211,10 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
     own = tuple(other for other in dims if other is ragged[0] or other in ragged[0].length_dims)
     shape = view(own, dims, backend)
     cache: dict[Any, Any] = {}
+    device_of = backend.device_key_raw
 
     def mask(raw: Any) -> Any:
-        device = getattr(raw, "device", None)
+        device = device_of(raw)
         found = cache.get(device)
         if found is None:
             if len(ragged) == 1:

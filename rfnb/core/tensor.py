@@ -9,7 +9,8 @@ The operators (`+`, `<`, ...) are bound by `rfnb/ops/operators.py`, since what t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import GenericAlias
+from functools import partial
+from types import GenericAlias, NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,8 +91,8 @@ class Tensor(TensorKinds):
         self.dims = check_unique(tuple(dims), f'Tensor "{name}"')
         if dtype is not None:
             self._dtype = dtype
-        if sparse_dim is not None:
-            self.sparse_dim = sparse_dim
+        self.sparse_dim = sparse_dim
+        self._feature_dim = None
         if isinstance(feature_dim_axis, int):
             feature_dim = self.dims[feature_dim_axis]
         elif feature_dim_axis is not None and is_specified(feature_dim_axis):
@@ -112,7 +113,7 @@ class Tensor(TensorKinds):
     @raw_tensor.setter
     def raw_tensor(self, raw: Any) -> None:
         if raw is not None:
-            backend = registry.get_backend_by_raw_tensor_type(type(raw))
+            backend = registry.BY_TYPE[type(raw)]
             check_shape(self, backend.get_shape_tuple_raw(raw))
             got = backend.get_dtype_name_raw(raw)
             if self._dtype is not None and got != self._dtype:
@@ -150,7 +151,7 @@ class Tensor(TensorKinds):
         raw = self._raw
         if raw is None:
             return self._dtype or "float32"
-        return registry.get_backend_by_raw_tensor_type(type(raw)).get_dtype_name_raw(raw)
+        return registry.BY_TYPE[type(raw)].get_dtype_name_raw(raw)
 
     @dtype.setter
     def dtype(self, dtype: str) -> None:
@@ -160,12 +161,13 @@ class Tensor(TensorKinds):
     def device(self) -> str | None:
         """ "cpu", "cuda:0", ... or None for a template."""
         raw = self._raw
-        return None if raw is None else registry.get_backend_by_raw_tensor_type(type(raw)).get_device_raw(raw)
+        return None if raw is None else registry.BY_TYPE[type(raw)].get_device_raw(raw)
 
     @property
     def backend(self) -> Any:
         """The backend of the raw array; of a template the selected one."""
-        return registry.selected() if self._raw is None else registry.get_backend_by_raw_tensor_type(type(self._raw))
+        raw = self._raw
+        return registry.selected() if raw is None else registry.BY_TYPE[type(raw)]
 
     def numpy(self) -> np.ndarray:
         """The values on the host, axes in the order of `dims` (waits for a GPU).
@@ -228,15 +230,12 @@ class Tensor(TensorKinds):
         self._raw = None
 
     def _like(self, raw: Any, dims: tuple[Dim, ...], name: str | None = None) -> Tensor:
-        out = new_tensor(raw, dims)
+        """`new_tensor` of what keeps the name too, and of a template a template."""
+        out = new_tensor(raw, dims, self)
         if raw is None:
             out._dtype = self.dtype
         if name or self.name:
             out.name = name or self.name
-        if self.sparse_dim is not None:
-            out.sparse_dim = self.sparse_dim
-        if self._feature_dim is not None and self._feature_dim in dims:
-            out._feature_dim = self._feature_dim
         return out
 
     def _template(self, dims: Sequence[Dim], name: str | None = None, dtype: str | None = None) -> Tensor:
@@ -277,11 +276,9 @@ class VerifyOutShapeException(DimError):
 
 def same_dtype(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors have the same dtype; quicker than asking both for its name."""
-    if type(a) is type(b) is Tensor:  # a StepTensor shows no array
-        try:
-            return a._raw.dtype == b._raw.dtype or a.dtype == b.dtype  # the first is cheaper, and nearly always true
-        except AttributeError:  # arrays of a backend that has no such attribute
-            pass
+    if type(a) is type(b) is Tensor and type(a._raw) is type(b._raw) is not NoneType:  # a StepTensor shows no array
+        dtype_of = registry.BY_TYPE[type(a._raw)].dtype_key_raw
+        return dtype_of(a._raw) == dtype_of(b._raw)
     return a.dtype == b.dtype
 
 
@@ -310,14 +307,38 @@ def _old_options(name: str | None, options: dict[str, Any]) -> TypeError:
     )
 
 
-_make = Tensor.__new__
+_make = partial(Tensor.__new__, Tensor)
 
 
-def new_tensor(raw: Any, dims: tuple[Dim, ...]) -> Tensor:
-    """A Tensor without checks, for results of ops."""
-    out = _make(Tensor)
+def new_tensor(raw: Any, dims: tuple[Dim, ...], like: Tensor | None = None, finite: bool = False) -> Tensor:
+    """A Tensor without checks, for results of ops. Its marks are those of `like`, by one rule; ops say exceptions only.
+
+    - `sparse_dim` says what values mean. What moves, picks, repeats, pads or reduces values, or computes with them element by
+      element, has that of `like`. Bools have none; what is found in a dim (argmax, the indices of a sort) indexes into that dim;
+      what mixes values into others (products, norms, convolutions) has no `like`.
+    - `feature_dim` stays while the dim is there. What puts another dim in its place says so; what is no value per feature any
+      more has no mark (reductions: documented).
+    - Of several operands, the first one that has a mark gives it: `keep_marks`.
+    - `finite`, whether the padding is known to hold neither NaN nor infinity (`core/finite.py`), is up to the op: False is
+      always right.
+    """
+    out = _make()
     out._raw = raw
     out.dims = dims
-    out.sparse_dim = out._feature_dim = None  # set, so that the next op finds them faster than on the class
-    out._finite = False
+    if like is None:  # set, so that the next op finds them faster than on the class
+        out.sparse_dim = out._feature_dim = None
+    else:
+        out.sparse_dim = like.sparse_dim
+        feature = like._feature_dim
+        out._feature_dim = feature if feature is None or feature in dims else None
+    out._finite = finite
+    return out
+
+
+def keep_marks(out: Tensor, further: Tensor) -> Tensor:
+    """`out`, which has the marks of a first operand, with those that only this further one has."""
+    if out.sparse_dim is None:
+        out.sparse_dim = further.sparse_dim
+    if out._feature_dim is None and further._feature_dim in out.dims:
+        out._feature_dim = further._feature_dim
     return out

@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
-from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
 from rfnb.ops.operands import common_backend, need_tensors
@@ -47,11 +47,7 @@ def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
         fn, dims = _plans.put(
             key, (_made(view(real.dims, dims, backend), view(imag.dims, dims, backend), backend), dims)
         )
-    out = new_tensor(fn(real._raw, imag._raw), dims)
-    feature = real._feature_dim if real._feature_dim is not None else imag._feature_dim
-    if feature is not None:
-        out._feature_dim = feature
-    return out
+    return keep_marks(new_tensor(fn(real._raw, imag._raw), dims, real), imag)
 
 
 def _like(tensor: Any, number: float) -> Tensor:

@@ -13,7 +13,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, only_beams
 from rfnb.core.layout import PlanCache, full_shape, union, view
 from rfnb.core.remade import check_remade
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import operand_rows, shape_of
 from rfnb.ops import dims as dim_ops
@@ -73,18 +73,14 @@ def concat(
     concat_raw, fns, axis, dims, out_dim, ragged = plan
     if fns is not None:
         raws = [raw if fn is None else fn(raw) for raw, fn in zip(raws, fns)]
-    out = _make(Tensor)
     try:
-        out._raw = concat_raw(raws, axis)
+        out = new_tensor(concat_raw(raws, axis), dims, sources[0][0])
     except RuntimeError:
         check_devices("concat", *(tensor for tensor, _ in sources))
         raise
-    out.dims = dims
-    first = sources[0][0]
-    if first.sparse_dim is not None:
-        out.sparse_dim = first.sparse_dim
-    if first._feature_dim is not None and first._feature_dim in dims:
-        out._feature_dim = first._feature_dim
+    for further, _ in sources:
+        if further.sparse_dim is not out.sparse_dim or further._feature_dim is not out._feature_dim:
+            keep_marks(out, further)
     if ragged:
         padded = Dim(sum(dim.extent for _, dim in sources), name="joined")
         joined = out._like(out._raw, tuple(padded if dim is out_dim else dim for dim in dims))
@@ -93,7 +89,6 @@ def concat(
 
 
 _concat_plans = PlanCache()
-_make = Tensor.__new__
 
 
 def _no_pairs(sources: Any, unknown: Mapping[str, Any] = MappingProxyType({})) -> TypeError:
@@ -235,19 +230,11 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim], **unknown: Neve
     except KeyError:
         plan = _plan_split(source, axis, out_dims)
         split_raw, sizes, index, dims = _split_plans.put((raw.__class__, source.dims, axis, out_dims), plan)
-    pieces = []
-    feature = source._feature_dim
-    for piece_raw, piece_dims in zip(split_raw(raw, sizes, index), dims):
-        piece = _make(Tensor)
-        piece._raw = piece_raw
-        piece.dims = piece_dims
-        if source.sparse_dim is not None:
-            piece.sparse_dim = source.sparse_dim
-        if feature is not None:
-            piece._feature_dim = piece_dims[index] if feature is axis else feature
-        if source._finite:
-            piece._finite = True
-        pieces.append(piece)
+    finite = source._finite
+    pieces = [new_tensor(piece, its, source, finite) for piece, its in zip(split_raw(raw, sizes, index), dims)]
+    if source._feature_dim is axis:
+        for piece, dim in zip(pieces, out_dims):
+            piece._feature_dim = dim
     return tuple(pieces)
 
 

@@ -24,6 +24,4 @@ def cumsum(source: Tensor, *, spatial_dim: Dim, **unknown: Never) -> Tensor:
         cumsum_raw, axis = _plans[key]
     except KeyError:
         cumsum_raw, axis = _plans.put(key, (source.backend.cumsum_raw, source.axis_of(spatial_dim, "cumsum")))
-    out = new_tensor(cumsum_raw(source._raw, axis), source.dims)
-    out.sparse_dim, out._feature_dim = source.sparse_dim, source._feature_dim
-    return out
+    return new_tensor(cumsum_raw(source._raw, axis), source.dims, source)

@@ -25,8 +25,6 @@ from rfnb.ops.index_range import check_integers, check_not_negative, mended, on_
 from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values, not_a_tensor
 from rfnb.ops.where import where
 
-_make = Tensor.__new__
-
 
 def gather(
     source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, clip_to_valid: bool = False, **unknown: Never
@@ -80,18 +78,12 @@ def gather(
             return gather(source, indices=indices, axis=dim_among(axis, (source,)))
         key = (source._raw.__class__, source.dims, indices.dims, axis)
         fn, dims = _gather_plans.put(key, _plan_gather(source, indices, looked_up(source.dims, axis)))
-    out = _make(Tensor)
     try:
-        out._raw = fn(source._raw, indices._raw)
+        raw = fn(source._raw, indices._raw)
     except (IndexError, RuntimeError) as error:
         check_devices("gather", source, indices)
-        out._raw = fn(source._raw, mended(error, "gather", "indices", indices, axis, ("source", source))._raw)
-    out.dims = dims
-    if source.sparse_dim is not None:
-        out.sparse_dim = source.sparse_dim
-    feature = source._feature_dim
-    if feature is not None and feature in dims:
-        out._feature_dim = feature
+        raw = fn(source._raw, mended(error, "gather", "indices", indices, axis, ("source", source))._raw)
+    out = new_tensor(raw, dims, source)
     return picked(out, source) if _steps else out
 
 

@@ -8,14 +8,13 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.remade import check_remade
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.cast import cast
 from rfnb.ops.math import add
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import check_devices, need_values
 
 _plans = PlanCache()
-_make = Tensor.__new__
 
 
 def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) -> Tensor:
@@ -67,12 +66,8 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
     except RuntimeError:
         check_devices("linear", source, weight, *(() if bias is None else (bias,)))
         raise
-    out = _make(Tensor)
-    out._raw = raw
-    out.dims = dims
-    out.sparse_dim = None
+    out = new_tensor(raw, dims, None, finite)
     out._feature_dim = feature
-    out._finite = finite
     return out
 
 

@@ -141,7 +141,7 @@ def _flat_mask(dims: Dims, backend: Any) -> Any:
     flat: dict[Any, Any] = {}
 
     def of(raw: Any) -> Any:
-        device = getattr(raw, "device", None)
+        device = backend.device_key_raw(raw)
         if device not in flat:
             flat[device] = backend.reshape_raw(backend.broadcast_raw(mask(raw), full_shape(dims)), (-1,))
         return flat[device]

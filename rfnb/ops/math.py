@@ -25,7 +25,7 @@ from rfnb.core.finite_kinds import (
 )
 from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view
-from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor import Tensor, _make, keep_marks, new_tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_tensors, need_values
 
@@ -35,29 +35,32 @@ _SYMBOLS = {
     ">=": "greater_equal", "eq": "equal", "dot": "mul", "max": "maximum", "min": "minimum",
     "logaddexp": "log_add_exp",
 }  # fmt: skip
+_GIVE_BOOLS = {
+    *protocol.COMPARE_KINDS,
+    *"logical_and logical_or logical_not is_finite is_infinite is_neg_infinite".split(),
+}
 _BOUNDS = (float, int, type(None))
-_make = Tensor.__new__
 
 
 def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     """A binary op as function of two operands; what it knows about dims is a plan."""
     plans = PlanCache()
     number_fns: dict[type, Any] = {}
-    keeps, same_meaning = kind in KEEP_FINITE, kind not in protocol.COMPARE_KINDS
+    keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
 
     def op(a: Any, b: Any) -> Any:
         cls = b.__class__
         if (cls is float or cls is int) and isinstance(a, Tensor):
-            return _with_number(kind, number_fns, a, b)
+            return with_number(a, b)
         try:
             raw_a, raw_b = a._raw, b._raw
-            fn, dims, whole_a, whole_b, careful = plans[raw_a.__class__, raw_b.__class__, a.dims, b.dims]
+            fn, dims, whole_a, whole_b, grad_enabled, tracks = plans[raw_a.__class__, raw_b.__class__, a.dims, b.dims]
         except (KeyError, AttributeError):
             return _binary_slow(kind, plans, a, b)
         finite = keeps and (whole_a or a._finite) and (whole_b or b._finite)
-        if careful is not None and not finite and careful(raw_a, raw_b):
+        if grad_enabled is not None and not finite and grad_enabled() and tracks(raw_a, raw_b):
             raw_a, raw_b, finite = safe_operands(kind, a, b)
-        out = _make(Tensor)
+        out = _make()
         try:
             out._raw = fn(raw_a, raw_b)
         except RuntimeError:
@@ -65,50 +68,34 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
             raise
         out.dims = dims
         out._finite = finite
-        out.sparse_dim = out._feature_dim = None
-        if (
-            a.sparse_dim is not None
-            or a._feature_dim is not None
-            or b.sparse_dim is not None
-            or b._feature_dim is not None
-        ):
-            _mark(out, a, b, same_meaning)
+        out.sparse_dim = (a.sparse_dim or b.sparse_dim) if sparse else None
+        out._feature_dim = a._feature_dim or b._feature_dim
+        return out
+
+    def with_number(a: Tensor, number: Any) -> Tensor:
+        raw, finite = a._raw, a._finite
+        try:
+            fn, keeps, grad_enabled, tracks = number_fns[raw.__class__]
+        except KeyError:
+            need_values(kind, a)
+            linear, backend = kind in LINEAR_IN_LEFT, a.backend
+            grad_enabled = backend.grad_enabled if kind in FROM_OPERANDS and not linear else None
+            plan = backend.binary_fn(kind), linear or kind in KEEP_FINITE, grad_enabled, backend.tracks_gradient_raw
+            fn, keeps, grad_enabled, tracks = number_fns[raw.__class__] = plan
+        finite = keeps and finite
+        if grad_enabled is not None and not finite and grad_enabled() and tracks(raw):
+            raw, finite = safe_beside_number(kind, a, number, left=False)
+        out = _make()
+        out._raw = fn(raw, number)
+        out.dims = a.dims
+        out.sparse_dim = a.sparse_dim if sparse else None
+        out._feature_dim = a._feature_dim
+        out._finite = finite
         return out
 
     op.__name__ = op.__qualname__ = kind
     op.__doc__ = doc
     return op
-
-
-def _with_number(kind: str, fns: dict[type, Any], a: Tensor, number: Any) -> Tensor:
-    raw, finite = a._raw, a._finite
-    try:
-        fn, keeps, careful = fns[raw.__class__]
-    except KeyError:
-        need_values(kind, a)
-        linear, backend = kind in LINEAR_IN_LEFT, a.backend
-        careful = backend.tracks_gradient_raw if kind in FROM_OPERANDS and not linear else None
-        fn, keeps, careful = fns[raw.__class__] = backend.binary_fn(kind), linear or kind in KEEP_FINITE, careful
-    finite = keeps and finite
-    if careful is not None and not finite and careful(raw):
-        raw, finite = safe_beside_number(kind, a, number, left=False)
-    out = _make(Tensor)
-    out._raw = fn(raw, number)
-    out.dims = a.dims
-    out.sparse_dim = None if kind in protocol.COMPARE_KINDS else a.sparse_dim
-    out._feature_dim = a._feature_dim
-    out._finite = finite
-    return out
-
-
-def _mark(out: Tensor, a: Any, b: Any, same_meaning: bool = True) -> None:
-    """Keep sparse_dim and feature_dim; of two different ones the first operand's. What compares labels gives none."""
-    sparse = (getattr(a, "sparse_dim", None) or getattr(b, "sparse_dim", None)) if same_meaning else None
-    feature = getattr(a, "_feature_dim", None) or getattr(b, "_feature_dim", None)
-    if sparse is not None:
-        out.sparse_dim = sparse
-    if feature is not None and feature in out.dims:
-        out._feature_dim = feature
 
 
 def _binary_slow(
@@ -124,9 +111,9 @@ def _binary_slow(
             return _binary_slow(kind, plans, a, number) if tensor_a else _binary_slow(kind, plans, number, b)
         fn = tensor.backend.binary_fn(kind)
         raw, finite = safe_beside_number(kind, tensor, number, left=tensor_b)
-        out = new_tensor(fn(raw, number) if tensor_a else fn(number, raw), tensor.dims)
-        out._finite = finite
-        _mark(out, tensor, None, kind not in protocol.COMPARE_KINDS)
+        out = new_tensor(fn(raw, number) if tensor_a else fn(number, raw), tensor.dims, tensor, finite)
+        if kind in _GIVE_BOOLS:
+            out.sparse_dim = None
         return out
     together = aligned(kind, (a, b))
     if together is not None:
@@ -147,19 +134,18 @@ def _binary_slow(
         view(b.dims, dims, backend),
     )
     whole_a, whole_b = (padding_mask(x.dims, backend) is None for x in (a, b))
-    careful = None
-    if kind in FROM_OPERANDS and not (whole_a and whole_b):
-        careful = backend.tracks_gradients_raw
-    elif kind in SAFE:
-        careful = tracked_in_step
+    grad_enabled, tracks = backend.grad_enabled, backend.tracks_gradients_raw
+    if kind not in FROM_OPERANDS or (whole_a and whole_b):
+        grad_enabled, tracks = (backend.grad_enabled, tracked_in_step) if kind in SAFE else (None, None)
     if plans is not None and (space is None or len(dims) in (len(a.dims), len(b.dims))):  # plans know no sparse_dim
-        plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), (fn, dims, whole_a, whole_b, careful))
+        plan = fn, dims, whole_a, whole_b, grad_enabled, tracks
+        plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), plan)
     raw_a, raw_b, finite = a._raw, b._raw, kind in KEEP_FINITE and (whole_a or a._finite) and (whole_b or b._finite)
-    if careful is not None and not finite and careful(raw_a, raw_b):
+    if grad_enabled is not None and not finite and grad_enabled() and tracks(raw_a, raw_b):
         raw_a, raw_b, finite = safe_operands(kind, a, b)
-    out = new_tensor(fn(raw_a, raw_b), dims)
-    out._finite = finite
-    _mark(out, a, b, kind not in protocol.COMPARE_KINDS)
+    out = keep_marks(new_tensor(fn(raw_a, raw_b), dims, a, finite), b)
+    if kind in _GIVE_BOOLS:
+        out.sparse_dim = None
     return out
 
 
@@ -295,7 +281,7 @@ def _fold(of_numbers: Any, of_tensors: Any, values: tuple[Any, ...]) -> Any:
 
 def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
     fns: dict[type, Any] = {}
-    keeps = kind in KEEP_FINITE
+    keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
 
     def op(a: Tensor) -> Tensor:
         try:
@@ -303,18 +289,19 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
         except AttributeError:
             return op(as_tensor(a, kind))
         try:
-            fn, careful = fns[raw.__class__]
+            fn, grad_enabled, tracks = fns[raw.__class__]
         except KeyError:
             need_values(kind, a)
             backend = a.backend
-            careful = backend.tracks_gradient_raw if kind in FROM_OPERANDS else None
-            fn, careful = fns[raw.__class__] = backend.unary_fn(kind), careful
-        if careful is not None and not finite and careful(raw):
+            grad_enabled = backend.grad_enabled if kind in FROM_OPERANDS else None
+            plan = backend.unary_fn(kind), grad_enabled, backend.tracks_gradient_raw
+            fn, grad_enabled, tracks = fns[raw.__class__] = plan
+        if grad_enabled is not None and not finite and grad_enabled() and tracks(raw):
             raw, finite = safe_operand(kind, a), True
-        out = _make(Tensor)
+        out = _make()
         out._raw = fn(raw)
         out.dims = a.dims
-        out.sparse_dim = a.sparse_dim
+        out.sparse_dim = a.sparse_dim if sparse else None
         out._feature_dim = a._feature_dim
         out._finite = finite
         return out
@@ -395,9 +382,7 @@ def clip_by_value(
     if clip_value_min is clip_value_max is None:
         return x
     if clip_value_min.__class__ in _BOUNDS and clip_value_max.__class__ in _BOUNDS:
-        out = new_tensor(x.backend.clip_raw(x._raw, clip_value_min, clip_value_max), x.dims)
-        out.sparse_dim, out._feature_dim, out._finite = x.sparse_dim, x._feature_dim, x._finite
-        return out
+        return new_tensor(x.backend.clip_raw(x._raw, clip_value_min, clip_value_max), x.dims, x, x._finite)
     if clip_value_min is not None:
         x = combine(x, "maximum", clip_value_min, allow_broadcast_all_sources=allow_broadcast_all_sources)
     if clip_value_max is not None:

@@ -13,14 +13,13 @@ from rfnb.core.finite import padding_mask
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.remade import check_remade
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.core.twins import looked_up_in_both
 from rfnb.ops.operands import check_devices, common_backend, need_values
 
 _plans = PlanCache()
-_make = Tensor.__new__
 
 
 def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
@@ -59,16 +58,11 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
     raw_a, raw_b, finite = a._raw, b._raw, a._finite and b._finite
     if tracked is not None and not finite and tracked(raw_a, raw_b):
         raw_a, raw_b, finite = made_finite(a, b)
-    out = _make(Tensor)
     try:
-        out._raw = fn(raw_a, raw_b)
+        return new_tensor(fn(raw_a, raw_b), dims, None, finite)
     except RuntimeError as error:
         check_devices("matmul", a, b)
         raise _other_dtype(a, b) or error from None
-    out.dims = dims
-    if finite:
-        out._finite = True
-    return out
 
 
 dot = matmul

@@ -11,7 +11,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, to_order
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
@@ -49,21 +49,13 @@ def merge_dims(
             return dim_ops.replace_dim(source, in_dim=dims[0], out_dim=out_dim) if out_dim else (source, dims[0])
         key = (raw.__class__, source.dims, dims, out_dim)
         order, reshape, shape, out_dims, merged = _merge_plans.put(key, _plan_merge(source, dims, out_dim))
-    out = _make(Tensor)
-    out._raw = reshape(raw if order is None else order(raw), shape)
-    out.dims = out_dims
-    if source.sparse_dim is not None:
-        out.sparse_dim = source.sparse_dim
-    feature = source._feature_dim
-    if feature is not None:
-        out._feature_dim = merged if feature in dims else feature
-    if source._finite:
-        out._finite = True
+    out = new_tensor(reshape(raw if order is None else order(raw), shape), out_dims, source, source._finite)
+    if source._feature_dim is not None and source._feature_dim in dims:
+        out._feature_dim = merged
     return out, merged
 
 
 _merge_plans = PlanCache()
-_make = Tensor.__new__
 
 
 def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> Any:
@@ -130,17 +122,7 @@ def split_dims(
     except KeyError:
         key = (raw.__class__, source.dims, axis, dims)
         reshape, shape, out_dims = _split_plans.put(key, _plan_split(source, axis, dims))
-    out = _make(Tensor)
-    out._raw = reshape(raw, shape)
-    out.dims = out_dims
-    if source.sparse_dim is not None:
-        out.sparse_dim = source.sparse_dim
-    feature = source._feature_dim
-    if feature is not None and feature is not axis:
-        out._feature_dim = feature
-    if source._finite:
-        out._finite = True
-    return out
+    return new_tensor(reshape(raw, shape), out_dims, source, source._finite)
 
 
 _split_plans = PlanCache()

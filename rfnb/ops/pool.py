@@ -59,7 +59,7 @@ def pool(
     need_tensors("pool", source)
     key = (
         source._raw.__class__,
-        getattr(source._raw, "dtype", None),
+        source.dtype,
         source.dims,
         nd,
         mode,
@@ -75,10 +75,9 @@ def pool(
         fn, dims, spatial = _plans[key]
     except KeyError:
         fn, dims, spatial = _plans.put(key, _plan(source, key))
-    out = new_tensor(fn(source._raw), dims)
-    feature = source._feature_dim
-    if feature is not None:
-        out._feature_dim = spatial[key[5].index(feature)] if feature in key[5] else feature
+    out = new_tensor(fn(source._raw), dims, source)
+    if source._feature_dim in key[5]:
+        out._feature_dim = spatial[key[5].index(source._feature_dim)]
     return out, spatial
 
 

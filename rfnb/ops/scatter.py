@@ -241,7 +241,7 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
         kind,
         source._raw.__class__,
         source.dtype,
-        getattr(indices._raw, "dtype", None),
+        indices.dtype,
         source.dims,
         indices.dims,
         dims,
@@ -257,16 +257,11 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
             return _scatter(kind, source, indices, [dim_among(dim, together) for dim in dims], out_dim, masked)
         fn, out_dims = _plans.put(key, _plan(kind, source, indices, dims, out_dim, masked))
     try:
-        out = new_tensor(fn(source._raw, indices._raw), out_dims)
+        return new_tensor(fn(source._raw, indices._raw), out_dims, source)
     except (IndexError, RuntimeError) as error:
         check_devices("scatter", source, indices)
         explain_indices(error, "scatter", "indices", indices, out_dim, ("source", source))
         raise
-    if source.sparse_dim is not None:
-        out.sparse_dim = source.sparse_dim
-    if source._feature_dim is not None and source._feature_dim in out_dims:
-        out._feature_dim = source._feature_dim
-    return out
 
 
 def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out_dim: Dim, masked: bool) -> Any:

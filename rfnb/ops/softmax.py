@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.finite import finite_rest
 from rfnb.core.layout import PlanCache, masks_for
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
 from rfnb.core.twins import looked_up
 from rfnb.ops.operands import need_values
@@ -41,32 +41,28 @@ def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never
 
 def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
     try:
-        fn, index, tracks, made_finite = _plans[kind, a._raw.dtype, a.dims, axis, use_mask]
+        raw = a._raw
+        fn, index, tracks, made_finite = _plans[kind, raw.__class__, a.dims, axis, use_mask]
     except KeyError:
-        key = (kind, a._raw.dtype, a.dims, axis, use_mask)
-        axis = looked_up(a.dims, axis)
-        plan = (*_plan(kind, a, axis, use_mask), *finite_rest(a, (axis,)))
-        fn, index, tracks, made_finite = _plans.put(key, plan)
-    except (AttributeError, TypeError):  # no Tensor, a template, or no Dim
+        dim = looked_up(a.dims, axis)
+        plan = (*_plan(kind, a, dim, use_mask), *finite_rest(a, (dim,)))
+        fn, index, tracks, made_finite = _plans.put((kind, raw.__class__, a.dims, axis, use_mask), plan)
+    except (AttributeError, TypeError):  # no Tensor, or no Dim
         need_values(kind, a)
         raise no_dim(kind, axis, a) from None
-    raw, finite = a._raw, a._finite
+    finite = a._finite
     if tracks is not None and not finite and tracks(raw):  # a row of NaN has NaN as gradient
         raw, finite = made_finite(raw), True
-    out = _make(Tensor)
-    out._raw = fn(raw, index)
-    out.dims = a.dims
-    if kind == "softmax" and finite:
-        out._finite = True
-    if a._feature_dim is not None:
-        out._feature_dim = a._feature_dim
+    try:
+        out = new_tensor(fn(raw, index), a.dims, a, finite and kind == "softmax")
+    except (RuntimeError, TypeError):
+        _check_floats(kind, a, axis)
+        raise
+    out.sparse_dim = None
     return out
 
 
-def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
-    need_values(kind, a)
-    if axis not in a.dims:
-        raise missing_dim(kind, a, axis)
+def _check_floats(kind: str, a: Tensor, axis: Dim) -> None:
     if not a.dtype.startswith(("float", "bfloat")):
         raise TypeError(
             message(
@@ -76,12 +72,19 @@ def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
                 f'rf.{kind}(rf.cast(a, "float32"), axis=...)',
             )
         )
+
+
+def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
+    need_values(kind, a)
+    if axis not in a.dims:
+        raise missing_dim(kind, a, axis)
+    _check_floats(kind, a, axis)
     backend, index = a.backend, a.dims.index(axis)
     raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw
     mask = masks_for(a.dims, [axis], backend, kind) if use_mask else None
     if mask is None:
         return raw_fn, index
-    where = backend.where_raw
+    where, only_floats = backend.where_raw, _only_floats(backend)
     outside = 0 if kind == "softmax" else float("-inf")
     lengths = axis.lengths
     if lengths is not None and (lengths == 0).any():
@@ -89,13 +92,28 @@ def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
         from_right = len(a.dims) - index  # the mask may lack the leading axes
 
         def with_empty_rows(raw: Any, index: int) -> Any:
-            real = mask(raw)
+            real = mask(only_floats(raw))
             inside = where(_or_empty(real, from_right, backend), where(real, raw, 0), float("-inf"))
             return where(real, raw_fn(inside, index), outside)
 
         return with_empty_rows, index
     lowest = float("-inf")
-    return (lambda raw, index: raw_fn(where(mask(raw), raw, lowest), index)), index
+    return (lambda raw, index: raw_fn(where(mask(only_floats(raw)), raw, lowest), index)), index
+
+
+def _only_floats(backend: Any) -> Any:
+    """raw -> raw; a TypeError for other numbers than floats, which the mask would make floats of, where a kernel refuses them."""
+    dtype_of, known = backend.dtype_key_raw, set()
+
+    def check(raw: Any) -> Any:
+        key = dtype_of(raw)
+        if key not in known:
+            if not backend.get_dtype_name_raw(raw).startswith(("float", "bfloat")):
+                raise TypeError
+            known.add(key)
+        return raw
+
+    return check
 
 
 def _or_empty(mask: Any, from_right: int, backend: Any) -> Any:

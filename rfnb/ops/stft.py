@@ -65,7 +65,7 @@ def stft(
     need_tensors("stft", x)
     key = (
         x._raw.__class__,
-        getattr(x._raw, "dtype", None),
+        x.dtype,
         x.dims,
         in_spatial_dim,
         frame_step,

@@ -99,7 +99,7 @@ def keep_template(value: Any) -> Any:
 def bytes_of(value: Any) -> int:
     """bytes of the arrays in a value."""
     if isinstance(value, Tensor):
-        return 0 if value._raw is None else int(value._raw.nbytes)
+        return 0 if value._raw is None else value.backend.num_bytes_raw(value._raw)
     if isinstance(value, Later):
         return value.num_bytes
     if isinstance(value, dict):

@@ -20,7 +20,7 @@ time, other = ragged([5, 2], batch), ragged([1, 3], batch, "other")
 @pytest.fixture(autouse=True)
 def lists(monkeypatch):
     """ListBackend is registered and selected in the test, and unknown afterwards."""
-    monkeypatch.setattr(registry, "_by_type", dict(registry._by_type))
+    monkeypatch.setattr(registry, "BY_TYPE", type(registry.BY_TYPE)(registry.BY_TYPE))
     monkeypatch.setattr(registry, "_selected", ContextVar("selected", default=registry.selected()))  # noqa: B039
     monkeypatch.setattr(registry, "_chosen", [True])
     rf.register_backend_by_tensor_type(ListArray, ListBackend)
