@@ -15,7 +15,10 @@ from rfnb.backends.missing import teach_missing
 
 
 class Gradients:
-    """The methods of `Backend` for gradients and parameters."""
+    """The methods of `Backend` for gradients and parameters, and what they need of the basic ones."""
+
+    get_dtype_name_raw: Any
+    get_device_raw: Any
 
     @classmethod
     def detach_raw(cls, raw: Any) -> Any:
@@ -101,6 +104,17 @@ class Gradients:
         """Context manager: `draws` is called with the name of a function by which this thread is about to draw random numbers. None
         of them is known where the backend has no functions of its own for that."""
         return contextlib.nullcontext()
+
+    @classmethod
+    def trace_calls(cls) -> Any | None:
+        """Context manager that gives the list of the calls of the library that are made in it (`rfnb/backends/raw_calls.py`), of
+        which recorded loops make programs. None: they are not seen, and such loops run op by op."""
+        return None
+
+    @classmethod
+    def signature_raw(cls, raw: Any) -> Any:
+        """What the library tells of an array, besides its shape, without reading values; with `==`."""
+        return cls.get_dtype_name_raw(raw), cls.get_device_raw(raw), cls.tracks_gradient_raw(raw)
 
     @classmethod
     def autocast_raw(cls, dtype: str) -> Any:

@@ -32,6 +32,7 @@ from rfnb.backends.torch_random import (
 )
 from rfnb.backends.torch_read_only import read_only
 from rfnb.backends.torch_rnn import gru, rnn_tanh
+from rfnb.backends.torch_trace import note_made, signature, trace_calls
 from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
 _grad_enabled = torch.is_grad_enabled
@@ -68,7 +69,8 @@ class TorchBackend(Backend):
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
         with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
             raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
-            return raw if dtype is None and device is None else raw.to(device, DTYPES[dtype] if dtype else None)
+            raw = raw if dtype is None and device is None else raw.to(device, DTYPES[dtype] if dtype else None)
+        return note_made(raw)
 
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
@@ -318,6 +320,8 @@ class TorchBackend(Backend):
     scaled_gradient_raw = staticmethod(scaled_gradient)
     checkpoint_scope = CheckpointScope
     watch_draws = WatchDraws
+    trace_calls = staticmethod(trace_calls)
+    signature_raw = staticmethod(signature)
 
     @classmethod
     def autocast_raw(cls, dtype: str) -> Any:

@@ -44,8 +44,8 @@ def finite_raw(x: Tensor, fill: float = 0) -> Any:
 
 
 def _set_where_ended(raw: Any, dims: Dims, backend: Any, fill: float) -> Any:
-    for step in _steps:
-        if step.thread == get_ident() and set(step.dims) <= set(dims):
+    for step in steps_now():
+        if set(step.dims) <= set(dims):
             raw = backend.where_raw(step.mask(dims, backend, raw), raw, fill)
     return raw
 
@@ -66,11 +66,14 @@ class StepWithEnded:
     Args:
         dims: What sequences are over.
         going_on: bool, over `dims`: those that have not ended.
+
+    Attributes:
+        masks: Those that were asked for: arguments of `mask_for` -> raw array.
     """
 
     def __init__(self, dims: Dims, going_on: np.ndarray):
         self.dims, self.going_on, self.thread = dims, going_on, get_ident()
-        self._masks: dict[Any, Any] = {}
+        self.masks: dict[Any, Any] = {}
 
     def __enter__(self) -> StepWithEnded:
         _steps.append(self)
@@ -81,14 +84,22 @@ class StepWithEnded:
 
     def mask(self, dims: Dims, backend: Any, like: Any) -> Any:
         """True for the sequences that go on, as raw array that broadcasts against `dims`."""
-        device = backend.get_device_raw(like)
+        return self.mask_for(dims, backend, backend.get_device_raw(like))
+
+    def mask_for(self, dims: Dims, backend: Any, device: str) -> Any:
+        """`mask` on a device."""
         key = dims, backend, device
-        if key not in self._masks:
+        if key not in self.masks:
             order = [dim for dim in dims if dim in self.dims]
             host = self.going_on.transpose([self.dims.index(dim) for dim in order])
             host = host.reshape([dim.extent if dim in order else 1 for dim in dims])
-            self._masks[key] = backend.from_numpy(host, dtype="bool", device=device)
-        return self._masks[key]
+            self.masks[key] = backend.from_numpy(host, dtype="bool", device=device)
+        return self.masks[key]
+
+
+def steps_now() -> tuple[StepWithEnded, ...]:
+    """Those that this thread is in, the outermost first."""
+    return tuple(step for step in _steps if step.thread == get_ident()) if _steps else ()
 
 
 _steps: list[StepWithEnded] = []  # of all threads, so that asking whether there is one is quick

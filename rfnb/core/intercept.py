@@ -70,6 +70,11 @@ def intercept(functions: Iterable[FunctionType], handler: Handler) -> Iterator[N
         _switch_off(functions, id(own))
 
 
+def is_intercepted() -> bool:
+    """Whether calls of some functions are answered by somebody else in this context."""
+    return bool(_handlers.get())
+
+
 def _switch_on(functions: list[FunctionType], user: int) -> None:
     with _lock:
         for fn in functions:

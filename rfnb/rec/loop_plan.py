@@ -16,6 +16,7 @@ from rfnb.ops.expand import expand_dim
 from rfnb.rec.loop_plan_text import graph, state_names, text
 from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.program import Listing
 from rfnb.rec.recorder import Node
 from rfnb.trace.probe import held_back, trace_context
 
@@ -34,6 +35,7 @@ class LoopPlan(NotPicklable):
         after: Ops that only stacked outputs need: run once, on the values of all steps.
         whole: register -> its value for all steps, for those of the frames and of `before`.
         stacked: Registers that are stacked for `after`.
+        listings: What the ops inside became once they had run: programs, one for each kind of step.
     """
 
     def __init__(self, recording: Recording, *, move_out: bool):
@@ -43,6 +45,7 @@ class LoopPlan(NotPicklable):
         self.inside: list[Node] = []
         self.after: list[Node] = []
         self.whole: dict[int, Tensor] = {}
+        self.listings: list[Listing] = []
         self._recorder = recording.recorder
         self._recording = recording
         nodes = list(recording.recorder.nodes)
@@ -195,6 +198,12 @@ class LoopPlan(NotPicklable):
 
     def __str__(self) -> str:
         return text(self)
+
+    @property
+    def program(self) -> str:
+        """The calls of the array library that the steps made, as Python code; empty before the loop is done, and where they were not
+        watched: in a loop of two steps, on a backend that does not say what it calls."""
+        return "\n\n".join(map(str, self.listings))
 
     def graphviz(self) -> str:
         """Source of a graph for graphviz."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from rfnb.core.tensor import Tensor
 from rfnb.ops.frames import frames
 from rfnb.ops.stack import stack
 from rfnb.rec.loop_plan import LoopPlan
+from rfnb.rec.loop_plan_text import value_names
 from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
+from rfnb.rec.segment import Alone, Circumstances, Segment
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.trace.probe import probe, trace_context
 
@@ -35,7 +38,9 @@ class Replay(NotPicklable):
         self.registers: list[Any] = [None] * len(recording.recorder.registers)
         self.dims: dict[Dim, Dim] = {}
         masked = _Masked()
-        self._runs = [_observed(node, _runner(node, recording.recorder, masked)) for node in plan.inside]
+        self._parts = self._segments(
+            [(node, _observed(node, _runner(node, recording.recorder, masked))) for node in plan.inside]
+        )
         self._sources = self._sources_in_steps()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
         self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
@@ -48,6 +53,22 @@ class Replay(NotPicklable):
                 self._whole.append((value.register, output))
             else:
                 self._collected.append((value, output))
+
+    def _segments(self, runs: list[tuple[Node, Run]]) -> list[Any]:
+        """The ops of a step: those that follow each other and may become a program, and the others."""
+        recording, recorder = self.recording, self.recording.recorder
+        needed = recording.roots() | recorder.reads([value for value, _ in recording.outputs]) | set(self.plan.stacked)
+        lowerable = [_may_be_lowered(node, recorder) for node, _ in runs]
+        names, parts = value_names(self.plan), list[Any]()
+        for may, group in itertools.groupby(zip(runs, lowerable, strict=True), key=lambda item: item[1]):
+            nodes = [item for item, _ in group]
+            if not may:
+                parts += [Alone(run) for _, run in nodes]
+                continue
+            own = {id(node) for node, _ in nodes}
+            read = {register for node, _ in runs if id(node) not in own for register in node.reads}
+            parts.append(Segment(nodes, needed | read, names))
+        return parts
 
     def _sources_in_steps(self) -> list[tuple[int, Tensor]]:
         """Which registers that the steps read are frames, and of what is known for all steps."""
@@ -70,8 +91,9 @@ class Replay(NotPicklable):
             registers[register] = step.frame(source)
         if recording.index is not None:
             registers[recording.index.register] = step.index()
-        for run in self._runs:
-            run(registers, dims)
+        now = Circumstances()
+        for part in self._parts:
+            part(registers, dims, now)
         for name, value in recording.next_states.items():
             step.states.next[name] = self._filled(value)
         for value, output in self._collected:
@@ -86,6 +108,7 @@ class Replay(NotPicklable):
     def finish(self, stacked: Callable[[Output], Tensor | None]) -> None:
         """Run the ops after the loop, on the values of all steps."""
         plan = self.plan
+        plan.listings = [listing for part in self._parts if isinstance(part, Segment) for listing in part.listings()]
         whole = dict(plan.whole)
         for register, output in zip(plan.stacked, self._stacked, strict=True):
             value = stacked(output)
@@ -123,6 +146,22 @@ class Replay(NotPicklable):
             return current(leaf, dims) if isinstance(leaf, Dim) and dims else leaf
 
         return map_nested(of_step, value)
+
+
+def _may_be_lowered(node: Node, recorder: Recorder) -> bool:
+    """Whether calls of the array library may be all that the op does in a step, and the same ones in all steps."""
+    if node.random or node.new_dims or node.sized or node.modes is not None:
+        return False
+    if not node.fn.__module__.startswith(("rfnb.ops.", "rfnb.nn.", "rfnb.core.", "rfnb.trace.")):
+        return False
+    found = [leaf for _, leaf in leaves((node.args, node.kwargs, node.result))]
+    if any(isinstance(leaf, StepTensor) and not recorder.owns(leaf) for leaf in found):
+        return False  # of the recording of a loop around this one
+    return not any(recorder.grows(dim) for leaf in found for dim in _dims_of(leaf))
+
+
+def _dims_of(leaf: Any) -> tuple[Dim, ...]:
+    return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
 def _observed(node: Node, run: Run) -> Run:

@@ -209,6 +209,18 @@ def offer_again(offers: list[Offer]) -> None:
             listener(*offer)
 
 
+def offer_here(offer: Offer, values: Mapping[str, Any]) -> None:
+    """Offer values in this step, at the path of an earlier offer."""
+    kind, place, _ = offer
+    with trace_context.again(place):
+        _offer(kind, values)
+
+
+def listeners() -> tuple[Any, ...]:
+    """Those who listen in this context."""
+    return _listeners.get() if _open[0] else ()
+
+
 class TraceContext:
     """Keeps track of the place; used by Module and Loop, and only while somebody listens."""
 

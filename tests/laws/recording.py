@@ -19,7 +19,7 @@ import rfnb as rf
 from rfnb import Dim, DimError, Tensor
 from rfnb.rec.step_tensor import RecordingError
 
-STEPS = 3
+STEPS = 4
 PLACES = ("before", "inside", "after")
 
 

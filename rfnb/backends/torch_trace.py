@@ -1,0 +1,144 @@
+"""Which functions of torch are called: for a recorded loop, which makes a program of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
+
+_ASKING = {
+    "shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_cpu", "is_cuda", "is_sparse", "is_quantized", "is_nested",
+    "dim", "size", "numel", "nelement", "ndimension", "element_size", "__len__", "is_floating_point", "is_complex", "result_type",
+    "can_cast", "_set_grad_enabled",
+}  # fmt: skip
+_IN_PLACE = {f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor lshift rshift".split()}
+_IN_PLACE |= {"__setitem__"}
+# What also changes how an array behaves, or what gives it a past that a call does not have.
+_NEVER = {"requires_grad_", "detach_", "resize_", "resize_as_", "set_", "share_memory_", "retain_grad", "register_hook", "grad",
+          "_make_subclass", "as_subclass", "_make_wrapper_subclass", "__deepcopy__"}  # fmt: skip
+_active: list[list[RawCall]] = []  # of all threads
+
+
+class _Call(RawCall):
+    __slots__ = ("modes_differ",)
+
+    def __init__(self, fn: Any, args: Any, kwargs: Any, out: Any, modes_differ: bool):
+        super().__init__(fn, args, kwargs, out)
+        self.modes_differ = modes_differ
+
+    @property
+    def kind(self) -> str:
+        # A function of torch with a derivative of its own is not seen, but what it calls is, without gradients.
+        return "runs under a mode of its own" if self.modes_differ else _kind(self.fn, self.args, self.kwargs, self.out)
+
+
+class _Made(RawCall):
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        return MADE
+
+
+class _Trace(TorchFunctionMode):
+    """A mode is that of the thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[RawCall] = []
+        self._modes = _modes()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        self.calls.append(_Call(func, args, kwargs, out, _modes() != self._modes))
+        return out
+
+
+@contextmanager
+def trace_calls() -> Iterator[list[RawCall]]:
+    """See `Backend.trace_calls`."""
+    mode = _Trace()
+    _active.append(mode.calls)
+    try:
+        with mode:
+            yield mode.calls
+    finally:
+        _active[:] = [calls for calls in _active if calls is not mode.calls]
+
+
+def note_made(raw: Any) -> Any:
+    """`raw`, made of values of the host: those who watch do not see that otherwise."""
+    for calls in _active:
+        calls.append(_Made(None, (), {}, raw))
+    return raw
+
+
+def signature(raw: Any) -> Any:
+    """See `Backend.signature_raw`."""
+    return raw.dtype, raw.requires_grad, raw.device
+
+
+def _modes() -> tuple[Any, ...]:
+    return torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")
+
+
+def _kind(fn: Any, args: Any, kwargs: Any, out: Any) -> str:
+    name = name_of(fn)
+    if name in _NEVER or (getattr(fn, "__module__", None) or "").startswith("torch.autograd"):
+        return f"calls {name}"
+    leaves = [out] if isinstance(out, torch.Tensor) else list(out) if isinstance(out, (tuple, list)) else [out]
+    arrays = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not arrays and name not in _IN_PLACE:
+        return ASK if name in _ASKING else f"reads values ({name})"
+    if any(leaf is not None and not isinstance(leaf, torch.Tensor) for leaf in leaves):
+        return f"gives plain values ({name})"
+    picks = (name == "__getitem__" and _picks_by_bool(args[1])) or (name == "where" and len(args) == 1)
+    if picks or _shape_depends_on_values(name):
+        return f"gives a shape that depends on values ({name})"
+    in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None
+    if kwargs.get("out") is not None and args and args[0] is not kwargs["out"]:
+        return f"writes into an argument ({name})"
+    if name in ("batch_norm", "instance_norm", "native_batch_norm") and (kwargs.get("training", True)):
+        return f"writes into an argument ({name})"
+    return CHANGE if in_place else CALL
+
+
+def name_of(fn: Any) -> str:
+    """`add`; of the getter of a property the name of the property."""
+    name = getattr(fn, "__name__", "call")
+    return getattr(fn.__self__, "__name__", name) if name in ("__get__", "__set__") else name
+
+
+def _picks_by_bool(index: Any) -> bool:
+    items = index if isinstance(index, tuple) else (index,)
+    return any(
+        isinstance(item, (list, torch.Tensor)) and getattr(item, "dtype", torch.bool) in (torch.bool, torch.uint8)
+        for item in items
+    )
+
+
+@cache
+def _shape_depends_on_values(name: str) -> bool:
+    """Whether a function of this name is one of those that torch has marked so; indexing is looked at by itself."""
+    if name in ("__getitem__", "__setitem__", "where", "index_put", "index_put_"):
+        return False
+    packet = getattr(torch.ops.aten, name, None) if not name.startswith("__") else None
+    if packet is None or not hasattr(packet, "overloads"):
+        return name in (
+            "unique",
+            "unique_consecutive",
+            "argwhere",
+            "repeat_interleave",
+            "combinations",
+            "masked_select",
+            "nonzero",
+        )
+    tags = {tag for overload in packet.overloads() for tag in getattr(packet, overload).tags}
+    return torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
