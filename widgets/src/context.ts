@@ -11,10 +11,11 @@ export interface Context {
   busOf(axis: string): Bus; // the same on another axis
 }
 
-export interface Rendered {
-  update(frame: Frame): void;
+/** A view in the page. A frame of its kind has heads of type H, as Python writes them; what is missing is said in a sentence. */
+export interface Rendered<H> {
+  update(frame: Frame<H>): void;
   destroy(): void;
 }
 
 /** `render.ts` of each view exports one. */
-export type Render = (el: HTMLElement, frame: Frame, ctx: Context) => Rendered;
+export type Render<H> = (el: HTMLElement, frame: Frame<H>, ctx: Context) => Rendered<H>;

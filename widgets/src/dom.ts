@@ -12,6 +12,17 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Text beside what matters. */
+export const quiet = (text: string): HTMLElement => h("span", { class: "rfnb-quiet" }, text);
+
+/** Calls `resized` when an element gets another size; returns the function that ends that. */
+export function onResize(element: HTMLElement, resized: () => void): () => void {
+  if (typeof ResizeObserver === "undefined") return () => {};
+  const watcher = new ResizeObserver(resized);
+  watcher.observe(element);
+  return () => watcher.disconnect();
+}
+
 /** Sets the options of a select, keeps the element (and so an open list) when nothing changed; hides it when there is no choice. */
 export function setOptions(select: HTMLSelectElement, labels: string[], chosen: number): void {
   const old = [...select.options].map((option) => option.textContent);

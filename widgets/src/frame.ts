@@ -6,10 +6,17 @@ export interface Block {
   data: Float32Array | Int32Array | Uint8Array;
   shape: number[];
 }
-export type Head = Record<string, unknown>;
-export interface Frame {
+/** What any head may have: views of one `link` point at the same, along one `axis` at the same step. */
+export interface AnyHead {
+  title?: string;
+  live?: boolean;
+  link?: string;
+  axis?: string;
+}
+/** `H`: what Python writes for a view of this kind. */
+export interface Frame<H = AnyHead> {
   kind: string;
-  head: Head;
+  head: H;
   blocks: Record<string, Block>;
 }
 
@@ -31,7 +38,7 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
   const json = JSON.parse(
     text,
     text.includes("\\u") ? (_, value: unknown) => (typeof value === "string" ? safe(value) : value) : undefined,
-  ) as { kind: string; head: Head; blocks: Record<string, { offset: number; dtype: DType; shape: number[] }> };
+  ) as { kind: string; head: AnyHead; blocks: Record<string, { offset: number; dtype: DType; shape: number[] }> };
   const blocks: Record<string, Block> = {};
   for (const [name, { offset, dtype, shape }] of Object.entries(json.blocks)) {
     const count = shape.reduce((product, size) => product * size, 1);
@@ -46,12 +53,15 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
   return { kind: json.kind, head: json.head, blocks };
 }
 
+interface Stored {
+  dtype: string;
+  shape: number[];
+  data: (number | string | null)[];
+}
+
 /** The frame of the readable form that the test fixtures have (`to_json` in rfnb/viz/spec.py). */
-export function fromJson(json: {
-  kind: string;
-  head: Head;
-  blocks?: Record<string, { dtype: string; shape: number[]; data: (number | string | null)[] }>;
-}): Frame {
+export function fromJson<H = AnyHead>(data: unknown): Frame<H> {
+  const json = data as { kind: string; head: H; blocks?: Record<string, Stored> };
   const blocks: Record<string, Block> = {};
   for (const [name, { dtype, shape, data }] of Object.entries(json.blocks ?? {})) {
     const numbers = data.map((value) =>

@@ -2,7 +2,7 @@
 
 import type { Rendered } from "./context";
 import { h } from "./dom";
-import type { Frame } from "./frame";
+import type { AnyHead } from "./frame";
 import { unpack } from "./frame";
 import { busOf } from "./selection";
 import { onTheme, palette } from "./theme";
@@ -21,7 +21,7 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
     if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
   });
   el.append(root);
-  let shown: Shown | null = null;
+  let shown: Rendered<AnyHead> | null = null;
   let next: DataView | Uint8Array | null = null;
   let frame = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -56,17 +56,10 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
   };
 }
 
-export interface Shown {
-  update(frame: Frame): void;
-  destroy(): void;
-}
-
 /** Shows frames of any kind in a root element; another kind replaces the view. */
-export function showIn(root: HTMLElement): Shown {
-  let view: Rendered | null = null;
-  let kind = "";
-  let link = "";
-  let axis = "";
+export function showIn(root: HTMLElement): Rendered<AnyHead> {
+  let view: Rendered<AnyHead> | null = null;
+  let made = ""; // of what the view is: kind, link and axis
   let ends: (() => void)[] = [];
   const destroy = () => {
     for (const end of ends.splice(0)) end();
@@ -79,32 +72,29 @@ export function showIn(root: HTMLElement): Shown {
       guard(
         root,
         () => {
-          const text = (name: string) => (typeof frame.head[name] === "string" ? (frame.head[name] as string) : "");
-          const wanted = text("link"),
-            along = text("axis");
-          if (view && kind === frame.kind && link === wanted && axis === along) {
+          const { link = "", axis = "" } = frame.head,
+            wanted = JSON.stringify([frame.kind, link, axis]);
+          if (view && made === wanted) {
             view.update(frame);
             return;
           }
           destroy();
           const render = views[frame.kind];
           if (!render) throw new Error(`This version of rfnb has no view "${frame.kind}".`);
-          kind = frame.kind;
-          link = wanted;
-          axis = along;
-          root.setAttribute("data-kind", kind);
+          made = wanted;
+          root.setAttribute("data-kind", frame.kind);
           view = render(root, frame, {
             palette: () => palette(root),
             onTheme: (changed) => {
               ends.push(onTheme(root, changed));
             },
             bus: busOf(link, axis),
-            busOf: (other) => busOf(wanted, other),
+            busOf: (other) => busOf(link, other),
           });
         },
         destroy,
       );
-      root.setAttribute("data-live", String(Boolean(frame.head["live"])));
+      root.setAttribute("data-live", String(Boolean(frame.head.live)));
     },
     destroy,
   };

@@ -18,4 +18,7 @@ export function short(value: number): string {
   return minus(text);
 }
 
+/** So many digits after the point. */
+export const fixed = (value: number, digits: number): string => minus(value.toFixed(digits));
+
 const minus = (text: string): string => text.replace(/^-/, "−");

@@ -2,7 +2,8 @@
 // what a screen reader hears of the cell under the cursor.
 
 import { prepare } from "./canvas";
-import { h } from "./dom";
+import { onKeys } from "./cursor";
+import { h, onResize } from "./dom";
 
 export interface Scene {
   left: number;
@@ -16,8 +17,21 @@ export interface Spot {
   left: number;
   top: number;
 } // in the visible part, and how far it is scrolled
+/** The size of the content, and of the labels at its edges that do not scroll. */
+export interface Placed {
+  width: number;
+  height: number;
+  left: number;
+  top: number;
+}
+export interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
 export interface Handlers {
-  layout(width: number): { width: number; height: number }; // the size of the content, given the room there is
+  layout(width: number): Pick<Placed, "width" | "height">; // given the room there is
   paint(g: CanvasRenderingContext2D, scene: Scene): void;
   hover(spot: Spot | null): void;
   click(spot: Spot): void;
@@ -40,7 +54,7 @@ export class Pane {
   private readonly space = h("div", { class: "rfnb-pane-space", role: "presentation" });
   private readonly cell = h("div", { role: "gridcell", id: `rfnb-cell-${++count}` });
   private readonly row = h("div", { role: "row", class: "rfnb-hidden" }, this.cell);
-  private readonly watcher: ResizeObserver | null;
+  private unwatch = (): void => {};
   private frame = 0;
   private ended = false;
   private room = -1;
@@ -48,17 +62,16 @@ export class Pane {
   constructor(
     private readonly handlers: Handlers,
     private readonly mostHeight: number,
+    attributes: Record<string, string> = { role: "grid", "aria-readonly": "true" },
   ) {
     this.element = h(
       "div",
       {
         class: "rfnb-pane",
         tabindex: "0",
-        role: "grid",
-        "aria-readonly": "true",
         "data-lm-suppress-shortcuts": "true",
+        ...attributes,
       },
-      this.row,
       this.space,
     );
     this.space.append(this.canvas);
@@ -76,22 +89,14 @@ export class Pane {
     this.element.addEventListener("click", (event) => handlers.click(spot(event)));
     this.element.addEventListener("scroll", () => this.paintSoon());
     for (const name of ["focus", "blur"]) this.element.addEventListener(name, () => this.paintSoon());
-    this.element.addEventListener("keydown", (event) => {
-      if (event.altKey || event.metaKey || !handlers.key(event)) return;
-      event.preventDefault();
-      event.stopPropagation();
-    });
-    this.watcher =
-      typeof ResizeObserver === "undefined"
-        ? null
-        : new ResizeObserver(() => {
-            if (this.available() !== this.room) this.relayout();
-          });
+    onKeys(this.element, (event) => handlers.key(event));
   }
 
   /** To be called once the element is in the page. */
   start(): void {
-    if (this.element.parentElement) this.watcher?.observe(this.element.parentElement);
+    this.unwatch = onResize(this.element.parentElement!, () => {
+      if (this.available() !== this.room) this.relayout();
+    });
     this.relayout();
   }
 
@@ -122,7 +127,7 @@ export class Pane {
   }
 
   /** Scrolls until a part of the content is in sight, beside the frozen labels. */
-  reveal(x: number, y: number, width: number, height: number, frozen: { left: number; top: number }): void {
+  reveal({ x, y, width, height }: Box, frozen: Pick<Placed, "left" | "top">): void {
     const box = this.element;
     if (x - frozen.left < box.scrollLeft) box.scrollLeft = x - frozen.left;
     else if (x + width > box.scrollLeft + box.clientWidth) box.scrollLeft = x + width - box.clientWidth;
@@ -130,9 +135,10 @@ export class Pane {
     else if (y + height > box.scrollTop + box.clientHeight) box.scrollTop = y + height - box.clientHeight;
   }
 
-  /** What a screen reader says the cursor is on. */
-  say(label: string, cell: Cell | null): void {
+  /** What a screen reader says of the whole, and of what the cursor of a grid is on. */
+  say(label: string, cell?: Cell | null): void {
     this.element.setAttribute("aria-label", label);
+    if (cell !== undefined) this.element.prepend(this.row);
     if (!cell) {
       this.element.removeAttribute("aria-activedescendant");
       this.cell.textContent = "";
@@ -150,7 +156,7 @@ export class Pane {
   destroy(): void {
     this.ended = true;
     cancelAnimationFrame(this.frame);
-    this.watcher?.disconnect();
+    this.unwatch();
   }
 
   private available(): number {

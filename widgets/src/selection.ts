@@ -53,9 +53,3 @@ export function busOf(link: string, axis = ""): Bus {
     },
   };
 }
-
-export const LOST = "The hypothesis pointed at is not the best one, which is drawn here.";
-
-/** What a view marks of a selection: nothing, if it draws the best hypothesis and another one is meant. */
-export const stepOf = ({ step, lost }: Selection, best: boolean | undefined): number | null =>
-  lost && best ? null : step;

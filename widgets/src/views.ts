@@ -8,4 +8,5 @@ import { render as dims } from "./dims/render";
 import { render as group } from "./group/render";
 import { render as states } from "./states/render";
 
-export const views: Record<string, Render> = { attention, beams, curves, dims, group, states };
+// Which head a frame has is known by its kind alone: it comes as JSON.
+export const views: Record<string, Render<any>> = { attention, beams, curves, dims, group, states };

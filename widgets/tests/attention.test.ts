@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import small from "../../tests/viz/fixtures/attention_small.json";
 import { hit, isPadding, largest, layout, matrixOf, problem, scaleOf, walk } from "../src/attention/layout";
 import { fault } from "../src/attention/check";
+import type { Head } from "../src/attention/layout";
 import { fromJson } from "../src/frame";
 import type { Frame } from "../src/frame";
 import { showIn } from "../src/mount";
@@ -9,11 +10,11 @@ import { showIn } from "../src/mount";
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
 const measure = (text: string) => text.length * 7;
-const frame = () => fromJson(small as unknown as Parameters<typeof fromJson>[0]);
+const frame = () => fromJson<Head>(small);
 const matrix = (map = 0, seq = 0) => matrixOf(frame(), map, seq)!;
 
 /** A map of the given size, value = row + col / 1000. */
-function sized(rows: number, cols: number, label = (index: number) => String(index)): Frame {
+function sized(rows: number, cols: number, label = (index: number) => String(index)): Frame<Head> {
   const data = Float32Array.from(
     { length: rows * cols },
     (_, index) => Math.floor(index / cols) + (index % cols) / 1000,
@@ -30,7 +31,7 @@ function sized(rows: number, cols: number, label = (index: number) => String(ind
     },
   };
 }
-const place = (made: Frame, width = 900, zoom = 1) =>
+const place = (made: Frame<Head>, width = 900, zoom = 1) =>
   layout(matrixOf(made, 0, 0)!, { width, height: 620, zoom, measure });
 
 describe("a map", () => {
@@ -304,7 +305,7 @@ describe("what is wrong with a row", () => {
 describe("a view with something wrong", () => {
   it("says so in words, at the sequence and in the choosers", () => {
     const root = document.createElement("div");
-    showIn(root).update(fromJson(small as unknown as Parameters<typeof fromJson>[0]));
+    showIn(root).update(fromJson<Head>(small));
     const said = () => [...root.querySelectorAll(".rfnb-notes p")].map((p) => p.textContent);
     expect(said()).toEqual(["Something is wrong in 2 other maps or sequences, marked with “!”."]);
     const choose = root.querySelector<HTMLSelectElement>("select[aria-label=sequence]")!;

@@ -5,9 +5,9 @@ import small from "../../tests/viz/fixtures/beams_small.json";
 import expected from "../../tests/viz/fixtures/beams_small.tree.json";
 import { keyOf, placeOf, sentence, start, walk } from "../src/beams/cursor";
 import { hit, layout, nearest, shorten } from "../src/beams/layout";
-import { BeamsView } from "../src/beams/render";
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
 import { cutText, cutVerdict, grow, nbest, pathOf, prefix, problem, rating } from "../src/beams/tree";
+import { showIn } from "../src/mount";
 import { busOf } from "../src/selection";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
@@ -222,26 +222,14 @@ describe("the cursor", () => {
 });
 
 describe("the view in the page", () => {
-  const palette = {
-    paper: "",
-    ink: "",
-    muted: "",
-    faint: "",
-    line: "",
-    accent: "",
-    onAccent: "",
-    focus: "",
-    warn: "",
-    font: "x",
-    dark: false,
-  };
   let root: HTMLElement;
-  const open = (shown: BeamsHead, bus = busOf("test")) => {
+  const open = (shown: BeamsHead, link = "test") => {
     root = document.createElement("div");
     document.body.append(root);
-    const view = new BeamsView(root, () => palette, bus);
-    view.update(shown);
-    return view;
+    const view = showIn(root);
+    const update = (head: BeamsHead) => view.update({ kind: "beams", head: { ...head, link }, blocks: {} });
+    update(shown);
+    return { update, destroy: () => view.destroy() };
   };
   const press = (key: string) =>
     root
@@ -326,7 +314,7 @@ describe("the view in the page", () => {
 
   it("chooses the sequence, and tells the linked views what it points at", () => {
     const bus = busOf("chosen");
-    open({ ...head, seqs: [head.seqs[0]!, { ...head.seqs[0]!, label: "other" }] }, bus);
+    open({ ...head, seqs: [head.seqs[0]!, { ...head.seqs[0]!, label: "other" }] }, "chosen");
     const select = root.querySelector("select")!;
     select.value = "1";
     select.dispatchEvent(new Event("change"));
@@ -337,14 +325,14 @@ describe("the view in the page", () => {
 
   it("marks the step that a linked view points at on the winner's path", () => {
     const bus = busOf("followed");
-    open(head, bus);
+    open(head, "followed");
     bus.point({ seq: 0, step: 1 }, {});
     expect(root.dataset["cursor"]).toBe("1,0");
   });
 
   it("says of a losing hypothesis that it is none of the best, and marks the winner's step for who draws that", () => {
     const bus = busOf("losing");
-    open(head, bus);
+    open(head, "losing");
     press("ArrowLeft");
     press("ArrowDown");
     expect([root.dataset["cursor"], bus.now]).toEqual(["3,1", { seq: 0, step: 3, lost: true }]);

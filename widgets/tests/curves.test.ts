@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it } from "vitest";
 import training from "../../tests/viz/fixtures/curves_training.json";
-import type { Curve } from "../src/curves/layout";
+import type { Curve, Head } from "../src/curves/layout";
 import { brief, curvesOf, nearest, pathsOf, pointAt, problem, sentence, stops, walk } from "../src/curves/layout";
-import { CurvesView } from "../src/curves/render";
 import { niceStep, scaleOf, share, tickText, xScale } from "../src/curves/scale";
 import type { Frame } from "../src/frame";
+import { showIn } from "../src/mount";
 import { fromJson } from "../src/frame";
 
-const frame = fromJson(training as unknown as Parameters<typeof fromJson>[0]);
+const frame = fromJson<Head>(training);
 const curves = curvesOf(frame);
 const curve = (label: string) => curves.find((other) => other.label === label)!;
 const of = (...y: number[]): Curve => ({
@@ -199,8 +199,7 @@ describe("the layout", () => {
   });
 
   it("tells what is wrong with bad data in a sentence", () => {
-    const bad = (head: object, blocks: Frame["blocks"] = {}) =>
-      problem({ kind: "curves", head: head as Frame["head"], blocks });
+    const bad = (head: object, blocks: Frame["blocks"] = {}) => problem({ kind: "curves", head: head as Head, blocks });
     const block = (...data: number[]) => ({ data: Float32Array.from(data), shape: [data.length] });
     expect(problem(frame)).toBeNull();
     expect(bad({})).toBe("These curves cannot be drawn: the list of series is missing.");
@@ -215,10 +214,10 @@ describe("the layout", () => {
 
 describe("the view in the page", () => {
   let root: HTMLElement;
-  const open = (shown: Frame = frame) => {
+  const open = (shown = frame) => {
     root = document.createElement("div");
     document.body.append(root);
-    const view = new CurvesView(root);
+    const view = showIn(root);
     view.update(shown);
     return view;
   };
@@ -229,7 +228,7 @@ describe("the view in the page", () => {
   const point = (clientX: number) => stage().dispatchEvent(new MouseEvent("pointermove", { clientX, bubbles: true }));
   const values = () =>
     [...root.querySelectorAll<HTMLElement>(".rfnb-curves-panel")].map((panel) => panel.dataset["value"]);
-  const grown = (...y: number[]): Frame => ({
+  const grown = (...y: number[]): Frame<Head> => ({
     kind: "curves",
     head: { title: "T", live: true, x: "step", series: [{ label: "loss", x: "x0", y: "y0", best: "min" }] },
     blocks: {
@@ -317,7 +316,7 @@ describe("the view in the page", () => {
   });
 
   it("shows bad data as a sentence, and good data after it", () => {
-    const view = open({ kind: "curves", head: {}, blocks: {} });
+    const view = open({ kind: "curves", head: {} as Head, blocks: {} });
     const alert = root.querySelector<HTMLElement>('[role="alert"]')!;
     expect(alert.textContent).toBe("These curves cannot be drawn: the list of series is missing.");
     view.update(grown());
@@ -329,7 +328,7 @@ describe("the view in the page", () => {
 
   it("shows labels as text, and leaves nothing behind when it ends", () => {
     const shown = grown(1, 2);
-    (shown.head["series"] as { label: string }[])[0]!.label = "<b>loss</b>";
+    shown.head.series[0]!.label = "<b>loss</b>";
     const view = open(shown);
     expect(root.querySelector(".rfnb-curves-label")!.textContent).toBe("<b>loss</b>");
     view.destroy();

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import several from "../../tests/viz/fixtures/dims_several.json";
 import type { DimsHead } from "../src/dims/layout";
 import { bytesText, columnsOf, layout, namesOf, numberText, problem, statsText, waste } from "../src/dims/layout";
-import { DimsView } from "../src/dims/render";
+import { showIn } from "../src/mount";
 
 const head = several.head as unknown as DimsHead;
 
@@ -102,9 +102,7 @@ describe("the view in the page", () => {
   const open = (shown: DimsHead) => {
     root = document.createElement("div");
     document.body.append(root);
-    const view = new DimsView(root);
-    view.update(shown);
-    return view;
+    showIn(root).update({ kind: "dims", head: shown, blocks: {} });
   };
   const chips = (name: string) =>
     [...root.querySelectorAll<HTMLElement>("[data-dim]")].filter((chip) => chip.dataset["text"] === name);

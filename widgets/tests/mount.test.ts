@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Head as AttentionHead } from "../src/attention/layout";
 import type { Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
+import widget from "../src/index";
 import { mount, showIn } from "../src/mount";
 import { busOf } from "../src/selection";
 import { views } from "../src/views";
@@ -15,20 +17,18 @@ HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 const FIXTURES: Record<string, unknown> = { attention, beams, curves, dims, states };
 
 /** A frame of each kind; the group has all others as its parts, linked. */
-function frameOf(kind: string, link = "test"): Frame {
+function frameOf(kind: string, link = "test", more: Partial<AttentionHead> = {}): Frame {
   if (kind !== "group") {
-    const frame = fromJson(FIXTURES[kind] as Parameters<typeof fromJson>[0]);
-    return { ...frame, head: { ...frame.head, link, axis: "", col_axis: "source" } };
+    const frame = fromJson(FIXTURES[kind]),
+      linked: Partial<AttentionHead> = { link, axis: "", col_axis: "source", ...more };
+    return { ...frame, head: { ...frame.head, ...linked } };
   }
   const parts = Object.keys(FIXTURES).map((name) => frameOf(name, link));
   const blocks = Object.fromEntries(
     parts.flatMap((part, index) => Object.entries(part.blocks).map(([name, block]) => [`${index}/${name}`, block])),
   );
-  return {
-    kind,
-    head: { title: "all", live: false, link, parts: parts.map(({ kind: of, head }) => ({ kind: of, head })) },
-    blocks,
-  };
+  const head = { title: "all", live: false, link, parts: parts.map(({ kind: of, head }) => ({ kind: of, head })) };
+  return { kind, head, blocks };
 }
 
 /** Bytes of a frame without blocks. */
@@ -94,6 +94,8 @@ class Running {
   }
 }
 
+const NOTHING = { frames: 0, timers: 0, observers: 0, media: 0 };
+
 describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
   afterEach(() => {
     vi.unstubAllGlobals();
@@ -121,13 +123,19 @@ describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
     root.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
     vi.runAllTimers(); // jsdom has one for the focus
     running.stir();
+    const elements = [...root.querySelectorAll("*")];
     shown.destroy();
-    expect(running.left).toEqual({ frames: 0, timers: 0, observers: 0, media: 0 });
+    expect(running.left).toEqual(NOTHING);
     for (const { added, removed } of outside) expect(added.mock.calls.length).toBe(removed.mock.calls.length);
+    for (const element of elements) element.dispatchEvent(new Event("blur")); // what goes with a focused element
     const before = JSON.stringify({ ...root.dataset });
-    for (const axis of ["", "source"]) busOf("test", axis).point({ seq: 1, step: 1 + Math.random() }, {});
-    expect([root.childElementCount, JSON.stringify({ ...root.dataset })]).toEqual([0, before]);
-    expect(running.left).toEqual({ frames: 0, timers: 0, observers: 0, media: 0 });
+    for (const axis of ["", "source"]) {
+      for (const step of [0, 1, 2]) {
+        busOf("test", axis).point({ seq: 1, step }, {});
+        expect([root.childElementCount, JSON.stringify({ ...root.dataset })]).toEqual([0, before]);
+      }
+    }
+    expect(running.left).toEqual(NOTHING);
   });
 });
 
@@ -162,11 +170,44 @@ describe("the mount", () => {
     expect([vi.getTimerCount(), running.frames.size]).toEqual([0, 0]);
   });
 
+  it("ends the view with itself", () => {
+    const mounted = mount(el, bytes("beams", beams.head));
+    expect(running.left).not.toEqual(NOTHING);
+    mounted.destroy();
+    expect(running.left).toEqual(NOTHING);
+  });
+
+  it("ends a view of a group that is no longer a part of it", () => {
+    const shown = showIn(el);
+    shown.update(frameOf("group"));
+    expect(running.left).not.toEqual(NOTHING);
+    shown.update({ kind: "group", head: { title: "none left", link: "test" }, blocks: {} });
+    expect(running.left).toEqual(NOTHING);
+  });
+
+  it("follows the frames of a widget's model until the widget goes", () => {
+    const listeners = new Map<string, () => void>();
+    let frame = bytes("group", { title: "a", parts: [] });
+    const model = {
+      get: () => frame,
+      on: (event: string, listener: () => void) => void listeners.set(event, listener),
+      off: (event: string, listener: () => void) => void (listeners.get(event) === listener && listeners.delete(event)),
+    };
+    const end = widget.render({ model, el });
+    frame = bytes("beams", beams.head);
+    listeners.get("change:frame")!();
+    vi.advanceTimersByTime(1000);
+    expect(el.querySelector('[data-kind="beams"]')).not.toBeNull();
+    end();
+    expect([listeners.size, el.childElementCount]).toEqual([0, 0]);
+    expect(running.left).toEqual(NOTHING);
+  });
+
   it("paints nothing after its end", () => {
     const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
     mounted.update(bytes("group", { title: "b", parts: [] }));
     mounted.destroy();
-    expect(running.left).toEqual({ frames: 0, timers: 0, observers: 0, media: 0 });
+    expect(running.left).toEqual(NOTHING);
     expect(el.childElementCount).toBe(0);
   });
 
@@ -194,9 +235,8 @@ describe.each(["attention", "states"])("%s of the best hypothesis", (kind) => {
   const open = (best: boolean) => {
     const root = document.createElement("div");
     document.body.replaceChildren(root);
-    const link = `${kind} ${best}`,
-      frame = frameOf(kind, link);
-    showIn(root).update({ ...frame, head: { ...frame.head, best } });
+    const link = `${kind} ${best}`;
+    showIn(root).update(frameOf(kind, link, { best }));
     return { root, bus: busOf(link), said: () => root.querySelector(".rfnb-readout")!.textContent };
   };
 
@@ -216,5 +256,31 @@ describe.each(["attention", "states"])("%s of the best hypothesis", (kind) => {
     const { root, bus } = open(false);
     bus.point({ step: 1, lost: true }, {});
     expect(root.dataset["linked"]).toBe("1");
+  });
+});
+
+describe.each(["attention", "states", "beams"])("%s that begins with data that cannot be drawn", (kind) => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it("follows its size from the first picture on", () => {
+    const running = new Running(),
+      root = document.createElement("div"),
+      shown = showIn(root);
+    shown.update({ kind, head: { title: "nothing" }, blocks: {} });
+    const before = running.observers.size;
+    shown.update({ ...frameOf(kind), head: { ...frameOf(kind).head, link: "", axis: "" } });
+    expect(running.observers.size).toBe(before + 1);
+    shown.destroy();
+    vi.useRealTimers();
+  });
+});
+
+describe.each(["+", "=", "-", "Escape"])("Ctrl and %s on a map", (key) => {
+  it("is the host's where it is a shortcut", () => {
+    const root = document.createElement("div");
+    showIn(root).update(frameOf("attention"));
+    const event = new KeyboardEvent("keydown", { key, ctrlKey: true, bubbles: true, cancelable: true });
+    root.querySelector(".rfnb-pane")!.dispatchEvent(event);
+    expect(event.defaultPrevented).toBe(false);
   });
 });

@@ -3,15 +3,16 @@ import small from "../../tests/viz/fixtures/states_small.json";
 import type { Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
+import type { Head } from "../src/states/layout";
 import { hit, layout, problem, sceneOf, valueAt, walk } from "../src/states/layout";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
 const measure = (text: string) => text.length * 7;
-const frame = () => fromJson(small as unknown as Parameters<typeof fromJson>[0]);
+const frame = () => fromJson<Head>(small);
 const scene = (seq = 0) => sceneOf(frame(), seq)!;
 
-function sized(steps: number, units: number): Frame {
+function sized(steps: number, units: number): Frame<Head> {
   const data = Float32Array.from({ length: steps * units }, (_, index) => Math.sin(index));
   return {
     kind: "states",
@@ -74,7 +75,7 @@ describe("the layout", () => {
     const of = layout(sceneOf(sized(steps, units), 0)!, { width: 900, zoom: 1, measure });
     expect(of.width).toBeLessThanOrEqual(900.01);
     expect(of.tracks[0]!.height).toBeLessThanOrEqual(192);
-    const gaps = of.labels.slice(1).map((label, index) => (label.index - of.labels[index]!.index) * of.cell);
+    const gaps = of.cols.slice(1).map((label, index) => (label.index - of.cols[index]!.index) * of.cell);
     expect(Math.min(Infinity, ...gaps)).toBeGreaterThanOrEqual(11);
   });
 
@@ -157,7 +158,8 @@ describe("the view in the page", () => {
   });
 
   it("waits for the first step", () => {
-    showIn(root).update({ kind: "states", head: { title: "t", live: true, tracks: [], seqs: [] }, blocks: {} });
+    const head: Head = { title: "t", live: true, step_dim: null, tracks: [], seqs: [] };
+    showIn(root).update({ kind: "states", head, blocks: {} });
     expect(root.querySelector("[role=alert]")!.textContent).toBe("No states yet.");
   });
 });

@@ -1,6 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Head as AttentionHead } from "../src/attention/layout";
+import type { BeamsHead } from "../src/beams/tree";
+import type { Head as CurvesHead } from "../src/curves/layout";
+import type { DimsHead } from "../src/dims/layout";
 import type { Block, Frame } from "../src/frame";
 import { showIn } from "../src/mount";
+import type { Head as StatesHead } from "../src/states/layout";
 
 /** A canvas context that takes everything but positions that are no numbers. */
 function context(): CanvasRenderingContext2D {
@@ -27,7 +32,7 @@ const f32 = (shape: number[], values: number[]): Block => ({ shape, data: Float3
 const dim = (name: string) => ({ name, size: 3, lengths: null, kind: null, id: 0 });
 
 /** A frame of each kind whose values are these six numbers. */
-function frames(values: number[]): Frame[] {
+function frames(values: number[]): Frame<AttentionHead | StatesHead | CurvesHead | BeamsHead | DimsHead>[] {
   const [a, b, c, d, e, f] = values as [number, number, number, number, number, number];
   const finite = (value: number) => (Number.isFinite(value) ? value : null); // as in JSON
   const stats = { min: finite(a), max: finite(b), mean: finite(c), nan: 1, inf: 2, valid: 4, cells: 6, padding_odd: 1 };

@@ -3,11 +3,12 @@
 import { dots, hatch } from "../canvas";
 import type { Table } from "../color";
 import { lightness } from "../color";
+import { drawColumns, LINE } from "../axis";
 import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";
 import type { Layout, Matrix, Position, Scale } from "./layout";
-import { LINE, rowText } from "./layout";
+import { rowText } from "./layout";
 
 export interface Picture {
   matrix: Matrix;
@@ -36,7 +37,10 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
   mark(g, picture);
   g.restore();
   drawRowLabels(g, scene, picture);
-  drawColLabels(g, scene, picture);
+  const { cursor, linkedCol, palette } = picture,
+    col = cursor?.col ?? linkedCol;
+  const strong = col !== null && col < matrix.colLen ? { index: col, text: matrix.colLabel(col) } : null;
+  drawColumns(g, scene, made, palette, strong);
   drawNames(g, picture);
 }
 
@@ -207,41 +211,6 @@ function drawRowLabels(
     g.fillStyle = palette.focus;
     g.fillText(shorten(rowText(matrix, strong), 18), made.left - 6, at(strong), made.left - 8);
   }
-  g.restore();
-}
-
-function drawColLabels(
-  g: CanvasRenderingContext2D,
-  scene: Scene,
-  { made, matrix, palette, cursor, linkedCol }: Picture,
-): void {
-  g.save();
-  g.beginPath();
-  g.rect(made.left - 6, 0, scene.width, made.top);
-  g.clip();
-  g.textBaseline = "middle";
-  const at = (col: number) => made.left - scene.left + (col + 0.5) * made.cell;
-  const put = (text: string, x: number, bold: boolean) => {
-    g.font = `${bold ? "bold " : ""}11px ${palette.font}`;
-    g.fillStyle = bold ? palette.focus : palette.ink;
-    g.textAlign = made.turn === "none" ? "center" : "left";
-    g.save();
-    g.translate(x, made.top - (made.turn === "none" ? 9 : 6));
-    if (made.turn !== "none") g.rotate(made.turn === "slanted" ? -Math.PI / 4 : -Math.PI / 2);
-    g.fillText(text, 0, 0, 120);
-    g.restore();
-  };
-  const pointed = cursor?.col ?? linkedCol;
-  const strong = pointed !== null && pointed < matrix.colLen ? pointed : null;
-  const near =
-    made.turn === "none" ? (made.cols[1] ? (made.cols[1].index - made.cols[0]!.index) * made.cell * 0.95 : 1) : LINE;
-  for (const { index, text } of made.cols) {
-    const x = at(index);
-    if (x < made.left + (scene.left > 0 ? 5 : -5) || x > scene.width + LINE) continue;
-    if (strong !== null && Math.abs(x - at(strong)) < near) continue;
-    put(text, x, false);
-  }
-  if (strong !== null) put(shorten(matrix.colLabel(strong), 18), at(strong), true);
   g.restore();
 }
 

@@ -1,8 +1,10 @@
 // From an `attention` spec to positions: pure geometry in CSS pixels, no page.
 
-import type { Frame } from "../frame";
+import type { Columns, Label } from "../axis";
+import { cellSize, columns, labelsOf, LINE, widest } from "../axis";
+import type { AnyHead, Frame } from "../frame";
 import type { Measure } from "../labels";
-import { drawn, shorten } from "../labels";
+import { drawn } from "../labels";
 import { fault } from "./check";
 
 interface DimEntry {
@@ -25,11 +27,10 @@ export interface SeqEntry {
   row_len: number;
   col_len: number;
 }
-export interface Head {
-  title?: string;
+export interface Head extends AnyHead {
+  col_axis?: string; // of the sources, where other views run over it
   fault?: string;
   best?: boolean;
-  live?: boolean;
   maps: MapEntry[];
   seqs: SeqEntry[];
 }
@@ -54,8 +55,8 @@ export interface Matrix {
 }
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
-export function problem(frame: Frame): string | null {
-  const { maps, seqs, fault } = frame.head as unknown as Partial<Head>;
+export function problem(frame: Frame<Head>): string | null {
+  const { maps, seqs, fault }: Partial<Head> = frame.head;
   if (fault) return fault;
   if (!Array.isArray(maps) || !Array.isArray(seqs)) return "This attention view has no list of maps and of sequences.";
   for (const map of maps) {
@@ -67,10 +68,9 @@ export function problem(frame: Frame): string | null {
   return null;
 }
 
-export function matrixOf(frame: Frame, map: number, seq: number): Matrix | null {
-  const head = frame.head as unknown as Head;
+export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number): Matrix | null {
   const entry = head.maps[map];
-  const block = entry && frame.blocks[entry.block];
+  const block = entry && blocks[entry.block];
   const of = entry && head.seqs[entry.seqs[seq] ?? -1];
   if (!entry || !block || !of) return null;
   const [, rows = 0, cols = 0] = block.shape;
@@ -103,10 +103,10 @@ export interface Scale {
   share(value: number): number;
 }
 
-export function scaleOf(frame: Frame): Scale {
+export function scaleOf(frame: Frame<Head>): Scale {
   let low = 0,
     high = 0;
-  (frame.head as unknown as Head).maps.forEach((map, index) =>
+  frame.head.maps.forEach((map, index) =>
     map.seqs.forEach((_, seq) => {
       const { data, shape } = frame.blocks[map.block]!,
         { rowLen, drawn } = matrixOf(frame, index, seq)!;
@@ -130,20 +130,12 @@ export function scaleOf(frame: Frame): Scale {
     : { low, high, share: (value) => Math.sqrt(Math.max(0, value) / high) };
 }
 
-export interface Label {
-  index: number;
-  text: string;
-}
-export interface Layout {
-  cell: number;
-  tall: number; // width and height of a cell; equal but for very long maps of few rows
+export interface Layout extends Columns {
+  tall: number; // height of a cell; equal to its width but for very long maps of few rows
   left: number;
-  top: number;
   width: number;
   height: number;
-  turn: "none" | "slanted" | "upright"; // of the column labels
-  rows: Label[];
-  cols: Label[]; // the labels that have room
+  rows: Label[]; // the labels that have room
   numbers: boolean; // whether cells have room for their value
 }
 export interface Options {
@@ -153,82 +145,38 @@ export interface Options {
   measure: Measure;
 }
 
-export const CELL_MOST = 38,
-  CELL_NUMBERS = 30,
-  LINE = 13;
 const MARGIN = 10,
-  LONGEST = 120,
   LEAST = 96,
-  SLANT = Math.SQRT1_2;
+  CELL_NUMBERS = 30;
 
 export function layout(matrix: Matrix, { width, height, zoom, measure }: Options): Layout {
-  const rowTexts = texts(matrix.rowLen, (row) => rowText(matrix, row)),
-    colTexts = texts(matrix.colLen, matrix.colLabel);
-  const rowRoom = Math.min(LONGEST, longest(rowTexts, measure)),
-    colRoom = Math.min(LONGEST, longest(colTexts, measure));
-  const left = Math.ceil(Math.max(rowRoom, measure(matrix.rowName) + 14) + MARGIN);
+  const texts = labelsOf(matrix.rowLen, (row) => rowText(matrix, row));
+  const left = Math.ceil(Math.max(widest(texts, measure), measure(matrix.rowName) + 14) + MARGIN);
   const rows = Math.max(1, matrix.rows),
     cols = Math.max(1, matrix.cols);
-  const fit = (top: number, right: number) => {
+  const made = columns(labelsOf(matrix.colLen, matrix.colLabel), measure, (top, right) => {
     const [across, down] = [(width - left - right) / cols, (height - top - 4) / rows];
     // A few rows of very many columns would be a line: then cells are taller than wide, or wider than tall.
     return {
-      cell: size(Math.max(Math.min(across, down), Math.min(across, LEAST / cols)), zoom),
-      tall: size(Math.max(Math.min(across, down), Math.min(down, LEAST / rows)), zoom),
+      cell: cellSize(Math.max(Math.min(across, down), Math.min(across, LEAST / cols)), zoom),
+      tall: cellSize(Math.max(Math.min(across, down), Math.min(down, LEAST / rows)), zoom),
     };
-  };
-  // Level labels where they fit, then slanted, then upright and thinned.
-  let turn: Layout["turn"] = "none",
-    top = LINE * 2 + 8,
-    right = 4;
-  let { cell, tall } = fit(top, right);
-  if (colRoom + 6 > cell) {
-    turn = "slanted";
-    top = Math.ceil(colRoom * SLANT) + LINE * 2 + 8;
-    right = Math.ceil(colRoom * SLANT) + 4;
-    ({ cell, tall } = fit(top, right));
-    if (cell < LINE + 2) {
-      turn = "upright";
-      top = Math.ceil(colRoom) + LINE + 14;
-      right = 8;
-      ({ cell, tall } = fit(top, right));
-    }
-  }
-  const label =
-    (all: string[]) =>
-    (index: number): Label => ({ index, text: all[index]! });
+  });
+  const { cell, tall, top, right } = made;
+  const shown = drawn(matrix.rowLen, tall, tall >= LINE - 2 ? tall : LINE + 3);
   return {
-    cell,
-    tall,
+    ...made,
     left,
-    top,
-    turn,
     width: left + cols * cell + right,
     height: top + rows * tall + 4,
-    rows: drawn(matrix.rowLen, tall, tall >= LINE - 2 ? tall : LINE + 3).map(label(rowTexts)),
-    cols: drawn(matrix.colLen, cell, turn === "none" ? colRoom + 6 : LINE - 1).map(label(colTexts)),
+    rows: shown.map((index) => ({ index, text: texts[index]! })),
     numbers: Math.min(cell, tall) >= CELL_NUMBERS,
   };
-}
-
-/** Whole pixels where that makes no visible difference in size: sharp cells. */
-function size(fit: number, zoom: number): number {
-  const cell = Math.min(CELL_MOST, Math.max(0.01, fit)) * zoom;
-  return cell >= 4 ? Math.floor(cell) : cell;
 }
 
 /** The label of a row, with a mark if something is wrong with it. */
 export const rowText = (matrix: Matrix, row: number): string =>
   (matrix.note && fault(matrix, row) ? "! " : "") + matrix.rowLabel(row);
-
-const texts = (count: number, of: (index: number) => string): string[] =>
-  Array.from({ length: count }, (_, index) => shorten(of(index)));
-
-/** The widest text; of very many only the first, the longest by letters are measured. */
-function longest(all: string[], measure: Measure): number {
-  const some = all.length <= 200 ? all : [...new Set(all)].sort((a, b) => b.length - a.length).slice(0, 50);
-  return some.reduce((most, text) => Math.max(most, measure(text)), 0);
-}
 
 export interface Position {
   row: number;
@@ -275,6 +223,13 @@ export function walk(matrix: Matrix, at: Position | null, key: string, far: bool
   if (!target) return null;
   if (!at) return key === "End" ? { row: lastRow, col: lastCol } : { row: 0, col: 0 };
   return { row: Math.min(lastRow, Math.max(0, target[0])), col: Math.min(lastCol, Math.max(0, target[1])) };
+}
+
+/** How many rows have weights: all before the last one that has any. */
+export function rowsComputed(matrix: Matrix): number {
+  for (let row = matrix.rowLen; row > 0; row--)
+    for (let col = 0; col < matrix.colLen; col++) if (!Number.isNaN(matrix.value(row - 1, col))) return row;
+  return 0;
 }
 
 export const isPadding = (matrix: Matrix, { row, col }: Position): boolean =>

@@ -1,47 +1,23 @@
 // The parts of the attention view around the map: legend, table, and what is under the cursor in words.
 
 import type { Table } from "../color";
-import { css } from "../color";
-import { h } from "../dom";
+import { h, quiet } from "../dom";
 import { exact, short } from "../number";
 import { shorten } from "../labels";
+import { key, ramp } from "../legend";
 import { fault } from "./check";
 import type { Matrix, Position, Scale } from "./layout";
-import { isPadding, largest } from "./layout";
+import { isPadding, largest, rowsComputed } from "./layout";
 
 const MOST_CELLS = 40000;
 
 /** The colour scale with its numbers, and the marks of what holds no weight if there is any. */
-export function legend(
-  element: HTMLElement,
-  colors: Table,
-  scale: Scale,
-  has: { padding: boolean; missing: boolean },
-): void {
-  const stops = Array.from({ length: 9 }, (_, index) => css(colors, index / 8)).join(", ");
-  const ramp = h("span", { class: "rfnb-ramp" });
-  ramp.style.background = `linear-gradient(to right, ${stops})`;
-  const middle = scale.low < 0 ? (scale.low + scale.high) / 2 : scale.high / 4;
-  const ticks = h(
-    "span",
-    { class: "rfnb-ramp-ticks" },
-    h("span", {}, short(scale.low)),
-    h("span", {}, short(middle)),
-    h("span", {}, short(scale.high)),
-  );
-  const box = h(
-    "span",
-    {
-      class: "rfnb-ramp-box",
-      title: scale.low < 0 ? "linear colours" : "square-root colours: small weights stay visible",
-    },
-    ramp,
-    ticks,
-  );
-  element.replaceChildren(box);
-  if (has.padding) element.append(h("span", { class: "rfnb-key" }, h("i", { class: "rfnb-key-padding" }), "padding"));
-  if (has.missing)
-    element.append(h("span", { class: "rfnb-key" }, h("i", { class: "rfnb-key-missing" }), "not computed"));
+export function legend(element: HTMLElement, colors: Table, { low, high }: Scale, matrix: Matrix): void {
+  const numbers = [low, low < 0 ? (low + high) / 2 : high / 4, high].map(short);
+  const title = low < 0 ? "linear colours" : "square-root colours: small weights stay visible";
+  element.replaceChildren(ramp(colors, numbers, title));
+  if (matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols) element.append(key("padding", "padding"));
+  if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "not computed"));
 }
 
 /** The cell in one sentence. */
@@ -59,41 +35,32 @@ const onPadding = (value: number, { note }: Matrix): string =>
   value || (note && Number.isNaN(value)) ? `, with ${exact(value)} on it` : "";
 
 /** The cell under the cursor, and where else its row looks. */
-export function readout(element: HTMLElement, matrix: Matrix, at: Position | null, hint: string): void {
-  if (!at) {
-    element.replaceChildren(h("span", { class: "rfnb-quiet" }, hint));
-    return;
-  }
+export function words(matrix: Matrix, at: Position): (Node | string)[] {
   const value = matrix.value(at.row, at.col),
     wrong = fault(matrix, at.row);
   const warned = wrong ? [h("span", { class: "rfnb-wrong" }, ` ! ${wrong}`)] : [];
   if (isPadding(matrix, at)) {
-    element.replaceChildren(
-      `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`,
-      ...warned,
-    );
-    return;
+    const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
+    return [`${place}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`, ...warned];
   }
   const token = (name: string, label: string, index: number) => [
-    h("span", { class: "rfnb-quiet" }, `${name} `),
+    quiet(`${name} `),
     h("b", {}, shorten(label, 40)),
-    h("span", { class: "rfnb-quiet" }, ` ${index}`),
+    quiet(` ${index}`),
   ];
-  const parts: (Node | string)[] = [
+  const top = largest(matrix, at.row, 3).map(
+    (col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`,
+  );
+  const others = h("span", { class: "rfnb-quiet rfnb-others" }, `most of this row: ${top.join(", ")}`);
+  return [
     ...token(matrix.rowName, matrix.rowLabel(at.row), at.row),
     "  →  ",
     ...token(matrix.colName, matrix.colLabel(at.col), at.col),
     "  ",
+    h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : exact(value)),
+    ...(top.length > 1 ? ["; ", others] : []),
+    ...warned,
   ];
-  parts.push(h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : exact(value)));
-  const top = largest(matrix, at.row, 3);
-  if (top.length > 1) {
-    const others = top
-      .map((col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`)
-      .join(", ");
-    parts.push("; ", h("span", { class: "rfnb-quiet rfnb-others" }, `most of this row: ${others}`));
-  }
-  element.replaceChildren(...parts, ...warned);
 }
 
 /** The same numbers as an HTML table. */

@@ -15,8 +15,8 @@ export class Thumbs {
 
   constructor(private readonly choose: (map: number) => void) {}
 
-  update(frame: Frame, seq: number, chosen: number, scale: Scale, colors: Table): void {
-    const { maps } = frame.head as unknown as Head;
+  update(frame: Frame<Head>, seq: number, chosen: number, scale: Scale, colors: Table): void {
+    const { maps } = frame.head;
     this.element.hidden = maps.length < 2 || maps.length > MOST;
     if (this.element.hidden) return;
     while (this.element.children.length > maps.length) this.element.lastElementChild!.remove();

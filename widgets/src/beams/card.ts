@@ -1,6 +1,7 @@
 // The DOM beside the canvas: the card of one hypothesis (where its score comes from) and the n-best list.
 
-import { h } from "../dom";
+import { h, quiet } from "../dom";
+import { fixed } from "../number";
 import type { Place } from "./cursor";
 import type { Node, Tree } from "./tree";
 import { line, visible } from "../visible";
@@ -19,7 +20,7 @@ interface Piece {
 /** Fills the card for the place that the cursor is on. */
 export function showCard(card: HTMLElement, tree: Tree, place: Place | null, join: string, live = false): void {
   if (!place) {
-    card.replaceChildren(h("p", { class: "rfnb-beams-quiet" }, "No hypothesis yet."));
+    card.replaceChildren(h("p", { class: "rfnb-quiet" }, "No hypothesis yet."));
     return;
   }
   const item = place.kind === "node" ? place.node : place.cut;
@@ -41,9 +42,9 @@ export function showCard(card: HTMLElement, tree: Tree, place: Place | null, joi
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function sum(path: { gain: number }[], score: number): string {
-  const shown = path.slice(-4).map((part) => part.gain.toFixed(2).replace("-", "−"));
+  const shown = path.slice(-4).map((part) => fixed(part.gain, 2));
   const more = path.length > 4 ? "… " : "";
-  return `score ${score.toFixed(3).replace("-", "−")} = ${more}${shown.join(" ")}`;
+  return `score ${fixed(score, 3)} = ${more}${shown.join(" ")}`;
 }
 
 /** What each model has added with each token: the columns add up to the bars, the rows to the sums. */
@@ -51,7 +52,7 @@ function partsTable(names: string[], path: Piece[]): HTMLElement {
   const shown = path.slice(-MOST_COLUMNS),
     before = path.slice(0, -MOST_COLUMNS);
   const deepest = Math.max(0.5, ...shown.map((piece) => -piece.gain));
-  const cell = (value: number) => h("td", {}, value.toFixed(2).replace("-", "−"));
+  const cell = (value: number) => h("td", {}, fixed(value, 2));
   const row = (name: string, of: (piece: Piece) => number) => {
     const total = (pieces: Piece[]) => pieces.reduce((sum, piece) => sum + of(piece), 0);
     return h(
@@ -109,11 +110,10 @@ function tokens(path: { token: string; gain: number }[]): HTMLElement {
       { class: "rfnb-beams-token", title: `${visible(part.token)}: log-probability ${part.gain.toFixed(3)}, ${share}` },
       h("b", {}, visible(part.token)),
       bar,
-      h("small", {}, part.gain.toFixed(2).replace("-", "−")),
+      h("small", {}, fixed(part.gain, 2)),
     );
   });
-  if (path.length > shown.length)
-    bars.unshift(h("span", { class: "rfnb-beams-quiet" }, `+${path.length - shown.length}`));
+  if (path.length > shown.length) bars.unshift(quiet(`+${path.length - shown.length}`));
   return h("div", { class: "rfnb-beams-tokens", "aria-hidden": "true" }, ...bars);
 }
 
@@ -122,28 +122,19 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
   const cut = (tree.cuts[node.step + 1] ?? []).filter((other) => other.parent === node).slice(0, MOST_NEXT);
   const kept = node.children.slice(0, MOST_NEXT);
   if (node.state === "carried" || node.state === "ended")
-    return h(
-      "div",
-      { class: "rfnb-beams-quiet" },
-      kept.length ? "Complete; it keeps its place in the beam." : "Complete.",
-    );
+    return h("div", { class: "rfnb-quiet" }, kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
   if (!kept.length && !cut.length)
     return h(
       "div",
-      { class: "rfnb-beams-quiet" },
+      { class: "rfnb-quiet" },
       live && node.step === tree.nodes.length - 1 ? "Nothing follows yet." : "Nothing follows.",
     );
   const item = (token: string, gain: number, fate: string) =>
-    h(
-      "span",
-      { class: "rfnb-beams-next" },
-      h("b", {}, visible(token)),
-      ` ${gain.toFixed(2).replace("-", "−")} ${fate}`,
-    );
+    h("span", { class: "rfnb-beams-next" }, h("b", {}, visible(token)), ` ${fixed(gain, 2)} ${fate}`);
   return h(
     "div",
     {},
-    h("span", { class: "rfnb-beams-quiet" }, "goes on with "),
+    quiet("goes on with "),
     ...kept.map((child) => item(child.token, child.gain, child.state === "carried" ? "carried" : "kept")),
     ...cut.map((other) => item(other.token, other.gain, other.why ?? "cut")),
   );
@@ -190,12 +181,12 @@ export function showNbest(
       "tr",
       { "data-won": String(won), ...(here ? { "aria-current": "true" } : {}) },
       h("td", { class: "rfnb-beams-rank" }, String(index + 1)),
-      h("td", {}, node.score.toFixed(3).replace("-", "−")),
-      ...(exponent ? [h("td", {}, rating(node, exponent).toFixed(3).replace("-", "−"))] : []),
+      h("td", {}, fixed(node.score, 3)),
+      ...(exponent ? [h("td", {}, fixed(rating(node, exponent), 3))] : []),
       h("td", { class: "rfnb-beams-text" }, button),
       h(
         "td",
-        { class: "rfnb-beams-quiet" },
+        { class: "rfnb-quiet" },
         [
           ...(won ? [options.live ? "★ best so far" : "★ winner"] : []),
           ...(node.state === "ended" ? [] : ["open"]),
@@ -206,14 +197,7 @@ export function showNbest(
   });
   const more =
     nbest.length > rows.length
-      ? [
-          h(
-            "tr",
-            {},
-            h("td"),
-            h("td", { colspan: "4", class: "rfnb-beams-quiet" }, `and ${nbest.length - rows.length} more`),
-          ),
-        ]
+      ? [h("tr", {}, h("td"), h("td", { colspan: "4", class: "rfnb-quiet" }, `and ${nbest.length - rows.length} more`))]
       : [];
   const held = [...table.querySelectorAll("button")].indexOf(
     (table.getRootNode() as Document).activeElement as HTMLButtonElement,

@@ -15,6 +15,8 @@ export const keyOf = (place: Place | null): string =>
       ? `${place.node.step},${place.node.slot}`
       : `${place.cut.step},cut${place.cut.index}`;
 
+export const stepOf = (place: Place): number => (place.kind === "node" ? place.node.step : place.cut.step);
+
 /** The place with a key such as "3,1" or "3,cut0"; null if it is not (or no longer) there. */
 export function placeOf(tree: Tree, key: string): Place | null {
   const [step, rest] = key.split(",");
@@ -71,7 +73,7 @@ function tip(tree: Tree, from: Node): Node {
 }
 
 function beside(tree: Tree, at: Place, direction: 1 | -1, cuts: number): Place {
-  const step = at.kind === "node" ? at.node.step : at.cut.step;
+  const step = stepOf(at);
   const column: Place[] = [
     ...tree.nodes[step]!.flatMap((other): Place[] => (other ? [{ kind: "node", node: other }] : [])),
     ...tree.cuts[step]!.slice(0, cuts).map((cut): Place => ({ kind: "cut", cut })),

@@ -1,5 +1,6 @@
 // Puts a layout on a canvas: only what is in sight, one stroke per style, so that 64 beams x 200 steps take a few milliseconds.
 
+import { fixed } from "../number";
 import type { Palette } from "../theme";
 import type { Layout, PlacedCut, PlacedNode } from "./layout";
 import { nearest } from "./layout";
@@ -225,7 +226,7 @@ function pill(g: CanvasRenderingContext2D, placed: PlacedNode, scene: Scene, pal
   g.font = `${won ? "bold " : ""}12px ${palette.font}`;
   g.fillText(placed.label, x, y + 0.5);
   g.font = `10px ${palette.font}`;
-  haloed(g, node.score.toFixed(2).replace("-", "−"), x, y + half + (complete || here ? 12 : 9), palette);
+  haloed(g, fixed(node.score, 2), x, y + half + (complete || here ? 12 : 9), palette);
   const rank = scene.ranks.get(node);
   if (rank !== undefined) flag(g, x + width / 2 + 3, y - half - 3, rank, won, palette);
 }

@@ -1,6 +1,8 @@
 // What a beam search decided, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
 // The same as rfnb/viz/beams_tree.py; both are tested with the files in tests/viz/fixtures/.
 
+import type { AnyHead } from "../frame";
+
 export interface CutSpec {
   token: string;
   parent: number;
@@ -27,9 +29,7 @@ export interface SeqSpec {
   blank?: string;
   parts?: string[];
 }
-export interface BeamsHead {
-  title?: string;
-  live?: boolean;
+export interface BeamsHead extends AnyHead {
   length_exponent?: number;
   join?: string;
   threshold?: number;

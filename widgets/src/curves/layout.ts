@@ -1,6 +1,6 @@
 // From a `curves` spec to positions: a panel per series with its own ticks, all over one axis of x.
 
-import type { Frame } from "../frame";
+import type { AnyHead, Frame } from "../frame";
 import { exact } from "../number";
 
 export interface Entry {
@@ -11,9 +11,7 @@ export interface Entry {
   best?: "min" | "max" | null;
   log?: boolean;
 }
-export interface Head {
-  title?: string;
-  live?: boolean;
+export interface Head extends AnyHead {
   x?: string;
   series: Entry[];
 }
@@ -32,8 +30,8 @@ export interface Curve {
 }
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
-export function problem(frame: Frame): string | null {
-  const { series } = frame.head as unknown as Partial<Head>;
+export function problem(frame: Frame<Head>): string | null {
+  const { series }: Partial<Head> = frame.head;
   const cannot = "These curves cannot be drawn:";
   if (!Array.isArray(series)) return `${cannot} the list of series is missing.`;
   for (const [index, entry] of series.entries()) {
@@ -49,8 +47,8 @@ export function problem(frame: Frame): string | null {
   return null;
 }
 
-export function curvesOf(frame: Frame): Curve[] {
-  return (frame.head as unknown as Head).series.map((entry) => {
+export function curvesOf(frame: Frame<Head>): Curve[] {
+  return frame.head.series.map((entry) => {
     const x = frame.blocks[entry.x]!.data,
       y = frame.blocks[entry.y]!.data;
     let best = -1,

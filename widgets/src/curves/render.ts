@@ -1,9 +1,11 @@
 // The curves view in the page: small panels under one axis, a line through all of them at the cursor, and what is under it.
 
 import type { Render } from "../context";
-import { h } from "../dom";
+import { Cursor, onKeys } from "../cursor";
+import { h, onResize, quiet } from "../dom";
 import type { Frame } from "../frame";
 import { exact } from "../number";
+import { Shell } from "../shell";
 import type { Curve, Head } from "./layout";
 import { curvesOf, heightOf, nearest, problem, sentence, stops, walk } from "./layout";
 import type { Axis } from "./panel";
@@ -14,19 +16,16 @@ const HINT = "Point at a curve, or focus the curves and use the arrow keys, Home
 const GUTTER = 70,
   WIDTH_UNKNOWN = 640;
 
-export class CurvesView {
-  private frame!: Frame;
+class CurvesView {
+  private frame!: Frame<Head>;
   private curves: Curve[] = [];
   private panels: Panel[] = [];
   private at: number[] = []; // where the cursor can stand
   private axis: Axis | null = null;
-  private pinned: number | null = null;
-  private hovered: number | null = null;
   private room = -1;
+  private readonly cursor = new Cursor<number>(() => this.point());
 
-  private readonly title = h("b", { class: "rfnb-title" });
   private readonly running = h("span", { class: "rfnb-curves-running" });
-  private readonly fault = h("p", { class: "rfnb-sentence", role: "alert" });
   private readonly stage = h("div", {
     class: "rfnb-curves-stage",
     tabindex: "0",
@@ -36,56 +35,47 @@ export class CurvesView {
   });
   private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
   private readonly body = h("div", { class: "rfnb-curves" }, this.stage, this.readout);
-  private readonly watcher: ResizeObserver | null;
+  private readonly shell: Shell;
+  private readonly unwatch: () => void;
 
   constructor(private readonly el: HTMLElement) {
-    el.append(h("div", { class: "rfnb-top" }, this.title, this.running), this.fault, this.body);
-    this.stage.addEventListener("pointermove", (event) => this.hover(this.stopAt(event)));
-    this.stage.addEventListener("pointerleave", () => this.hover(null));
+    this.shell = new Shell(el, [this.running], this.body);
+    this.stage.addEventListener("pointermove", (event) => this.cursor.hover(this.stopAt(event)));
+    this.stage.addEventListener("pointerleave", () => this.cursor.hover(null));
     this.stage.addEventListener("click", (event) => {
       const at = this.stopAt(event);
-      if (at !== null) this.pin(at);
+      if (at !== null) this.cursor.pin(at);
     });
-    this.stage.addEventListener("keydown", (event) => this.key(event));
-    this.watcher =
-      typeof ResizeObserver === "undefined"
-        ? null
-        : new ResizeObserver(() => {
-            if (this.available() !== this.room) this.redraw();
-          });
-    this.watcher?.observe(this.body);
+    onKeys(this.stage, (event) => this.key(event));
+    this.unwatch = onResize(this.body, () => {
+      if (this.available() !== this.room) this.redraw();
+    });
   }
 
-  update(frame: Frame): void {
+  update(frame: Frame<Head>): void {
     this.frame = frame;
-    const head = frame.head as unknown as Head;
-    const wrong = problem(frame);
-    const atEnd = this.pinned !== null && this.pinned === this.at[this.at.length - 1];
+    const { head } = frame,
+      { cursor } = this,
+      wrong = problem(frame);
+    const atEnd = cursor.pinned === this.at.at(-1);
     this.curves = wrong ? [] : curvesOf(frame);
-    const at = (this.at = stops(this.curves));
-    const nothing = wrong ?? (at.length ? null : `No points${head.live ? " yet" : ""}.`);
-    this.title.textContent = head.title ?? "Curves";
-    this.fault.textContent = nothing ?? "";
-    this.fault.hidden = !nothing;
-    this.body.hidden = this.running.hidden = !!nothing;
-    this.el.dataset["step"] = at.length ? exact(at[at.length - 1]!) : "";
-    if (nothing) {
+    const at = (this.at = stops(this.curves)),
+      last = at.at(-1);
+    this.el.dataset["step"] = last === undefined ? "" : exact(last);
+    const missing = wrong ?? (at.length ? null : `No points${head.live ? " yet" : ""}.`);
+    if (!this.shell.show(head.title ?? "Curves", missing)) {
       this.axis = null;
       return;
     }
     // A cursor at the last point stays at the last point.
-    if (this.pinned !== null) this.pinned = atEnd ? at[at.length - 1]! : nearest(at, this.pinned);
-    if (this.hovered !== null) this.hovered = nearest(at, this.hovered);
+    if (cursor.pinned !== null) cursor.pinned = atEnd ? last! : nearest(at, cursor.pinned);
+    if (cursor.hovered !== null) cursor.hovered = nearest(at, cursor.hovered);
     this.redraw();
   }
 
   destroy(): void {
-    this.watcher?.disconnect();
+    this.unwatch();
     this.el.replaceChildren();
-  }
-
-  private get cursor(): number | null {
-    return this.hovered ?? this.pinned;
   }
 
   private available(): number {
@@ -93,8 +83,8 @@ export class CurvesView {
   }
 
   private redraw(): void {
-    const head = this.frame.head as unknown as Head;
-    const { at } = this;
+    const { head } = this.frame,
+      { at } = this;
     if (!at.length) return;
     this.room = this.available();
     while (this.panels.length > this.curves.length) this.panels.pop()!.element.remove();
@@ -105,7 +95,7 @@ export class CurvesView {
     }
     const height = heightOf(this.curves.length);
     const name = head.x ?? "step",
-      live = Boolean(head.live),
+      live = !!head.live,
       inGutter = textWidth(name) <= GUTTER;
     const left =
       Math.ceil(
@@ -134,38 +124,26 @@ export class CurvesView {
     return from < -0.04 || from > 1.04 ? null : nearest(axis.at, axis.x.low + from * (axis.x.high - axis.x.low));
   }
 
-  private hover(at: number | null): void {
-    if (at === this.hovered) return;
-    this.hovered = at;
-    this.point();
-  }
-
-  private pin(at: number | null): void {
-    this.pinned = at;
-    this.hovered = null;
-    this.point();
-  }
-
-  private key(event: KeyboardEvent): void {
-    if (event.altKey || event.metaKey || event.ctrlKey || event.target !== this.stage || !this.axis) return;
-    const to = event.key === "Escape" ? null : walk(this.axis.at, this.cursor, event.key);
-    if (to === null && event.key !== "Escape") return;
-    event.preventDefault();
-    event.stopPropagation();
-    this.pin(to);
+  private key({ key, ctrlKey, target }: KeyboardEvent): boolean {
+    if (ctrlKey || target !== this.stage || !this.axis) return false;
+    const to = key === "Escape" ? null : walk(this.axis.at, this.cursor.at, key);
+    if (to === null && key !== "Escape") return false;
+    this.cursor.pin(to);
+    return true;
   }
 
   private point(): void {
-    const { cursor, axis } = this;
+    const cursor = this.cursor.at,
+      { axis } = this;
     for (const panel of this.panels) panel.point(cursor);
     this.el.dataset["cursor"] = cursor === null ? "" : exact(cursor);
     const words = cursor === null || !axis ? HINT : sentence(this.curves, axis.name, cursor);
     if (this.readout.textContent === words) return; // what has not changed is not read out again
-    this.readout.replaceChildren(cursor === null ? h("span", { class: "rfnb-quiet" }, words) : words);
+    this.readout.replaceChildren(cursor === null ? quiet(words) : words);
   }
 }
 
-export const render: Render = (el, frame) => {
+export const render: Render<Head> = (el, frame) => {
   const view = new CurvesView(el);
   view.update(frame);
   return view;

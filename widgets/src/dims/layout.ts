@@ -1,5 +1,7 @@
 // From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims_table.py.
 
+import type { AnyHead } from "../frame";
+
 export interface DimEntry {
   name: string;
   size: number | null;
@@ -28,9 +30,7 @@ export interface RowSpec {
   stats?: Stats | null;
   bytes?: number | null;
 }
-export interface DimsHead {
-  title?: string;
-  live?: boolean;
+export interface DimsHead extends AnyHead {
   dims: DimEntry[];
   rows: RowSpec[];
   failure?: string | null;

@@ -1,25 +1,27 @@
 // Several views below each other in one frame, e.g. all that a trace has.
 
-import type { Render } from "../context";
+import type { Render, Rendered } from "../context";
 import { h } from "../dom";
-import type { Block, Frame, Head } from "../frame";
-import type { Shown } from "../mount";
+import type { AnyHead, Block, Frame } from "../frame";
 import { showIn } from "../mount";
 
 interface Part {
   kind: string;
-  head: Head;
+  head: AnyHead;
+}
+interface Head extends AnyHead {
+  parts?: Part[];
 }
 
-export const render: Render = (el, frame) => {
+export const render: Render<Head> = (el, frame) => {
   const title = h("div", { class: "rfnb-group-title" });
   const body = h("div", { class: "rfnb-group" });
-  const parts: { root: HTMLElement; shown: Shown }[] = [];
+  const parts: { root: HTMLElement; shown: Rendered<AnyHead> }[] = [];
   el.append(title, body);
-  const update = ({ head, blocks }: Frame) => {
-    title.textContent = String(head["title"] ?? "");
-    const wanted = Array.isArray(head["parts"]) ? (head["parts"] as Part[]) : [];
-    if (!wanted.length) title.textContent += head["live"] ? " — waiting for events" : " — nothing recorded";
+  const update = ({ head, blocks }: Frame<Head>) => {
+    title.textContent = head.title ?? "";
+    const wanted = head.parts ?? [];
+    if (!wanted.length) title.textContent += head.live ? " — waiting for events" : " — nothing recorded";
     while (parts.length > wanted.length) {
       const last = parts.pop()!;
       last.shown.destroy();
@@ -31,11 +33,8 @@ export const render: Render = (el, frame) => {
         body.append(root);
         parts[index] = { root, shown: showIn(root) };
       }
-      parts[index]!.shown.update({
-        kind: part.kind,
-        head: { link: head["link"], ...part.head },
-        blocks: pick(blocks, `${index}/`),
-      });
+      const own = { kind: part.kind, head: { link: head.link ?? "", ...part.head }, blocks: pick(blocks, `${index}/`) };
+      parts[index]!.shown.update(own);
     });
   };
   update(frame);

@@ -1,13 +1,13 @@
 // Puts a layout on a canvas: strips as images, norms as lines, step labels frozen on top.
 
 import { dots, hatch, image } from "../canvas";
+import { drawColumns, LINE } from "../axis";
 import type { Table } from "../color";
-import { shorten } from "../labels";
 import { short } from "../number";
 import type { Scene as Sight } from "../pane";
 import type { Palette } from "../theme";
 import type { Layout, Placed, Position, Scene, Track } from "./layout";
-import { drawnOf, LINE, TITLE } from "./layout";
+import { drawnOf, TITLE } from "./layout";
 
 export interface Picture {
   scene: Scene;
@@ -46,7 +46,9 @@ export function draw(g: CanvasRenderingContext2D, sight: Sight, picture: Picture
   g.translate(0, -sight.top);
   made.tracks.forEach((placed, index) => drawTrack(g, sight, picture, placed, scene.tracks[index]!, index));
   g.restore();
-  drawSteps(g, sight, picture);
+  const step = picture.cursor?.step ?? picture.linked;
+  const strong = step !== null && step < scene.len ? { index: step, text: scene.stepLabel(step) } : null;
+  drawColumns(g, sight, made, palette, strong);
   g.font = `11px ${palette.font}`;
   g.fillStyle = palette.muted;
   g.textAlign = "left";
@@ -207,42 +209,4 @@ function mark(
   g.lineWidth = focused ? 2.5 : 2;
   g.strokeStyle = palette.focus;
   g.strokeRect(x, y, size + 2, tall + 2);
-}
-
-function drawSteps(g: CanvasRenderingContext2D, sight: Sight, { scene, made, palette, cursor, linked }: Picture): void {
-  g.save();
-  g.beginPath();
-  g.rect(made.left - 6, 0, sight.width, made.top);
-  g.clip();
-  g.textBaseline = "middle";
-  g.textAlign = made.turn === "none" ? "center" : "left";
-  const at = (step: number) => made.left - sight.left + (step + 0.5) * made.cell;
-  const strong = cursor?.step ?? linked;
-  const near =
-    made.turn === "none"
-      ? made.labels[1]
-        ? (made.labels[1].index - made.labels[0]!.index) * made.cell * 0.95
-        : 1
-      : LINE;
-  const put = (text: string, x: number, bold: boolean) => {
-    g.font = `${bold ? "bold " : ""}11px ${palette.font}`;
-    g.fillStyle = bold ? palette.focus : palette.ink;
-    g.save();
-    g.translate(x, made.top - (made.turn === "none" ? 8 : 5));
-    if (made.turn !== "none") g.rotate(made.turn === "slanted" ? -Math.PI / 4 : -Math.PI / 2);
-    g.fillText(text, 0, 0, 120);
-    g.restore();
-  };
-  for (const { index, text } of made.labels) {
-    const x = at(index);
-    if (
-      x < made.left + (sight.left > 0 ? 5 : -5) ||
-      x > sight.width + LINE ||
-      (strong !== null && Math.abs(x - at(strong)) < near)
-    )
-      continue;
-    put(text, x, false);
-  }
-  if (strong !== null && strong < scene.len) put(shorten(scene.stepLabel(strong), 18), at(strong), true);
-  g.restore();
 }

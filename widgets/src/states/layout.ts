@@ -1,8 +1,9 @@
 // From a `states` spec to positions: per track a strip of units by steps and a line of norms, all over one axis of steps.
 
-import type { Frame } from "../frame";
+import type { Columns } from "../axis";
+import { cellSize, columns, labelsOf } from "../axis";
+import type { AnyHead, Frame } from "../frame";
 import type { Measure } from "../labels";
-import { drawn, shorten } from "../labels";
 
 interface DimEntry {
   name: string;
@@ -18,9 +19,7 @@ export interface SeqEntry {
   steps: string[];
   len: number;
 }
-export interface Head {
-  title?: string;
-  live?: boolean;
+export interface Head extends AnyHead {
   best?: boolean;
   step_dim: DimEntry | null;
   tracks: TrackEntry[];
@@ -47,8 +46,8 @@ export interface Scene {
 }
 
 /** What is wrong with a frame, as a sentence; null if it can be drawn. */
-export function problem(frame: Frame): string | null {
-  const { tracks, seqs } = frame.head as unknown as Partial<Head>;
+export function problem(frame: Frame<Head>): string | null {
+  const { tracks, seqs }: Partial<Head> = frame.head;
   if (!Array.isArray(tracks) || !Array.isArray(seqs)) return "This states view has no list of tracks and of sequences.";
   for (const track of tracks) {
     const block = frame.blocks[track.block];
@@ -59,8 +58,8 @@ export function problem(frame: Frame): string | null {
   return null;
 }
 
-export function sceneOf(frame: Frame, seq: number): Scene | null {
-  const head = frame.head as unknown as Head;
+export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
+  const { head } = frame;
   const of = head.seqs[seq];
   if (!of || !head.tracks.length) return null;
   const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
@@ -124,23 +123,16 @@ export interface Placed {
   norm: number;
   normHeight: number;
 } // tops and heights
-export interface Layout {
-  cell: number;
+export interface Layout extends Columns {
   left: number;
-  top: number;
   width: number;
   height: number;
-  turn: "none" | "slanted" | "upright";
-  labels: { index: number; text: string }[];
   tracks: Placed[];
 }
 
 export const NORM = 46,
-  TITLE = 20,
-  LINE = 13;
+  TITLE = 20;
 const GAP = 12,
-  CELL_MOST = 40,
-  LONGEST = 120,
   STRIP_MOST = 192,
   STRIP_LEAST = 28,
   LEFT = 46;
@@ -149,34 +141,11 @@ export function layout(
   scene: Scene,
   { width, zoom, measure }: { width: number; zoom: number; measure: Measure },
 ): Layout {
-  const texts = Array.from({ length: scene.len }, (_, step) => shorten(scene.stepLabel(step)));
-  const some = texts.length <= 200 ? texts : [...new Set(texts)].sort((a, b) => b.length - a.length).slice(0, 50);
-  const room = Math.min(
-    LONGEST,
-    some.reduce((most, text) => Math.max(most, measure(text)), 0),
-  );
   const steps = Math.max(1, scene.steps);
-  const fit = (right: number) => {
-    const cell = Math.min(CELL_MOST, Math.max(0.02, (width - LEFT - right) / steps)) * zoom;
-    return cell >= 4 ? Math.floor(cell) : cell;
-  };
-  let turn: Layout["turn"] = "none",
-    top = LINE * 2 + 6,
-    right = 8;
-  let cell = fit(right);
-  if (room + 6 > cell) {
-    turn = "slanted";
-    top = Math.ceil(room * Math.SQRT1_2) + LINE + 14;
-    right = Math.ceil(room * Math.SQRT1_2) + 6;
-    cell = fit(right);
-    if (cell < LINE + 2) {
-      turn = "upright";
-      top = Math.ceil(room) + LINE + 12;
-      right = 10;
-      cell = fit(right);
-    }
-  }
-  let at = top;
+  const made = columns(labelsOf(scene.len, scene.stepLabel), measure, (_, right) => ({
+    cell: cellSize((width - LEFT - right) / steps, zoom),
+  }));
+  let at = made.top;
   const tracks = scene.tracks.map(({ units }): Placed => {
     const unit = Math.min(14, Math.max(1, Math.floor(STRIP_MOST / Math.max(1, units))));
     const height = Math.min(STRIP_MOST, Math.max(STRIP_LEAST, units * unit));
@@ -184,19 +153,7 @@ export function layout(
     at = placed.norm + NORM + GAP;
     return placed;
   });
-  return {
-    cell,
-    left: LEFT,
-    top,
-    turn,
-    width: LEFT + steps * cell + right,
-    height: at - GAP + 4,
-    tracks,
-    labels: drawn(scene.len, cell, turn === "none" ? room + 6 : LINE - 1).map((index) => ({
-      index,
-      text: texts[index]!,
-    })),
-  };
+  return { ...made, left: LEFT, width: LEFT + steps * made.cell + made.right, height: at - GAP + 4, tracks };
 }
 
 export interface Position {
@@ -264,3 +221,7 @@ export function valueAt(scene: Scene, { track, unit, step }: Position): number {
   const of = scene.tracks[track]!;
   return unit < 0 ? (of.norms[step] ?? NaN) : of.value(step, unit);
 }
+
+/** What is wrong with the tracks of each sequence, in sentences. */
+export const faults = ({ seqs, tracks }: Head): string[] =>
+  seqs.map((_, seq) => tracks.flatMap(({ label, notes }) => (notes?.[seq] ? `${label} ${notes[seq]}.` : [])).join(" "));

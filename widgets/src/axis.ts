@@ -1,0 +1,99 @@
+// The labels of columns: where they have room, and how they are drawn above a picture that may be scrolled.
+
+import type { Measure } from "./labels";
+import { drawn, shorten } from "./labels";
+import type { Scene } from "./pane";
+import type { Palette } from "./theme";
+
+export interface Label {
+  index: number;
+  text: string;
+}
+export interface Columns {
+  cell: number; // width of a column
+  top: number; // height of the labels
+  right: number; // room beside the last column, for a slanted label
+  turn: "none" | "slanted" | "upright";
+  cols: Label[]; // those that have room
+}
+
+export const LINE = 13;
+const CELL_MOST = 38,
+  LONGEST = 120;
+
+/** Whole pixels where that makes no visible difference in size: sharp cells. */
+export function cellSize(fit: number, zoom: number): number {
+  const cell = Math.min(CELL_MOST, Math.max(0.01, fit)) * zoom;
+  return cell >= 4 ? Math.floor(cell) : cell;
+}
+
+export const labelsOf = (count: number, of: (index: number) => string): string[] =>
+  Array.from({ length: count }, (_, index) => shorten(of(index)));
+
+/** The widest text; of very many only the longest by letters are measured. */
+export function widest(all: string[], measure: Measure): number {
+  const some = all.length <= 200 ? all : [...new Set(all)].sort((a, b) => b.length - a.length).slice(0, 50);
+  return Math.min(
+    LONGEST,
+    some.reduce((most, text) => Math.max(most, measure(text)), 0),
+  );
+}
+
+/** Level labels where they fit, then slanted, then upright and thinned. `fit`: the cells, given the room that labels take. */
+export function columns<Fit extends { cell: number }>(
+  texts: string[],
+  measure: Measure,
+  fit: (top: number, right: number) => Fit,
+): Fit & Columns {
+  const room = widest(texts, measure),
+    slant = Math.ceil(room * Math.SQRT1_2);
+  let turn: Columns["turn"] = "none",
+    top = LINE * 2 + 8,
+    right = 4,
+    made = fit(top, right);
+  if (room + 6 > made.cell) {
+    turn = "slanted";
+    made = fit((top += slant), (right += slant));
+    if (made.cell < LINE + 2) {
+      turn = "upright";
+      made = fit((top = Math.ceil(room) + LINE + 14), (right = 8));
+    }
+  }
+  const cols = drawn(texts.length, made.cell, turn === "none" ? room + 6 : LINE - 1);
+  return { ...made, turn, top, right, cols: cols.map((index) => ({ index, text: texts[index]! })) };
+}
+
+/** Draws the labels; the one of the cursor is bold, and takes the room of its neighbours. */
+export function drawColumns(
+  g: CanvasRenderingContext2D,
+  scene: Scene,
+  { left, top, cell, turn, cols }: Columns & { left: number },
+  palette: Palette,
+  strong: Label | null,
+): void {
+  const level = turn === "none";
+  const at = (col: number) => left - scene.left + (col + 0.5) * cell;
+  const put = (text: string, x: number, bold: boolean) => {
+    g.font = `${bold ? "bold " : ""}11px ${palette.font}`;
+    g.fillStyle = bold ? palette.focus : palette.ink;
+    g.save();
+    g.translate(x, top - (level ? 9 : 6));
+    if (!level) g.rotate(turn === "slanted" ? -Math.PI / 4 : -Math.PI / 2);
+    g.fillText(text, 0, 0, 120);
+    g.restore();
+  };
+  g.save();
+  g.beginPath();
+  g.rect(left - 6, 0, scene.width, top);
+  g.clip();
+  g.textBaseline = "middle";
+  g.textAlign = level ? "center" : "left";
+  const near = !level ? LINE : cols[1] ? (cols[1].index - cols[0]!.index) * cell * 0.95 : 1;
+  for (const { index, text } of cols) {
+    const x = at(index);
+    if (x < left + (scene.left > 0 ? 5 : -5) || x > scene.width + LINE) continue;
+    if (!strong || Math.abs(x - at(strong.index)) >= near) put(text, x, false);
+  }
+  if (strong) put(shorten(strong.text, 18), at(strong.index), true);
+  g.restore();
+}

@@ -1,0 +1,134 @@
+// The chips of a dims view: the legend of dims, and the table with a row per tensor.
+
+import { h, quiet } from "../dom";
+import type { Chip, Row } from "./layout";
+
+const MOST_BARS = 48;
+
+function chipElement(chip: Chip, axis: number | null): HTMLElement {
+  const ragged = chip.lengths.length ? " rfnb-dims-ragged" : "";
+  const say = [
+    chip.kind && `, ${chip.kind} dim`,
+    chip.lengths.length && `, lengths ${chip.lengths.slice(0, 12).join(" ")}${chip.lengths.length > 12 ? " …" : ""}`,
+  ]
+    .filter(Boolean)
+    .join("");
+  const element = h(
+    "span",
+    {
+      class: `rfnb-dims-chip rfnb-hue-${chip.hue}${ragged}`,
+      tabindex: "-1",
+      "data-dim": String(chip.id),
+      "data-text": chip.text,
+      "data-say": say,
+      title: chip.text + say,
+    },
+    h("i", { "aria-hidden": "true" }, chip.glyph),
+    h("b", {}, chip.name),
+    h("span", { class: "rfnb-dims-size" }, chip.size.replace("<=", "≤").replace(/^=/, " ")),
+  );
+  if (axis !== null) element.append(h("sup", { title: `axis ${axis}` }, String(axis)));
+  return element;
+}
+
+export function legendItem(chip: Chip): HTMLElement {
+  const item = h("li", {}, chipElement(chip, null));
+  if (chip.kind) item.append(quiet(chip.kind));
+  if (chip.lengths.length) {
+    const top = Math.max(1, ...chip.lengths);
+    const shown = chip.lengths.slice(0, MOST_BARS);
+    const bars = h(
+      "span",
+      {
+        class: `rfnb-dims-bars rfnb-hue-${chip.hue}`,
+        role: "img",
+        "aria-label": `lengths ${shown.join(", ")}`,
+        title: `lengths ${shown.join(", ")}`,
+      },
+      ...shown.map((length) => {
+        const bar = h("span");
+        bar.style.height = `${Math.max(1, (18 * length) / top)}px`;
+        return bar;
+      }),
+    );
+    const more = chip.lengths.length > shown.length ? `+${chip.lengths.length - shown.length} ` : "";
+    item.append(bars, quiet(`${more}${(100 * chip.waste).toFixed(0)} % of the cells are padding`));
+  }
+  return item;
+}
+
+const devices = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row.device || []))];
+
+/** Where all tensors are on one device, it is said once. */
+export function oneDevice(rows: Row[]): HTMLElement[] {
+  const all = devices(rows);
+  return all.length === 1 ? [quiet(` on ${all[0]}`)] : [];
+}
+
+export function rowTable(rows: Row[], columns: number): HTMLElement {
+  const any = (what: (row: Row) => unknown) => rows.some((row) => Boolean(what(row)));
+  const shown = {
+    dtype: any((row) => row.dtype),
+    device: devices(rows).length > 1,
+    bytes: any((row) => row.bytes),
+    values: any((row) => row.values),
+  };
+  const heads: [string, number][] = [
+    ["tensor", 1],
+    ["dims", columns],
+    ...(["dtype", "device", "bytes", "values"] as const).flatMap((name): [string, number][] =>
+      shown[name] ? [[name, 1]] : [],
+    ),
+    ["", 1],
+  ];
+  const top = h(
+    "tr",
+    {},
+    ...heads.flatMap(([head, span]) => (span ? [h("th", { scope: "col", colspan: String(span) }, head)] : [])),
+  );
+  const body = rows.map((row) => {
+    const label = h("th", { scope: "row" }, row.label);
+    label.style.paddingLeft = `${4 + row.indent * 16}px`;
+    if (row.heading)
+      return h(
+        "tr",
+        { class: "rfnb-dims-heading" },
+        label,
+        h("td", { colspan: String(columns + 5), class: "rfnb-quiet" }, row.note),
+      );
+    const cells = row.cells.map((cell) =>
+      h(
+        "td",
+        { class: "rfnb-dims-cell" },
+        cell
+          ? chipElement(cell.chip, row.permuted ? cell.axis : null)
+          : h("span", { class: "rfnb-dims-missing", "aria-hidden": "true" }, "·"),
+      ),
+    );
+    const texts = (["dtype", "device", "bytes", "values"] as const).flatMap((name) => (shown[name] ? [name] : []));
+    const said = texts.map((name) => h("td", { class: `rfnb-dims-${name}` }, row[name]));
+    return h(
+      "tr",
+      { "data-tensor": row.label, "data-permuted": String(row.permuted) },
+      label,
+      ...cells,
+      ...said,
+      h("td", { class: "rfnb-quiet rfnb-dims-remarks" }, ...remarks(row)),
+    );
+  });
+  return h("table", {}, h("thead", {}, top), h("tbody", {}, ...body));
+}
+
+function remarks(row: Row): HTMLElement[] {
+  const out: HTMLElement[] = [];
+  const add = (...parts: (Node | string)[]) => {
+    out.push(h("span", { class: "rfnb-dims-remark" }, ...parts));
+  };
+  if (row.alarm) add(h("strong", { class: "rfnb-dims-alarm" }, `⚠ ${row.alarm}`));
+  if (row.note) add(row.note);
+  if (!row.cells.some(Boolean)) add("scalar");
+  if (row.permuted) add(h("span", { title: `stored as ${row.stored}` }, "⇄ other order"));
+  if (row.sparse) add("indices into ", chipElement(row.sparse, null));
+  if (row.padding) add(row.padding);
+  return out;
+}

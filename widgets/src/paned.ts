@@ -1,0 +1,222 @@
+// Views that are one scrollable picture with a cursor, a sequence to choose and a zoom: what attention and states have in common.
+
+import { context } from "./canvas";
+import type { Context, Rendered } from "./context";
+import { Cursor } from "./cursor";
+import { h, quiet, setOptions, showNotes } from "./dom";
+import type { AnyHead, Frame } from "./frame";
+import type { Measure } from "./labels";
+import { measurer } from "./labels";
+import type { Box, Cell, Placed, Scene, Spot } from "./pane";
+import { Pane } from "./pane";
+import type { Bus, Selection } from "./selection";
+import { Shell } from "./shell";
+
+const LOST = "The hypothesis pointed at is not the best one, which is drawn here.";
+const ZOOM = 1.5,
+  ZOOM_LEAST = 0.25,
+  ZOOM_MOST = 256;
+
+interface PanedHead extends AnyHead {
+  best?: boolean; // whether what is drawn is the best hypothesis
+}
+interface Options {
+  name: string; // of the kind
+  title: string; // where the head has none
+  hint: string; // in the place of the value under the cursor
+  mostHeight: number;
+}
+
+/** `P`: a place that the cursor can be on. `L`: the layout of what is drawn. */
+export abstract class PanedView<H extends PanedHead, P, L extends Placed> implements Rendered<H> {
+  protected frame!: Frame<H>;
+  protected made!: L;
+  protected seq = 0;
+  protected zoom = 1;
+  protected linked: number | null = null; // the step that a linked view points at
+  private lost = false; // whether it points at another hypothesis than is drawn here
+  private started = false;
+  private readonly unlisten: (() => void)[] = [];
+
+  private readonly seqSelect = h("select", { "aria-label": "sequence" });
+  private readonly zoomOut = h("button", { type: "button", "aria-label": "zoom out" }, "−");
+  private readonly zoomIn = h("button", { type: "button", "aria-label": "zoom in" }, "+");
+  private readonly notes = h("div", { class: "rfnb-notes", role: "note" });
+  private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
+  protected readonly legend = h("span", { class: "rfnb-legend" });
+  protected readonly tools = h(
+    "span",
+    { class: "rfnb-tools" },
+    this.seqSelect,
+    h("span", { class: "rfnb-zoom" }, this.zoomOut, this.zoomIn),
+  );
+  protected readonly cursor = new Cursor<P>(() => {
+    this.tell();
+    this.point();
+  });
+  protected readonly pane: Pane;
+  protected readonly stage: HTMLElement;
+  private readonly shell: Shell;
+
+  protected constructor(
+    protected readonly el: HTMLElement,
+    protected readonly ctx: Context,
+    private readonly options: Options,
+  ) {
+    const at = ({ x, y, left, top }: Spot): P | null =>
+      x < this.made.left || y < this.made.top ? null : this.hit(x + left, y + top);
+    this.pane = new Pane(
+      {
+        layout: (width) => (this.made = this.layout(width)),
+        paint: (g, scene) => this.paint(g, scene),
+        hover: (spot) => this.cursor.hover(spot && at(spot)),
+        click: (spot) => {
+          const place = at(spot);
+          if (place) this.cursor.pin(place);
+        },
+        key: (event) => this.key(event),
+      },
+      options.mostHeight,
+    );
+    this.stage = h("div", { class: "rfnb-stage" }, this.pane.element);
+    const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout);
+    this.shell = new Shell(el, [this.tools, this.legend], body);
+    this.seqSelect.addEventListener("change", () => this.choose(Number(this.seqSelect.value)));
+    this.zoomIn.addEventListener("click", () => this.zoomBy(ZOOM));
+    this.zoomOut.addEventListener("click", () => this.zoomBy(1 / ZOOM));
+    this.listen(ctx.bus, (selection) => this.follow(selection));
+    ctx.onTheme(() => this.redraw());
+  }
+
+  /** What keeps a frame from being drawn, as a sentence. */
+  protected abstract missing(frame: Frame<H>): string | null;
+  /** The labels of the sequences, and whether something is wrong with them. */
+  protected abstract sequences(): [label: string, wrong: boolean][];
+  /** Takes up the sequence that was chosen; what is wrong, and what is no fault, in sentences for `showNotes`. */
+  protected abstract open(): [wrong: string, remark: string, more: string];
+  /** Whether there still is a place, in the sequence that was chosen. */
+  protected abstract has(place: P): boolean;
+  protected abstract layout(width: number): L;
+  protected abstract paint(g: CanvasRenderingContext2D, scene: Scene): void;
+  protected abstract drawLegend(): void;
+  /** The last step that has values. */
+  protected abstract lastStep(): number;
+  /** The place at a point of the content. */
+  protected abstract hit(x: number, y: number): P | null;
+  protected abstract walk(key: string, far: boolean): P | null;
+  /** Where a place is in the content, with what should be in sight around it. */
+  protected abstract boxOf(place: P): Box;
+  protected abstract stepOf(place: P): number;
+  protected abstract words(place: P): (Node | string)[];
+  /** The whole picture, and the place in it, for screen readers; and the attributes of `el` that say where the cursor is. */
+  protected abstract describe(place: P | null): { label: string; cell: Cell | null; data: Record<string, string> };
+
+  update(frame: Frame<H>): void {
+    this.frame = frame;
+    if (!this.shell.show(frame.head.title ?? this.options.title, this.missing(frame))) return;
+    this.choose(this.seq, true);
+    if (!this.started) this.pane.start();
+    this.started = true;
+  }
+
+  destroy(): void {
+    for (const end of this.unlisten) end();
+    this.pane.destroy();
+    this.el.replaceChildren();
+  }
+
+  /** Hears what other views point at on an axis. */
+  protected listen(bus: Bus, heard: (selection: Selection) => void): void {
+    this.unlisten.push(bus.listen((selection, origin) => origin !== this && this.drawable && heard(selection)));
+  }
+
+  /** Shows a sequence; the nearest there is. */
+  protected choose(seq: number, quietly = false): void {
+    const all = this.sequences(),
+      before = this.seq;
+    this.seq = Math.max(0, Math.min(seq, all.length - 1));
+    this.el.dataset["seq"] = String(this.seq);
+    setOptions(this.seqSelect, all.map(flagged), this.seq);
+    showNotes(this.notes, ...this.open());
+    if (this.cursor.pinned && !this.has(this.cursor.pinned)) this.cursor.pinned = null;
+    if (this.cursor.hovered && !this.has(this.cursor.hovered)) this.cursor.hovered = null;
+    if (!quietly && before !== this.seq) this.ctx.bus.point({ seq: this.seq }, this);
+    this.redraw();
+  }
+
+  protected redraw(): void {
+    if (!this.drawable) return;
+    this.el.dataset["step"] = String(this.lastStep());
+    this.pane.relayout();
+    this.drawLegend();
+    this.point();
+  }
+
+  protected get measure(): Measure {
+    return measurer(context(document.createElement("canvas")), `bold 11px ${this.ctx.palette().font}`);
+  }
+
+  protected get drawable(): boolean {
+    return !!this.frame && !this.missing(this.frame);
+  }
+
+  /** Linked views point at the same step; called only when the person moved the cursor. */
+  protected tell(): void {
+    this.linked = null;
+    this.lost = false;
+    const { at } = this.cursor;
+    this.ctx.bus.point({ step: at && this.stepOf(at) }, this);
+  }
+
+  /** The cursor moved: what is said and drawn follows. */
+  private point(): void {
+    const { at } = this.cursor;
+    const { label, cell, data } = this.describe(at);
+    Object.assign(this.el.dataset, data);
+    this.readout.replaceChildren(...(at ? this.words(at) : [quiet(this.lost ? LOST : this.options.hint)]));
+    this.pane.say(label, cell);
+    this.pane.paintSoon();
+  }
+
+  /** A linked view points somewhere; views of the best hypothesis have nothing of a step of another one. */
+  private follow({ seq, step, lost }: Selection): void {
+    this.lost = lost && !!this.frame.head.best && step !== null;
+    this.linked = this.lost ? null : step;
+    this.el.dataset["linked"] = this.linked === null ? "" : String(this.linked);
+    if (seq !== null && seq !== this.seq) this.choose(seq, true);
+    this.point();
+  }
+
+  private key(event: KeyboardEvent): boolean {
+    const zoom = event.ctrlKey ? 0 : { "+": ZOOM, "=": ZOOM, "-": 1 / ZOOM }[event.key];
+    if (zoom) this.zoomBy(zoom);
+    else if (event.key === "Escape" && !event.ctrlKey) this.cursor.pin(null);
+    else {
+      const to = this.walk(event.key, event.ctrlKey);
+      if (!to) return false;
+      this.cursor.pin(to);
+      this.reveal();
+    }
+    return true;
+  }
+
+  private zoomBy(factor: number): void {
+    this.zoom = Math.min(ZOOM_MOST, Math.max(ZOOM_LEAST, this.zoom * factor));
+    if (Math.abs(this.zoom - 1) < 0.05) this.zoom = 1;
+    this.redraw();
+    this.reveal();
+  }
+
+  private reveal(): void {
+    const { at } = this.cursor;
+    if (at) this.pane.reveal(this.boxOf(at), this.made);
+  }
+}
+
+export const flagged = ([label, wrong]: [string, boolean]): string => (wrong ? `${label} !` : label);
+
+/** That something is wrong in so many others: "Also in 2 other maps or sequences, marked with “!”." */
+export function elsewhere(here: string, others: number, ...nouns: string[]): string {
+  const what = nouns.map((noun) => (others > 1 ? `${noun}s` : noun)).join(" or ");
+  return others ? `${here ? "Also" : "Something is wrong"} in ${others} other ${what}, marked with “!”.` : "";
+}

@@ -1,0 +1,26 @@
+// What is around the picture of a view.
+
+import { h } from "./dom";
+
+/** A title with what is beside it, and below it the picture, or a sentence where there is none. */
+export class Shell {
+  private readonly title = h("b", { class: "rfnb-title" });
+  private readonly sentence = h("p", { class: "rfnb-sentence", role: "alert" });
+
+  constructor(
+    el: HTMLElement,
+    private readonly beside: HTMLElement[],
+    private readonly picture: HTMLElement,
+  ) {
+    el.append(h("div", { class: "rfnb-top" }, this.title, ...beside), this.sentence, picture);
+  }
+
+  /** Whether there is a picture: not if there is a sentence about what is missing. */
+  show(title: string, missing: string | null): boolean {
+    this.title.textContent = title;
+    this.sentence.textContent = missing ?? "";
+    this.sentence.hidden = !missing;
+    for (const element of [...this.beside, this.picture]) element.hidden = !!missing;
+    return !missing;
+  }
+}
