@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, keep_marks
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import operand_rows
 from rfnb.ops.gather import gather
@@ -45,7 +46,7 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: N
             )  # fmt: skip
     check_devices("stack", *sources)
     raws = [source.copy_transpose(first.dims)._raw for source in sources]
-    return first._like(first.backend.stack_raw(raws, 0), dims), out_dim
+    return reduce(keep_marks, sources, first._like(first.backend.stack_raw(raws, 0), dims)), out_dim
 
 
 def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:

@@ -82,6 +82,23 @@ def loses_the_mark(w):
     return call, [w.ints(w.batch, w.time, sparse_dim=w.classes)]
 
 
+def reduction_without_meaning(w):
+    def call(x):
+        return rf.set_sparse_dim(rf.reduce_sum(x, axis=w.time), None)
+
+    return call, [w.floats(w.batch, w.time)]
+
+
+def moved_without_features(w):
+    def call(x):
+        out = rf.copy(x)
+        out.feature_dim = None
+        return out
+
+    return call, [w.floats(w.batch, w.feat)]
+
+
+BROKEN_MARKS = {reduction_without_meaning: "sparse_dim", moved_without_features: "feature_dim"}
 BROKEN = {
     by_position: "order",
     swapped_axes: "order",
