@@ -6,6 +6,8 @@ An eager, torch-backed frontend with named dims, and notebook views of what a mo
 documentation of the RETURNN frontend; what is not listed here is not promised.
 """
 
+import typing as _typing
+
 from rfnb import tensor as tensor
 from rfnb import viz as viz
 from rfnb.backends.protocol import Backend as Backend
@@ -426,7 +428,6 @@ from rfnb.ops.where import where as where
 from rfnb.ops.window import window as window
 from rfnb.places import paths as _paths
 from rfnb.places import required_dims as _required_dims
-from rfnb.places.unknown_names import of_rfnb as __getattr__
 from rfnb.rec.cond import cond as cond
 from rfnb.rec.cum_concat import cum_concat as cum_concat
 from rfnb.rec.cum_concat import cum_concat_initial_state as cum_concat_initial_state
@@ -463,8 +464,11 @@ from rfnb.trace.trace import Trace as Trace
 from rfnb.viz.save import save_html as save_html
 from rfnb.viz.show import show as show
 
+if not _typing.TYPE_CHECKING:  # for a type checker there are the names above, and no others
+    from rfnb.places.unknown_names import of_rfnb as __getattr__
+
 _backend_methods.bind(globals())
 _required_dims.name_the_dims(globals())
 _paths.make_modules(globals())
-del _backend_methods, _marking, _operators, _paths, _required_dims
+del _backend_methods, _marking, _operators, _paths, _required_dims, _typing
 __version__ = "0.1.0"
