@@ -108,6 +108,11 @@ class Backend(Kernels, Gradients):
         return cls.get_device_raw(raw) in ("cpu", None)
 
     @classmethod
+    def is_finite_raw(cls, raw: Any) -> bool:
+        """Whether all numbers are finite, which the host reads. False may also be said where only their sum is not."""
+        return bool(np.isfinite(cls.raw_to_numpy(raw)).all())
+
+    @classmethod
     def assert_raw(cls, condition: Any, text: str) -> None:
         """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
         if not bool(condition):

@@ -41,6 +41,7 @@ class _Plan(NamedTuple):
         Callable[[Any, Any, Any, float], tuple[Any, Any]] | None
     )  # arrays over the dims of the operands -> result, weights
     weight_dims: Dims
+    one_step: bool  # few queries, without padding
 
 
 def fused_attention(
@@ -60,39 +61,46 @@ def fused_attention(
         plan = _plans.put(key, _plan(query, keys, values, key_dim, axis, causal_dim))
     if plan is None:
         return None
-    attend, where, tracks, (mask_q, mask_k, mask_v), (order_q, order_k, order_v), bias, causal, finish, dims, few, _ = (
-        plan
-    )
-    if mask_k is not None and not keys._finite:  # weight 0 times NaN is NaN
-        k = where(mask_k(k), k, 0)
-    if mask_v is not None and not values._finite:
-        v = where(mask_v(v), v, 0)
-    finite = query._finite
-    if mask_q is not None and not finite and (tracks(q) or tracks(k) or tracks(v)):  # a row of NaN has NaN as gradient
-        q, finite = where(mask_q(q), q, 0), True
-    weights = None
+    backend, finite, where = query.backend, query._finite, plan.where
+    mask_q, mask_k, mask_v = plan.masks
+    mask_k = None if mask_k is None or keys._finite else mask_k  # weight 0 times NaN is NaN
+    mask_v = None if mask_v is None or values._finite else mask_v
+    quick = plan.one_step and (mask_k is not None or mask_v is not None)
+    quick = quick and not backend.grad_enabled() and backend.is_on_host_raw(q)
     try:
-        if few is not None and getattr(q, "is_cpu", True) and not query.backend.grad_enabled():
-            raw, raw_weights = few(q, k, v, scale)
-            weights = new_tensor(raw_weights, plan.weight_dims)
-        else:
-            q = q if order_q is None else order_q(q)
-            k = k if order_k is None else order_k(k)
-            v = v if order_v is None else order_v(v)
-            raw = attend(q, k, v, None if bias is None else bias(q), causal, scale)
-            raw = raw if finish is None else finish(raw)
+        # To mask what all steps attend to takes longer than a step. If the result is finite, there was nothing to mask.
+        raw, weights = _attend(plan, backend, q, k, v, scale) if quick else (None, None)
+        if not quick or not backend.is_finite_raw(raw):
+            k = k if mask_k is None else where(mask_k(k), k, 0)
+            v = v if mask_v is None else where(mask_v(v), v, 0)
+            tracks = plan.tracks
+            if mask_q is not None and not finite and (tracks(q) or tracks(k) or tracks(v)):
+                q, finite = where(mask_q(q), q, 0), True  # a row of NaN has NaN as gradient
+            raw, weights = _attend(plan, backend, q, k, v, scale)
     except RuntimeError:
         check_devices("dot_attention", query, keys, values)
         raise
     out = _make(Tensor)
     out._raw = raw
-    out.dims = dims
+    out.dims = plan.dims
     if finite:
         out._finite = True
     feature = values._feature_dim
-    if feature is not None and feature in dims:
+    if feature is not None and feature in plan.dims:
         out._feature_dim = feature
     return out, weights
+
+
+def _attend(plan: _Plan, backend: Any, q: Any, k: Any, v: Any, scale: float) -> tuple[Any, Tensor | None]:
+    if plan.few is not None and backend.is_on_host_raw(q) and not backend.grad_enabled():
+        raw, raw_weights = plan.few(q, k, v, scale)
+        return raw, new_tensor(raw_weights, plan.weight_dims)
+    order_q, order_k, order_v = plan.orders
+    q = q if order_q is None else order_q(q)
+    k = k if order_k is None else order_k(k)
+    v = v if order_v is None else order_v(v)
+    raw = plan.attend(q, k, v, None if plan.bias is None else plan.bias(q), plan.causal, scale)
+    return raw if plan.finish is None else plan.finish(raw), None
 
 
 def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None) -> _Plan | None:
@@ -137,6 +145,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
         dims,
         _few(operands, (common, queries, features), (key_dim, axis), seen) if is_few else None,
         weight_dims,
+        math.prod(full_shape(queries)) <= axis.extent and not any(dim.has_padding() for dim in query.dims),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.finite import padding_mask
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
@@ -103,7 +104,9 @@ class _Call:
     def sequence(self, raw: Any) -> Tensor:
         if self.shape is not None:
             raw = self.backend.reshape_raw(raw, (*self.lead, *self.shape))
-        return self._tensor(raw, (self.spatial_dim, *self.dims))
+        out = self._tensor(raw, (self.spatial_dim, *self.dims))
+        out._finite = padding_mask(self.dims, self.backend) is None  # 0 after the end of each sequence
+        return out
 
     def _tensor(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
         out = new_tensor(raw, dims)

@@ -97,8 +97,8 @@ class LSTM(Module):
         if len(batch) != 1:
             y = backend.reshape_raw(y, (*lead, *shape, self.out_dim.extent))
             h, c = (backend.reshape_raw(part, (*shape, self.out_dim.extent)) for part in (h, c))
-        out = new_tensor(y, (spatial_dim, *out_dims))
-        out._feature_dim = self.out_dim
+        out = self._part(y, (spatial_dim, *out_dims))
+        out._finite = padding_mask(out_dims, backend) is None  # 0 after the end of each sequence
         if listening():
             probe("states", h=out, axis=spatial_dim)
         return out, LstmState(h=self._part(h, out_dims), c=self._part(c, out_dims))
