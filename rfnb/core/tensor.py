@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core import marked_dim, tensor_copies, tensor_mask
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.not_specified import NotSpecified, is_specified
+from rfnb.core.tensor_absent import old_options_error, put_all_absent
 from rfnb.core.tensor_checks import check_shape, check_unique
-from rfnb.core.tensor_kinds import TensorKinds
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_old_names import OldTensorNames
+from rfnb.core.tensor_operators import TensorOperators
+from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 
 if TYPE_CHECKING:
     from rfnb.core.marked_dim import MarkedDim
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 NOTES_OF_DEBUGGING = "_poisoned", "_made_in", "_nan_error"  # of `poison.py`, about this run only
 
 
-class Tensor(TensorKinds):
+class Tensor(TensorOperators, OldTensorNames):
     """A raw array with one Dim per axis, in the order of the axes.
 
     Args:
@@ -81,7 +84,7 @@ class Tensor(TensorKinds):
         if dims is None and "dim_tags" in old_options:
             dims = old_options.pop("dim_tags")  # its old name, with which most public configs describe their data
         if old_options:
-            raise _old_options(name, old_options)
+            raise old_options_error(name, old_options)
         if dims is None:
             dims = ()
         elif isinstance(dims, Dim):
@@ -181,6 +184,101 @@ class Tensor(TensorKinds):
             )
         return self.backend.raw_to_numpy(self._raw)
 
+    @property
+    def dims_set(self) -> set[Dim]:
+        """The dims without their order."""
+        return set(self.dims)
+
+    @property
+    def feature_dim_axis(self) -> int | None:
+        """Index of the feature dim. Assigning an index, or None, marks that dim."""
+        return None if self._feature_dim is None else self.dims.index(self._feature_dim)
+
+    @feature_dim_axis.setter
+    def feature_dim_axis(self, axis: int | None) -> None:
+        if axis is None or is_specified(axis):
+            self.feature_dim = None if axis is None else self.dims[axis]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the values are indices into `sparse_dim`. Assigning False drops that mark."""
+        return self.sparse_dim is not None
+
+    @sparse.setter
+    def sparse(self, sparse: bool) -> None:
+        if not sparse:
+            self.sparse_dim = None
+        elif self.sparse_dim is None:
+            raise self._no_sparse_dim("sparse")
+
+    def _no_sparse_dim(self, what: str) -> DimError:
+        return DimError(
+            message(
+                f"{what}: the tensor has no sparse_dim.",
+                [("tensor", dims_text(self.dims))],
+                "Into what the values are indices is a Dim:",
+                'x.sparse_dim = Dim(n, name="vocab")',
+            )
+        )
+
+    @property
+    def vocab(self) -> Any:
+        """Labels of the indices, or None. Assigning gives them to the sparse_dim."""
+        return None if self.sparse_dim is None else self.sparse_dim.vocab
+
+    @vocab.setter
+    def vocab(self, labels: Any) -> None:
+        if self.sparse_dim is None:
+            raise self._no_sparse_dim("vocab")
+        self.sparse_dim.vocab = labels
+
+    def remaining_dims(self, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]:
+        """The dims without those of `remove`, in order.
+
+        Raises:
+            DimError: If one of `remove` is not there.
+        """
+        remove = [] if remove is None else [remove] if isinstance(remove, Dim) else list(remove)
+        for dim in remove:
+            self.axis_of(dim, "remaining_dims")
+        return [dim for dim in self.dims if dim not in remove]
+
+    def axis_of(self, dim: Dim, what: str = "axis_of") -> int:
+        """Index of `dim` in the raw array.
+
+        Raises:
+            DimError: If it is not there.
+        """
+        try:
+            return self.dims.index(dim)
+        except ValueError:
+            pass
+        raise missing_dim(what, self, dim)
+
+    def has_axis(self, axis: Dim) -> bool:
+        """Whether this dim is here."""
+        return axis in self.dims
+
+    def _index(self, axis: Dim | int, what: str) -> int:
+        """Index of a dim; an index is checked."""
+        if isinstance(axis, int):
+            if not -len(self.dims) <= axis < len(self.dims):
+                raise DimError(
+                    message(f"{what}: no axis {axis}.", [("tensor", dims_text(self.dims))], "Axes are counted from 0.")
+                )
+            return axis % len(self.dims)
+        return self.axis_of(axis, what)
+
+    copy = tensor_copies.copy
+    copy_template = tensor_copies.copy_template
+    copy_transpose = tensor_copies.copy_transpose
+    copy_compatible_to_dims = tensor_copies.copy_compatible_to_dims
+    copy_compatible_to_dims_raw = tensor_copies.copy_compatible_to_dims_raw
+
+    copy_masked = tensor_mask.copy_masked
+    get_sequence_mask_tensor = tensor_mask.get_sequence_mask_tensor
+    num_elements = tensor_mask.num_elements
+
     def verify_out_shape(self, out_shape: set[Dim | MarkedDim], allow_missing_implicit_dims: bool = False) -> Tensor:
         """Check the set of dims; returns self.
 
@@ -193,8 +291,6 @@ class Tensor(TensorKinds):
         Raises:
             VerifyOutShapeException: If it differs.
         """
-        from rfnb.core import marked_dim  # same layer: a tensor shows what its marks are
-
         different = marked_dim.differences(self, out_shape, allow_missing_implicit_dims)
         if different:
             raise VerifyOutShapeException(
@@ -225,10 +321,6 @@ class Tensor(TensorKinds):
         if not ignore_placeholder:
             self.raw_tensor = self._raw
 
-    def reset(self) -> None:
-        """Drop the raw array."""
-        self._raw = None
-
     def _like(self, raw: Any, dims: tuple[Dim, ...], name: str | None = None) -> Tensor:
         """`new_tensor` of what keeps the name too, and of a template a template."""
         out = new_tensor(raw, dims, self)
@@ -246,17 +338,6 @@ class Tensor(TensorKinds):
             out.available_for_inference = False
         return out
 
-    def get_batch_axes_short_description(self, special_axes: bool = True) -> str:
-        """The dims, as in all messages: `[batch=3, time<=7]`. `special_axes`: taken, without effect."""
-        return shape_of(self)
-
-    def get_description(
-        self, with_name: bool = True, with_placeholder: bool = False, catch_exceptions: bool = False
-    ) -> str:
-        """The same as the repr: name, dims, dtype (unless float32), what it is sparse over, whether it is a template. The options
-        are taken, without effect."""
-        return repr(self)
-
     def __repr__(self) -> str:
         extra = f" sparse over {self.sparse_dim.short_repr()}" if self.sparse_dim is not None else ""
         if self._feature_dim is not None:
@@ -268,6 +349,9 @@ class Tensor(TensorKinds):
             extra += f" on {where}"
         dtype = "" if self.dtype == "float32" else f" {self.dtype}"
         return f"Tensor{{{self.name or ''!r}, {shape_of(self)}{dtype}{extra}}}"
+
+
+put_all_absent(Tensor)
 
 
 class VerifyOutShapeException(DimError):

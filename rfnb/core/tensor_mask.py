@@ -1,4 +1,4 @@
-"""Which values of a Tensor are real, and which are padding."""
+"""Which values of a Tensor are real, and which are padding. The first three functions are methods of Tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rfnb.core.dim import Dim
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.not_specified import NotSpecified
 from rfnb.core.tensor_checks import check_lengths_here
-from rfnb.core.tensor_copies import TensorCopies
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -20,89 +19,75 @@ if TYPE_CHECKING:
 _USUAL = 100  # a product of some numbers up to this is finite in every dtype but float16, where the frames have that limit too
 
 
-class TensorMask(TensorCopies):
-    """Part of Tensor: masks. Abstract."""
+def copy_masked(
+    self: Tensor,
+    mask_value: float | int | bool | Tensor | Any,
+    *,
+    dims: Sequence[Dim | int] | None = None,
+    allow_int: bool | type[NotSpecified] = NotSpecified,
+) -> Tensor:
+    """A copy in which the padding (of all dims, or of `dims`) is `mask_value`.
 
-    if TYPE_CHECKING:  # of Tensor
+    A dim is only masked where the dims that its lengths are over are here.
 
-        @property
-        def device(self) -> str | None: ...
-        def get_time_dim_tag(self) -> Dim: ...
+    Args:
+        mask_value: A number, a Tensor {any of the dims}, or a raw scalar.
+        dims: By default all. Also by index, unless `allow_int` is False.
 
-    def copy_masked(
-        self,
-        mask_value: float | int | bool | Tensor | Any,
-        *,
-        dims: Sequence[Dim | int] | None = None,
-        allow_int: bool | type[NotSpecified] = NotSpecified,
-    ) -> Tensor:
-        """A copy in which the padding (of all dims, or of `dims`) is `mask_value`.
-
-        A dim is only masked where the dims that its lengths are over are here.
-
-        Args:
-            mask_value: A number, a Tensor {any of the dims}, or a raw scalar.
-            dims: By default all. Also by index, unless `allow_int` is False.
-
-        Raises:
-            TypeError: For a value that the dtype cannot hold, as 0.5 in integers.
-        """
-        raw = self._raw
-        this: Any = self  # a Tensor
-        value: Any = mask_value
-        if hasattr(value, "dims"):
-            check_entries_to_fill("copy_masked", this, value)
-            value = self.backend.cast_raw(value.copy_compatible_to_dims_raw(self.dims), this.dtype)
-        else:
-            value = number_to_fill("copy_masked", this, value, "mask_value")
-        for item in self.dims if dims is None else dims:
-            if allow_int is False:
-                self.axis_of(item, "copy_masked")  # type: ignore[arg-type]  # raises for an index
-            dim = self.dims[self._index(item, "copy_masked")]
-            if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
-                mask = raw_mask_for(self, dim)
-                raw = self.backend.where_raw(mask, raw, value)
-        out = self._like(raw, self.dims)
-        if dims is None and isinstance(value, (int, float)) and abs(value) <= _USUAL:
-            # Else what is put there would be masked by the next product, while gradients are tracked.
-            out._finite = True
-        return out
-
-    def get_sequence_mask_tensor(self, axis: Dim | int) -> Tensor:
-        """Boolean Tensor, True for the real frames of `axis`; {axis, and the dims of this tensor that its lengths are over}.
-
-        Raises:
-            DimError: If axis is not a dim of this tensor, or its lengths are over one that is not.
-        """
-        axis = self.dims[self._index(axis, "get_sequence_mask_tensor")]
-        check_lengths_here("get_sequence_mask_tensor", [("tensor", self.dims)], axis, always=True)
-        own = [dim for dim in self.dims if dim is axis or dim in axis.length_dims]
-        return axis.get_mask(own, self.device)
-
-    def get_sequence_mask_broadcast(self, axis: Dim | int | None = None) -> Any:
-        """The same as a raw array that broadcasts against the one of this tensor; by default of the time dim."""
-        if not isinstance(axis, Dim):
-            axis = self.get_time_dim_tag() if axis is None else self.dims[axis]
-        return self.get_sequence_mask_tensor(axis).copy_compatible_to_dims_raw(self.dims)
-
-    def num_elements(self) -> int:
-        """Number of valid (not padding) elements.
-
-        Raises:
-            DimError: If the lengths of a dim are over one that is not here.
-        """
-        for dim in self.dims:
-            check_lengths_here("num_elements", [("tensor", self.dims)], dim)
-        raggeds = [dim for dim in self.dims if dim.has_padding() and set(dim.length_dims) <= set(self.dims)]
-        masked = {other for dim in raggeds for other in (dim, *dim.length_dims)}
-        order = [dim for dim in self.dims if dim in masked]
-        real = np.ones([dim.extent for dim in order], dtype=bool)
-        for dim in raggeds:
-            real &= dim.host_mask(order)
-        return int(real.sum()) * math.prod(dim.extent for dim in self.dims if dim not in masked)
+    Raises:
+        TypeError: For a value that the dtype cannot hold, as 0.5 in integers.
+    """
+    raw = self._raw
+    value: Any = mask_value
+    if hasattr(value, "dims"):
+        check_entries_to_fill("copy_masked", self, value)
+        value = self.backend.cast_raw(value.copy_compatible_to_dims_raw(self.dims), self.dtype)
+    else:
+        value = number_to_fill("copy_masked", self, value, "mask_value")
+    for item in self.dims if dims is None else dims:
+        if allow_int is False:
+            self.axis_of(item, "copy_masked")  # type: ignore[arg-type]  # raises for an index
+        dim = self.dims[self._index(item, "copy_masked")]
+        if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
+            mask = raw_mask_for(self, dim)
+            raw = self.backend.where_raw(mask, raw, value)
+    out = self._like(raw, self.dims)
+    if dims is None and isinstance(value, (int, float)) and abs(value) <= _USUAL:
+        # Else what is put there would be masked by the next product, while gradients are tracked.
+        out._finite = True
+    return out
 
 
-def raw_mask_for(tensor: TensorMask, dim: Dim) -> Any:
+def get_sequence_mask_tensor(self: Tensor, axis: Dim | int) -> Tensor:
+    """Boolean Tensor, True for the real frames of `axis`; {axis, and the dims of this tensor that its lengths are over}.
+
+    Raises:
+        DimError: If axis is not a dim of this tensor, or its lengths are over one that is not.
+    """
+    axis = self.dims[self._index(axis, "get_sequence_mask_tensor")]
+    check_lengths_here("get_sequence_mask_tensor", [("tensor", self.dims)], axis, always=True)
+    own = [dim for dim in self.dims if dim is axis or dim in axis.length_dims]
+    return axis.get_mask(own, self.device)
+
+
+def num_elements(self: Tensor) -> int:
+    """Number of valid (not padding) elements.
+
+    Raises:
+        DimError: If the lengths of a dim are over one that is not here.
+    """
+    for dim in self.dims:
+        check_lengths_here("num_elements", [("tensor", self.dims)], dim)
+    raggeds = [dim for dim in self.dims if dim.has_padding() and set(dim.length_dims) <= set(self.dims)]
+    masked = {other for dim in raggeds for other in (dim, *dim.length_dims)}
+    order = [dim for dim in self.dims if dim in masked]
+    real = np.ones([dim.extent for dim in order], dtype=bool)
+    for dim in raggeds:
+        real &= dim.host_mask(order)
+    return int(real.sum()) * math.prod(dim.extent for dim in self.dims if dim not in masked)
+
+
+def raw_mask_for(tensor: Tensor, dim: Dim) -> Any:
     """The mask of `dim` as raw array that broadcasts against `tensor`."""
     backend = tensor.backend
     own = tuple(other for other in tensor.dims if other is dim or other in dim.length_dims)

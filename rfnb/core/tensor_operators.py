@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rfnb.core.absent import put_absent
+import numpy as np
+
 from rfnb.core.errors import message
 from rfnb.core.tensor_text import dims_text
 
@@ -13,78 +14,15 @@ if TYPE_CHECKING:
     from rfnb.core.dim import Dim
     from rfnb.core.tensor import Tensor
 
-_INSTEAD = {  # attributes of arrays that a Tensor does not have, because they mean positions
-    "shape": "x.dims                      # or x.raw_tensor.shape",
-    "ndim": "x.batch_ndim                # counts all axes",
-    "size": "x.num_elements()            # without padding",
-    "T": "x.copy_transpose([...])",
-    "mT": "x.copy_transpose([...])",
-    "transpose": "x.copy_transpose([...])",
-    "permute": "x.copy_transpose([...])",
-    "reshape": "rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])",
-    "view": "rf.merge_dims(x, dims=[...]), rf.split_dims(x, axis=..., dims=[...])",
-    "squeeze": "rf.squeeze(x, axis=...)",
-    "unsqueeze": "rf.expand_dim(x, dim=...)",
-    "sum": "rf.reduce_sum(x, axis=...)",
-    "mean": "rf.reduce_mean(x, axis=...)",
-    "max": "rf.reduce_max(x, axis=...)",
-    "min": "rf.reduce_min(x, axis=...)",
-    "argmax": "rf.reduce_argmax(x, axis=...)",
-    "softmax": "rf.softmax(x, axis=...)",
-    "item": "x.raw_tensor.item()",
-    "backward": "x.raw_tensor.backward()     # of a scalar",
-    "to": 'rf.copy_to_device(x, "cuda"), rf.cast(x, "float16")',
-    "cuda": 'rf.copy_to_device(x, "cuda")',
-    "float": 'rf.cast(x, "float32")',
-    "detach": "rf.stop_gradient(x)",
-    "cpu": 'rf.copy_to_device(x, "cpu")      # or x.numpy()',
-    "type": 'rf.cast(x, "float32")          # x.dtype is its dtype',
-    "astype": 'rf.cast(x, "float32")',
-    "long": 'rf.cast(x, "int64")',
-    "int": 'rf.cast(x, "int32")',
-    "bool": 'rf.cast(x, "bool")             # or x != 0',
-    "half": 'rf.cast(x, "float16")',
-    "double": 'rf.cast(x, "float64")',
-    "clone": "rf.copy(x)",
-    "contiguous": "x                           # ops take any order of axes",
-    "numel": "x.num_elements()            # without padding",
-    "tolist": "x.copy_transpose([...]).numpy().tolist()",
-    "grad": "x.raw_tensor.grad           # of a parameter or what rf.set_requires_gradient was called for",
-    "requires_grad": "x.raw_tensor.requires_grad",
-    "requires_grad_": "rf.set_requires_gradient(x)  # of a parameter: p.trainable = False",
-    "data": "x.raw_tensor.detach()       # new values of a parameter: p.assign(value)",
-    "std": "rf.sqrt(rf.moments(x, axis=...)[1])",
-    "var": "rf.moments(x, axis=...)[1]",
-    "any": "rf.reduce_any(x, axis=...)",
-    "all": "rf.reduce_all(x, axis=...)",
-    "argmin": "rf.reduce_argmin(x, axis=...)",
-    "topk": "rf.top_k(x, axis=..., k=5)",
-    "sort": "rf.sort(x, axis=...)",
-    "cumsum": "rf.cumsum(x, spatial_dim=...)",
-    "log_softmax": "rf.log_softmax(x, axis=...)",
-    "masked_fill": "rf.where(mask, value, x)",
-    "clamp": "rf.clip_by_value(x, low, high)",
-    "clip": "rf.clip_by_value(x, low, high)",
-    "expand": "rf.expand_dim(x, dim=...)",
-    "repeat": "rf.expand_dim(x, dim=...)",
-    "flatten": "rf.merge_dims(x, dims=[...])",
-    "split": "rf.split(x, axis=..., out_dims=[...])",
-    "chunk": "rf.split(x, axis=..., out_dims=[...])",
-    "gather": "rf.gather(x, indices=..., axis=...)",
-    "unbind": "rf.unstack(x, axis=...)",
-    "matmul": "rf.matmul(x, y, reduce=...)",
-    "dot": "rf.matmul(x, y, reduce=...)",
-    **{
-        name: f"rf.{name}(x)"
-        for name in "abs exp log sqrt square sin cos tanh sigmoid relu floor ceil round neg".split()
-    },
-}
-
 
 class TensorOperators:
     """Part of Tensor: operators. Abstract."""
 
     dims: tuple[Dim, ...]
+
+    if TYPE_CHECKING:  # of Tensor
+
+        def numpy(self) -> np.ndarray: ...
 
     def __bool__(self) -> bool:
         if not self.dims:
@@ -122,8 +60,7 @@ class TensorOperators:
                     "rf.reduce_mean(x, axis=x.dims)\nrf.gather(x, indices=0, axis=...)",
                 )
             )
-        this: Any = self  # a Tensor
-        return this.numpy().item()
+        return self.numpy().item()
 
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError(
@@ -225,11 +162,3 @@ class TensorOperators:
             self, name: str, *, shape: Sequence[Dim] | None = None, dims: Sequence[Dim] | None = None
         ) -> None: ...
         def mark_as_default_output(self, *, shape: Sequence[Dim] | None = None) -> None: ...
-
-
-put_absent(
-    TensorOperators,
-    "A Tensor",
-    "A Tensor has no positions and no methods of arrays; its ops are functions that name dims:",
-    _INSTEAD,
-)

@@ -60,7 +60,7 @@ def switch_on(value: float) -> Poison:
             Tensor._raw = property(_read_raw, _writer("_raw"))
             Tensor.dims = property(lambda tensor: tensor.__dict__.get("dims", ()), _writer("dims"))  # type: ignore[assignment]
             Tensor._finite = property(_read_finite, _write_finite)  # type: ignore[assignment]
-            Tensor.copy_masked = _copy_masked  # type: ignore[assignment, method-assign]
+            Tensor.copy_masked = _copy_masked  # type: ignore[assignment]
     _of_context.set(poison)
     return poison
 
@@ -77,7 +77,7 @@ def switch_off(poison: Poison) -> FloatingPointError | None:
             _users[0] -= 1
             if not _users[0]:
                 Tensor._raw, Tensor.dims, Tensor._finite = None, (), False
-                del Tensor.copy_masked
+                Tensor.copy_masked = _plain_copy_masked
     if _of_context.get() is poison:
         _of_context.set(None)
     forget_calls()
