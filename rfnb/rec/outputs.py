@@ -98,7 +98,6 @@ class Outputs(NotPicklable):
     def close(self) -> None:
         """The handles are all that is needed from now on."""
         self.all.clear()
-        self._selections.forget_way_back()
 
     def stacked(self, output: Output) -> Tensor | None:
         """{axis, ...} from the values of all steps, hypotheses along the way they went; None without values."""

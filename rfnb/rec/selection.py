@@ -186,14 +186,25 @@ class Selection(NotPicklable):
         self._rows.clear()
         self.closed = True
 
-    def follow_host(self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...]) -> np.ndarray:
-        """A host array over `dims_in` (of the begin of the step) for the hypotheses after the choice, over `dims_out`."""
-        start = self.start
+    def follow_host(
+        self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...], beam: Dim | None = None
+    ) -> np.ndarray:
+        """A host array over `dims_in` and whatever follows them for the hypotheses after the choice, over `dims_out`.
+
+        Args:
+            beam: Of this step, which `dims_in` have. Default: that of its begin.
+        """
+        start = self.start if beam is None else beam
         if start is None or start not in dims_in:
             return align_host(value, dims_in, dims_out)
         before = tuple(start if dim is self.out_dim else dim for dim in dims_out)
         parents = align_host(self.host_parents(start), self.parents.dims, dims_out)
+        parents = parents.reshape(*parents.shape, *[1] * (value.ndim - len(dims_in)))
         return take_host(align_host(value, dims_in, before), parents, dims_out.index(self.out_dim))
+
+    def after(self, dims: tuple[Dim, ...], beam: Dim | None) -> tuple[Dim, ...]:
+        """Dims with the beam after the choice in place of one before it."""
+        return tuple(self.out_dim if dim is beam else dim for dim in dims)
 
     def host_parents(self, dim: Dim) -> np.ndarray:
         """Which hypotheses of the beam `dim` are continued, as a host array over the dims of `parents`."""
@@ -206,11 +217,13 @@ class Selection(NotPicklable):
 
 
 def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> np.ndarray:
-    """A host array over `dims` with its axes in the order of `target`, of length 1 for those that it lacks."""
+    """A host array over `dims` with its axes in the order of `target`, of length 1 for those that it lacks; whatever follows stays."""
     if dims == target:
         return value
-    order = [dims.index(dim) for dim in target if dim in dims]
-    return value.transpose(order).reshape([dim.extent if dim in dims else 1 for dim in target])
+    order = [*(dims.index(dim) for dim in target if dim in dims), *range(len(dims), value.ndim)]
+    return value.transpose(order).reshape(
+        [*(dim.extent if dim in dims else 1 for dim in target), *value.shape[len(dims) :]]
+    )
 
 
 def take_host(value: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:

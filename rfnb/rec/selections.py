@@ -45,11 +45,6 @@ class Selections(NotPicklable):
             self.now.close()
             self.now = None
 
-    def forget_way_back(self) -> None:
-        """Everything is stacked. Beam dims, which live on in what came out, have a reference to this."""
-        self.steps.clear()
-        self._paths = None
-
     def back(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
         """See `backtrack`, for the steps of this loop; `last` is not None."""
         if self._paths is None:

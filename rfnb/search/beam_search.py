@@ -33,7 +33,7 @@ from rfnb.search.raw_model import RawModel
 from rfnb.search.search_state import Search
 from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beams import BeamHistory, Hypothesis
-from rfnb.trace.probe import Later, listen
+from rfnb.trace.probe import Later
 
 Step = Callable[[Any, Any], Any]
 _SHOWN = 4  # sequences in the note of an error
@@ -209,7 +209,8 @@ def beam_search(
         other.vocab_of = raw_models[""] if key else None
     steps: dict[str, Any] = {key: raw_models.get(key, fn) for key, (fn, _, _) in models.items()}
     loop = Loop(max_seq_len=max_seq_len, name=name)
-    Search.of(loop).leave = leaves(ended, {"coverage": coverage, **options})
+    search = Search.of(loop)
+    search.leave = leaves(ended, {"coverage": coverage, **options})
     loop.state.label = _start(start_label, dims, axis)
     if raw and options.get("prefix") is not None:
         options["prefix"] = _raw_prefix(options["prefix"], dims[0])
@@ -226,36 +227,35 @@ def beam_search(
     )
     penalty = None if cover is None else cover.after_last_step
     stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
-    watch = _Watch(stop, vocab, join, end_label, Bar() if progress is True else progress or None)
+    watch = _Watch(search, stop, vocab, join, end_label, Bar() if progress is True else progress or None)
     stopped = False
     try:
-        with listen(watch.hear, wants=lambda kind: kind == "beams"):
-            for index in loop:
-                if index and (stopped := watch.after_step(index)):
-                    break
-                label = loop.state.label
-                scores = {}
-                for key, fn in steps.items():
-                    out = fn(label, None if raw else loop.state["model" + key])
-                    out = out if raw else RawModel.checked(out)
-                    scores[key] = out[0]
-                    if not raw:
-                        loop.state["model" + key] = out[1] if out[1] is not None else {}
-                    if cover is not None and not key:
-                        cover.attend(out, label, raw, raw_models.get(""))
-                labels_dim = axis or scores[""].feature_dim
-                fused = {key: (scores[key], scales[key]) for key in scores if key}
-                label = choice(
-                    scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,
-                    no_repeat_ngram=no_repeat_ngram, **options,
-                )  # fmt: skip
-                loop.state.label = label
-                parents = get_src_beams(label)
-                for fn in raw_models.values():
-                    fn.follow(parents)
-                if cover is not None:
-                    cover.follow(parents)
-                loop.end(label == end_label, include_eos=True)
+        for index in loop:
+            if index and (stopped := watch.after_step(index)):
+                break
+            label = loop.state.label
+            scores = {}
+            for key, fn in steps.items():
+                out = fn(label, None if raw else loop.state["model" + key])
+                out = out if raw else RawModel.checked(out)
+                scores[key] = out[0]
+                if not raw:
+                    loop.state["model" + key] = out[1] if out[1] is not None else {}
+                if cover is not None and not key:
+                    cover.attend(out, label, raw, raw_models.get(""))
+            labels_dim = axis or scores[""].feature_dim
+            fused = {key: (scores[key], scales[key]) for key in scores if key}
+            label = choice(
+                scores[""], axis=labels_dim, beam_size=beam_size, input_type=input_type, end_label=end_label, fusion=fused or None,
+                no_repeat_ngram=no_repeat_ngram, **options,
+            )  # fmt: skip
+            loop.state.label = label
+            parents = get_src_beams(label)
+            for fn in raw_models.values():
+                fn.follow(parents)
+            if cover is not None:
+                cover.follow(parents)
+            loop.end(label == end_label, include_eos=True)
         if not stopped:
             watch.after_step(loop.num_steps)
     except Exception as error:
@@ -324,10 +324,11 @@ def _raw_prefix(prefix: Any, batch: Dim) -> Tensor:
 
 
 class _Watch:
-    """Hears the steps of the search, and tells how far it is."""
+    """Looks at what each step of a search has decided, and tells how far it is."""
 
     def __init__(
         self,
+        search: Search,
         stop: EarlyStop,
         vocab: Sequence[str] | None,
         join: str,
@@ -335,26 +336,18 @@ class _Watch:
         progress: Callable[[Progress], None] | None,
     ):
         self.stop, self.vocab, self.join, self.end_label, self.progress = stop, vocab, join, end_label, progress
-        self.values: list[Mapping[str, Any]] = []
+        self.values: list[Later] = []  # of each step that is over
         self.steps: list[Mapping[str, np.ndarray]] = []  # the same on the host, each moved once
-
-    def hear(self, kind: str, place: Any, values: Mapping[str, Any]) -> None:
-        """A listener."""
-        if kind == "beams":
-            self.values.append(values)
+        search.keep = self.values.append
 
     def history(self) -> BeamHistory:
-        """What was heard so far."""
-        self._look()
+        """What was decided so far."""
+        for index in range(len(self.steps), len(self.values)):
+            self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
         history = BeamHistory.of_values(self.values, steps=self.steps)
         if self.vocab is not None:
             history.labels = list(self.vocab)
         return history
-
-    def _look(self) -> None:
-        for index in range(len(self.steps), len(self.values)):
-            self.values[index] = dict(self.values[index])
-            self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
 
     def after_step(self, step: int) -> bool:
         """Whether the search can stop after so many steps."""
@@ -362,10 +355,9 @@ class _Watch:
         if not self.values:
             return False
         last = self.values[-1]
-        host = last.host if isinstance(last, Later) else None
-        if host is None:
-            self._look()
-        stop.after_step(step, self.steps[-1] if host is None else host())
+        if last.host is None:
+            self.history()
+        stop.after_step(step, self.steps[-1] if last.host is None else last.host())
         if self.progress is not None:
             history = self.history()
             best = tuple(

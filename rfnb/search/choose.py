@@ -15,7 +15,7 @@ from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
-from rfnb.search.constraints import allowed_labels, written
+from rfnb.search.constraints import allowed_labels, note_written
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.options import Options
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
@@ -33,7 +33,6 @@ from rfnb.search.score import (
 )  # fmt: skip
 from rfnb.search.search_state import Link, Search, on_backend, place_of
 from rfnb.trace.beam_fields import Outcome
-from rfnb.trace.probe import listening
 
 
 def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
@@ -47,7 +46,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
             message(f"{place_of(loop)}: no such end_label.", [("end_label", options.end_label), ("labels", axis.short_repr())],
                     "An ended hypothesis goes on through one of the labels.")
         )  # fmt: skip
-    in_dim, base = search.begin(loop)
+    in_dim, base = search.begin()
     ended = search.ended(loop)
     has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
     log_prob = log_prob_of(scores, axis, options.input_type)
@@ -73,11 +72,12 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
             noise_scale=options.random_sample_scale, stay=stay,
         )  # fmt: skip
     free = total
-    allowed = None
+    allowed = before = None
     if options.blocks:
+        before = search.written(link, 0) if options.no_repeat_ngram else None
         allowed = allowed_labels(
             scores, axis, prefix=options.prefix, banned=options.banned, no_repeat_ngram=options.no_repeat_ngram,
-            written=written(link), loop=loop,
+            written=before, loop=loop,
         )  # fmt: skip
         if allowed is not None:
             if has_ended is not None:
@@ -89,51 +89,51 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     if search.leave:
         ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place_of(loop))
     else:
-        ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop)
+        ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
         if not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
     if options.adds_log_probs:
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
-    labels = follow(loop, search, link, flat, ranked)
+    labels = follow(search, link, flat, ranked)
     if options.no_repeat_ngram:
-        written(link).add(labels, link, loop)
-    if listening("beams"):
+        note_written(search, link, 0, labels, before)
+    if search.is_watched():
         parts = parts_of(flat, total, free, allowed, own, base_used, options, has_ended)
         if told is ranked:
-            tell_at_end(loop, link, flat, ranked, labels.dims, parts, options)
+            tell_at_end(loop, link, flat, ranked, parts, options)
         else:
-            tell_with_left(loop, link, options.name, flat, told, labels, parts, options.keep_candidates)
+            tell_with_left(loop, link, flat, told, parts, options)
     return labels
 
 
-def follow(loop: Loop, search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
+def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
     """Let the loop go on with what was chosen; returns the labels."""
     parent, label = split_index(flat, ranked.index)
     out_dim, carried = link.dims(ranked.host.shape[-1])
     in_dim = flat.in_dim
     parents = out_tensor(parent, flat, out_dim, in_dim if in_dim is not None else carried)
-    search.select(loop, link, in_dim, out_tensor(ranked.scores, flat, out_dim), parents, out_dim)
-    return out_tensor(label, flat, out_dim, flat.axis)
+    labels = out_tensor(label, flat, out_dim, flat.axis)
+    search.decide(link, in_dim, parents, labels, out_tensor(ranked.scores, flat, out_dim))
+    return labels
 
 
-def tell_at_end(
-    loop: Loop, link: Link, flat: Flat, ranked: Ranked, dims: tuple[Dim, ...], parts: Parts, options: Options
-) -> None:
-    """Offer the `beams` event at the end of the step. `dims`: of the labels that were chosen."""
-    out_dim = dims[-1]
+def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: Parts, options: Options) -> None:
+    """Tell all that was decided at the end of the step."""
+    decision = link.last
+    assert decision is not None
+    out_dim, dims = decision.out_dim, decision.tokens.dims
     seen = Seen(options.name, flat, ranked, parts, link, num_candidates(options.keep_candidates, out_dim.extent))
-    host, end_dims, selection = loop.ended_before(), loop.end_dims, loop.selections.now
+    host, end_dims = loop.ended_before(), loop.end_dims
 
     def before() -> tuple[np.ndarray | None, tuple[Dim, ...]]:
-        if host is None or selection is None:
+        if host is None:
             return None, ()
-        after = tuple(out_dim if dim is selection.start else dim for dim in end_dims)
-        if not set(after) <= set(dims):
+        if not set(decision.after(end_dims, decision.start)) <= set(dims):
             return host, end_dims
         shape = [dim.extent for dim in dims]
-        return np.broadcast_to(selection.follow_host(host, end_dims, dims), shape), (*dims[:-1], seen.carried)
+        return np.broadcast_to(decision.follow_host(host, end_dims, dims), shape), (*dims[:-1], seen.carried)
 
-    loop.call_on_commit(lambda: tell(loop, seen, before))
+    loop.call_on_commit(lambda: tell(loop, decision, seen, before))
 
 
 def _check_size(link: Link, beam_size: int, loop: Loop) -> None:
@@ -178,7 +178,7 @@ def _pruned(flat: Flat, threshold: float) -> Flat:
 
 def _ranked(
     flat: Flat, total: Tensor, log_prob: Tensor, options: Options, in_dim: Dim | None, axis: Dim,
-    stay: Callable[[Tensor], Tensor], loop: Loop,
+    stay: Callable[[Tensor], Tensor], loop: Loop, search: Search,
 ) -> Ranked:  # fmt: skip
     size = options.beam_size
     if options.sampling:
@@ -186,7 +186,7 @@ def _ranked(
     if options.keep_beams:
         return rank.best_of_each(flat, size, place_of(loop))
     if not options.cheating:
-        return rank.best_of(flat, size, num_candidates(options.keep_candidates, size) if listening("beams") else 0)
+        return rank.best_of(flat, size, num_candidates(options.keep_candidates, size) if search.is_watched() else 0)
     index = reference_index(flat, options.target, loop, options.end_label)
     ranked = rank.best_of(without_reference(flat, index) if options.cheating == "exclusive" else flat, size)
     return rank.with_last(flat, ranked, index)

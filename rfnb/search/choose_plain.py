@@ -18,7 +18,6 @@ from rfnb.search.rank import Flat
 from rfnb.search.report import num_candidates
 from rfnb.search.score import check_log_probs, only_end_label
 from rfnb.search.search_state import Search, on_backend, place_of
-from rfnb.trace.probe import listening
 
 _plans = PlanCache()
 
@@ -31,7 +30,7 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     """
     search, beam_size = Search.of(loop), options.beam_size
     link = search.next_link(loop)
-    in_dim, base = search.begin(loop)
+    in_dim, base = search.begin()
     if base is None or search.leave or link.beam_size != beam_size or link.cheats or axis.extent <= beam_size:
         return choose(loop, scores, axis, options)
     key = scores._raw.__class__, scores.dims, base.dims, in_dim, axis
@@ -53,15 +52,15 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     flat = Flat(
         reshape(add(raw, reshape(base._raw, base_shape)), shape), rest, axis.extent, in_dim, axis, scores.backend
     )
-    told = listening("beams")
+    told = search.is_watched()
     ranked = rank.best_of(flat, beam_size, num_candidates(None, beam_size) if told else 0)
     if not ranked.distinct:
         rank.check_ranked(flat, ranked, scores + base, place_of(loop))
     check_log_probs(ranked.host, rest, own, lambda: place_of(loop))
-    labels = follow(loop, search, link, flat, ranked)
+    labels = follow(search, link, flat, ranked)
     if told:
         parts = parts_of(flat, scores, scores, None, own, base, options, has_ended)
-        tell_at_end(loop, link, flat, ranked, labels.dims, parts, options)
+        tell_at_end(loop, link, flat, ranked, parts, options)
     return labels
 
 

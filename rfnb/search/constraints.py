@@ -14,71 +14,28 @@ from rfnb.ops import math
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
-from rfnb.rec.selection import align_host
 from rfnb.search.operand_checks import check_mask
-from rfnb.search.search_state import Link, host_of, on_backend
+from rfnb.search.search_state import Link, Search, host_of, on_backend
+
+Written = tuple[np.ndarray, tuple[Dim, ...]]
 
 
-class Written:
-    """The labels that each hypothesis of a choice has so far, on the host: {dims, step}. They follow their hypotheses as states do."""
+def note_written(search: Search, link: Link, source: int, labels: Tensor, before: Written | None) -> None:
+    """Keep the labels that each hypothesis of a choice has so far on the host.
 
-    def __init__(self) -> None:
-        self._tokens: np.ndarray | None = None  # of the hypotheses at the begin of the step
-        self._dims: tuple[Dim, ...] = ()
-        self._now: tuple[np.ndarray, tuple[Dim, ...]] | None = None  # of those that the choice starts from
-
-    def before(self, loop: Loop) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
-        """Those of the hypotheses that the choice being made starts from; None before the first one."""
-        self._now = None
-        if self._tokens is not None:
-            tokens, dims, earlier = self._tokens, self._dims, loop.selections.now
-            if earlier is not None and earlier.start in dims:
-                tokens, dims = _follow(tokens, dims, earlier.start, earlier.sources[earlier.start], earlier.out_dim)
-            self._now = tokens, dims
-        return self._now
-
-    def add(self, labels: Tensor, link: Link, loop: Loop) -> None:
-        """The labels that were chosen."""
-        chosen, parents = loop.selections.now, link.parents
-        assert chosen is not None and parents is not None
-        out, dims = chosen.out_dim, labels.dims
-        tokens = host_of(labels, dims)[..., None]
-        if self._now is not None:
-            start = parents.sparse_dim
-            assert start is not None
-            before, dims_before = self._now
-            if start in dims_before:
-                before, dims_before = _follow(before, dims_before, start, parents, out)
-            if dims_before != dims:
-                order = [*(dims_before.index(dim) for dim in dims if dim in dims_before), len(dims_before)]
-                shape = [dim.extent if dim in dims_before else 1 for dim in dims]
-                before = before.transpose(order).reshape([*shape, before.shape[-1]])
-            tokens = np.concatenate([np.broadcast_to(before, (*tokens.shape[:-1], before.shape[-1])), tokens], -1)
-
-        def at_the_end_of_the_step() -> None:
-            last = loop.selections.now
-            assert last is not None
-            end = tokens, dims
-            if last.out_dim is not out:
-                end = _follow(tokens, dims, out, last.sources[out], last.out_dim)
-            self._tokens, self._dims = end[0], tuple(last.carried if dim is last.out_dim else dim for dim in end[1])
-
-        loop.call_on_commit(at_the_end_of_the_step)
-
-
-def written(link: Link, source: int = 0) -> Written:
-    """The labels of a source of a choice so far."""
-    return link.written.setdefault(source, Written())
-
-
-def _follow(
-    tokens: np.ndarray, dims: tuple[Dim, ...], beam: Dim, parents: Tensor, out: Dim
-) -> tuple[np.ndarray, tuple[Dim, ...]]:
-    """Of each hypothesis of `out` those of its parent."""
-    after = tuple(out if dim is beam else dim for dim in dims)
-    index = align_host(parents.numpy(), parents.dims, after)
-    shape = [dim.extent for dim in after]
-    return np.take_along_axis(tokens, np.broadcast_to(index, shape)[..., None], dims.index(beam)), after
+    Args:
+        labels: Those that were chosen now.
+        before: Those of the hypotheses that the choice started from: what `search.written` gave.
+    """
+    decision = link.last
+    assert decision is not None
+    tokens, dims = host_of(labels, labels.dims)[..., None], labels.dims
+    if before is not None:
+        start = decision.parents.sparse_dim if decision.sources else None
+        value, dims_before = before
+        value = decision.follow_host(value, dims_before, dims, start)
+        tokens = np.concatenate([np.broadcast_to(value, (*tokens.shape[:-1], value.shape[-1])), tokens], -1)
+    decision.written[source] = tokens, dims
 
 
 def allowed_labels(
@@ -88,7 +45,7 @@ def allowed_labels(
     prefix: Tensor | None,
     banned: Sequence[int] | Tensor | None,
     no_repeat_ngram: int,
-    written: Written,
+    written: Written | None,
     loop: Loop,
 ) -> Tensor | None:
     """bool {..., axis}: what may come next; None: everything.
@@ -98,7 +55,7 @@ def allowed_labels(
         prefix: Labels that sequences begin with, {batch dims, time}: or {batch dims} for this step alone, -1 where free.
         banned: Labels, or a mask {..., axis}, True where banned.
         no_repeat_ngram: Length of what may not come twice; 0: no limit.
-        written: The labels so far.
+        written: The labels so far, {dims, step}, and the dims.
     """
     parts = []
     if prefix is not None:
@@ -109,7 +66,7 @@ def allowed_labels(
     elif banned is not None:
         parts.append(_not_these(banned, axis, like))
     if no_repeat_ngram:
-        mask = _no_ngram_again(written.before(loop), no_repeat_ngram, axis, like)
+        mask = _no_ngram_again(written, no_repeat_ngram, axis, like)
         parts += [] if mask is None else [mask]
     out = None
     for part in parts:
@@ -171,9 +128,7 @@ def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
     return on_backend(row, (axis,), like, "bool")
 
 
-def _no_ngram_again(
-    written: tuple[np.ndarray, tuple[Dim, ...]] | None, length: int, axis: Dim, like: Tensor
-) -> Tensor | None:
+def _no_ngram_again(written: Written | None, length: int, axis: Dim, like: Tensor) -> Tensor | None:
     """Without the labels that would complete an n-gram which the hypothesis has already."""
     if written is None or written[0].shape[-1] < length:
         return None

@@ -48,10 +48,9 @@ def get_src_beams(x: Tensor) -> Tensor:
     """
     need_tensors("get_src_beams", x)
     search = search_of(x, "get_src_beams")
-    for link in search.links:
-        if link.parents is not None and any(dim in x.dims for dim in link.parents.dims if search.owns(dim)):
-            return link.parents
-    last = search.selections.last
+    decision, last = search.decided(x), search.last
+    if decision is not None:
+        return decision.parents
     assert last is not None
     return last.parents._like(last.parents._raw, last.carried_dims(last.parents.dims))
 
@@ -68,10 +67,7 @@ def decide_keep_beam(x: Tensor) -> Tensor:
     if beam is None:
         return x
     search = search_of(x, "decide_keep_beam")
-    slots = search.__dict__.setdefault("slots", {})
-    if beam.extent not in slots:
-        slots[beam.extent] = Dim(beam.extent, name="slot")
-    out = x._like(x._raw, tuple(slots[beam.extent] if dim is beam else dim for dim in x.dims))
+    out = x._like(x._raw, tuple(search.slot_dim(beam.extent) if dim is beam else dim for dim in x.dims))
     if out.sparse_dim is not None and is_beam(out.sparse_dim):
         out.sparse_dim = None
     return out

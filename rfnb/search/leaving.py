@@ -20,6 +20,7 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
+from rfnb.search.options import Options
 from rfnb.search.rank import Flat, Ranked
 from rfnb.search.report import Parts, Seen, num_candidates, tell
 from rfnb.search.search_state import Link, Search
@@ -100,19 +101,12 @@ def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_l
     )
 
 
-def tell_with_left(
-    loop: Loop,
-    link: Link,
-    name: str,
-    flat: Flat,
-    told: Ranked,
-    labels: Tensor,
-    parts: Parts,
-    keep_candidates: int | None,
-) -> None:
-    """Offer the `beams` event at the end of a step in which something has left."""
-    count, size = labels.dims[-1].extent, told.host.shape[-1]
-    seen = Seen(name, flat, told, parts, link, num_candidates(keep_candidates, size))
+def tell_with_left(loop: Loop, link: Link, flat: Flat, told: Ranked, parts: Parts, options: Options) -> None:
+    """Tell all that was decided at the end of a step in which something has left."""
+    decision, size = link.last, told.host.shape[-1]
+    assert decision is not None
+    count = decision.out_dim.extent
+    seen = Seen(options.name, flat, told, parts, link, num_candidates(options.keep_candidates, size))
     left = np.broadcast_to(np.arange(size) >= count, told.host.shape) & (told.host > -np.inf)
     seen.more["left"] = left, "bool"
-    loop.call_on_commit(lambda: tell(loop, seen, lambda: (left, (*flat.rest, seen.carried))))
+    loop.call_on_commit(lambda: tell(loop, decision, seen, lambda: (left, (*flat.rest, seen.carried))))

@@ -21,7 +21,6 @@ from rfnb.search.options import Options
 from rfnb.search.rank import Ranked, flat_of
 from rfnb.search.score import combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
-from rfnb.trace.probe import listening
 
 
 def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
@@ -34,7 +33,7 @@ def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
         )
     adds = options.add_to_beam_scores
     if adds is None:
-        adds = loop.search is not None and loop.search.scores is not None
+        adds = loop.selections.last is not None
     if not adds:
         return options.target
     several = isinstance(scores, (list, tuple))
@@ -66,7 +65,7 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tenso
     """
     search = Search.of(loop)
     link = search.next_link(loop)
-    in_dim, base = search.begin(loop)
+    in_dim, base = search.begin()
     ended = search.ended(loop)
     has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
     own, end_label = log_prob_of(scores, axis, options.input_type), options.end_label
@@ -97,10 +96,10 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tenso
     ranked = Ranked(best, index, flat.backend.raw_to_numpy(best), in_order=False)
     if np.isnan(ranked.host).any():
         raise rank.nan_error(total, axis, place_of(loop))
-    out = follow(loop, search, link, flat, ranked)
-    if listening("beams"):
+    out = follow(search, link, flat, ranked)
+    if search.is_watched():
         parts = parts_of(flat, total, total, None, own, base, options, has_ended)
-        tell_at_end(loop, link, flat, ranked, out.dims, parts, options)
+        tell_at_end(loop, link, flat, ranked, parts, options)
     return out
 
 

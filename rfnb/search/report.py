@@ -18,6 +18,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
+from rfnb.search.decision import Decision
 from rfnb.search.rank import Flat, Ranked, split_index, take
 from rfnb.search.search_state import Link
 from rfnb.trace.beam_fields import Outcome
@@ -230,15 +231,21 @@ class Seen:
         return rows * (self.num_kept * (width + 4 + 1) + count * (width + 8 + 1))
 
 
-def tell(loop: Loop, seen: Seen, before: Callable[[], tuple[np.ndarray | None, tuple[Dim, ...]]]) -> None:
-    """Offer the event at the end of the step, when it is known what has ended.
+def tell(
+    loop: Loop, decision: Decision, seen: Seen, before: Callable[[], tuple[np.ndarray | None, tuple[Dim, ...]]]
+) -> None:
+    """Complete what was decided at the end of the step, when it is known what has ended, and offer the event.
 
     Args:
         before: What had ended before the step, for the hypotheses after this choice: if it is not the last one of the step.
     """
-    last = loop.selections.now is not None and loop.selections.now.carried is seen.carried
+    last = loop.selections.now is decision and seen.carried is decision.carried
     host, dims = (loop.ended, loop.end_dims) if last else before()
-    probe_later("beams", Later(lambda: seen.fields(host, dims), seen.num_bytes(), lambda: seen.host(host, dims)))
+    told = Later(lambda: seen.fields(host, dims), seen.num_bytes(), lambda: seen.host(host, dims))
+    keep = decision.out_dim.search.keep
+    if keep is not None:
+        keep(told)
+    probe_later("beams", told)
 
 
 def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
 from rfnb.rec.loop import Loop
-from rfnb.rec.selection import Selection, align_host
+from rfnb.rec.selection import align_host
 from rfnb.rec.selections import Selections
+from rfnb.search.decision import Decision
+from rfnb.trace.probe import Later, listening
 
 _number = itertools.count()
 
@@ -26,23 +29,21 @@ class Link:
 
     Attributes:
         beam_size: How many hypotheses it lets go on.
-        scores: Of its hypotheses, {batch, chosen}.
-        parents: Which hypothesis each continues, {batch, chosen}.
+        last: What it has decided in the last step; None before the first one.
         normalized: Exponent of the length normalization, or None.
         cheats: Whether its last hypothesis is the reference path.
         stay: dims, dtype and label -> row of log probabilities after the end.
-        written: Of each source the labels so far, if somebody blocks n-grams (`Written` in constraints.py).
+        plain: What the usual choice prepares for the next steps, see `choose_plain.py`.
     """
 
     def __init__(self, search: Search, position: int):
         self.search, self.position = search, position
         self.beam_size: int | None = None
-        self.scores: Tensor | None = None
-        self.parents: Tensor | None = None
+        self.last: Decision | None = None
         self.normalized: float | None = None
         self.cheats = False
         self.stay: dict[Any, Tensor] = {}
-        self.written: dict[int, Any] = {}
+        self.plain: Any = None
         self._dims: dict[int, tuple[BeamDim, BeamDim]] = {}
         self.step = 0  # that its dims are of, if each step has its own
 
@@ -64,17 +65,25 @@ class Link:
 
 
 class Search:
-    """The choices of one loop. It hangs on their beam dims, so whoever has a value with one of them finds it."""
+    """The choices of one loop. It hangs on their beam dims, so whoever has a value with one of them finds it.
+
+    Attributes:
+        links: One for each choice of a step.
+        final: The scores of the final hypotheses, once the loop is done.
+        leave: Whether what ends leaves the beam, see leaving.py.
+        left: {batch dims}: whether something has.
+        keep: Gets all that each choice has decided at the end of its step, also if nobody listens; None: nobody asks for it.
+    """
 
     def __init__(self, selections: Selections) -> None:
-        self.selections = selections  # of the loop
         self.number = next(_number)  # searches are counted
+        self._selections = selections  # of the loop
         self.links: list[Link] = []
-        self.scores: Tensor | None = None  # of the last choice so far, {batch, its beam}, natural log
-        self._carried_of: Selection | None = None  # the one after which the scores are under the carried beam already
-        self.finished = False
-        self.leave = False  # what ends leaves the beam, see leaving.py
-        self.left: np.ndarray | None = None  # {batch dims}: whether something has
+        self.final: Tensor | None = None
+        self.leave = False
+        self.left: np.ndarray | None = None
+        self.keep: Callable[[Later], None] | None = None
+        self._slots: dict[int, Dim] = {}
 
     @classmethod
     def of(cls, loop: Loop) -> Search:
@@ -83,9 +92,18 @@ class Search:
             loop.search = cls(loop.selections)
         return loop.search
 
+    @property
+    def last(self) -> Decision | None:
+        """What was decided last; None before the first choice."""
+        return cast("Decision | None", self._selections.last)
+
+    def is_watched(self) -> bool:
+        """Whether somebody wants all that is known of a choice."""
+        return self.keep is not None or listening("beams")
+
     def next_link(self, loop: Loop) -> Link:
         """The link of the choice that is being made."""
-        before = self.selections.now
+        before = self._selections.now
         position = 0 if before is None else before.out_dim.choice.position + 1
         if position == len(self.links):
             self.links.append(Link(self, position))
@@ -95,55 +113,73 @@ class Search:
             link.forget_dims()
         return link
 
-    def begin(self, loop: Loop) -> tuple[Dim | None, Tensor | None]:
+    def begin(self) -> tuple[Dim | None, Tensor | None]:
         """The beam before the choice that is being made, and the scores of its hypotheses; None before the first choice."""
-        last = self.selections.last
-        if last is None or self.scores is None:
+        last = self.last
+        if last is None:
             return None, None
-        if self.selections.now is not last:  # the first choice of this step
-            if self._carried_of is not last:
-                self.scores, self._carried_of = last.to_carried(self.scores), last
-            return last.carried, self.scores
-        return last.out_dim, self.scores
+        if self._selections.now is last:
+            return last.out_dim, last.scores
+        return last.carried, last.carried_scores()
 
-    def select(
-        self, loop: Loop, link: Link, in_dim: Dim | None, values: Tensor, parents: Tensor, out_dim: BeamDim
-    ) -> None:
-        """Let the loop follow a choice."""
-        selection = Selection(in_dim, out_dim, link.dims(out_dim.extent)[1], parents, before=self.selections.now)
-        link.scores, link.parents = values, parents
-        self.scores = values
-        self.selections.select(selection)
+    def decide(self, link: Link, in_dim: Dim | None, parents: Tensor, tokens: Tensor, scores: Tensor) -> Decision:
+        """Let the loop follow a choice; all three {batch dims, its beam}."""
+        out_dim, carried = link.dims(tokens.dims[-1].extent)
+        now, step = self._selections.now, len(self._selections.steps)
+        decision = Decision(in_dim, out_dim, carried, parents, tokens, scores, now, step)
+        link.last = decision
+        self._selections.select(decision)
+        return decision
 
     def finish(self, loop: Loop) -> None:
         """The loop is done: scores are under the beam between steps; normalized ones get their last division."""
-        last = self.selections.last
-        if last is None or self.scores is None:
+        last = self.last
+        if last is None:
             return
-        self.scores = last.to_carried(self.scores)
+        scores = last.carried_scores()
         if not loop.num_steps:  # a step was recorded, and none made
-            self.scores = zeros_like(self.scores)
+            scores = zeros_like(scores)
         last.close()
-        self.finished = True
         if self.links[-1].normalized is not None:
-            self.scores = self.scores / float(max(loop.longest_with_end(), 1))
+            scores = scores / float(max(loop.longest_with_end(), 1))
+        self.final = scores
+        # What came out has beam dims, and they this: not the steps before.
+        self._selections = Selections()
+        self._selections.last = last
 
     def ended(self, loop: Loop) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
         """Which hypotheses have ended before this step, for those that the choice being made starts from; None if none."""
-        host, dims = loop.ended_before(), loop.end_dims
-        if host is None:
+        host = loop.ended_before()
+        return None if host is None else self._of_now(host, loop.end_dims)
+
+    def written(self, link: Link, source: int) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
+        """The labels of a source so far, {dims, step}, of the hypotheses that the choice being made starts from; None if there are
+        none, or nobody has kept them."""
+        last = link.last
+        if last is None or source not in last.written:
             return None
-        before = self.selections.now
-        if before is None:
+        value, dims = last.written[source]
+        beam: Dim = last.out_dim
+        for one in self._selections.steps[last.step :]:
+            if one is None:
+                continue
+            if one is not last:
+                after = one.after(dims, beam)
+                value, dims = one.follow_host(value, dims, after, beam), after
+            dims, beam = one.carried_dims(dims), one.carried
+        return self._of_now(value, dims)
+
+    def _of_now(self, host: np.ndarray, dims: tuple[Dim, ...]) -> tuple[np.ndarray, tuple[Dim, ...]]:
+        """A host array of the begin of the step for the hypotheses that the choice being made starts from."""
+        now = self._selections.now
+        if now is None or now.start is None or now.start not in dims:
             return host, dims
-        out = tuple(before.out_dim if dim is before.start else dim for dim in dims)
-        if before.start is not None and before.start in dims:
-            return before.follow_host(host, dims, out), out
-        return host, dims
+        after = now.after(dims, now.start)
+        return now.follow_host(host, dims, after), after
 
     def align(self, values: list[Any]) -> list[Any]:
         """Values of this step under the beam after its last choice; before its first one, under the one it starts with."""
-        last = self.selections.last
+        last = self.last
         if last is None:
             return values
         if not last.closed:
@@ -151,23 +187,29 @@ class Search:
         over = lambda x: isinstance(x, Tensor) and last.out_dim in x.dims  # noqa: E731
         return [last.to_carried(value) if over(value) else value for value in values]
 
+    def slot_dim(self, size: int) -> Dim:
+        """What a beam is replaced by where values are not to follow their parents."""
+        if size not in self._slots:
+            self._slots[size] = Dim(size, name="slot")
+        return self._slots[size]
+
     def batch_dims(self) -> tuple[Dim, ...]:
         """The dims of the scores besides the beam."""
-        assert self.scores is not None
-        return tuple(dim for dim in self.scores.dims if not self.owns(dim))
+        assert self.last is not None
+        return tuple(dim for dim in self.last.scores.dims if dim is not self.last.out_dim)
 
-    def owns(self, dim: Dim) -> bool:
-        """Whether a dim is a beam of this search; that of another one, whose hypotheses are searched on, is a batch dim here."""
-        return isinstance(dim, BeamDim) and dim.search is self
+    def decided(self, x: Tensor) -> Decision | None:
+        """What the choice of this step has decided that x comes from; None if x is of another step."""
+        found = (link.last for link in self.links if link.last is not None and link.last.out_dim in x.dims)
+        return next(found, None)
 
     def scores_like(self, x: Tensor) -> Tensor:
         """The scores of the hypotheses that x belongs to."""
-        for link in self.links:
-            if link.scores is not None and any(dim in x.dims for dim in link.scores.dims if self.owns(dim)):
-                return link.scores
-        last = self.selections.last
-        assert self.scores is not None and last is not None
-        return self.scores if self.finished else last.to_carried(self.scores)
+        decision = self.decided(x)
+        if decision is not None:
+            return decision.scores
+        assert self.last is not None
+        return self.last.carried_scores() if self.final is None else self.final
 
 
 def search_of(x: Tensor, what: str) -> Search:

@@ -17,11 +17,10 @@ from rfnb.ops.reduce import top_k
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search.choose import choose
-from rfnb.search.constraints import allowed_labels, written
+from rfnb.search.constraints import allowed_labels, note_written
 from rfnb.search.options import Options
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
 from rfnb.search.search_state import Link, Search, on_backend, place_of
-from rfnb.trace.probe import listening
 
 
 def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], options: Options) -> tuple[Tensor, ...]:
@@ -52,13 +51,14 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
     each = [_Limits(*given) for given in zip(*limits)]
     search = Search.of(loop)
     link, ended = search.next_link(loop), search.ended(loop)
+    before = [search.written(link, index) if limited.no_repeat_ngram else None for index, limited in enumerate(each)]
     total, labels, parts = None, [], []
     for index, (scores, axis, size) in enumerate(zip(sources, axes, sizes)):
         log_prob = log_prob_of(scores, axis, options.input_type)
         has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
         if options.check:
             check_sums(log_prob, axis, has_ended, place_of(loop))
-        log_prob = each[index].limited(log_prob, axis, has_ended, link, index, loop)
+        log_prob = each[index].limited(log_prob, axis, has_ended, link, before[index], loop)
         best, label, part = top_k(log_prob, axis=axis, k=min(size, axis.extent))
         assert isinstance(label, Tensor)
         labels.append(label)
@@ -74,14 +74,14 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
         end_label=0,
         check=False,
     )
-    if listening("beams"):
+    if search.is_watched():
         shown = (_over_combinations(label, axis, total.dims) for label, axis in zip(labels, axes))
         plain = plain._replace(tokens=tuple(merge_dims(x, dims=parts, out_dim=combination)[0] for x in shown))
     chosen = choose(loop, merged, combination, plain)
     out = _split(chosen, labels, parts, axes, loop)
     for index, limited in enumerate(each):
         if limited.no_repeat_ngram:
-            written(link, index).add(out[index], link, loop)
+            note_written(search, link, index, out[index], before[index])
     return tuple(out)
 
 
@@ -92,7 +92,7 @@ class _Limits:
         self.prefix, self.banned, self.no_repeat_ngram, self.end_label = prefix, banned, no_repeat_ngram, end_label
 
     def limited(
-        self, log_prob: Tensor, axis: Dim, has_ended: Tensor | None, link: Link, source: int, loop: Loop
+        self, log_prob: Tensor, axis: Dim, has_ended: Tensor | None, link: Link, before: Any, loop: Loop
     ) -> Tensor:
         """log_prob with -inf for labels that may not come. What has ended goes on through the end label, or through anything."""
         if self.end_label is not None and not 0 <= self.end_label < axis.extent:
@@ -103,7 +103,7 @@ class _Limits:
         if self.prefix is not None or self.banned is not None or self.no_repeat_ngram:
             allowed = allowed_labels(
                 log_prob, axis, prefix=self.prefix, banned=self.banned, no_repeat_ngram=self.no_repeat_ngram,
-                written=written(link, source), loop=loop,
+                written=before, loop=loop,
             )  # fmt: skip
             if allowed is not None:
                 if has_ended is not None:

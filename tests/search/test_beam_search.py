@@ -284,3 +284,18 @@ def test_results_of_a_sequence_that_is_not_there():
         """,
     ):
         run("raw", Markov(num_seqs=2, seed=1)).nbest(2)
+
+
+def test_a_step_function_that_searches_by_itself_leaves_the_results_alone():
+    model, other = Markov(num_seqs=2, seed=4), Markov(num_seqs=2, seed=5)
+    inner, state = raw_step(model)
+
+    def step(labels, state):
+        run("raw", other, beam_size=2)
+        return inner(labels, state)
+
+    found = rf.beam_search(step, batch=2, state=state, max_seq_len=STEPS, beam_size=3)
+    expected = run("raw", model, beam_size=3, vocab=None)
+
+    assert found.nbest(0) == expected.nbest(0) and found.nbest(1) == expected.nbest(1)
+    assert found.steps == expected.steps

@@ -546,3 +546,22 @@ def test_an_option_that_is_given_is_not_left_out_of_a_choice(name):
     value = {"input_type": "logits", "end_label": 1, "temperature": 0.5}.get(name, 2)
     assert Options(beam_size=3, name="mine").are_usual()
     assert not Options(beam_size=3, **{name: value}).are_usual()
+
+
+def test_ngrams_are_those_of_the_hypothesis_where_not_every_step_makes_the_choice():
+    batch, letters, marks = Dim(2, name="batch"), Dim(5, name="letters"), Dim(6, name="marks")
+    loop = rf.Loop(max_seq_len=8, name="search")
+    loop.state.marked = rf.zeros([batch, marks])
+    rf.set_random_seed(7)
+    for step in loop:
+        marked = loop.state.marked
+        rf.choice(rf.log_softmax(rf.random_normal([batch, letters]), axis=letters), axis=letters, beam_size=4)
+        if step % 2 == 0:
+            scores = rf.log_softmax(rf.random_normal([batch, marks], stddev=3.0), axis=marks)
+            mark = rf.choice(scores, axis=marks, beam_size=4, no_repeat_ngram=1)
+            marked = loop.state.marked + rf.one_hot(mark)
+        loop.state.marked = marked
+        loop.end(rf.constant(False, dims=[batch]), include_eos=True)
+
+    assert rf.reduce_max(loop.state.marked, axis=loop.state.marked.dims).numpy() == 1
+    assert (rf.reduce_sum(loop.state.marked, axis=marks).numpy() == 4).all()
