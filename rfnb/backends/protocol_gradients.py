@@ -102,7 +102,7 @@ class Gradients:
     @classmethod
     def watch_draws(cls, draws: Callable[[str], None]) -> Any:
         """Context manager: `draws` is called with the name of a function by which this thread is about to draw random numbers. None
-        of them is known where the backend has no functions of its own for that."""
+        of them is known where the backend has no functions of its own for that. Leaving a second time does nothing."""
         return contextlib.nullcontext()
 
     @classmethod

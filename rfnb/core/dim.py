@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 _serials = count()
 
 
+def dims_so_far() -> int:
+    """A number that is larger than the `serial` of the dims there are, and smaller than those of later ones."""
+    return next(_serials)
+
+
 class Dim(DimRelations):
     """The identity of an axis.
 

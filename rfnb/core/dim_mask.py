@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim_lengths import DimLengths, valid_lengths
+from rfnb.core.op import op
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -32,6 +33,7 @@ class DimMask(DimLengths):
         lengths = self.lengths
         return lengths is not None and bool((valid_lengths(lengths, self._length_dims) != self.extent).any())
 
+    @op
     def get_mask(self, dim_order: Sequence[Dim] | None = None, device: str | None = None) -> Tensor:
         """Boolean Tensor {length dims, this dim}: True for real frames, False for padding."""
         from rfnb.core.tensor import Tensor

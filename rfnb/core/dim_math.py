@@ -17,6 +17,7 @@ from rfnb.core import algebra
 from rfnb.core.dim_lengths import tell_resized
 from rfnb.core.dim_sizes import DimSizes
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -32,49 +33,62 @@ class DimMath(DimSizes):
 
     expr: algebra.Sum | None
 
+    @op
     def __add__(self, other: Dim | int) -> Dim:
         return _derive(algebra.add(_expr(self), _expr(other)))
 
+    @op
     def __radd__(self, other: Dim | int) -> Dim:
         return _derive(algebra.add(_expr(other), _expr(self)))
 
+    @op
     def __sub__(self, other: Dim | int) -> Dim:
         return _derive(algebra.add(_expr(self), algebra.neg(_expr(other))))
 
+    @op
     def __rsub__(self, other: Dim | int) -> Dim:
         return _derive(algebra.add(_expr(other), algebra.neg(_expr(self))))
 
     sub_right = __sub__
 
+    @op
     def sub_left(self, other: Dim | int) -> Dim:
         """Take `other` away in front: `(b + a).sub_left(b) == a`."""
         return _derive(algebra.add(algebra.neg(_expr(other)), _expr(self)))
 
+    @op
     def __mul__(self, other: Dim | int) -> Dim:
         return _derive(algebra.mul(_expr(self), _expr(other), _derive))
 
+    @op
     def __rmul__(self, other: Dim | int) -> Dim:
         return _derive(algebra.mul(_expr(other), _expr(self), _derive))
 
+    @op
     def __neg__(self) -> Dim:
         return -1 * self
 
+    @op
     def __floordiv__(self, other: Dim | int) -> Dim:
         return self._divide("floordiv_right", other)
 
+    @op
     def __rfloordiv__(self, other: int) -> Dim:
         return _derive(algebra.constant(other))._divide("floordiv_right", self)
 
     div_right = __truediv__ = __floordiv__
 
+    @op
     def div_left(self, other: Dim | int) -> Dim:
         """Undo a product from the left: `(b * a).div_left(b) == a`."""
         return self._divide("floordiv_left", other)
 
+    @op
     def ceildiv_right(self, other: Dim | int) -> Dim:
         """Divide from the right, rounded up; by 2 and then by 3 is by 6."""
         return self._divide("ceildiv_right", other)
 
+    @op
     def ceildiv_left(self, other: Dim | int) -> Dim:
         return self._divide("ceildiv_left", other)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim_mask import DimMask
+from rfnb.core.op import op
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -33,6 +34,7 @@ class DimSizes(DimMask):
             sizes = Tensor(f"{self.name}:size", over, raw_tensor=sizes)
         self.dyn_size_ext = sizes
 
+    @op
     def get_size_tensor(self, *, device: str | None = None) -> Tensor:
         """Lengths as a Tensor, also for a static dim (then a scalar); on the CPU unless `device` is given.
 
@@ -46,10 +48,12 @@ class DimSizes(DimMask):
             return tensor if device is None else self._on_device(tensor, device)
         return self._scalar(self.size, device or "cpu")
 
+    @op
     def get_size_tensor_or_int(self, *, device: str | None = None) -> Tensor | int:
         """The size of a static dim, else the lengths as a Tensor."""
         return self.size if self.size is not None else self.get_size_tensor(device=device)
 
+    @op
     def get_dyn_size_ext_for_device(self, device: str | None) -> Tensor | None:
         """The lengths on a device, copied there once; None if static or not known yet."""
         return None if self.lengths is None else self.get_size_tensor(device=device or "cpu")
@@ -58,6 +62,7 @@ class DimSizes(DimMask):
         """Length of the axis in the raw array (= `extent`); always an int, since lengths are on the host."""
         return self.extent
 
+    @op
     def get_dim_value_tensor(self) -> Tensor | int:
         """The size of a static dim, else `extent` as a scalar Tensor."""
         return self.size if self.size is not None else self._scalar(self.extent, "cpu")

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor_text import dims_text, labels_of
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
 
 
+@op
 def copy(self: Tensor, name: str | None = None) -> Tensor:
     """Another Tensor of the same raw array."""
     out = self._like(self._raw, self.dims, name)
@@ -29,6 +31,7 @@ def copy_template(self: Tensor, name: str | None = None, *, dtype: str | None = 
     return self._template(self.dims, name, dtype)
 
 
+@op
 def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool = True) -> Tensor:
     """The same tensor with its axes in another order.
 
@@ -60,6 +63,7 @@ def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool =
     return out
 
 
+@op
 def copy_compatible_to_dims(
     self: Tensor, dims: Sequence[Dim], *, add_dims: bool = True, unbroadcast: bool = False
 ) -> Tensor:

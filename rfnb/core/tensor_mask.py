@@ -11,6 +11,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.not_specified import NotSpecified
+from rfnb.core.op import op
 from rfnb.core.tensor_checks import check_lengths_here
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _USUAL = 100  # a product of some numbers up to this is finite in every dtype but float16, where the frames have that limit too
 
 
+@op
 def copy_masked(
     self: Tensor,
     mask_value: float | int | bool | Tensor | Any,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.not_specified import NotSpecified
+from rfnb.core.op import op
 from rfnb.core.tensor_copies import check_superset
 from rfnb.core.tensor_text import dims_text
 
@@ -189,6 +190,7 @@ class OldTensorNames:
             new_dim = Dim(new_size if new_dim is None else new_dim, name=name)
         return self.copy_template_replace_dim_tag(axis, new_dim)
 
+    @op
     def copy_move_axis(self, old_axis: Dim | int, new_axis: int) -> Tensor:
         """One axis at another place, the order of the others kept."""
         index = self._index(old_axis, "copy_move_axis")
@@ -196,6 +198,7 @@ class OldTensorNames:
         dims.insert(new_axis % len(self.dims), self.dims[index])
         return self.copy_transpose(dims)
 
+    @op
     def copy_swap_axes(self, axis1: Dim | int, axis2: Dim | int) -> Tensor:
         """Two axes exchanged."""
         first, second = self._index(axis1, "copy_swap_axes"), self._index(axis2, "copy_swap_axes")
@@ -203,6 +206,7 @@ class OldTensorNames:
         dims[first], dims[second] = dims[second], dims[first]
         return self.copy_transpose(dims)
 
+    @op
     def copy_add_dim_by_tag(self, dim_tag: Dim, unbroadcast: bool = False, axis: int | None = None) -> Tensor:
         """One more axis, by default the first; of length 1, with a dim of size 1 of the same name, unless `unbroadcast`.
 
@@ -221,6 +225,7 @@ class OldTensorNames:
         dims.insert(axis if axis >= 0 else axis + len(dims) + 1, dim_tag)
         return self.copy_compatible_to_dims(dims, unbroadcast=unbroadcast)
 
+    @op
     def copy_squeeze_axes(self, axes: Sequence[Dim | int]) -> Tensor:
         """Without these axes.
 
@@ -241,6 +246,7 @@ class OldTensorNames:
         dims = tuple(dim for index, dim in enumerate(self.dims) if index not in indices)
         return self._like(None if self._raw is None else self.backend.squeeze_raw(self._raw, tuple(indices)), dims)
 
+    @op
     def copy_compatible_to(
         self,
         data: Tensor,
@@ -371,33 +377,40 @@ class OldTensorNames:
         """True for the real frames of the time dim: a raw array over it and what its lengths are over, in the order of `dims`."""
         return self.get_sequence_mask_tensor(self.get_time_dim_tag()).raw_tensor
 
+    @op
     def copy_as_batch_major(self) -> Tensor:
         """The batch dim first."""
         return self.copy_move_axis(self.get_batch_dim_tag(), 0)
 
+    @op
     def copy_as_time_major(self) -> Tensor:
         """The time dim first."""
         return self.copy_move_axis(self.get_time_dim_tag(), 0)
 
+    @op
     def copy_as_time_batch_major(self) -> Tensor:
         """The time dim first, then the batch dim."""
         return self.copy_as_batch_major().copy_move_axis(self.get_time_dim_tag(), 0)
 
+    @op
     def copy_as_batch_spatial_major(self) -> Tensor:
         """The batch dim first, then the time dim, the feature dim last."""
         out = self.copy_as_time_major().copy_move_axis(self.get_batch_dim_tag(), 0)
         return out.copy_with_feature_last()
 
+    @op
     def copy_with_feature_last(self) -> Tensor:
         """The feature dim last; without one, as it is."""
         return self.copy_transpose(
             self.dims if self._feature_dim is None else [*self.remaining_dims(self._feature_dim), self._feature_dim]
         )
 
+    @op
     def copy_with_batch_dim_axis(self, batch_dim_axis: int) -> Tensor:
         """The batch dim at this place."""
         return self.copy_move_axis(self.get_batch_dim_tag(), batch_dim_axis)
 
+    @op
     def copy_with_time_dim_axis(self, time_dim_axis: int) -> Tensor:
         """The time dim at this place."""
         return self.copy_move_axis(self.get_time_dim_tag(), time_dim_axis)

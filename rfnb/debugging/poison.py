@@ -248,8 +248,8 @@ def _op_name(called: FrameType | None) -> str:
     if called is None:
         return "An assignment"
     name = called.f_code.co_name
-    if name in ("op", "compare", "<lambda>"):  # the elementwise ops are made from a table
-        name = str(called.f_locals.get("kind") or getattr(called.f_locals.get("op"), "__name__", name))
+    if name in ("unary", "binary"):  # the elementwise ops are made from a table
+        name = str(called.f_locals["kind"])
     own = called.f_locals.get("self")
     if name.startswith("__") and own is not None:
         return type(own).__name__

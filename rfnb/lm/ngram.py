@@ -18,6 +18,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.lm.arpa import is_kenlm_binary, read_arpa
@@ -29,7 +30,6 @@ from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import maximum
 from rfnb.ops.where import where
-from rfnb.rec.recorder import recordable
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 
@@ -246,7 +246,7 @@ class NGramLM:
             )  # fmt: skip
 
 
-@recordable
+@op
 def _next_scores(lm: NGramLM, context: Tensor) -> Tensor:
     dense = lm.dense(context)
     if dense is not None:
@@ -254,7 +254,7 @@ def _next_scores(lm: NGramLM, context: Tensor) -> Tensor:
     return _tensor(lm.rows(context.numpy().reshape(-1)), context, (*context.dims, lm.out_dim))
 
 
-@recordable
+@op
 def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
     dense = lm.dense(label)
     if dense is not None:
@@ -269,7 +269,7 @@ def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, 
     return _tensor(scores, label, dims), _tensor(following, label, dims)
 
 
-@recordable
+@op
 def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
     dense = lm.dense(context)
     if dense is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.types import RawTensorTypes
 from rfnb.ops import random
@@ -139,6 +140,7 @@ class HeUniform(He):
     distribution = "uniform"
 
 
+@op
 def _drawn(
     distribution: str,
     dims: Sequence[Dim],

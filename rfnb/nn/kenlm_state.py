@@ -10,6 +10,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.lm.ngram import NGramLM, labels_dim, needs_state, open_table
@@ -21,7 +22,6 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.math import compare
 from rfnb.ops.where import where
 from rfnb.rec.nested import map_nested
-from rfnb.rec.recorder import recordable
 from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 
@@ -138,7 +138,7 @@ class KenLmState(Module):
         return _next_scores(self, state.context, state.partial)
 
 
-@recordable
+@op
 def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The change of the score, the context and the partial word after a label."""
     assert lm._subwords is not None
@@ -157,7 +157,7 @@ def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> 
     return _tensor(score, label, dims), _tensor(contexts.astype(np.int32), label, dims), _tensor(after, label, dims)
 
 
-@recordable
+@op
 def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims)))

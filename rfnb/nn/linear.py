@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.init import Glorot
@@ -53,6 +54,7 @@ class Linear(Module):
 _twins = PlanCache()
 
 
+@op
 def _replaced(source: Tensor, in_dim: Dim, twin: Dim) -> Tensor:
     try:
         dims = _twins[source.dims, in_dim]

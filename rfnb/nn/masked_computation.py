@@ -13,6 +13,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.encoder_decoder import last_frame
@@ -23,7 +24,6 @@ from rfnb.ops.masked import masked_select
 from rfnb.ops.reduce import reduce_sum
 from rfnb.ops.where import where
 from rfnb.rec.nested import where_nested
-from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 
 
@@ -217,7 +217,7 @@ class MaskedComputation(Module):
         return where(lengths > 0, last, state.output, allow_broadcast_all_sources=True)
 
 
-@recordable
+@op
 def _where(mask: Tensor, new: Any, old: Any) -> Any:
     """One op of a recorded loop, since it branches on which dims have grown."""
     return where_nested(new, old, condition=mask)

@@ -11,6 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import finite_with
 from rfnb.core.layout import PlanCache, to_order
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import dims_text, missing_dim
@@ -115,6 +116,7 @@ class _FrameNorm(Module):
         self.scale = Parameter(self._dims, initial=1.0)
         self.bias = Parameter(self._dims) if with_bias else None
 
+    @op
     def __call__(self, x: Tensor) -> Tensor:
         """{..., in} -> {..., in}, in last.
 

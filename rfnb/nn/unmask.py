@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.cast import cast
@@ -16,11 +17,10 @@ from rfnb.ops.math import clip_by_value, combine_bc
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
 from rfnb.ops.where import where
-from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 
 
-@recordable
+@op
 def unmask(
     source: Tensor,
     *,

@@ -17,6 +17,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 
 _DTYPES = ("bfloat16", "float16")
@@ -90,6 +91,7 @@ def set_amp_policy_ctx(policy: AmpPolicy | str | None) -> Iterator[None]:
         set_amp_policy(before)
 
 
+@op
 def amp_cast_compute(*tensors: Tensor) -> Any:
     """The Tensors in the dtype of the policy: float32 ones are cast, others stay. Without policy they stay as they are.
 
@@ -104,6 +106,7 @@ def amp_cast_compute(*tensors: Tensor) -> Any:
     return _one_or_all(tuple(_cast(tensor, ("float32",), policy.compute_dtype) for tensor in tensors))
 
 
+@op
 def amp_cast_float32(*tensors: Tensor) -> Any:
     """The Tensors in float32: 16-bit floats are cast, others stay. Without policy they stay as they are.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 
 from rfnb.core.errors import message as compose
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.reduce import reduce_all
 
 
+@op
 def assert_(condition: Tensor | bool, message: str, *, stop: bool = True) -> None:
     """Check that `condition` holds, in all its real frames.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from rfnb.backends import registry
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import not_a_tensor
 
 
+@op
 def copy(tensor: Tensor) -> Tensor:
     """A real copy; {...} -> {...}."""
     if not isinstance(tensor, Tensor):
@@ -14,6 +16,7 @@ def copy(tensor: Tensor) -> Tensor:
     return tensor._like(tensor.backend.copy_raw(tensor._raw), tensor.dims)
 
 
+@op
 def cast(tensor: Tensor, dtype: str) -> Tensor:
     """Another dtype; the same object if it is that already. Marks are kept; {...} -> {...}."""
     if not isinstance(tensor, Tensor):

@@ -8,6 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
@@ -18,6 +19,7 @@ _plans = PlanCache()
 _pair = Dim(2, name="real_imag")
 
 
+@op
 def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
     """real + i imag.
 
@@ -68,6 +70,7 @@ def _made(view_real: Any, view_imag: Any, backend: Any) -> Any:
     return fn
 
 
+@op
 def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
     """Pairs of real numbers as complex ones: the first entry of `pair_dim` is the real part, the second the imaginary one.
 
@@ -93,6 +96,7 @@ def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
     return x._like(x.backend.real_as_complex_raw(raw), tuple(x.dims[index] for index in rest))
 
 
+@op
 def complex_as_real(x: Tensor, *, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
     """Complex numbers as pairs of real ones, along a new last axis.
 

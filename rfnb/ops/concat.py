@@ -12,6 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, only_beams
 from rfnb.core.layout import PlanCache, full_shape, union, view
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
@@ -27,6 +28,7 @@ from rfnb.ops.out_dim import check_size
 from rfnb.ops.where import where
 
 
+@op
 def concat(
     *sources: tuple[Tensor, Dim],
     allow_broadcast: bool = False,
@@ -192,6 +194,7 @@ def _length_of(dim: Dim) -> Any:
     return dim.size if dim.size is not None else cast(dim.get_size_tensor(), "int64")
 
 
+@op
 def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
     """Join along each source's feature_dim; the result has it marked; {..., feature of each} -> {..., their sum}.
 
@@ -211,6 +214,7 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
     return out
 
 
+@op
 def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim], **unknown: Never) -> tuple[Tensor, ...]:
     """Cut a static `axis` into consecutive pieces, one per dim of `out_dims`.
 
@@ -258,6 +262,7 @@ def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
 _one_frame = Dim(1, name="frame")
 
 
+@op
 def cum_concat_step(
     source: Tensor, *, prev_accum: Tensor, axis: Dim, out_spatial_dim: Dim | None = None
 ) -> tuple[Tensor, Dim]:

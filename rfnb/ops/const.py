@@ -12,6 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError, message
 from rfnb.core.fill import plain_number
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
@@ -19,6 +20,7 @@ from rfnb.ops.default import copy_to_device, get_default_device, get_default_flo
 from rfnb.ops.operands import not_a_tensor
 
 
+@op
 def full(
     *,
     dims: Sequence[Dim],
@@ -65,6 +67,7 @@ def _spread(value: Tensor, dims: tuple[Dim, ...], dtype: str | None, device: str
 fill = full
 
 
+@op
 def constant(
     fill_value: Any,
     *,
@@ -83,6 +86,7 @@ def _full_of(fill_value: Any, **options: Any) -> Tensor:
     return full(fill_value=fill_value, **options)
 
 
+@op
 def zeros(
     dims: Sequence[Dim],
     *,
@@ -96,6 +100,7 @@ def zeros(
     return full(dims=dims, fill_value=0, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
 
+@op
 def ones(
     dims: Sequence[Dim],
     *,
@@ -109,6 +114,7 @@ def ones(
     return full(dims=dims, fill_value=1, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
 
+@op
 def zeros_like(other: Tensor) -> Tensor:
     """Zeros with the dims, dtype, device and marks of `other`; {...} -> {...}."""
     if not isinstance(other, Tensor):
@@ -116,6 +122,7 @@ def zeros_like(other: Tensor) -> Tensor:
     return _fill_like(other, 0)
 
 
+@op
 def ones_like(other: Tensor) -> Tensor:
     """Ones with the dims, dtype, device and marks of `other`; {...} -> {...}."""
     if not isinstance(other, Tensor):
@@ -128,6 +135,7 @@ def _fill_like(other: Tensor, value: int) -> Tensor:
     return other._like(raw, other.dims)
 
 
+@op
 def convert_to_tensor(
     value: Any,
     *,

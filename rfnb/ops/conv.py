@@ -8,6 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
@@ -19,6 +20,7 @@ from rfnb.ops.operands import need_tensors
 _plans = PlanCache()
 
 
+@op
 def conv(
     source: Tensor,
     *,

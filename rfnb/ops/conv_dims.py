@@ -18,6 +18,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops import math
@@ -59,6 +60,7 @@ class Window(NamedTuple):
         return max(-(-length // self.stride), 0)
 
 
+@op
 def calc_conv_out_length(
     in_length: T,
     *,
@@ -82,6 +84,7 @@ def calc_conv_out_length(
     return check_window("calc_conv_out_length", Window(size, stride, dilation_rate, padding)).out_length(in_length)
 
 
+@op
 def make_conv_out_spatial_dims(
     in_spatial_dims: Sequence[Dim],
     *,

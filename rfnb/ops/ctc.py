@@ -15,6 +15,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
+from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, operand_rows, shape_of
@@ -24,6 +25,7 @@ from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
 
+@op
 def ctc_loss(
     *,
     logits: Tensor,
@@ -81,6 +83,7 @@ def ctc_loss(
     return new_tensor(logits.backend.reshape_raw(out, full_shape(batch)), batch)
 
 
+@op
 def ctc_best_path(
     *,
     logits: Tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rfnb.core.dim import Dim
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import ctc_best_path
@@ -34,6 +35,7 @@ class CtcAlignment(NamedTuple):
     scores: Tensor
 
 
+@op
 def ctc_forced_align(
     *,
     logits: Tensor,

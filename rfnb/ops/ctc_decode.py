@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.assertion import assert_
@@ -22,6 +23,7 @@ from rfnb.ops.shift import shift_right
 from rfnb.ops.where import where
 
 
+@op
 def ctc_greedy_decode(
     logits: Tensor,
     *,
@@ -80,6 +82,7 @@ def ctc_greedy_decode(
     return set_sparse_dim(labels, target_dim or classes), out_spatial_dim
 
 
+@op
 def ctc_durations_from_path(
     *,
     path: Tensor,
@@ -122,6 +125,7 @@ def ctc_durations_from_path(
     return _sum_at(what, ones, place, path_spatial_dim, out_spatial_dim, 2 * targets_spatial_dim + 1)
 
 
+@op
 def ctc_no_label_loop_blank_durations_from_path(
     *,
     path: Tensor,

@@ -7,12 +7,14 @@ from typing import Never
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.operands import not_a_tensor
 
 _plans = PlanCache()
 
 
+@op
 def cumsum(source: Tensor, *, spatial_dim: Dim, **unknown: Never) -> Tensor:
     """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
     if unknown:

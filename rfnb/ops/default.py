@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import not_a_tensor
 
@@ -96,6 +97,7 @@ def is_float_dtype(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
+@op
 def copy_to_device(x: Tensor, device: str | None = None) -> Tensor:
     """x on `device` (default: the default device); x itself if it is there or there is no such device."""
     if not isinstance(x, Tensor):

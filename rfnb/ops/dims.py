@@ -9,6 +9,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import no_dim, shape_of
@@ -17,6 +18,7 @@ from rfnb.ops.default import get_default_device
 from rfnb.ops.operands import need_tensors, not_a_tensor
 
 
+@op
 def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = None) -> Tensor:
     """0, 1, ... along `dim`; {dim}, int32 by default. Integers are sparse over the dim."""
     dtype = dtype or "int32"
@@ -30,6 +32,7 @@ def range_over_dim(dim: Dim, *, dtype: str | None = None, device: str | None = N
     return out
 
 
+@op
 def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Tensor:
     """True for real frames over all ragged dims among `dims`; {length dims, ragged dims}, a scalar True if none is ragged."""
     dims = [dims] if isinstance(dims, Dim) else list(dims)
@@ -47,6 +50,7 @@ def sequence_mask(dims: Sequence[Dim] | Dim, *, device: str | None = None) -> Te
     return mask
 
 
+@op
 def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
     """The same array with `in_dim` replaced by `out_dim` (a new one by default; one without size takes the size over).
 
@@ -91,6 +95,7 @@ def _sizes(dim: Dim) -> str:
     return dim.short_repr() if dim.lengths is None else f"{dim.short_repr()} {dim.lengths.tolist()}"
 
 
+@op
 def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
     """The same tensor, marked as indices into `sparse_dim`; int {...} -> {...}."""
     if not isinstance(source, Tensor):
@@ -100,6 +105,7 @@ def set_sparse_dim(source: Tensor, sparse_dim: Dim | None) -> Tensor:
     return out
 
 
+@op
 def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_scalar_on_cpu: bool = True) -> Tensor:
     """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim.
 
@@ -115,6 +121,7 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_sca
     return out
 
 
+@op
 def num_elements_of_shape(
     dims: Dim | Sequence[Dim], *, use_mask: bool = True, device: str | None = None
 ) -> int | Tensor:
@@ -148,6 +155,7 @@ def _num_elements(dims: Sequence[Dim], use_mask: bool) -> tuple[np.ndarray, tupl
     return real.sum(axis=tuple(range(len(over), real.ndim)), dtype=np.int64), over
 
 
+@op
 def replace_dim_v2(
     source: Tensor, *, in_dim: Dim, out_dim: Dim, allow_expand: bool = True, allow_shrink: bool = True
 ) -> Tensor:
@@ -197,11 +205,13 @@ def replace_dim_v2(
     return out
 
 
+@op
 def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim) -> Dim:
     """`dim`, or its twin with match_priority 1 if it is among `other_dims` too: for weights from a dim to itself."""
     return dim.copy(match_priority=1) if dim in other_dims else dim
 
 
+@op
 def masked_fraction_of_shape(
     dims: Dim | Sequence[Dim], *, inverse: bool = False, device: str | None = None
 ) -> int | float | Tensor:

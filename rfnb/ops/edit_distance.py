@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
 
+@op
 def edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *, dtype: str = "int32") -> Tensor:
     """Smallest number of insertions, deletions and substitutions that make `a` to `b`, per sequence.
 

@@ -15,6 +15,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.cast import cast
@@ -27,6 +28,7 @@ from rfnb.ops.reduce import reduce_min
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths, volume
 
 
+@op
 def initial_edit_distance_row(b: Tensor, *, b_spatial_dim: Dim) -> Tensor:
     """The row before the first symbol: 0, 1, ..., time; int32 {..., b_spatial_dim + 1}, with the batch dims of b.
 
@@ -41,6 +43,7 @@ def initial_edit_distance_row(b: Tensor, *, b_spatial_dim: Dim) -> Tensor:
     return expand_dims(row, [dim for dim in b.dims if dim is not b_spatial_dim and dim not in row.dims])
 
 
+@op
 def next_edit_distance_row(
     row: Tensor,
     a: Tensor,
@@ -77,6 +80,7 @@ def next_edit_distance_row(
     return _next_row(what, row, a, b, b_spatial_dim, n, ended, blank_idx)
 
 
+@op
 def next_edit_distance_reduce(
     row: Tensor,
     a: Tensor,
@@ -109,6 +113,7 @@ def next_edit_distance_reduce(
     return _reduced(new, b_spatial_dim, optimal_completion)
 
 
+@op
 def optimal_completions(
     row: Tensor,
     b: Tensor,
@@ -161,6 +166,7 @@ def optimal_completions(
     )
 
 
+@op
 def optimal_completion_edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim) -> Tensor:
     """The edit distance of each `a`, continued in the best way, to b: the smallest value of the last row.
 
@@ -181,6 +187,7 @@ def optimal_completion_edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b
     return _reduced(row, b_spatial_dim, True)
 
 
+@op
 def optimal_completion_edit_distance_per_successor(
     a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *, successors_dim: Dim
 ) -> Tensor:

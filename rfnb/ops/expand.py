@@ -9,11 +9,13 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.operands import not_a_tensor
 
 
+@op
 def expand_dim(source: Tensor, dim: Dim, **unknown: Never) -> Tensor:
     """Repeat along a new dim, without copying; static dims go before the feature axis, dynamic ones after the last dynamic.
 
@@ -46,6 +48,7 @@ def expand_dim(source: Tensor, dim: Dim, **unknown: Never) -> Tensor:
     return source._like(raw, dims)
 
 
+@op
 def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
     """`expand_dim` for several dims."""
     if not isinstance(source, Tensor):
@@ -55,6 +58,7 @@ def expand_dims(source: Tensor, dims: Sequence[Dim]) -> Tensor:
     return source
 
 
+@op
 def squeeze(source: Tensor, axis: Dim, **unknown: Never) -> Tensor:
     """Drop an axis of static size 1; {..., axis} -> {...}.
 

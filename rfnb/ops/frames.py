@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 
 
+@op
 def frames(source: Tensor, *, axis: Dim) -> list[Tensor]:
     """{axis, ...} -> for each frame {...}; 0 in the padding.
 
@@ -23,6 +25,7 @@ def frames(source: Tensor, *, axis: Dim) -> list[Tensor]:
     return [source._like(raw, dims) for raw in source.backend.unbind_raw(source._raw, index)]
 
 
+@op
 def no_frame(source: Tensor, *, axis: Dim) -> Tensor:
     """A frame of a tensor that has none: {axis, ...} -> {...}, 0."""
     dims = tuple(dim for dim in source.dims if dim is not axis)
@@ -30,6 +33,7 @@ def no_frame(source: Tensor, *, axis: Dim) -> Tensor:
     return source._like(raw, dims)
 
 
+@op
 def from_frames(values: Sequence[Tensor], *, axis: Dim, like: Tensor) -> Tensor:
     """For each frame {...} -> {axis, ...}, in the order of dims and with the marks of `like`; all have its dims."""
     backend, dims = like.backend, (axis, *like.dims)
@@ -42,6 +46,7 @@ def from_frames(values: Sequence[Tensor], *, axis: Dim, like: Tensor) -> Tensor:
     return like._like(raw, dims)
 
 
+@op
 def marked_like(values: Tensor, like: Tensor) -> Tensor:
     """`values` with the sparse_dim, feature_dim and name of `like`."""
     return like._like(values._raw, values.dims)

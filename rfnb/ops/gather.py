@@ -13,6 +13,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.finite import _steps, picked
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here
@@ -26,6 +27,7 @@ from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_
 from rfnb.ops.where import where
 
 
+@op
 def gather(
     source: Tensor, *, indices: Tensor | int, axis: Dim | None = None, clip_to_valid: bool = False, **unknown: Never
 ) -> Tensor:

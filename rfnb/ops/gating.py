@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
@@ -14,6 +15,7 @@ from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size, define_size
 
 
+@op
 def gating(
     x: Tensor,
     *,

@@ -8,23 +8,27 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import masks_for
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, operand_rows
 from rfnb.ops.operands import need_tensors, not_a_tensor
 
 
+@op(changes_state=True)
 def set_requires_gradient(source: Tensor) -> None:
     """Keep track of gradients with respect to `source`, in place; {...}."""
     need_tensors("set_requires_gradient", source)
     source.backend.set_requires_gradient_raw(source._raw, True)
 
 
+@op(changes_state=True)
 def gradient(y: Tensor, x: Tensor) -> Tensor:
     """dy/dx of a scalar y, with the dims of x; can itself be differentiated."""
     need_tensors("gradient", y, x)
     return x._like(x.backend.gradient_raw(y._raw, x._raw), x.dims)
 
 
+@op
 def stop_gradient(source: Tensor) -> Tensor:
     """The same values, through which no gradient flows; {...} -> {...}."""
     if not isinstance(source, Tensor):
@@ -37,6 +41,7 @@ def stop_gradient_scope() -> Any:
     return registry.selected().no_grad()
 
 
+@op
 def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
     """The same values, with the gradient times `scale`.
 
@@ -55,6 +60,7 @@ def scaled_gradient(source: Tensor, scale: float | Tensor) -> Tensor:
     return scaled_gradient_ext(source, scale=scale)
 
 
+@op
 def scaled_gradient_ext(
     source: Tensor,
     *,

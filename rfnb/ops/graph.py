@@ -12,10 +12,12 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import need_tensors
 
 
+@op
 def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
     """The Tensors that x was directly computed from, as far as known (see above), in the order of the arguments.
 
@@ -27,6 +29,7 @@ def get_tensor_dependencies(x: Tensor) -> list[Tensor]:
     return [] if place is None else graph.dependencies(place)
 
 
+@op
 def get_tensor_consumers(x: Tensor) -> list[Tensor]:
     """The Tensors that were directly computed from x, as far as known (see above), oldest first. Looks at all objects: slow."""
     need_tensors("get_tensor_consumers", x)
@@ -34,6 +37,7 @@ def get_tensor_consumers(x: Tensor) -> list[Tensor]:
     return [] if place is None else _Graph(x.backend).consumers().get(place, [])
 
 
+@op
 def walk_tensor_consumers(
     seed: Tensor | Sequence[Tensor],
     *,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.amp import get_amp_policy
 from rfnb.ops.cast import cast
@@ -14,11 +15,13 @@ from rfnb.ops.cast import cast
 HALF = ("float16", "bfloat16")
 
 
+@op
 def widened(x: Tensor) -> Tensor:
     """x, in float32 if it has 16 bits; {...} -> {...}."""
     return cast(x, "float32") if x.dtype in HALF else x
 
 
+@op
 def narrowed(out: Tensor, like: Tensor) -> Tensor:
     """What was computed from `widened(like)`, in the dtype of `like`; {...} -> {...}.
 

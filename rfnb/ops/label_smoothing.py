@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops.const import convert_to_tensor
@@ -17,6 +18,7 @@ from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 
 
+@op
 def label_smoothed_log_prob_gradient(
     log_prob: Tensor, smoothing: float, *, axis: Dim | None = None, exclude_labels: Sequence[int] | None = None
 ) -> Tensor:

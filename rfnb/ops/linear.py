@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.cast import cast
@@ -17,6 +18,7 @@ from rfnb.ops.operands import check_devices, need_values
 _plans = PlanCache()
 
 
+@op
 def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) -> Tensor:
     """source weight + bias; as `matmul(source, weight, reduce=reduce) + bias`, with feature_dim out.
 

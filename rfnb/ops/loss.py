@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, replace_code, shape_of
@@ -23,6 +24,7 @@ from rfnb.ops.softmax import log_softmax
 _plans = PlanCache()
 
 
+@op
 def cross_entropy(
     *, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str, label_smoothing: float = 0.0, **unknown: Never
 ) -> Tensor:
@@ -190,6 +192,7 @@ def warn_below_zero(what: str, raw: Any, like: Tensor, rows: list[tuple[str, str
         warn_user(message(f"{what}: a loss below 0.", [*rows, ("lowest", f"{host.min():.4g}")], rule, fix))
 
 
+@op
 def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) -> Tensor:
     """The true label gets 1 - smoothing, each other one smoothing / (n - 1).
 

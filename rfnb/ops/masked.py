@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here
@@ -27,6 +28,7 @@ from rfnb.ops.pad import pad
 from rfnb.ops.where import where
 
 
+@op
 def masked_select(
     tensor: Tensor, *, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None = None
 ) -> tuple[Tensor, Dim]:
@@ -68,6 +70,7 @@ def masked_select(
     return gather(merged, indices=new_tensor(raw, (*rest, out_dim)), axis=flat), out_dim
 
 
+@op
 def masked_scatter(
     source: Tensor, backup: Tensor | float | int | None = None, *, mask: Tensor, dims: Sequence[Dim], in_dim: Dim
 ) -> Tensor:
@@ -146,6 +149,7 @@ def _check_lengths(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
         check_lengths_here(what, [("mask", mask.dims)], dim, "mask")
 
 
+@op
 def pack_padded(
     source: Tensor, *, dims: Sequence[Dim], enforce_sorted: bool = False, out_dim: Dim | None = None
 ) -> tuple[Tensor, Dim]:
@@ -173,6 +177,7 @@ def pack_padded(
     return masked_select(source, mask=_real_frames(dims, source), dims=dims, out_dim=out_dim)
 
 
+@op
 def pad_packed(source: Tensor, *, in_dim: Dim, dims: Sequence[Dim]) -> Tensor:
     """Undo `pack_padded`: {..., in_dim} -> {..., dims}, 0 in the padding."""
     need_tensors("pad_packed", source)

@@ -25,6 +25,7 @@ from rfnb.core.finite_kinds import (
 )
 from rfnb.core.generations import aligned, in_order
 from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, _make, keep_marks, new_tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_tensors, need_values
@@ -48,7 +49,8 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
     number_fns: dict[type, Any] = {}
     keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
 
-    def op(a: Any, b: Any) -> Any:
+    @op
+    def binary(a: Any, b: Any) -> Any:
         cls = b.__class__
         if (cls is float or cls is int) and isinstance(a, Tensor):
             return with_number(a, b)
@@ -93,9 +95,9 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
         out._finite = finite
         return out
 
-    op.__name__ = op.__qualname__ = kind
-    op.__doc__ = doc
-    return op
+    binary.__name__ = binary.__qualname__ = kind
+    binary.__doc__ = doc
+    return binary
 
 
 def _binary_slow(
@@ -207,6 +209,7 @@ def _kind(kind: str, kinds: Sequence[str], what: str) -> str:
     return name
 
 
+@op
 def combine(
     a: Any,
     kind: str,
@@ -234,11 +237,13 @@ def _by_kind(kind: str, a: Any, b: Any, outer: bool | None, dim_order: Sequence[
     return _binary_slow(kind, None, a, b, bool(outer), dim_order)
 
 
+@op
 def combine_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:
     """`combine` which allows an outer product."""
     return combine(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
+@op
 def compare(
     a: Any,
     kind: str,
@@ -251,11 +256,13 @@ def compare(
     return _by_kind(_kind(kind, protocol.COMPARE_KINDS, "compare"), a, b, allow_broadcast_all_sources, dim_order)
 
 
+@op
 def compare_bc(a: Any, kind: str, b: Any, *, dim_order: Sequence[Dim] | None = None) -> Any:
     """`compare` which allows an outer product."""
     return compare(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
+@op
 def maximum(a: Any, b: Any, *other_tensors: Any) -> Any:
     """The largest of all arguments, elementwise; of plain numbers a plain number."""
     if not other_tensors and isinstance(a, Tensor):
@@ -263,6 +270,7 @@ def maximum(a: Any, b: Any, *other_tensors: Any) -> Any:
     return _fold(max, _maximum, (a, b, *other_tensors))
 
 
+@op
 def minimum(a: Any, b: Any, *other_tensors: Any) -> Any:
     """The smallest of all arguments, elementwise; of plain numbers a plain number."""
     if not other_tensors and isinstance(a, Tensor):
@@ -283,11 +291,12 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
     fns: dict[type, Any] = {}
     keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
 
-    def op(a: Tensor) -> Tensor:
+    @op
+    def unary(a: Tensor) -> Tensor:
         try:
             raw, finite = a._raw, keeps and a._finite
         except AttributeError:
-            return op(as_tensor(a, kind))
+            return unary(as_tensor(a, kind))
         try:
             fn, grad_enabled, tracks = fns[raw.__class__]
         except KeyError:
@@ -306,9 +315,9 @@ def _unary(kind: str, doc: str) -> Callable[[Tensor], Tensor]:
         out._finite = finite
         return out
 
-    op.__name__ = op.__qualname__ = kind
-    op.__doc__ = doc + " Keeps the dims."
-    return op
+    unary.__name__ = unary.__qualname__ = kind
+    unary.__doc__ = doc + " Keeps the dims."
+    return unary
 
 
 neg = _unary("neg", "-a.")
@@ -341,16 +350,19 @@ is_infinite = _unary("is_infinite", "Infinite, of either sign; bool.")
 is_neg_infinite = _unary("is_neg_infinite", "-inf; bool.")
 
 
+@op
 def identity(x: Tensor) -> Tensor:
     """x itself."""
     return x
 
 
+@op
 def relu_square(x: Tensor) -> Tensor:
     """relu(x)² (So et al. 2021). Keeps the dims."""
     return square(relu(x))
 
 
+@op
 def ceil_divide(a: Any, b: Any) -> Any:
     """a / b rounded up."""
     return neg(floor_divide(neg(a) if isinstance(a, Tensor) else -a, b))
@@ -359,6 +371,7 @@ def ceil_divide(a: Any, b: Any) -> Any:
 _SMALLEST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # the others have the exponents of float32
 
 
+@op
 def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
     """log(max(a, eps)); eps defaults to the smallest positive normal number of the dtype. Keeps the dims."""
     need_tensors("safe_log", a)
@@ -366,6 +379,7 @@ def safe_log(a: Tensor, *, eps: float | None = None) -> Tensor:
     return log(maximum(a, tiny))
 
 
+@op
 def clip_by_value(
     x: Tensor,
     clip_value_min: Any = None,
@@ -390,6 +404,7 @@ def clip_by_value(
     return x
 
 
+@op
 def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
     """start + weight * (end - start). Keeps the union of the dims."""
     outer = allow_broadcast_all_sources

@@ -12,6 +12,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.finite import padding_mask
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
@@ -22,6 +23,7 @@ from rfnb.ops.operands import check_devices, common_backend, need_values
 _plans = PlanCache()
 
 
+@op
 def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Product of a and b, summed over `reduce`.
 

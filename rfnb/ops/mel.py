@@ -10,6 +10,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -23,6 +24,7 @@ from rfnb.ops.reduce import reduce_sum
 from rfnb.ops.stft import stft
 
 
+@op
 def mel_filterbank(
     x: Tensor,
     *,
@@ -116,6 +118,7 @@ def _raw_matrix(
     return backend.from_numpy(matrix, dtype=dtype, device=device)
 
 
+@op
 def log_mel_filterbank_from_raw(
     raw_audio: Tensor,
     *,

@@ -11,6 +11,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, to_order
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
@@ -20,6 +21,7 @@ from rfnb.ops.operands import need_tensors, not_a_tensor
 from rfnb.ops.out_dim import check_size, define_size
 
 
+@op
 def merge_dims(
     source: Tensor, *, dims: Sequence[Dim], out_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
@@ -80,6 +82,7 @@ def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> A
     return order, source.backend.reshape_raw, shape, out_dims, out_dim
 
 
+@op
 def split_dims(
     source: Tensor,
     *,
@@ -151,6 +154,7 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     return source.backend.reshape_raw, full_shape(out_dims), out_dims
 
 
+@op
 def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim]) -> Tensor:
     """Other dims for the same entries: `in_dims` (first is major) regrouped to `out_dims`, at the place of the first old one.
 

@@ -8,6 +8,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import plain_number
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
@@ -18,6 +19,7 @@ from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 
 
+@op
 def one_hot(source: Tensor, **unknown: Never) -> Tensor:
     """1.0 at the index, 0.0 elsewhere; {dims of source, sparse_dim}, feature_dim is the sparse dim."""
     if unknown:
@@ -26,6 +28,7 @@ def one_hot(source: Tensor, **unknown: Never) -> Tensor:
     return sparse_to_dense(source, label_value=1.0, other_value=0.0)
 
 
+@op
 def sparse_to_dense(
     labels: Tensor | int | Any, *, label_value: Any, other_value: Any, axis: Dim | None = None
 ) -> Tensor:
@@ -71,6 +74,7 @@ def sparse_to_dense(
     return out
 
 
+@op
 def smooth_one_hot(source: Tensor, *, label_prob: float | Tensor) -> Tensor:
     """`label_prob` at the index, the rest spread evenly over the other classes; {dims of source, sparse_dim}.
 

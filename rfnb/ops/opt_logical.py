@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
 
 
+@op
 def opt_logical_and(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
     """a and b; a Python bool decides without computing: True gives the other side, False gives False.
 
@@ -18,6 +20,7 @@ def opt_logical_and(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
     return math.logical_and(a, b)
 
 
+@op
 def opt_logical_or(a: Tensor | bool, b: Tensor | bool) -> Tensor | bool:
     """a or b; a Python bool decides without computing: False gives the other side, True gives True.
 

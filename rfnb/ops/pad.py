@@ -12,6 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.layout import PlanCache, full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
@@ -28,6 +29,7 @@ from rfnb.ops.where import where
 _MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
+@op
 def pad(
     source: Tensor,
     *,
@@ -193,6 +195,7 @@ def _repeat_frames(
     return out, out_dim
 
 
+@op
 def expand_make_non_empty(source: Tensor, *, axis: Dim, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:
     """An `axis` without any entry gets one, of zeros; otherwise source as it is.
 

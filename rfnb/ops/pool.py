@@ -9,6 +9,7 @@ from rfnb.backends.protocol import Backend
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
@@ -21,6 +22,7 @@ from rfnb.ops.operands import need_tensors
 _plans = PlanCache()
 
 
+@op
 def pool(
     source: Tensor,
     *,
@@ -165,6 +167,7 @@ def _counts(
     return counts
 
 
+@op
 def max_pool(
     source: Tensor,
     *,
@@ -180,6 +183,7 @@ def max_pool(
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
 
+@op
 def max_pool1d(
     source: Tensor,
     *,
@@ -195,6 +199,7 @@ def max_pool1d(
                   in_spatial_dim=in_spatial_dim, out_spatial_dim=out_spatial_dim)  # fmt: skip
 
 
+@op
 def pool1d(
     source: Tensor,
     *,
@@ -213,6 +218,7 @@ def pool1d(
     return out, dim
 
 
+@op
 def pool2d(
     source: Tensor,
     *,
@@ -229,6 +235,7 @@ def pool2d(
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
 
+@op
 def pool3d(
     source: Tensor,
     *,

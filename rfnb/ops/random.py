@@ -11,6 +11,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
@@ -29,6 +30,7 @@ _PARAMETERS = {
 }
 
 
+@op(draws=True)
 def random(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, distribution: str, mean: Value | None = None, stddev: Value | None = None,
@@ -96,6 +98,7 @@ def random(
     return random_truncated_normal(dims, **options, mean=mean, stddev=stddev, minval=minval, maxval=maxval)
 
 
+@op(draws=True)
 def random_uniform(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, minval: Value = 0, maxval: Value = 1, seed: Any = None, algorithm: str | None = None,
@@ -129,6 +132,7 @@ def random_uniform(
     return draw.finish(draw("uniform", minval, maxval))
 
 
+@op(draws=True)
 def random_normal(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, seed: Any = None, algorithm: str | None = None,
@@ -148,6 +152,7 @@ def random_normal(
     return draw.finish(draw("normal", mean, stddev))
 
 
+@op(draws=True)
 def random_truncated_normal(
     dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None, sparse_dim: Dim | None = None,
     feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, minval: Value | None = None,
@@ -287,6 +292,7 @@ def _text(value: Any) -> str:
     return shape_of(value) if isinstance(value, Tensor) else str(value)
 
 
+@op(draws=True)
 def drop(source: Tensor, drop_prob: float | Tensor, *, axis: Dim | Sequence[Dim] | None = None) -> Tensor:
     """Zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob) (Srivastava et al. 2014).
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
@@ -21,6 +22,7 @@ _TINY = 1e-30  # log 0 would be infinite
 _BELOW_ONE = 1 - 2**-24
 
 
+@op(draws=True)
 def random_choice_without_replacement(
     *, log_probs: Tensor, axis: Dim | Sequence[Dim], num_samples_dim: Dim, noise_scale: float = 1.0
 ) -> Tensor | list[Tensor]:
@@ -49,6 +51,7 @@ def random_choice_without_replacement(
     return top_k(scores, axis=axis, k_dim=num_samples_dim)[1]
 
 
+@op(draws=True)
 def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: Dim) -> Tensor:
     """Entries of `axis`, each chosen with its probability, independently; {dims}.
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here, dims_of
 from rfnb.ops import math
@@ -19,6 +20,7 @@ from rfnb.ops.reduce import reduce_any, top_k
 from rfnb.ops.where import where
 
 
+@op
 def mask(x: Tensor, *, mask_axis: Dim, pos: Tensor, max_amount: int | Tensor, mask_value: float | int = 0.0) -> Tensor:
     """One run of frames for each entry of `pos` is `mask_value`.
 
@@ -38,6 +40,7 @@ def mask(x: Tensor, *, mask_axis: Dim, pos: Tensor, max_amount: int | Tensor, ma
     return _replaced(x, _in_run(mask_axis, pos, amount, x.device), mask_value)
 
 
+@op(draws=True)
 def random_mask(
     x: Tensor,
     *,

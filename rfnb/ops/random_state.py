@@ -14,6 +14,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
@@ -51,6 +52,7 @@ def _step_seeds() -> _StepSeeds:
     return found
 
 
+@op(changes_state=True)
 def set_random_seed(seed: int) -> None:
     """Seed the generator of the selected backend, and the seeds of `get_static_step_based_seed`."""
     registry.selected().set_random_seed(seed)
@@ -63,6 +65,7 @@ def get_random_state() -> dict[str, bytes]:
     return {**registry.selected().get_random_state(), _STATIC: _step_seeds().state()}
 
 
+@op(changes_state=True)
 def set_random_state(state: dict[str, bytes]) -> None:
     """Put a state of `get_random_state` back, as far as this machine has the devices."""
     state = dict(state)
@@ -71,11 +74,13 @@ def set_random_state(state: dict[str, bytes]) -> None:
     registry.selected().set_random_state(state)
 
 
+@op(changes_state=True)
 def reset_step_random_state() -> None:
     """Start the seeds of `get_static_step_based_seed` anew: called in each step, they are the same in each step."""
     _step_seeds().restart()
 
 
+@op(draws=True)
 def get_static_step_based_seed(*, size: int | tuple[int, ...] | None = None) -> int | np.ndarray:
     """The next seed since `reset_step_random_state`, 0 or more and below 2³¹; with `size` an int64 array of seeds."""
     drawn = _step_seeds().generator.integers(0, 2**31, size=size)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
 from rfnb.ops.cast import cast
@@ -13,6 +14,7 @@ from rfnb.ops.default import copy_to_device, get_default_float_dtype
 from rfnb.ops.dims import range_over_dim
 
 
+@op
 def range_over_dim_strided(
     dim: Dim, *, stride: int | Tensor, out_dim: Dim | None = None, dtype: str | None = None, device: str | None = None
 ) -> tuple[Tensor, Dim]:
@@ -41,6 +43,7 @@ def range_over_dim_strided(
     return out, out_dim
 
 
+@op
 def range_over_merged_dims(dims: Sequence[Dim], *, dtype: str | None = None, device: str | None = None) -> Tensor:
     """For each position over `dims` (first is major) its index in the merged dim; {dims}, int32 by default.
 
@@ -62,6 +65,7 @@ def range_over_merged_dims(dims: Sequence[Dim], *, dtype: str | None = None, dev
     return out
 
 
+@op
 def linspace_over_dim(
     dim: Dim,
     start: float | Tensor = 0.0,

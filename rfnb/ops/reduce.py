@@ -12,6 +12,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import finite_rest
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
@@ -28,6 +29,7 @@ _FINITE = ("sum", "mean")  # not of frames without any part: their maximum is -i
 _FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/finite.py`
 
 
+@op
 def reduce(
     source: Tensor,
     *,
@@ -195,6 +197,7 @@ def _neutral(mode: str, dtype: str, backend: Any) -> Any:
     return backend.extreme_value(dtype, 1 if mode in ("min", "argmin") else -1)
 
 
+@op
 def reduce_sum(
     source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False, **unknown: Never
 ) -> Tensor:
@@ -206,6 +209,7 @@ def reduce_sum(
     return _reduce(source, "sum", axis, use_mask)
 
 
+@op
 def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Maximum over `axis`. See `reduce`."""
     if unknown:
@@ -213,6 +217,7 @@ def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = Tr
     return _reduce(source, "max", axis, use_mask)
 
 
+@op
 def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Minimum over `axis`. See `reduce`."""
     if unknown:
@@ -220,6 +225,7 @@ def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = Tr
     return _reduce(source, "min", axis, use_mask)
 
 
+@op
 def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Mean over the real frames of `axis`. See `reduce`."""
     if unknown:
@@ -227,6 +233,7 @@ def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = T
     return _reduce(source, "mean", axis, use_mask)
 
 
+@op
 def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(sum(exp(x))) over `axis`. See `reduce`."""
     if unknown:
@@ -234,6 +241,7 @@ def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: boo
     return _reduce(source, "logsumexp", axis, use_mask)
 
 
+@op
 def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True) -> Tensor:
     """log(mean(exp(x))) over the real frames of `axis`; -inf where there is none. See `reduce`."""
     wide = widened(source)
@@ -242,6 +250,7 @@ def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bo
     return narrowed(combine(total, "sub", log(maximum(count, 1))), source)
 
 
+@op
 def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Whether any is True over `axis`. See `reduce`."""
     if unknown:
@@ -249,6 +258,7 @@ def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = Tr
     return _reduce(source, "any", axis, use_mask)
 
 
+@op
 def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Whether all are True over `axis`. See `reduce`."""
     if unknown:
@@ -256,6 +266,7 @@ def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = Tr
     return _reduce(source, "all", axis, use_mask)
 
 
+@op
 def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """Index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
     if unknown:
@@ -263,6 +274,7 @@ def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown
     return _reduce(source, "argmax", axis, use_mask)
 
 
+@op
 def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """Index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
     if unknown:
@@ -270,6 +282,7 @@ def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown
     return _reduce(source, "argmin", axis, use_mask)
 
 
+@op
 def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | None = None) -> Tensor:
     """Groups of `num_pieces` neighbouring features, each reduced to one; with mode "max" this is max-out.
 
@@ -300,6 +313,7 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
     return out
 
 
+@op
 def top_k(
     source: Tensor,
     *,

@@ -7,6 +7,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import shape_of
@@ -17,6 +18,7 @@ from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_movable, check_size
 
 
+@op
 def repeat(
     values: Tensor, *, in_spatial_dim: Dim, repeats: Tensor | int, out_spatial_dim: Dim | None = None
 ) -> tuple[Tensor, Dim]:

@@ -11,6 +11,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.fill import number_to_fill
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
@@ -32,6 +33,7 @@ _KINDS = ("sum", "max", "min")
 _MODES = (*_KINDS, "mean", "logsumexp", "logmeanexp", "argmax")
 
 
+@op
 def scatter(
     source: Tensor,
     *,
@@ -84,6 +86,7 @@ def scatter(
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, masked, mean=mode == "logmeanexp")
 
 
+@op
 def scatter_count(
     *,
     indices: Tensor,
@@ -98,6 +101,7 @@ def scatter_count(
     return where(count > 0, count, number_to_fill("scatter_count", count, fill_value, "fill_value"))
 
 
+@op
 def scatter_mean(
     source: Tensor,
     *,
@@ -110,6 +114,7 @@ def scatter_mean(
     return _mean(source, indices, indices_dim, _out_dim("scatter_mean", source, indices, out_dim), fill_value, True)
 
 
+@op
 def scatter_argmax(
     source: Tensor, *, indices: Tensor, indices_dim: Dim, invalid_idx: int = -1, out_dim: Dim | None = None
 ) -> Tensor:
@@ -126,6 +131,7 @@ def scatter_argmax(
     )
 
 
+@op
 def scatter_logsumexp(
     source: Tensor,
     *,
@@ -139,6 +145,7 @@ def scatter_logsumexp(
     return _log_exp(source, indices, indices_dim, out_dim, fill_value, True, mean=False)
 
 
+@op
 def scatter_logmeanexp(
     source: Tensor,
     *,

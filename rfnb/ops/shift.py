@@ -10,6 +10,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import masks_for
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
@@ -18,6 +19,7 @@ from rfnb.ops.out_dim import check_movable
 from rfnb.ops.pad import pad
 
 
+@op
 def shift_right(
     source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
 ) -> Tensor:
@@ -37,6 +39,7 @@ def shift_right(
     return _part(padded, longer, 0, axis)
 
 
+@op
 def shift_left(
     source: Tensor, *, axis: Dim, pad_value: Tensor | float | int, amount: int = 1, **unknown: Never
 ) -> Tensor:
@@ -73,6 +76,7 @@ def _part(padded: Tensor, longer: Dim, start: int, axis: Dim) -> Tensor:
     return out
 
 
+@op
 def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = True) -> Tensor:
     """The real frames of each sequence in reverse order; padding stays at the end; {..., axis} -> {..., axis}."""
     need_tensors("reverse_sequence", tensor)

@@ -9,6 +9,7 @@ import numpy as np
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import shape_of
@@ -23,6 +24,7 @@ from rfnb.ops.pad import expand_make_non_empty
 from rfnb.ops.ranges import range_over_dim_strided
 
 
+@op
 def slice(
     source: Tensor,
     *,

@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.finite import finite_rest
 from rfnb.core.layout import PlanCache, masks_for
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
 from rfnb.core.twins import looked_up
@@ -18,6 +19,7 @@ _make = Tensor.__new__
 _plans = PlanCache()
 
 
+@op
 def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
 
@@ -32,6 +34,7 @@ def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) ->
     return _softmax("softmax", a, axis, use_mask)
 
 
+@op
 def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
     if unknown:

@@ -8,6 +8,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -18,6 +19,7 @@ from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.out_dim import check_movable
 
 
+@op
 def sort(
     source: Tensor, *, axis: Dim, descending: bool = False, stable: bool = True, **unknown: Never
 ) -> tuple[Tensor, Tensor, Dim]:
@@ -47,6 +49,7 @@ def sort(
     return source._like(values, dims), order, out_dim
 
 
+@op
 def search_sorted(
     sorted_seq: Tensor, values: Tensor, *, axis: Dim, side: str = "left", out_dtype: str = "int32"
 ) -> Tensor:

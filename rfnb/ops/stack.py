@@ -10,6 +10,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import operand_rows
@@ -18,6 +19,7 @@ from rfnb.ops.operands import check_devices, need_tensors
 from rfnb.ops.out_dim import check_size, define_size
 
 
+@op
 def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: Never) -> tuple[Tensor, Dim]:
     """A new leading dim over tensors of the same dims; {...} each -> {out_dim, ...}.
 
@@ -49,6 +51,7 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: N
     return reduce(keep_marks, sources, first._like(first.backend.stack_raw(raws, 0), dims)), out_dim
 
 
+@op
 def unstack(source: Tensor, *, axis: Dim) -> tuple[Tensor, ...]:
     """One tensor per entry of a static `axis`; {..., axis} -> {...} for each entry of axis."""
     need_tensors("unstack", source)

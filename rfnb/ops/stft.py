@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import Dims, PlanCache
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Window, settle_out_dims
@@ -21,6 +22,7 @@ from rfnb.ops.out_dim import check_size, define_size
 _plans = PlanCache()
 
 
+@op
 def stft(
     x: Tensor,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from rfnb.core.dim import Dim
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.cumsum import cumsum
@@ -16,6 +17,7 @@ from rfnb.ops.reduce import top_k
 from rfnb.ops.scatter import scatter, scatter_count
 
 
+@op
 def top_k_mask(values: Tensor, *, axis: Dim, k: int) -> Tensor:
     """True for the k largest entries of `axis` (all, if there are fewer); {..., axis} bool. Padding is never chosen before a
     real frame.
@@ -30,6 +32,7 @@ def top_k_mask(values: Tensor, *, axis: Dim, k: int) -> Tensor:
     return scatter_count(indices=indices[0], indices_dim=k_dim, out_dim=axis) > 0
 
 
+@op
 def top_p_mask(
     probs: Tensor, *, axis: Dim, p: float | Tensor, one_more: bool = True, min_tokens_to_keep: int = 1
 ) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache, full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Padding, settle_out_dims
@@ -18,6 +19,7 @@ from rfnb.ops.transposed_conv_dims import make_expansions
 _plans = PlanCache()
 
 
+@op
 def transposed_conv(
     source: Tensor,
     *,

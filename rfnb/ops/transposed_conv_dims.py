@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import Dims
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
 from rfnb.ops.conv_dims import IntOrDim, Padding, T, Window, make_windows, per_dim
@@ -56,6 +57,7 @@ class Expansion(NamedTuple):
         return math.maximum(length, 0) if isinstance(length, Tensor) else max(length, 0)
 
 
+@op
 def calc_transposed_conv_out_length(
     in_length: T,
     *,
@@ -83,6 +85,7 @@ def calc_transposed_conv_out_length(
     return expansion.out_length(in_length)
 
 
+@op
 def make_transposed_conv_out_spatial_dims(
     in_spatial_dims: Sequence[Dim],
     *,

@@ -10,6 +10,7 @@ from rfnb.core.errors import message
 from rfnb.core.fill import plain_number
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.operands import as_tensor, check_devices, common_backend, need_values
@@ -19,6 +20,7 @@ _NUMPY = (np.ndarray, np.generic)  # raw scalars of torch stay what they are, si
 _NO_DIMS: Any = None  # stands for a number among the dims of a plan's key
 
 
+@op
 def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bool = False) -> Tensor:
     """true_ where cond, else false_; union of the dims.
 

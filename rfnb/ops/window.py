@@ -5,6 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.fill import number_to_fill
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.ops import math
@@ -17,6 +18,7 @@ from rfnb.ops.out_dim import check_movable
 from rfnb.ops.where import where
 
 
+@op
 def window(
     source: Tensor,
     *,

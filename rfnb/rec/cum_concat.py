@@ -15,6 +15,7 @@ from functools import lru_cache
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
@@ -23,11 +24,10 @@ from rfnb.ops.const import zeros
 from rfnb.ops.math import combine_bc
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size
-from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 
 
-@recordable
+@op
 def cum_concat(
     source: Tensor, *, axis: Dim, out_spatial_dim: Dim | None = None, state: State | None = None
 ) -> tuple[Tensor, Dim, State]:
@@ -91,7 +91,7 @@ def history_dim(size: int) -> Dim:
     return Dim(size, name="history", kind="spatial")
 
 
-@recordable
+@op
 def history_and(before: Dim | None, axis: Dim) -> Dim:
     """The dim of the frames before and those of `axis`, as of the keys of self-attention with a state.
 

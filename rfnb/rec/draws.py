@@ -2,37 +2,41 @@
 
 The generators of Python and NumPy are one for all threads, so that their states alone do not tell. While a body is recorded, their
 functions tell which thread calls them; on torch a mode of the thread does (`Backend.watch_draws`). A function that somebody has
-imported by its name is not seen; then the state has changed although nobody was seen to draw, and that is refused too, as long as no
-other thread has ever been seen to draw.
+imported by its name is not seen; then the state has changed although nobody was seen to draw, and that is refused too, unless
+another thread has run meanwhile, which may have had such a function in hand.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import cache
-from types import FrameType
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.intercept import one_of
 
-_lock = threading.Lock()
-_watches: list[Watch] = []
-_others_draw = threading.Event()  # other threads were seen to draw: from then on, a changed state may be theirs
+_watches: list[Watch] = []  # of all threads
 _STILL = {"get_state", "get_bit_generator"}  # do not draw
+_TORCH = ("torch", "torch.random")
 _PYTHON = ("random", "getrandbits", "seed")  # what all others call
 _generator: Any = random._inst
 _numpy_generator: Any = np.random.mtrand._rand
+_MT19937_BYTES = 624 * 4 + 4  # its words and the position in them
 
 
 class Watch:
-    """What draws, from `active()` on.
+    """What draws, from `start` to `stop`.
 
     Args:
         own: Called with the name of a function by which this thread is about to draw.
@@ -40,52 +44,65 @@ class Watch:
 
     def __init__(self, own: Callable[[str], None]):
         self._own, self._thread = own, threading.get_ident()
-        self._state: Any = None
+        self._told = self._others_draw = False
+        self._on_backend = registry.selected().watch_draws(own)
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Watch in a with-block."""
-        with _lock:
-            _watches.append(self)
-            if len(_watches) == 1:
-                _put(telling=True)
-        if self._others_are_drawing():
-            _others_draw.set()
+    def start(self) -> None:
+        """Watch from here on."""
+        if not _watches:
+            for functions in _places(all(name in sys.modules for name in _TORCH)):
+                functions.look()
+        _watches.append(self)
+        _settle()
+        self._others = _places_of_others(self._thread)
         with _numpy_generator._bit_generator.lock:  # what another thread has begun to draw is drawn now
             self._state = _state()
-        try:
-            with registry.selected().watch_draws(self._own):
-                yield
-        finally:
-            with _lock:
-                _watches.remove(self)
-                if not _watches:
-                    _put(telling=False)
+        self._on_backend.__enter__()
 
-    def _others_are_drawing(self) -> bool:
-        """Whether another thread is inside of a function of `random`, with a function in hand that does not tell."""
-        for thread, found in sys._current_frames().items():
-            frame: FrameType | None = found if thread != self._thread else None
-            while frame is not None:
-                if frame.f_code.co_filename == random.__file__:
-                    return True
-                frame = frame.f_back
-        return False
+    def stop(self) -> None:
+        """Watch no longer; a second time does nothing."""
+        self._on_backend.__exit__(None, None, None)
+        if self in _watches:
+            _watches.remove(self)
+        _settle()
 
     def tell(self, name: str) -> None:
         """Somebody is about to draw."""
         if threading.get_ident() == self._thread:
+            self._told = True
             self._own(name)
         else:
-            _others_draw.set()
+            self._others_draw = True
 
     def somebody_unseen(self) -> bool:
-        """Whether a state has changed, but nobody was seen, in this recording or an earlier one."""
-        return not _others_draw.is_set() and self._state != _state()
+        """Whether a state has changed, but nobody was seen who may have done it."""
+        if self._others_draw or self._state == _state():
+            return False
+        return self._others == _places_of_others(self._thread)
 
     def forgive(self) -> None:
         """What was drawn until now is in order: an op did it."""
-        self._state = _state()
+        if self._told:
+            self._told, self._state = False, _state()
+
+
+def _places_of_others(own: int) -> dict[int, tuple[int, int]]:
+    """Which instruction each other thread is at."""
+    # Only its innermost frame, and no collection of garbage, which could let it run on: what Python makes of the frame of
+    # a thread that leaves it at the same time is in memory that is something else by then.
+    collecting = gc.isenabled()
+    try:
+        try:
+            gc.disable()
+            return {
+                thread: (id(frame), frame.f_lasti) for thread, frame in sys._current_frames().items() if thread != own
+            }
+        finally:
+            if collecting:
+                gc.enable()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def is_shared(value: Any) -> bool:
@@ -100,23 +117,65 @@ def library_files() -> tuple[str, ...]:
 
 
 def _state() -> Any:
-    _, words, position, *_ = _numpy_generator.get_state()
-    return np.asarray(words).tobytes(), position, random.getstate()
+    generator = _numpy_generator._bit_generator
+    if type(generator) is np.random.MT19937:  # its `state` would be thirty times as long on the way
+        numpy_state: Any = ctypes.string_at(generator.ctypes.state_address, _MT19937_BYTES)
+    else:
+        numpy_state = repr(generator.state)
+    return numpy_state, random.getstate()
+
+
+class _Functions:
+    """Functions of a module, as they are and those that tell."""
+
+    def __init__(self, module: Any, names: Sequence[str]):
+        self._module, self._names, self._of = module.__name__, names, itemgetter(*names)
+        self._scope, self._plain = vars(module), ()
+        self._both: tuple[Any, Any] = (), ()
+
+    def look(self) -> None:
+        """Note what they are now; somebody may have put others there."""
+        plain = self._of(self._scope)
+        if plain != self._plain:
+            told = [_telling(f"{self._module}.{name}", fn) for name, fn in zip(self._names, plain)]
+            self._both = tuple(zip(self._names, plain)), tuple(zip(self._names, told))
+            self._plain = plain
+
+    def settle(self) -> None:
+        """Give the module those that it should have."""
+        self._scope.update(one_of(self._both, _watches))
+
+
+class _OfInstance:
+    """Those of the generator of Python of which its other functions are made: they find these in the instance."""
+
+    def __init__(self) -> None:
+        told = [(name, _telling(f"random.{name}", getattr(random, name))) for name in _PYTHON]
+        self._scope, self._told = vars(_generator), told
+
+    def look(self) -> None:
+        pass
+
+    def settle(self) -> None:
+        self._scope.update(one_of(((), self._told), _watches))
+        deque(map(self._scope.pop, one_of((_PYTHON, ()), _watches), repeat(None)), 0)
 
 
 @cache
-def _functions() -> dict[tuple[Any, str], tuple[Any, Any]]:
-    """(module, name) -> the function, and the one that tells: of all that draw, or set a state."""
+def _places(with_torch: bool) -> list[_Functions | _OfInstance]:
+    """All that draw, or set a state. Draws of torch are seen by the mode; seeds are not."""
     drawing = [
         name for name in dir(np.random) if getattr(getattr(np.random, name), "__self__", None) is _numpy_generator
     ]
-    places = [(np.random, name) for name in (*drawing, "seed") if name not in _STILL]
-    places += [(random, name) for name in (*_PYTHON, "setstate")]
-    # Draws of torch are seen by the mode; seeds are not.
-    seeded = [sys.modules[name] for name in ("torch", "torch.random") if name in sys.modules]
-    places += [(module, name) for module in seeded for name in ("manual_seed", "seed", "set_rng_state")]
-    found = {(module, name): getattr(module, name) for module, name in places}
-    return {(module, name): (fn, _telling(f"{module.__name__}.{name}", fn)) for (module, name), fn in found.items()}
+    numpy = _Functions(np.random, [*(name for name in drawing if name not in _STILL), "seed"])
+    torch = [_Functions(sys.modules[name], ("manual_seed", "seed", "set_rng_state")) for name in _TORCH if with_torch]
+    return [numpy, _OfInstance(), _Functions(random, (*_PYTHON, "setstate")), *torch]
+
+
+def _settle() -> None:
+    """Give all of them those that tell while somebody watches, else their own."""
+    for functions in _places(all(name in sys.modules for name in _TORCH)):
+        functions.settle()
 
 
 def _telling(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,15 +185,3 @@ def _telling(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(*args, **kwargs)
 
     return told
-
-
-def _put(*, telling: bool) -> None:
-    """Make the functions of the modules those that tell, or the plain ones. In Python, others are made of three: they find these in
-    the instance."""
-    for (module, name), functions in _functions().items():
-        setattr(module, name, functions[telling])
-    for name in _PYTHON:
-        if telling:
-            setattr(_generator, name, _functions()[random, name][1])
-        else:
-            vars(_generator).pop(name, None)

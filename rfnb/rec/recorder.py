@@ -6,75 +6,33 @@ a Node says how to fill its registers from others. What does not depend on the s
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from types import FunctionType
 from typing import Any, TypeGuard
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, dims_so_far
 from rfnb.core.dim_math import depends_on_any, parts_of
 from rfnb.core.errors import message
-from rfnb.core.intercept import intercept
+from rfnb.core.intercept import Intercepted, draws_of_thread, outside
+from rfnb.core.op import Op
 from rfnb.core.pickling import NotPicklable
-from rfnb.core.place import place_of_user, place_text
+from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor
-from rfnb.ops.random_state import get_random_state
 from rfnb.rec.draws import Watch, library_files
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
-_NOT_OPS = {"rfnb.ops.default", "rfnb.ops.operands", "rfnb.ops.operators", "rfnb.ops.out_dim"}
-_DIM_SIZES = (
-    "get_size_tensor",
-    "get_size_tensor_or_int",
-    "get_dyn_size_ext_for_device",
-    "get_dim_value_tensor",
-    "get_mask",
-)
-_DIM_MATH = ("__add__", "__radd__", "__sub__", "__rsub__", "sub_left", "__mul__", "__rmul__", "__neg__", "__floordiv__",
-             "__rfloordiv__", "div_left", "ceildiv_right", "ceildiv_left")  # fmt: skip
-_NO_DRAWS = {"get_random_state", "set_random_seed", "set_random_state", "reset_step_random_state", "mask"}
-_further: list[FunctionType] = []
-# Those of `ops/` that change something for good, or ask how one value of the step was made from another.
-_effects: set[str] = {
-    "set_random_seed",
-    "set_random_state",
-    "reset_step_random_state",
-    "set_requires_gradient",
-    "gradient",
-}
-_deciding: set[str] = set()
-
-
-def recordable(fn: Any) -> Any:
-    """Decorator for a function that is not an op: a recorded loop repeats it as one op all the same, e.g. for its probe."""
-    _further.append(fn)
-    return fn
-
-
-def changes_state(fn: Any) -> Any:
-    """Decorator for a function that changes something for good: not possible in a recorded loop."""
-    _effects.add(fn.__qualname__)
-    return recordable(fn)
-
-
-def decides(fn: Any) -> Any:
-    """Decorator for a function that looks at the loop it is in (a choice of a search): a recorded loop runs it in every step."""
-    _deciding.add(fn.__qualname__)
-    return recordable(fn)
-
 
 class Node:
     """One op of the step.
 
     Attributes:
-        fn, args, kwargs: The call; StepTensors in it stand for registers.
+        op, fn: The op, and its function.
+        args, kwargs: Of the call; StepTensors in it stand for registers.
         result: What it gave in the first step, with StepTensors.
         step_tensors: Those in the result.
         new_dims: Dims in the result that it made, or gave a size: each step has its own.
@@ -88,9 +46,9 @@ class Node:
         place: Where in the user's code.
     """
 
-    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, *, modes: Values | None):
-        self.fn, self.args, self.kwargs = fn, args, kwargs
-        self.modes = modes
+    def __init__(self, op: Op, args: Any, kwargs: Any):
+        self.op, self.fn, self.args, self.kwargs = op, op.fn, args, kwargs
+        self.modes: Values | None = None
         self.random = False
         self.reads: list[int] = []
         self.writes: list[int] = []
@@ -100,7 +58,7 @@ class Node:
         self.sized: list[Dim] = []
         self.offers: list[Offer] = []
         self.run_place = trace_context.place if listening() else None
-        self.place = place_of_user(1)
+        self.place = place_above(sys._getframe(1))
 
     @property
     def stays(self) -> bool:
@@ -110,7 +68,7 @@ class Node:
     @property
     def name(self) -> str:
         """Name of the op, for messages."""
-        return self.fn.__qualname__.removesuffix(".__call__")
+        return self.op.name
 
 
 class Recorder(NotPicklable):
@@ -133,16 +91,34 @@ class Recorder(NotPicklable):
         self._op_draws = False
         self.used: set[int] = set()
         self._thread = threading.get_ident()
-        self._first_serial = Dim(0, name="first of the step").serial
+        self._before_step = dims_so_far()
         self._modes = modes_now()
-        self._generator = get_random_state()
+        self._intercepted = Intercepted(self._call)
         self.draws = Watch(self._body_draws)
+
+    def start(self) -> None:
+        """Record the ops that are called from here on."""
+        self._intercepted.__enter__()
+        self.draws.start()
+
+    def stop(self) -> None:
+        """Record no longer; a second time does nothing."""
+        try:
+            self._intercepted.stop()
+        finally:
+            self.draws.stop()
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Context manager in which the ops that are called are recorded."""
-        with intercept(_functions(), self._call), self.draws.active():
-            yield
+        try:
+            try:
+                self.start()
+                yield
+            finally:
+                self.stop()
+        finally:
+            self.stop()
 
     def new(self, value: Tensor) -> StepTensor:
         """A register for a value."""
@@ -166,56 +142,68 @@ class Recorder(NotPicklable):
         """The registers of all StepTensors in a nested structure."""
         return {leaf.register for _, leaf in leaves(value) if self.owns(leaf)}
 
-    def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if threading.get_ident() != self._thread:
-            return fn(*args, **kwargs)  # of a thread that was started with a copy of the context
-        if fn.__qualname__ in _effects:
-            raise _no_effects(self.loop_name, fn)
+            return op.fn(*args, **kwargs)  # of a thread that was started with a copy of the context
+        if op.changes_state:
+            raise _no_effects(self.loop_name, op)
         self.busy, before = True, self.busy
         try:
-            return self._answer(fn, args, kwargs)
+            return self._offer(op, args, kwargs) if op.fn is probe else self._answer(op, args, kwargs)
         finally:
             self.busy = before
 
-    def _answer(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if fn is probe:
-            return self._offer(args, kwargs)
-        decides = fn.__qualname__ in _deciding
-        always, ops_only = _draws(fn) or decides, fn.__module__.startswith(("rfnb.ops.", "rfnb.core."))
-        self.note_used((args, kwargs))
-        depends = self._depends((args, kwargs))
-        if ops_only and not depends and not always:
-            return fn(*args, **kwargs)  # once is enough
-        modes = modes_now()
-        # Copies: the body may change the lists that it passed.
-        node = Node(fn, copied(args), copied(kwargs), modes=None if modes == self._modes else modes)
-        self._op_draws, generator = False, self._generator
-        serial, unknown = Dim(0, name="").serial, _unknown_dims((args, kwargs))
-        context: Any = held_back() if listening() else contextlib.nullcontext([])
-        with context as node.offers:
-            result = fn(*self.unwrapped(args), **self.unwrapped(kwargs))
-        self._generator = get_random_state()
+    def _answer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given, nested = _leaves_of(args, kwargs)
+        reads: dict[int, None] = {}
+        unknown: list[Dim] = []
+        depends, before = False, set[Dim]()
+        for leaf in given:
+            if isinstance(leaf, Tensor):
+                self.used.add(id(leaf))
+                before.update(leaf.dims)
+                if self.owns(leaf):
+                    reads[leaf.register] = None
+                    depends = True
+            elif isinstance(leaf, Dim):
+                before.add(leaf)
+                if not leaf.is_dim_known():
+                    unknown.append(leaf)
+                depends = depends or self.grows(leaf)
+        call, drawn, serial = outside(op), draws_of_thread(), dims_so_far()
+        self._op_draws, offers = False, []
+        now = (args, kwargs) if not reads else self._first_values(args, kwargs, nested)
+        if listening():
+            with held_back() as offers:
+                result = call(*now[0], **now[1])
+        else:
+            result = call(*now[0], **now[1])
+        random = op.draws or op.decides or self._op_draws or draws_of_thread() != drawn
         if self._op_draws:
             self.draws.forgive()
-        # Another thread may have moved the generator: then the op stays inside, which is slower, but never wrong.
-        node.random = _draws(fn) or decides or self._op_draws or self._generator != generator
-        if not depends and not always and not node.random and not node.offers:
-            return result
-        node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._first_serial]
+        if not depends and not random and not offers:
+            return result  # once is enough
+        # Copies: the body may change the lists that it passed.
+        node = Node(op, *((copied(args), copied(kwargs)) if nested else (args, kwargs)))
+        modes = modes_now()
+        node.modes = None if modes == self._modes else modes
+        node.random, node.offers, node.reads = random, offers, list(reads)
+        node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._before_step]
         # The beam dims of a search are the same ones in every step.
-        node.new_dims = [] if decides else self._new_dims(result, serial, node.sized)
-        node.new_dims += self._made_of_growing((args, kwargs), result, node.new_dims)
+        node.new_dims = [] if op.decides else self._new_dims(result, before, serial, node.sized)
+        if self.growing:
+            node.new_dims += self._made_of_growing(before, result, node.new_dims)
         count = len(self.registers)
-        node.reads = list(dict.fromkeys(leaf.register for _, leaf in leaves((args, kwargs)) if self.owns(leaf)))
         node.result = self.wrap(result)
         node.step_tensors = self.registers[count:]
         node.writes = [tensor.register for tensor in node.step_tensors]
-        self._check_result(node)
+        if isinstance(result, Tensor):
+            growing = node.new_dims
+        else:
+            self._check_result(node)
+            growing = [*node.new_dims, *(x for _, x in leaves(result) if isinstance(x, Dim) and self.grows(x))]
         self.nodes.append(node)
-        for dim in [
-            *node.new_dims,
-            *(leaf for _, leaf in leaves(result) if isinstance(leaf, Dim) and self.grows(leaf)),
-        ]:
+        for dim in growing:
             if dim not in self.growing:
                 self.growing.add(dim)
                 begin_growing(dim, self)
@@ -228,11 +216,20 @@ class Recorder(NotPicklable):
         for tensor in self.registers:
             tensor.forget()
 
+    def _first_values(self, args: Any, kwargs: Any, nested: bool) -> tuple[Any, Any]:
+        """Arguments with the values of the first step."""
+        if nested:
+            return self.unwrapped(args), self.unwrapped(kwargs)
+        return (
+            [leaf.marked_value() if self.owns(leaf) else leaf for leaf in args],
+            {key: leaf.marked_value() if self.owns(leaf) else leaf for key, leaf in kwargs.items()},
+        )
+
     def note_used(self, value: Any) -> None:
         """The body computes with what is in here, or gives it to the loop."""
         self.used.update(id(leaf) for _, leaf in leaves(value) if isinstance(leaf, Tensor))
 
-    def _offer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _offer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A probe of the body offers in every step."""
         if not listening():
             return
@@ -240,27 +237,25 @@ class Recorder(NotPicklable):
         now = self.unwrapped(args), self.unwrapped(kwargs)
         # Of the call of a module nobody wants values: those of the first step say the dims, and nothing has to be computed for it.
         same = args[:1] == ("module",) and not any(self.grows(dim) for value in values for dim in value.dims)
-        node = Node(probe, *(now if same else (copied(args), copied(kwargs))), modes=None)
+        node = Node(op, *(now if same else (copied(args), copied(kwargs))))
         node.reads = [] if same else list(dict.fromkeys(value.register for value in values if self.owns(value)))
         with held_back() as node.offers:
             probe(*now[0], **now[1])
         self.nodes.append(node)
 
-    def _new_dims(self, result: Any, serial: int, sized: list[Dim]) -> list[Dim]:
+    def _new_dims(self, result: Any, before: set[Dim], serial: int, sized: list[Dim]) -> list[Dim]:
         """The dims in a result that were made since `serial`, and those that were `sized`."""
 
         def is_new(dim: Dim) -> bool:
             parts = parts_of(dim)
             return any(map(is_new, parts)) if parts else dim.serial > serial
 
-        values = [leaf for _, leaf in leaves(result)]
-        dims = [dim for leaf in values if isinstance(leaf, Tensor) for dim in leaf.dims]
-        dims += [leaf for leaf in values if isinstance(leaf, Dim)]
-        return [dim for dim in dict.fromkeys([*dims, *sized]) if dim in sized or (not self.grows(dim) and is_new(dim))]
+        found = result.dims if isinstance(result, Tensor) else [dim for _, x in leaves(result) for dim in _dims_of(x)]
+        new = [dim for dim in found if dim not in before and is_new(dim) and not self.grows(dim)]
+        return list(dict.fromkeys([*new, *sized]))
 
-    def _made_of_growing(self, given: Any, result: Any, known: list[Dim]) -> list[Dim]:
+    def _made_of_growing(self, before: set[Dim], result: Any, known: list[Dim]) -> list[Dim]:
         """Dims in a result that an op makes from one that grows, also where it has kept them from another loop."""
-        before = [dim for _, leaf in leaves(given) for dim in _dims_of(leaf)]
         if not any(map(self.grows, before)):
             return []
         dims = dict.fromkeys(leaf for _, leaf in leaves(result) if isinstance(leaf, Dim))
@@ -302,9 +297,6 @@ class Recorder(NotPicklable):
                 )
             )
 
-    def _depends(self, value: Any) -> bool:
-        return any(self.owns(leaf) or (isinstance(leaf, Dim) and self.grows(leaf)) for _, leaf in leaves(value))
-
     def grows(self, dim: Dim) -> bool:
         """Whether a dim is one that the steps replace, or derived from one."""
         return bool(self.growing) and (dim in self.growing or depends_on_any(dim, self.growing))
@@ -314,57 +306,15 @@ def _dims_of(leaf: Any) -> tuple[Dim, ...]:
     return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
-def _no_effects(loop_name: str, fn: Callable[..., Any]) -> RecordingError:
+def _no_effects(loop_name: str, op: Op) -> RecordingError:
     return RecordingError(
         message(
             f'Loop "{loop_name}", recorded step: {place_text(place_of_user(1))} changes something for good.',
-            [("call", fn.__qualname__)],
+            [("call", op.fn.__qualname__)],
             "The body of `with loop:` runs once, so this would happen in the first step only. Let Python run every step:",
             "for _ in loop:",
         )
     )
-
-
-@cache
-def _functions_of(modules: tuple[str, ...]) -> tuple[FunctionType, ...]:
-    found: dict[FunctionType, None] = {}
-    for name in modules:
-        module = sys.modules[name]
-        if name.startswith("rfnb.ops."):
-            public = [value for key, value in vars(module).items() if key[0] != "_"]
-            found.update(dict.fromkeys(value for value in public if _is_function_of(value, name)))
-        else:
-            classes = [value for value in vars(module).values() if isinstance(value, type)]
-            for scope in (module, *(value for value in classes if value.__module__ == name)):
-                functions = [getattr(value, "__wrapped__", value) for value in vars(scope).values()]
-                found.update(
-                    dict.fromkeys(
-                        fn for fn in functions if _is_function_of(fn, name) and "_raw" in fn.__code__.co_names
-                    )
-                )
-    for base in Tensor.__mro__:
-        for key, value in vars(base).items():
-            if (
-                isinstance(value, FunctionType)
-                and key.startswith("copy")
-                and "template" not in key
-                and not key.endswith("raw")
-            ):
-                found[value] = None
-    for base in Dim.__mro__:
-        found.update((value, None) for key, value in vars(base).items() if key in _DIM_SIZES + _DIM_MATH)
-    return (*found, *_further)
-
-
-def _is_function_of(value: Any, module: str) -> bool:
-    return isinstance(value, FunctionType) and value.__module__ == module
-
-
-def _functions() -> tuple[FunctionType, ...]:
-    """All functions whose calls are recorded: the ops, what in `nn/` works on raw arrays, copies of tensors, and what is
-    `recordable`."""
-    names = [name for name in sys.modules if name.startswith(("rfnb.ops.", "rfnb.nn.")) and name not in _NOT_OPS]
-    return _functions_of(tuple(sorted(names)))
 
 
 def copied(value: Any) -> Any:
@@ -372,12 +322,10 @@ def copied(value: Any) -> Any:
     return map_nested(lambda leaf: leaf, value)
 
 
-def _unknown_dims(value: Any) -> list[Dim]:
-    return [leaf for _, leaf in leaves(value) if isinstance(leaf, Dim) and not leaf.is_dim_known()]
-
-
-def _draws(fn: Any) -> bool:
-    return fn.__module__.startswith("rfnb.ops.random") and fn.__name__ not in _NO_DRAWS
-
-
-recordable(probe)
+def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], bool]:
+    """The leaves of the arguments of a call; whether they are in containers."""
+    given = [*args, *kwargs.values()]
+    for leaf in given:
+        if isinstance(leaf, (dict, list, tuple)):
+            return [leaf for _, leaf in leaves(given)], True
+    return given, False

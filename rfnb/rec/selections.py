@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.op import op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.rec.backtrack import Paths, backtrack
 from rfnb.rec.nested import map_nested
-from rfnb.rec.recorder import decides
 from rfnb.rec.selection import Selection
 
 
@@ -52,7 +52,7 @@ class Selections(NotPicklable):
         return self._paths.follow(values) or backtrack(values, self.steps)
 
 
-@decides
+@op(decides=True)
 def bring(selections: Selections, value: Any) -> Any:
     """A nested value of this step for the hypotheses that were chosen so far: an op of its own, since each step chooses others."""
     now = selections.now

@@ -18,10 +18,10 @@ from typing import Any, overload
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.rec.loop import Loop
-from rfnb.rec.recorder import decides
 from rfnb.search.choose import choose
 from rfnb.search.choose_plain import choose_plain
 from rfnb.search.operand_checks import check_scores, no_labels_dim
@@ -41,7 +41,7 @@ def choice(
 ) -> tuple[Tensor, ...]: ...
 
 
-@decides
+@op(decides=True)  # type: ignore[misc]  # mypy takes no generic decorator for what is overloaded
 def choice(
     scores: Any,
     *,

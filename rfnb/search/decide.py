@@ -11,6 +11,7 @@ import numpy as np
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import reduce
@@ -20,13 +21,12 @@ from rfnb.ops.gather import gather
 from rfnb.ops.math import maximum
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
-from rfnb.rec.recorder import decides
 from rfnb.rec.selection import renamed_dim
 from rfnb.search.search_state import beam_dim_of, host_of, search_of
 from rfnb.trace.beam_labels import label_names
 
 
-@decides
+@op(decides=True)
 def get_beam_scores(x: Tensor) -> Tensor:
     """The scores of the hypotheses that `x` belongs to: natural-log probability, summed over steps; {batch, beam}.
 
@@ -39,7 +39,7 @@ def get_beam_scores(x: Tensor) -> Tensor:
     return search_of(x, "get_beam_scores").scores_like(x)
 
 
-@decides
+@op(decides=True)
 def get_src_beams(x: Tensor) -> Tensor:
     """Which hypothesis each one continues, of the choice in a step that made `x`: int {batch, beam}; 0 in the first step.
 
@@ -55,7 +55,7 @@ def get_src_beams(x: Tensor) -> Tensor:
     return last.parents._like(last.parents._raw, last.carried_dims(last.parents.dims))
 
 
-@decides
+@op(decides=True)
 def decide_keep_beam(x: Tensor) -> Tensor:
     """`x` of a step, with its hypotheses as they are in that step: stacked values are not traced back through the parents.
 

@@ -18,6 +18,7 @@ from typing import Any
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.ops import math
@@ -26,14 +27,13 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where
 from rfnb.rec.nested import gather_nested, map_nested
-from rfnb.rec.recorder import recordable
 from rfnb.rec.selection import renamed_dim
 from rfnb.search import rank
 from rfnb.search.operand_checks import no_labels_dim
 from rfnb.search.score import check_log_probs, combined, log_prob_of
 
 
-@recordable
+@op
 def beam_search_step(
     scores: Tensor,
     base: Tensor | None = None,
@@ -130,7 +130,7 @@ def _only(label: int, axis: Dim, like: Tensor) -> Tensor:
     return cast(where(index == label, 0.0, float("-inf")), like.dtype)
 
 
-@recordable
+@op
 def gather_beams(state: Any, parents: Tensor) -> Any:
     """Everything in a nested state for the hypotheses that go on: `state[..., parents]`; what has no beam stays as it is.
 

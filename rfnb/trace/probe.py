@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 
 
@@ -90,6 +91,7 @@ def listening(kind: str | None = None) -> bool:
     return False
 
 
+@op
 def probe(kind: str, **values: Any) -> None:
     """Offer named values as an event.
 

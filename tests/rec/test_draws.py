@@ -51,13 +51,6 @@ QUIET = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_thread_was_seen():
-    draws._others_draw.clear()
-    yield
-    draws._others_draw.clear()
-
-
 def run(draw):
     loop = rf.Loop(axis=TIME)
     with loop:

@@ -12,6 +12,7 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.core import intercept
 from rfnb.core.generations import are_steps_apart
+from rfnb.core.op import all_ops
 from rfnb.debugging import poison
 from rfnb.rec import draws
 from rfnb.trace import probe
@@ -23,10 +24,11 @@ X = randn(BATCH, TIME)
 def state_of_the_library():
     """What a run may leave behind."""
     return {
-        "handlers": intercept._handlers.get(), "functions": len(intercept._active), "loop": rf.Loop.current(),
+        "handlers": intercept._innermost.get(), "open": len(intercept._open),
+        "codes": {op.fn.__code__ for op in all_ops()}, "loop": rf.Loop.current(),
         "poison": poison.switched_on(), "property": isinstance(rf.Tensor.__dict__["_raw"], property), "apart": are_steps_apart(),
         "watches": list(draws._watches), "random": random.random, "numpy": np.random.randn, "generator": set(vars(draws._generator)),
-        "run": rf.get_run_ctx(), "dtype": rf.get_default_float_dtype(), "listening": probe.listening(), "open": probe._open[0],
+        "run": rf.get_run_ctx(), "dtype": rf.get_default_float_dtype(), "listening": probe.listening(), "recordings": probe._open[0],
         "gradients": torch.is_grad_enabled(), "place": probe.trace_context.place.path,
     }  # fmt: skip
 
@@ -76,26 +78,3 @@ def test_an_interrupt_leaves_nothing_behind(around, face, when):
             run(tanh_or_interrupt)
     assert state_of_the_library() == before
     assert_same(run(rf.tanh), expected)
-
-
-def test_an_interrupt_while_functions_are_switched(monkeypatch):
-    """Some are and some are not: all are as before, also those that another block has."""
-    code = rf.tanh.__code__
-    make, count = intercept._code_calling, iter(range(10**6))
-
-    def interrupted(*args):
-        if next(count) == 3:
-            raise KeyboardInterrupt
-        return make(*args)
-
-    loop = rf.Loop(axis=TIME)
-    with rf.debug(indices=True):
-        outer = {fn: set(switch.users) for fn, switch in intercept._active.items()}
-        monkeypatch.setattr(intercept, "_code_calling", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            with loop:
-                pass
-        monkeypatch.undo()
-        assert {fn: set(switch.users) for fn, switch in intercept._active.items()} == outer
-        assert rf.Loop.current() is None
-    assert not intercept._active and rf.tanh.__code__ is code

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention.self_attention import SelfAttentionBase
@@ -13,7 +14,6 @@ from rfnb.ops.concat import concat
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dim
 from rfnb.rec.cum_concat import history_and, history_dim
-from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 
 
@@ -35,7 +35,7 @@ class CausalSelfAttentionState(State):
 class CausalSelfAttention(SelfAttentionBase):
     """Every frame attends to itself and to those before it. See `SelfAttentionBase` for arguments and parameters."""
 
-    @recordable
+    @op
     def __call__(
         self, source: Tensor, axis: Dim, *, state: CausalSelfAttentionState | None = None
     ) -> tuple[Tensor, CausalSelfAttentionState]:

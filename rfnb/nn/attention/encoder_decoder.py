@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.attention.functions import (
@@ -25,7 +26,6 @@ from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
-from rfnb.rec.recorder import recordable
 
 
 class GlobalAttentionContextBase(Module):
@@ -149,7 +149,7 @@ class ConcatAttention(GlobalAttentionContextBase):
         return additive_attention_weights(query, base_ctx, energy_weight=self.v, key_dim=self.key_dim, axis=axis)
 
 
-@recordable
+@op
 def last_frame(source: Tensor, *, axis: Dim) -> Tensor:
     """The last real frame of each sequence, as of the weights of an attention.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.finite import finite_with
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention.causal_mask import causal_mask, unseen
@@ -16,11 +17,10 @@ from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.softmax import softmax
 from rfnb.ops.where import where
-from rfnb.rec.recorder import recordable
 from rfnb.trace.probe import listening, probe
 
 
-@recordable
+@op
 def dot_attention(
     query: Tensor,
     keys: Tensor,
@@ -102,7 +102,7 @@ def attending_dim(weights: Tensor, values: Tensor, axis: Dim) -> Dim | None:
     return found[0] if len(found) == 1 else None
 
 
-@recordable
+@op
 def additive_attention(
     query: Tensor,
     keys: Tensor,
@@ -141,7 +141,7 @@ def additive_attention(
     return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast)
 
 
-@recordable
+@op
 def dot_attention_weights(
     query: Tensor, keys: Tensor, *, key_dim: Dim, axis: Dim, scale: float | None = None
 ) -> Tensor:
@@ -164,7 +164,7 @@ def dot_attention_weights(
     return narrowed(softmax(_energy(query, keys, key_dim, scale), axis=kv_axis), query)
 
 
-@recordable
+@op
 def additive_attention_weights(
     query: Tensor, keys: Tensor, *, energy_weight: Tensor, key_dim: Dim, axis: Dim
 ) -> Tensor:

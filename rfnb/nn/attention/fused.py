@@ -15,6 +15,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.attention.query_offset import keys_before
 from rfnb.ops.operands import check_devices
@@ -44,6 +45,7 @@ class _Plan(NamedTuple):
     one_step: bool  # few queries, without padding
 
 
+@op
 def fused_attention(
     query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None, scale: float
 ) -> tuple[Tensor, Tensor | None] | None:

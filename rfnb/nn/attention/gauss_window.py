@@ -6,6 +6,7 @@ import math
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.ops import dims as dim_ops
@@ -15,11 +16,10 @@ from rfnb.ops.math import clip_by_value, combine_bc, compare_bc, exp, round, squ
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.pad import pad
-from rfnb.rec.recorder import recordable
 from rfnb.trace.probe import listening, probe
 
 
-@recordable
+@op
 def gauss_window_attention(
     position: Tensor,
     base: Tensor,

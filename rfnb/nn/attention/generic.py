@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention.functions import attending_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.matmul import matmul
 from rfnb.ops.operands import need_tensors
-from rfnb.rec.recorder import recordable
 from rfnb.trace.probe import listening, probe
 
 
-@recordable
+@op
 def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze: bool = True) -> Tensor:
     """Sum of the frames of `base`, each times its weight.
 

@@ -11,6 +11,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
@@ -182,6 +183,7 @@ def _backend() -> Any:
     return registry.selected()
 
 
+@op
 def _plain(indices: Tensor) -> Tensor:
     return new_tensor(indices._raw, indices.dims)  # a position is no longer an index
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.attention.positional_encoding import sinusoidal_encoding, sinusoidal_positional_encoding
@@ -19,7 +20,6 @@ from rfnb.ops.default import get_default_device, get_default_float_dtype
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.math import clip_by_value, combine_bc
-from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 
 
@@ -158,7 +158,7 @@ class RelativePositionalEncoding(Module):
         self.clipped_dim = Dim(2 * clipping + 1, name="clipped_distance")
         self.encoding_matrix = None if fixed else Parameter((self.clipped_dim, out_dim), initial=Glorot())
 
-    @recordable
+    @op
     def __call__(
         self,
         *,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.attention.causal import CausalSelfAttentionState, appended, empty_history
@@ -19,7 +20,6 @@ from rfnb.ops.gather import gather
 from rfnb.ops.math import combine_bc
 from rfnb.ops.merge import split_dims
 from rfnb.rec.cum_concat import history_and, history_dim
-from rfnb.rec.recorder import recordable
 
 
 class QKVSelfAttention(SelfAttentionBase):
@@ -63,7 +63,7 @@ class QKVSelfAttention(SelfAttentionBase):
         self.restrict_state_to_last_seq = restrict_state_to_last_seq
         self.QKV = self.qkv.weight  # the documented name
 
-    @recordable
+    @op
     def __call__(
         self,
         source: Tensor,
@@ -148,6 +148,7 @@ class QKVSelfAttention(SelfAttentionBase):
         energy = combine_bc(_energy(q, k, key_dim, scale), "add", _energy(q, key_shift, key_dim, scale))
         return self._joined(_attend(energy, v, keys, self.att_dropout, self.att_dropout_broadcast, causal_dim))
 
+    @op
     def _of_head(self, key_shift: Tensor, axis: Dim | None, keys: Dim) -> Tensor:
         """With key_dim_per_head for its dim of features.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.attention.positional_encoding import distances
 from rfnb.nn.init import Glorot
@@ -101,5 +102,6 @@ def _rows(first: int, count: int, low: int, high: int, device: str | None, backe
     return backend.from_numpy(rows.astype(np.int32), dtype="int32", device=device)
 
 
+@op
 def _plain(steps: Tensor) -> Tensor:
     return new_tensor(steps._raw, steps.dims)  # a difference of positions is no longer an index

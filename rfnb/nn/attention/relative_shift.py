@@ -7,11 +7,13 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import PlanCache, full_shape, to_order
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 
 _plans = PlanCache()
 
 
+@op
 def relative_shift(x: Tensor, *, query_dim: Dim | None, key_dim: Dim, distance_dim: Dim) -> Tensor:
     """out[query, key] = x[query, key - query + queries - 1]: distances rise with the key, in each row from another start.
 

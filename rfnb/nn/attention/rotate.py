@@ -9,6 +9,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
@@ -21,6 +22,7 @@ from rfnb.ops.stack import unstack
 _pair = Dim(2, name="pair")
 
 
+@op
 def rotate(x: Tensor, *, spatial_dim: Dim | None, feat_dim: Dim, offset: int | Tensor = 0, base: float = 1e4) -> Tensor:
     """The features 2m and 2m + 1 turned by the angle position * base ** (-2m / feat).
 

@@ -12,6 +12,7 @@ from rfnb.backends import protocol, registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.batch_norm import BatchNorm
 from rfnb.nn.module.parameter import Parameter
@@ -39,6 +40,7 @@ def activation(tensor: Tensor, func: str) -> Tensor:
     return getattr(math, func)(tensor)
 
 
+@op
 def flip_no_mask(source: Tensor, *, axis: Dim) -> Tensor:
     """The raw array mirrored along `axis`, so that the padding of a ragged one comes first; see `rf.reverse_sequence`."""
     index = source.axis_of(axis, "flip_no_mask")
@@ -60,6 +62,7 @@ def softmax_cross_entropy_with_logits(*, logits: Tensor, targets: Tensor, axis: 
     return loss.cross_entropy(estimated=logits, target=targets, axis=axis, estimated_type="logits")
 
 
+@op
 def runtime_sanity_checks(tensor: Tensor) -> None:
     """Check that the raw array fits the dims.
 
@@ -142,6 +145,7 @@ def parameter_assign(param: Parameter, value: Any, *, op: str = "assign") -> Non
         param.assign(value)
 
 
+@op
 def parameter_assign_key(
     param: Parameter, key: Any, value: Any, *, op: str = "assign", axis: Any = None, key_dim: Any = None
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import dims_text, shape_of
@@ -36,6 +37,7 @@ class Places:
                     )
                 )
 
+    @op
     def assign(self, raw: Any) -> None:
         """Write `raw`, which broadcasts to `dims`; what is in the padding of ragged dims is not written."""
         backend = self.target.backend
@@ -79,6 +81,7 @@ def _by_axis(target: Tensor, axis: Any, key: Any, key_dim: Any) -> dict[Dim, tup
     return dict(zip(axes, zip(keys, key_dims)))
 
 
+@op
 def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor | int:
     """The positions along `axis`: a number, or a Tensor over the dims that replace it."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):

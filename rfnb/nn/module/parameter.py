@@ -13,6 +13,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import plain_number
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import shape_of
@@ -21,7 +22,6 @@ from rfnb.nn.module.assign_key import Places
 from rfnb.nn.module.types import ItemKeyType, RawTensorTypes
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.default import get_default_device, get_default_float_dtype, is_float_dtype
-from rfnb.rec.recorder import changes_state
 
 
 class Parameter(Tensor):
@@ -47,6 +47,7 @@ class Parameter(Tensor):
 
     _finite = True  # a parameter has no padding
 
+    @op
     def __init__(
         self,
         dims_or_tensor: Sequence[Dim] | Tensor | None = None,
@@ -149,7 +150,7 @@ class Parameter(Tensor):
             value = value(self.dims, self.dtype, sparse_dim=self.sparse_dim, device=self.device)
         self.assign(0 if value is None else value)
 
-    @changes_state
+    @op(changes_state=True)
     def assign(self, value: Tensor | RawTensorTypes) -> None:
         """New values, in place, without gradient; dims are matched by identity, missing ones broadcast.
 
@@ -162,13 +163,13 @@ class Parameter(Tensor):
         """
         self.backend.assign_raw(self._raw, self._fitting("assign", value, self.dims))
 
-    @changes_state
+    @op(changes_state=True)
     def assign_add(self, value: Tensor | RawTensorTypes) -> None:
         """Add in place, without gradient. See `assign`."""
         raw = self._fitting("assign_add", value, self.dims)
         self.backend.assign_raw(self._raw, self.backend.combine_raw(self.backend.detach_raw(self._raw), "add", raw))
 
-    @changes_state
+    @op(changes_state=True)
     def assign_key(
         self,
         axis: Dim | Sequence[Dim],
@@ -234,6 +235,7 @@ class Parameter(Tensor):
             )
         )
 
+    @op
     def to(self, *, device: str | None = None, dtype: str | None = None) -> None:
         """Move, and cast if it is a float one. As in torch the raw parameter stays the same object, so optimizers go on."""
         if dtype is not None and not is_float_dtype(self.dtype):
@@ -257,6 +259,7 @@ class Parameter(Tensor):
             )
         raise AttributeError("__name__")
 
+    @op
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """See `set_parameter_copy_behavior_ctx`."""
         mode = _copy_behavior.get()

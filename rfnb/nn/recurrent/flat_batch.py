@@ -8,6 +8,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache, full_shape, view
+from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here
@@ -24,6 +25,7 @@ def batch_dims_of(source: Tensor, state: Tensor, *, skip: tuple[Dim, ...], out_d
     return batch + more
 
 
+@op
 def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
     """The raw array over `dims`, its batch dims (those after `lead`, but for the last one) flattened to one."""
     if value.dims == dims:
@@ -46,6 +48,7 @@ def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | No
     return lambda raw: reshape(broadcast(raw if order is None else order(raw), shape), flat)
 
 
+@op
 def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
     """Which frames are real, bool (time, batch); None if all are. One per dims and device.
 

@@ -10,12 +10,14 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.finite import padding_mask
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
 
 _KERNEL_ORDER = "ifjo"  # of `Backend.lstm_raw`
 
 
+@op
 def lstm_sequence(
     what: str, source: Tensor, h: Tensor, c: Tensor, forward: Tensor, recurrent: Tensor, bias: Tensor, *,
     order: str, forget_bias: float, in_dim: Dim, out_dim: Dim, spatial_dim: Dim,
@@ -46,6 +48,7 @@ def lstm_sequence(
     return call.sequence(y), call.part(last_h), call.part(last_c)
 
 
+@op
 def gru_sequence(
     what: str, source: Tensor, h: Tensor, forward: Tensor, recurrent: Tensor, bias: Tensor, recurrent_bias: Tensor, *,
     in_dim: Dim, out_dim: Dim, spatial_dim: Dim,
@@ -64,6 +67,7 @@ def gru_sequence(
     return call.sequence(y), call.part(last)
 
 
+@op
 def rnn_sequence(
     what: str, source: Tensor, h: Tensor, forward: Tensor, recurrent: Tensor, bias: Tensor, *,
     in_dim: Dim, out_dim: Dim, spatial_dim: Dim,

@@ -10,6 +10,7 @@ from rfnb.core.errors import message
 from rfnb.core.finite import finite_with, padding_mask
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.init import Glorot
@@ -54,6 +55,7 @@ class LSTM(Module):
         self.rec_weight.initial = Glorot()
         self.bias = Parameter((gates,)) if with_bias else None
 
+    @op
     def __call__(self, source: Tensor, *, state: LstmState, spatial_dim: Dim) -> tuple[Tensor, LstmState]:
         """Run over `spatial_dim`, or one step with `single_step_dim`.
 
@@ -103,6 +105,7 @@ class LSTM(Module):
             probe("states", h=out, axis=spatial_dim)
         return out, LstmState(h=self._part(h, out_dims), c=self._part(c, out_dims))
 
+    @op
     def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
         """One step; how the dims are flattened to one batch axis is a plan."""
         h, c = state["h"], state["c"]

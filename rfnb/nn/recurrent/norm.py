@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from rfnb.core.finite import finite_with
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 
 
+@op
 def layer_norm(x: Tensor, gain: Tensor, shift: Tensor | None, *, eps: float) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * gain + shift, over the dim of `gain`; {..., that dim}.
 

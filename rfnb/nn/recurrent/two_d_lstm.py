@@ -8,6 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import full_shape
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.attention.encoder_decoder import last_frame
@@ -24,7 +25,6 @@ from rfnb.ops.gather import gather
 from rfnb.ops.matmul import matmul
 from rfnb.ops.softmax import softmax
 from rfnb.ops.where import where
-from rfnb.rec.recorder import recordable
 from rfnb.rec.state import State
 from rfnb.trace.probe import listening, probe
 
@@ -82,7 +82,7 @@ class TwoDLSTM(Module):
         self._att_dim = y_dim.copy(match_priority=1) if y_dim is out_dim else y_dim
         self.W_att = Parameter((self._att_dim, out_dim), initial=Glorot()) if pooling == "weighted" else None
 
-    @recordable
+    @op
     def __call__(self, *sources: Tensor, x_axis: Dim, y_axis: Dim, state: State | None = None) -> tuple[Tensor, State]:
         """All rows, or the next one with `single_step_dim`.
 
@@ -135,6 +135,7 @@ class TwoDLSTM(Module):
         h, c = (zeros(dims, dtype=weight.dtype, device=weight.device, feature_dim=self.out_dim) for _ in range(2))
         return State(h=h, c=c)
 
+    @op
     def _grid(
         self, x: Tensor, y: Tensor, x_axis: Dim, y_axis: Dim, state: State | None
     ) -> tuple[Tensor, Tensor, State]:
@@ -171,6 +172,7 @@ class TwoDLSTM(Module):
         out = reduce.reduce(h, mode="mean" if self.pooling == "average" else "max", axis=x_axis, use_mask=masked)
         return _without_empty(out, x_axis) if masked else out
 
+    @op
     def _weighted(self, h: Tensor, y: Tensor, x_axis: Dim) -> Tensor:
         assert self.W_att is not None
         if self._att_dim is not self.y_dim:

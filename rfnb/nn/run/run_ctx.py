@@ -20,13 +20,13 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_dict import TensorDict
 from rfnb.nn.run.marked_loss import Loss
 from rfnb.nn.run.marked_output import in_order, like_expected
 from rfnb.ops.const import convert_to_tensor
 from rfnb.rec.modes import keep_mode
-from rfnb.rec.recorder import changes_state
 
 
 class RunCtx:
@@ -127,7 +127,7 @@ class RunCtx:
         return flag if not of_functions or func is None else of_functions.get(_function(func), flag)
 
     # -- losses --------------------------------------------------------------------------------------------------------
-    @changes_state
+    @op(changes_state=True)
     def mark_as_loss(
         self,
         loss: Tensor,
@@ -172,7 +172,7 @@ class RunCtx:
         return total
 
     # -- outputs -------------------------------------------------------------------------------------------------------
-    @changes_state
+    @op(changes_state=True)
     def mark_as_output(self, tensor: Tensor, name: str, *, dims: Sequence[Dim] | None = None) -> None:
         """Make this one of the outputs of the step.
 
