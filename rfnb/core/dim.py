@@ -54,6 +54,10 @@ class Dim(DimRelations):
 
     special = False  # of no axis, see `single_step_dim`
     by_user = False  # whether user code made it itself, by `Dim(...)` or `ragged_dim(...)`
+    # Class-level defaults: ops make dims in each call, and most have no more than a name and a size.
+    kind: str | None = None
+    vocab: Sequence[str] | None = None
+    match_priority = 0
 
     class Types:
         """The values of `kind`."""
@@ -77,19 +81,22 @@ class Dim(DimRelations):
     ):
         self.name = name or description or "dim"
         self.serial = next(_serials)  # a later dim has a larger one: a recorded loop asks which dims a step has made
-        self.kind = kind
-        self.vocab = vocab
-        self.match_priority = match_priority
-        self.twin_of = self.same_as = None
-        self.expr = None
         made_in = sys._getframe(1)
         self._place: Place | str = place_above(made_in)
         self.by_user = self._place[0] is made_in.f_code
-        self.size = None
+        self._masks = {}
+        if kind is not None:
+            self.kind = kind
+        if vocab is not None:
+            self.vocab = vocab
+        if match_priority:
+            self.match_priority = match_priority
         if capacity is not None:
             self.capacity = capacity
-        self.declared_length_dims: tuple[Dim, ...] = ()
-        self._reset()
+        if dimension.__class__ is int and dimension >= 0:
+            self.size = self._extent = dimension
+            return
+        self.size = None
         if dimension is None and dyn_size_ext is not None:
             dimension = dyn_size_ext
         if isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool):

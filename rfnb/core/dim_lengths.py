@@ -23,26 +23,24 @@ class DimLengths:
 
     name: str
     created: Any
-    expr: Any
-    twin_of: Dim | None
-    same_as: Dim | None  # where its sizes come from
+    expr: Any = None
+    twin_of: Dim | None = None
+    same_as: Dim | None = None  # where its sizes come from
     declared_as: Dim | None = None  # what represents the two, see `declare_same_as`
-    declared_length_dims: tuple[Dim, ...]
+    declared_length_dims: tuple[Dim, ...] = ()
     size: int | None
     _capacity: int | None = None
-    _lengths: np.ndarray | None
-    _length_dims: tuple[Dim, ...]
-    _extent: int | None
-    _size_tensor: Tensor | None
+    _lengths: np.ndarray | None = None
+    _length_dims: tuple[Dim, ...] = ()
+    _extent: int | None = None
+    _size_tensor: Tensor | None = None
     _declared: Tensor | None = None  # the template that it was made from
     _masks: dict[Any, Any]
 
     def _reset(self) -> None:
-        self._lengths: np.ndarray | None = None
-        self._length_dims: tuple[Dim, ...] = ()
-        self._extent: int | None = None
-        self._size_tensor: Tensor | None = None
-        self._masks: dict[Any, Any] = {}
+        self._lengths = self._extent = self._size_tensor = None
+        self._length_dims = ()
+        self._masks = {}
         if self._declared is not None:
             self._declared._raw = None
 

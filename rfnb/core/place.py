@@ -34,9 +34,11 @@ def place_of_user(depth: int, *, but: tuple[str, ...] = ()) -> Place:
 
 def place_above(frame: FrameType, but: str | tuple[str, ...] = _PACKAGE) -> Place:
     """The place of a frame if it is of user code, else of the first one above it that is. Cheap enough for every new Dim."""
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(but):
+    code = frame.f_code
+    while code.co_filename.startswith(but) and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+        code = frame.f_code
+    return code, frame.f_lasti
 
 
 def warn_user(text: str) -> None:
