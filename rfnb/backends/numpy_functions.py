@@ -131,6 +131,7 @@ _TO_BOOL = ("logical_not", "is_finite", "is_infinite", "is_neg_infinite")
 
 
 def _log_sum_exp(raw: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    raw = as_float(raw)
     peak = raw.max(axis=axes, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0)  # -inf - -inf would be NaN; with 0 the sum is 0 and its log -inf
     return np.log(np.exp(raw - peak).sum(axis=axes)) + peak.squeeze(axes)

@@ -81,23 +81,34 @@ def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool
         axis = tuple(axis) if axis.__class__ is list or axis.__class__ is tuple else dims_of(f"reduce_{mode}", axis)
     try:
         raw = source._raw
-        fn, extra, dims, sparse, keeps, tracks, made_finite = _plans[mode, raw.__class__, source.dims, axis, use_mask]
+        plan = _plans[mode, raw.__class__, source.dims, axis, use_mask]
+        if plan.__class__ is not tuple:  # one for each dtype: it is what asks for that
+            plan = _plans[mode, raw.__class__, plan(raw), source.dims, axis, use_mask]
     except (KeyError, AttributeError):
         need_values(f"reduce_{mode}", source)
-        given = (axis,) if isinstance(axis, Dim) else axis
-        axes = tuple(looked_up(source.dims, dim, given) for dim in given)
-        careful = finite_rest(source, axes) if mode in _FROM_OPERANDS else (None, None)
-        sparse = given[0] if mode.startswith("arg") else None
-        plan = (*_plan(source, mode, axes, use_mask), sparse, mode in _FINITE, *careful)
-        fn, extra, dims, sparse, keeps, tracks, made_finite = _plans.put(
-            (mode, raw.__class__, source.dims, axis, use_mask), plan
-        )
+        plan = _new_plan(source, mode, axis, use_mask)
+    fn, extra, dims, sparse, keeps, tracks, made_finite = plan
     finite = source._finite
     if tracks is not None and not finite and tracks(raw):
         raw = made_finite(raw)
     out = new_tensor(fn(raw, extra), dims, None, keeps and finite)
     out.sparse_dim = source.sparse_dim if sparse is None else sparse  # feature_dim is lost: documented
     return out
+
+
+def _new_plan(source: Tensor, mode: str, axis: Any, use_mask: bool) -> Any:
+    raw, backend, given = source._raw, source.backend, (axis,) if isinstance(axis, Dim) else axis
+    axes = tuple(looked_up(source.dims, dim, given) for dim in given)
+    careful = finite_rest(source, axes) if mode in _FROM_OPERANDS else (None, None)
+    sparse = given[0] if mode.startswith("arg") else None
+    plan = (*_plan(source, mode, axes, use_mask), sparse, mode in _FINITE, *careful)
+    key: tuple[Any, ...] = (mode, raw.__class__)
+    if mode in ("mean", "logsumexp") or (
+        mode not in ("sum", "any", "all") and any(dim.has_padding() or dim.extent == 0 for dim in axes)
+    ):
+        _plans.put((*key, source.dims, axis, use_mask), backend.dtype_key_raw)
+        key = (*key, backend.dtype_key_raw(raw))
+    return _plans.put((*key, source.dims, axis, use_mask), plan)
 
 
 def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tuple[Any, Any, Dims]:
@@ -127,73 +138,55 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
             )
         )
     backend = source.backend
-    dims = tuple(dim for dim in source.dims if dim not in axes)
     indices = tuple(source.dims.index(dim) for dim in axes)
-    fn, extra = backend.reduce_fn(mode, indices)
+    dims = tuple(dim for dim in source.dims if dim not in axes)
+    (reduce_raw, extra), where = backend.reduce_fn(mode, indices), backend.where_raw
     mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
-    empty = mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.extent == 0 for dim in axes)
-    if not empty and mode not in ("mean", "logsumexp"):
-        if mask is None:
-            return fn, extra, dims
-        if mode in ("sum", "any", "all"):  # so neither these nor an array without padding asks for the dtype
-            where, neutral = backend.where_raw, 0 if mode == "sum" else mode == "all"
-            return (lambda raw, extra: fn(where(mask(raw), raw, neutral), extra)), extra, dims
-    name_of, fns = backend.get_dtype_name_raw, {}
+    dtype, cast = source.dtype, backend.cast_raw
+    if mode == "mean" and not is_float_dtype(dtype):
+        of_dtype: dict[str, Any] = {}  # the default may change, and differs between threads
 
-    def of_dtype(raw: Any, extra: Any) -> Any:
-        dtype = name_of(raw)
-        if dtype not in fns:
-            if mode == "mean" and not is_float_dtype(dtype):  # the default may change, and differs between threads
-                fns[dtype] = lambda raw, extra: of_dtype(backend.cast_raw(raw, get_default_float_dtype()), extra)
-            elif empty:
-                fns[dtype] = _of_nothing(mode, dtype, full_shape(dims), backend)
-            elif mask is not None and mode == "mean":
-                fns[dtype] = in_float32(
-                    _masked_mean(dtype, mask, full_shape(source.dims), indices, backend), dtype, backend
-                )
-            else:
-                fns[dtype] = _of_real(
-                    in_float32(fn, dtype, backend) if mode == "logsumexp" else fn, mode, dtype, mask, backend
-                )
-        return fns[dtype](raw, extra)
+        def mean_of_whole(raw: Any, extra: Any) -> Any:
+            dtype = get_default_float_dtype()
+            floats = cast(raw, dtype)
+            if dtype not in of_dtype:
+                of_dtype[dtype] = _plan(new_tensor(floats, source.dims), mode, axes, use_mask)[0]
+            return of_dtype[dtype](floats, extra)
 
-    return of_dtype, extra, dims
-
-
-def _of_real(fn: Any, mode: str, dtype: str, mask: Any, backend: Any) -> Any:
+        return mean_of_whole, extra, dims
+    if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.extent == 0 for dim in axes):
+        value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), full_shape(dims)
+        dtype = "int64" if mode.startswith("arg") else dtype
+        full = lambda raw, extra: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))  # noqa: E731
+        return full, extra, dims
+    if mode == "logsumexp":
+        reduce_raw = in_float32(reduce_raw, dtype, backend)
     if mask is None:
-        return fn
-    where, neutral = backend.where_raw, _neutral(mode, dtype, backend)
-    return lambda raw, extra: fn(where(mask(raw), raw, neutral), extra)
+        return reduce_raw, extra, dims
+    if mode == "mean":
+        (add_up, _), divide = backend.reduce_fn("sum", indices), backend.binary_tensors_fn("truediv")
+        counts: dict[Any, Any] = {}
 
+        def mean(raw: Any, extra: Any) -> Any:
+            real = mask(raw)
+            device = backend.device_key_raw(raw)
+            count = counts.get(device)
+            if count is None:
+                whole = backend.broadcast_raw(real, full_shape(source.dims))
+                count = backend.binary_fn("maximum")(add_up(cast(whole, "float32"), extra), 1.0)
+                count = counts[device] = cast(count, "float64" if dtype == "float64" else "float32")
+            return divide(add_up(where(real, raw, 0), extra), count)
 
-def _of_nothing(mode: str, dtype: str, shape: tuple[int, ...], backend: Any) -> Any:
-    value = 0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)
-    dtype = "int64" if mode.startswith("arg") else dtype
-    return lambda raw, extra: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))
-
-
-def _masked_mean(dtype: str, mask: Any, shape: tuple[int, ...], axes: tuple[int, ...], backend: Any) -> Any:
-    (add_up, extra), divide, where = (
-        backend.reduce_fn("sum", axes),
-        backend.binary_tensors_fn("truediv"),
-        backend.where_raw,
-    )
-    counts: dict[Any, Any] = {}
-
-    def mean(raw: Any, _: Any) -> Any:
-        real, device = mask(raw), backend.device_key_raw(raw)
-        count = counts.get(device)
-        if count is None:
-            whole = backend.cast_raw(backend.broadcast_raw(real, shape), "float32")
-            count = backend.binary_fn("maximum")(add_up(whole, extra), 1.0)
-            count = counts[device] = backend.cast_raw(count, "float64" if dtype == "float64" else "float32")
-        return divide(add_up(where(real, raw, 0), extra), count)
-
-    return mean
+        return in_float32(mean, dtype, backend), extra, dims
+    neutral = _neutral(mode, dtype, backend)
+    return (lambda raw, extra: reduce_raw(where(mask(raw), raw, neutral), extra)), extra, dims
 
 
 def _neutral(mode: str, dtype: str, backend: Any) -> Any:
+    if mode == "sum":
+        return 0
+    if mode in ("any", "all"):
+        return mode == "all"
     return backend.extreme_value(dtype, 1 if mode in ("min", "argmin") else -1)
 
 

@@ -13,6 +13,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
 from rfnb.core.twins import looked_up
+from rfnb.ops.default import is_float_dtype
 from rfnb.ops.operands import need_values
 
 _make = Tensor.__new__
@@ -66,7 +67,7 @@ def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
 
 
 def _check_floats(kind: str, a: Tensor, axis: Dim) -> None:
-    if not a.dtype.startswith(("float", "bfloat")):
+    if not is_float_dtype(a.dtype):
         raise TypeError(
             message(
                 f"{kind}: of {a.dtype}.",
@@ -106,14 +107,11 @@ def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
 
 def _only_floats(backend: Any) -> Any:
     """raw -> raw; a TypeError for other numbers than floats, which the mask would make floats of, where a kernel refuses them."""
-    dtype_of, known = backend.dtype_key_raw, set()
+    name_of = backend.get_dtype_name_raw
 
     def check(raw: Any) -> Any:
-        key = dtype_of(raw)
-        if key not in known:
-            if not backend.get_dtype_name_raw(raw).startswith(("float", "bfloat")):
-                raise TypeError
-            known.add(key)
+        if not is_float_dtype(name_of(raw)):
+            raise TypeError
         return raw
 
     return check
