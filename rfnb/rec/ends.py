@@ -76,6 +76,23 @@ class EndsOfAxis(Ends):
             self._active = active_in_steps(self.axis, backend, device)
         return self._active[index]
 
+    def kind(self, index: int) -> tuple[bool, bool]:
+        """Whether some have ended before step `index`, and whether it counts for less than all."""
+        return index >= self._first, index >= self._shortest
+
+    def same_until(self, index: int) -> int:
+        """The end of the steps from `index` on that are of one kind."""
+        return min(end for end in (self._first, self._shortest, self.axis.extent) if end > index)
+
+    def ended_before(self, index: int) -> np.ndarray | None:
+        """Which have ended before step `index`, over `dims`; None if none."""
+        return None if self._ends_at is None or index < self._first else index >= self._ends_at
+
+    def active_in(self, indices: range, like: Tensor) -> list[Tensor]:
+        """The sequences that each of these steps counts for, which is not all."""
+        found = [self.end_step(index, lambda: like) for index in indices]
+        return [active for active in found if active is not None]
+
     @property
     def host(self) -> np.ndarray | None:
         return None if self._ends_at is None else self._done >= self._ends_at

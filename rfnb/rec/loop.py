@@ -259,6 +259,10 @@ class Loop(NotPicklable):
         try:
             only_recorded = isinstance(step, RecordedStep) and step.no_steps
             while only_recorded or self._goes_on():
+                made = step.run_on(self._index + 1, self._ends)
+                if made:
+                    self._index += made
+                    continue
                 self._index += 1
                 self._begin_step()
                 with self._around():

@@ -201,8 +201,8 @@ class LoopPlan(NotPicklable):
 
     @property
     def program(self) -> str:
-        """The calls of the array library that the steps made, as Python code; empty before the loop is done, and where they were not
-        watched: in a loop of two steps, on a backend that does not say what it calls."""
+        """The calls of the array library that the steps made, as Python code. Empty before the loop is done, in a loop of few steps, and
+        on a backend that does not say what it calls."""
         return "\n\n".join(map(str, self.listings))
 
     def graphviz(self) -> str:

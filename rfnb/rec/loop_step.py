@@ -5,6 +5,7 @@ two steps, edits a state, or gives the values of an earlier run is an object in 
 there), and no change in Loop. In each step, the loop calls
 
     begin       the step begins
+    run_on      how many steps from the next one on are made at once; the following is only for the others
     run         True: the step was made without the body, by calls as the body would make them
     (body)      read, write, frame, index, output, end_with
     commit      it is known what has ended: next values become present ones
@@ -22,6 +23,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.ops.frames import frames, no_frame
 from rfnb.ops.operands import as_tensor
+from rfnb.rec.ends import Ends
 from rfnb.rec.nested import map_nested
 from rfnb.rec.outputs import Outputs
 from rfnb.rec.states import States
@@ -47,6 +49,10 @@ class Step(NotPicklable):
     @abstractmethod
     def run(self) -> bool:
         """Make this step without the body; False: the body makes it."""
+
+    def run_on(self, index: int, ends: Ends) -> int:
+        """Make steps from `index` on at once, as they would be one by one; gives how many, mostly none."""
+        return 0
 
     @abstractmethod
     def read(self, name: str) -> Any:
@@ -131,17 +137,25 @@ class PlainStep(Step):
         self.states.next[name] = value
 
     def frame(self, source: Tensor) -> Tensor:
+        steps = self.frames(source)
+        return steps[self._index] if steps else no_frame(source, axis=self._axis)
+
+    def frames(self, source: Tensor) -> list[Tensor]:
+        """The frames of all steps."""
         # By gradients: frames that were made without have none.
         key = id(source), source.backend.grad_enabled()
         found = self._frames.get(key)
         if found is None:
             source.axis_of(self._axis, f'Loop "{self._loop_name}": unstack')
             found = self._frames[key] = (source, frames(source, axis=self._axis))
-        steps = found[1]
-        return steps[self._index] if steps else no_frame(source, axis=self._axis)
+        return found[1]
 
     def index(self) -> Tensor:
-        out = as_tensor(self._index, "iter_idx")
+        return self.index_at(self._index)
+
+    def index_at(self, index: int) -> Tensor:
+        """The index of a step."""
+        out = as_tensor(index, "iter_idx")
         out.sparse_dim = self._axis
         return out
 

@@ -26,32 +26,67 @@ _SMALL = 4  # numbers up to this one are written out: axes, mostly; sizes are bo
 class Program(NotPicklable):
     """Lines as a function.
 
+    Attributes:
+        listing: The program to read.
+
     Args:
         lowering: The lines.
         inputs: Names that the function takes, in order.
         results: What it gives: a name, or a constant, each.
         note: Of the number of an op: what to write above its lines.
+        over: Names that each step has another value of. With these, the function makes many steps, `run(steps, keep, *inputs)`:
+            their values come from `steps`; the first results are the inputs of the next step, the others go to the functions in
+            `keep`.
     """
 
-    def __init__(self, lowering: Lowering, inputs: Sequence[str], results: Sequence[Any], note: Callable[[int], str]):
+    def __init__(
+        self,
+        lowering: Lowering,
+        inputs: Sequence[str],
+        results: Sequence[Any],
+        note: Callable[[int], str],
+        *,
+        over: Sequence[str] | None = None,
+    ):
         folded = constant_names(lowering.lines)
         self._constants = {name: lowering.arrays[name] for name in folded}
         self._bound: dict[str, Any] = {}
         self._ids: dict[Any, str] = {}  # what is bound already
-        self._names = {name: name for name in inputs}
+        self._names = {name: name for name in (*inputs, *(over or ()))}
         self._count = 0
-        self._taken = {"step", "make", "slice", *inputs}
+        self._taken = {"step", "steps", "keep", "make", "slice", *self._names}
         wanted = {result.name for result in results if isinstance(result, Ref)}
         lines = needed([line for line in lowering.lines if line.effect or not folded & set(line.targets)], wanted)
         self._used = wanted.union(*(line.uses for line in lines))
         code: list[tuple[int | None, str]] = [(line.place, self._line(line)) for line in lines]
-        given = ", ".join(self._text(result) for result in results)
-        code.append((None, f"return ({given}{',' if len(results) == 1 else ''})"))
-        head = f"def step({', '.join(inputs)}):"
-        self.listing = Listing(head, code, note, self._bound)
-        body = [f"        {text}" for _, text in code]
-        source = "\n".join([f"def make({', '.join(self._bound)}):", f"    {head}", *body, "    return step"])
-        self.run: Callable[..., tuple[Any, ...]] = _compiled(source)(*self._bound.values())
+        given = [self._text(result) for result in results]
+        if over is None:
+            head, tail = [f"def step({', '.join(inputs)}):"], [_tuple(given, "return ")]
+        else:
+            count = len(inputs)
+            keep = [f"keep{number}" for number in range(len(given) - count)]
+            head = [
+                f"def step({', '.join(['steps', 'keep', *inputs])}):",
+                _tuple(keep, "", " = keep"),
+                _tuple(over, "for ", " in steps:"),
+            ]
+            code = [(place, f"    {text}") for place, text in code]
+            code += [(None, f"    {name}({value})") for name, value in zip(keep, given[count:], strict=True)]
+            code.append((None, _tuple(inputs, "    ", f" = {_tuple(given[:count])}")))
+            tail = [_tuple(inputs, "return ")]
+        self.listing = Listing(head, code, tail, note, self._bound)
+        lines_of_code = [
+            *(f"    {line}" for line in head[1:]),
+            *(f"    {text}" for _, text in code),
+            *(f"    {line}" for line in tail),
+        ]
+        source = [
+            f"def make({', '.join(self._bound)}):",
+            f"    {head[0]}",
+            *(f"    {line}" for line in lines_of_code),
+            "    return step",
+        ]
+        self.run: Callable[..., tuple[Any, ...]] = _compiled("\n".join(source))(*self._bound.values())
 
     def _line(self, line: Line) -> str:
         args = [*map(self._text, line.args), *(f"{key}={self._text(arg)}" for key, arg in line.kwargs.items())]
@@ -112,13 +147,22 @@ class Program(NotPicklable):
         return name
 
 
+def _tuple(items: Sequence[str], before: str = "", after: str = "") -> str:
+    return f"{before}({', '.join(items)}{',' if len(items) == 1 else ''}){after}"
+
+
 class Listing:
     """A program to read: its lines below the ops that they are of, and what its constants are. It keeps no array alive."""
 
     def __init__(
-        self, head: str, code: Sequence[tuple[int | None, str]], note: Callable[[int], str], bound: Mapping[str, Any]
+        self,
+        head: Sequence[str],
+        code: Sequence[tuple[int | None, str]],
+        tail: Sequence[str],
+        note: Callable[[int], str],
+        bound: Mapping[str, Any],
     ):
-        self._head, self._code, self._note = head, code, note
+        self._head, self._code, self._tail, self._note = head, code, tail, note
         self._bound = [
             (name, (value.dtype, value.shape) if hasattr(value, "shape") else value)
             for name, value in bound.items()
@@ -126,13 +170,14 @@ class Listing:
         ]
 
     def __str__(self) -> str:
-        out, last = [self._head], None
+        out, last = [self._head[0], *(f"    {line}" for line in self._head[1:])], None
         for place, line in self._code:
             if place is not None and place != last:
-                out.append(f"    # {self._note(place)}")
+                out.append(f"{' ' * (len(line) - len(line.lstrip()))}    # {self._note(place)}")
             out.append(f"    {line}")
             last = place
-        return "\n".join([*out, *(f"{name} = {_described(value)}" for name, value in self._bound)])
+        constants = [f"{name} = {_described(value)}" for name, value in self._bound]
+        return "\n".join([*out, *(f"    {line}" for line in self._tail), *constants])
 
 
 def _described(value: Any) -> str:

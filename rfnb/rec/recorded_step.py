@@ -19,6 +19,7 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.carried import CarriedByWith
+from rfnb.rec.ends import Ends, EndsOfAxis
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_step import PlainStep, Step, StepAround
 from rfnb.rec.nested import leaves
@@ -93,6 +94,29 @@ class RecordedStep(StepAround):
         self._records = False
         self._open.close()
         self.recording.recorder.busy = True  # from here on the loop itself looks at the dims
+
+    def run_on(self, index: int, ends: Ends) -> int:
+        replay = self._replay
+        if (
+            replay is None
+            or replay.stretch is None
+            or type(self.inner) is not PlainStep
+            or not isinstance(ends, EndsOfAxis)
+        ):
+            return 0
+        made = replay.stretch.run_on(index, ends, self.inner)
+        for number in range(index, index + made):
+            ends.begin_step(number)
+            ends.end_step(number, lambda: None)
+            self.states.selections.note_step()
+        return made
+
+    def commit(self, active: Tensor | None) -> None:
+        stretch = self._replay.stretch if self._replay is not None else None
+        if stretch is not None and stretch.watching and type(self.inner) is PlainStep:
+            stretch.commit(self.inner, active)
+        else:
+            super().commit(active)
 
     def run(self) -> bool:
         replay = self._replay

@@ -18,16 +18,16 @@ from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
-from rfnb.rec.segment import Alone, Circumstances, Segment
+from rfnb.rec.segment import Alone, Segment
 from rfnb.rec.step_tensor import StepTensor
+from rfnb.rec.stretch import Stretch
+from rfnb.rec.watched import Circumstances, Op, Run
 from rfnb.trace.probe import probe, trace_context
 
 if TYPE_CHECKING:
     from rfnb.rec.loop_step import Step
     from rfnb.rec.outputs import Outputs
     from rfnb.rec.recording import Recording
-
-Run = Callable[[list[Any], dict[Dim, Dim]], None]
 
 
 class Replay(NotPicklable):
@@ -38,9 +38,8 @@ class Replay(NotPicklable):
         self.registers: list[Any] = [None] * len(recording.recorder.registers)
         self.dims: dict[Dim, Dim] = {}
         masked = _Masked()
-        self._parts = self._segments(
-            [(node, _observed(node, _runner(node, recording.recorder, masked))) for node in plan.inside]
-        )
+        ops = [(node, _observed(node, _runner(node, recording.recorder, masked))) for node in plan.inside]
+        self._parts = self._segments(ops)
         self._sources = self._sources_in_steps()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
         self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
@@ -53,6 +52,23 @@ class Replay(NotPicklable):
                 self._whole.append((value.register, output))
             else:
                 self._collected.append((value, output))
+        self.stretch = self._stretch(ops)
+
+    def _stretch(self, ops: list[Op]) -> Stretch | None:
+        """Where many steps may be one call."""
+        recording = self.recording
+        whole = len(self._parts) == 1 and isinstance(self._parts[0], Segment)
+        if not whole or not recording.over_axis or not recording.states or recording.recorder.growing:
+            return None
+        outputs = [output for _, output in self._collected]
+        return Stretch(
+            ops,
+            self._sources,
+            recording.index.register if recording.index is not None else None,
+            [output for output in outputs if not output.last] + self._stacked,
+            [output for output in outputs if output.last],
+            value_names(self.plan),
+        )
 
     def _segments(self, runs: list[tuple[Node, Run]]) -> list[Any]:
         """The ops of a step: those that follow each other and may become a program, and the others."""
@@ -85,15 +101,21 @@ class Replay(NotPicklable):
         """Make one step: its states, outputs and end, from the states before it."""
         registers, dims, recording = self.registers, self.dims, self.recording
         dims.clear()
+        watching = self.stretch if self.stretch is not None and self.stretch.watching else None
+        if watching is not None:
+            watching.begin(step)
         for name, read in recording.states.items():
             _bind(read, step.states.now[name], registers, dims)
         for register, source in self._sources:
             registers[register] = step.frame(source)
         if recording.index is not None:
             registers[recording.index.register] = step.index()
-        now = Circumstances()
-        for part in self._parts:
-            part(registers, dims, now)
+        if watching is not None:
+            watching.run(registers, dims)
+        else:
+            now = Circumstances()
+            for part in self._parts:
+                part(registers, dims, now)
         for name, value in recording.next_states.items():
             step.states.next[name] = self._filled(value)
         for value, output in self._collected:
@@ -109,6 +131,7 @@ class Replay(NotPicklable):
         """Run the ops after the loop, on the values of all steps."""
         plan = self.plan
         plan.listings = [listing for part in self._parts if isinstance(part, Segment) for listing in part.listings()]
+        plan.listings += [] if self.stretch is None else self.stretch.listings()
         whole = dict(plan.whole)
         for register, output in zip(plan.stacked, self._stacked, strict=True):
             value = stacked(output)

@@ -50,14 +50,18 @@ def test_a_program_as_text():
 
 
 TEXT = """
-def step(frame_of_input_0, state_h):
-    # concat  test_program.py:N
-    r1 = cat([frame_of_input_0, state_h], 1)
-    # matmul  test_program.py:N
-    r2 = matmul(r1, c0)
-    # tanh  test_program.py:N
-    r3 = tanh(r2)
-    return (r3,)
+def step(steps, keep, state_h):
+    (keep0,) = keep
+    for (frame_of_input_0,) in steps:
+        # concat  test_program.py:N
+        r1 = cat([frame_of_input_0, state_h], 1)
+        # matmul  test_program.py:N
+        r2 = matmul(r1, c0)
+        # tanh  test_program.py:N
+        r3 = tanh(r2)
+        keep0(r3)
+        (state_h,) = (r3,)
+    return (state_h,)
 c0 = float32 [8, 5]
 """
 

@@ -1,0 +1,269 @@
+"""Steps of a recorded loop over a given axis, many in one call.
+
+Where every op of a step becomes part of a program, and nobody listens or chooses, nothing of a step is known outside of it: a program
+takes the frames of all steps, carries the states and gives what is stacked; what has ended keeps its state there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.finite import StepWithEnded, steps_now
+from rfnb.core.pickling import NotPicklable
+from rfnb.core.tensor import Tensor
+from rfnb.rec.ends import EndsOfAxis
+from rfnb.rec.lowering import Lowering, NotLowered
+from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.output import Output
+from rfnb.rec.program import Listing, Program
+from rfnb.rec.watched import (
+    Circumstances,
+    Op,
+    Registers,
+    Watched,
+    attributes,
+    guard,
+    input_names,
+    note,
+    own_array,
+    with_raw,
+)
+
+if TYPE_CHECKING:
+    from rfnb.rec.loop_step import PlainStep, Step
+
+FEWEST = 5  # steps of a kind, for which a program is worth to be made
+_TRIES = 3  # how often a step is watched
+_END = "what has ended keeps its state"
+
+
+class Stretch(NotPicklable):
+    """The programs of a loop: one for the steps before the first sequence has ended, and one for those after.
+
+    Args:
+        ops: All of a step.
+        sources: (register, Tensor) whose frames the steps read.
+        index: The register of the index of the step, None: nobody reads it.
+        stacked: Outputs that get a value in each step.
+        lasts: Outputs that keep the last one.
+        names: register -> what to call it.
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[Op],
+        sources: Sequence[tuple[int, Tensor]],
+        index: int | None,
+        stacked: Sequence[Output],
+        lasts: Sequence[Output],
+        names: dict[int, str],
+    ):
+        self.ops, self.sources, self.index, self.stacked, self.lasts, self.names = (
+            ops,
+            sources,
+            index,
+            stacked,
+            lasts,
+            names,
+        )
+        self._programs: dict[Any, _Steps] = {}
+        self._tries = 0
+        self._watch: _Watch | None = None
+
+    def run_on(self, index: int, ends: EndsOfAxis, step: PlainStep) -> int:
+        """Make the steps from `index` on for which there is a program; gives their number."""
+        self._watch = None
+        if self._tries >= _TRIES:
+            return 0
+        kind, until, now = ends.kind(index), ends.same_until(index), Circumstances()
+        steps = self._programs.get(kind)
+        if steps is not None and steps.fit(now, index, step):
+            if steps.run(range(index, until), ends, step):
+                return until - index
+            self._tries = _TRIES
+        elif until - index >= FEWEST and now.unseen() and not now.listeners:
+            backend = next(iter(_carried(step, self.lasts).values())).backend
+            if backend.trace_calls() is None:
+                self._tries = _TRIES
+            else:
+                self._watch = _Watch(self, kind, now, backend)
+        return 0
+
+    @property
+    def watching(self) -> bool:
+        """Whether this step is watched: it runs op by op."""
+        return self._watch is not None
+
+    def begin(self, step: Step) -> None:
+        """A watched step begins."""
+        assert self._watch is not None
+        self._watch.begin(step)
+
+    def run(self, registers: Registers, dims: dict[Dim, Dim]) -> None:
+        """The ops of a watched step."""
+        assert self._watch is not None
+        self._watch.run(registers, dims)
+
+    def commit(self, step: Step, active: Tensor | None) -> None:
+        """The end of a watched step: a program is made of it."""
+        assert self._watch is not None
+        watch, self._watch = self._watch, None
+        self._tries += 1
+        steps = watch.commit(step, active)
+        if steps is not None:
+            self._programs[watch.kind] = steps
+            self._tries = 0
+
+    def listings(self) -> list[Listing]:
+        """Its programs to read."""
+        return [steps.program.listing for steps in self._programs.values()]
+
+
+class _Watch:
+    """A step that is watched from its begin to its end."""
+
+    def __init__(self, of: Stretch, kind: Any, now: Circumstances, backend: Any):
+        self._of, self.kind, self._now, self._backend = of, kind, now, backend
+        self._steps: tuple[StepWithEnded, ...] = ()
+
+    def begin(self, step: Step) -> None:
+        now = step.states.now
+        now.update({name: map_nested(_own, value) for name, value in now.items()})
+        for output in self._of.lasts:
+            output.last_value = None if output.last_value is None else own_array(output.last_value)
+        self._before = _carried(step, self._of.lasts)
+
+    def run(self, registers: Registers, dims: dict[Dim, Dim]) -> None:
+        of = self._of
+        self._registers = registers
+        self._seen = Watched(of.ops, registers, dims, self._backend.trace_calls())
+        given = [register for register, _ in of.sources] + ([] if of.index is None else [of.index])
+        self._given = {register: registers[register] for register in given}
+        self._steps = steps_now()[len(self._now.steps) :]
+
+    def commit(self, step: Step, active: Tensor | None) -> _Steps | None:
+        """Let `step` commit, and make a program; None, if there is none."""
+        of, backend = self._of, self._backend
+        stacked = [output.values[-1] for output in of.stacked]
+        with backend.trace_calls() as calls:
+            step.commit(active)
+        after = _carried(step, of.lasts)
+        before = self._before
+        if self._seen.made_dims or before.keys() != after.keys():
+            return None
+        if any(guard(value) != guard(after[path]) for path, value in before.items()):
+            return None  # e.g. gradients are tracked from this step on
+        names = input_names([*self._given, *before], {**of.names, **{path: path for path in before}})
+        inputs = {id(value._raw): names[key] for key, value in (self._given | before).items()}
+        over = [names[register] for register in self._given]
+        masks = [key for one in self._steps for key in one.masks]
+        for number, key in enumerate(masks):
+            over.append(f"going_on{number}")
+            inputs[id(self._steps[0].masks[key])] = over[-1]
+        if active is not None:
+            over.append("active")
+            inputs[id(active._raw)] = "active"
+        lowering = Lowering(inputs, backend.RawTensorType)
+        try:
+            if self._seen.lower(lowering):
+                return None
+            lowering.add(calls, len(of.ops))
+            results = [lowering.value(value._raw) for value in (*after.values(), *stacked)]
+        except NotLowered:
+            return None
+        nodes = [node for node, _ in of.ops]
+        inputs_of_first = [names[path] for path in before]
+        program = Program(lowering, inputs_of_first, results, partial(_note, nodes), over=over)
+        return _Steps(program, self._now.key, of, before, stacked, self._given, masks, active is not None)
+
+
+class _Steps:
+    """A program for many steps, and what it holds for.
+
+    Args:
+        key: Of the circumstances.
+        carried: Path -> a value like those that it carries.
+        stacked: Values like those that a step gives to each output.
+        given: register -> a value like those that a step gets.
+        masks: Which masks of those who have not ended it reads.
+        active: Whether it asks which sequences a step counts for.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        key: Any,
+        of: Stretch,
+        carried: dict[str, Tensor],
+        stacked: Sequence[Tensor],
+        given: dict[int, Tensor],
+        masks: Sequence[Any],
+        active: bool,
+    ):
+        self.program, self._key, self._of, self._masks, self._active = program, key, of, masks, active
+        self._guards = {path: guard(value) for path, value in carried.items()}
+        self._given = {register: guard(value) for register, value in given.items()}
+        self._carried = [attributes(value) for value in carried.values()]
+        self._stacked = [attributes(value) for value in stacked]
+
+    def fit(self, now: Circumstances, index: int, step: PlainStep) -> bool:
+        """Whether the program holds for the steps from `index` on."""
+        of, carried = self._of, _carried(step, self._of.lasts)
+        if now.key != self._key or not now.unseen() or carried.keys() != self._guards.keys():
+            return False
+        if any(guard(value) != self._guards[path] for path, value in carried.items()):
+            return False
+        return all(guard(step.frames(source)[index]) == self._given[register] for register, source in of.sources)
+
+    def run(self, indices: range, ends: EndsOfAxis, step: PlainStep) -> bool:
+        """Make these steps; False, if one fails: run op by op, it says what is wrong."""
+        of, columns = self._of, list[list[Any]]()
+        for _, source in of.sources:
+            frames = step.frames(source)
+            columns.append([frames[index]._raw for index in indices])
+        if of.index is not None:
+            columns.append([step.index_at(index)._raw for index in indices])
+        if self._masks:
+            steps = [StepWithEnded(ends.dims, ~ended) for ended in map(ends.ended_before, indices) if ended is not None]
+            columns += [[one.mask_for(*key) for one in steps] for key in self._masks]
+        carried = _carried(step, of.lasts)
+        if self._active:
+            columns.append([active._raw for active in ends.active_in(indices, next(iter(carried.values())))])
+        kept: list[list[Any]] = [[] for _ in of.stacked]
+        rows = zip(*columns, strict=True) if columns else [()] * len(indices)
+        try:
+            raws = self.program.run(rows, [one.append for one in kept], *(value._raw for value in carried.values()))
+        except Exception:
+            return False
+        for output, raws_of_output, like in zip(of.stacked, kept, self._stacked, strict=True):
+            output.values += [with_raw(like, raw) for raw in raws_of_output]
+        values = iter([with_raw(like, raw) for like, raw in zip(self._carried, raws, strict=True)])
+        now = step.states.now
+        now.update(
+            {
+                name: map_nested(lambda leaf: next(values) if isinstance(leaf, Tensor) else leaf, now[name])
+                for name in now
+            }
+        )
+        for output in of.lasts:
+            output.last_value = next(values)
+        return True
+
+
+def _own(leaf: Any) -> Any:
+    return own_array(leaf) if isinstance(leaf, Tensor) else leaf
+
+
+def _carried(step: Step, lasts: Sequence[Output]) -> dict[str, Tensor]:
+    """What goes from step to step: the states and the last values."""
+    out = {path: leaf for path, leaf in leaves(step.states.now, "state") if isinstance(leaf, Tensor)}
+    return out | {
+        f"last {number}": output.last_value for number, output in enumerate(lasts) if output.last_value is not None
+    }
+
+
+def _note(nodes: Sequence[Any], place: int) -> str:
+    return note(nodes, place) if place < len(nodes) else _END

@@ -1,0 +1,166 @@
+"""Watches the ops of a step: what they call of the array library, and what all that depends on."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from rfnb.backends.raw_calls import RawCall
+from rfnb.core.dim import Dim
+from rfnb.core.finite import StepWithEnded, steps_now
+from rfnb.core.intercept import is_intercepted
+from rfnb.core.place import place_text
+from rfnb.core.tensor import Tensor
+from rfnb.rec.lowering import Lowering, NotLowered, Ref
+from rfnb.rec.modes import modes_now
+from rfnb.rec.nested import map_nested
+from rfnb.rec.recorder import Node
+from rfnb.trace.probe import Offer, held_back, listeners, offer_again, offer_here
+
+Registers = list[Any]
+Run = Callable[[Registers, dict[Dim, Dim]], None]
+Op = tuple[Node, Run]  # with the function that runs it from the registers
+_TAKEN = "step", "steps", "keep", "make", "slice", "active"
+
+
+class Circumstances:
+    """What ops look at besides their arguments, as it is in this step. In equal ones they do the same."""
+
+    def __init__(self) -> None:
+        self.steps: tuple[StepWithEnded, ...] = steps_now()
+        self.key = modes_now(), tuple([step.dims for step in self.steps]), listeners()
+
+    @property
+    def listeners(self) -> tuple[Any, ...]:
+        """Those who hear what ops offer."""
+        return self.key[2]
+
+    def unseen(self) -> bool:
+        """Whether nobody looks at what ops do: no recording of a loop around this one, no debugging switch."""
+        return not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)
+
+
+class Watched:
+    """Ops that were run, and what they called.
+
+    Args:
+        ops: Run here, from `registers`.
+        watch: `Backend.trace_calls()`
+    """
+
+    def __init__(
+        self, ops: Sequence[Op], registers: Registers, dims: dict[Dim, Dim], watch: Any, listened: bool = False
+    ):
+        self._ops, self._registers = ops, registers
+        self._seen: list[tuple[list[RawCall], list[Offer]]] = []
+        before = dict(dims)
+        with watch as calls:
+            for _, run in ops:
+                calls.clear()
+                context: Any = held_back() if listened else nullcontext([])
+                with context as offers:
+                    run(registers, dims)
+                self._seen.append((list(calls), offers))
+                offer_again(offers)
+        self.made_dims = dims != before
+
+    def lower(self, lowering: Lowering) -> list[int]:
+        """Add the lines of all ops; gives the numbers of those that are no part of a program.
+
+        Raises:
+            NotLowered: If there may be a program in a later step.
+        """
+        return [place for place in range(len(self._seen)) if not self._lowered(place, lowering)]
+
+    def _lowered(self, place: int, lowering: Lowering) -> bool:
+        calls, offers = self._seen[place]
+        try:
+            lowering.add(calls, place)
+            for register in self._ops[place][0].writes:
+                lowering.value(self._registers[register]._raw)
+            for offer in offers:
+                _lower_offer(lowering, offer, place)
+        except NotLowered as error:
+            if error.later:
+                raise
+            return False
+        return True
+
+
+def input_names(keys: Iterable[Any], names: Mapping[Any, str]) -> dict[Any, str]:
+    """For each key a name of its own for the code of a program."""
+    found: dict[Any, str] = {}
+    for key in keys:
+        name = re.sub(r"\W+", "_", names.get(key, "x").replace("#", "op")).strip("_")
+        free = name.isidentifier() and not keyword.iskeyword(name) and name not in (*found.values(), *_TAKEN)
+        found[key] = name if free else f"x{len(found)}"
+    return found
+
+
+def note(nodes: Sequence[Node], place: int) -> str:
+    """What to write above the lines of an op."""
+    return f"{nodes[place].name}  {place_text(nodes[place].place)}".rstrip()
+
+
+def guard(value: Tensor) -> Any:
+    """What ops look at of a value besides its numbers."""
+    return (
+        value.dims, value.sparse_dim, value._feature_dim, value._finite, value.backend.signature_raw(value._raw)
+    )  # fmt: skip
+
+
+def attributes(value: Tensor) -> dict[str, Any]:
+    """All of a Tensor but its array."""
+    return {key: item for key, item in value.__dict__.items() if key != "_raw"}
+
+
+def with_raw(of: Mapping[str, Any], raw: Any) -> Tensor:
+    """A Tensor with these attributes around another array."""
+    out = Tensor.__new__(Tensor)
+    out.__dict__.update(of)
+    out._raw = raw
+    return out
+
+
+def own_array(value: Tensor) -> Tensor:
+    """The same values in an array of its own: two names may hold the same one in this step, and others in the next."""
+    return with_raw(value.__dict__, value.backend.reshape_raw(value._raw, value._raw.shape))
+
+
+def _lower_offer(lowering: Lowering, offer: Offer, place: int) -> None:
+    """A line that offers the values of each step to listeners."""
+    _, at, values = offer
+    if type(values) is not dict:
+        raise NotLowered("offers what is made later")
+    raws: list[Any] = []
+
+    def taken(leaf: Any) -> Any:
+        if isinstance(leaf, Tensor) and leaf._raw is not None:
+            raw = lowering.value(leaf._raw)
+            if isinstance(raw, Ref):
+                raws.append(raw)
+                return _Slot(len(raws) - 1, attributes(leaf))
+        elif not isinstance(leaf, (Tensor, Dim, str, int, float, type(None))):
+            raise NotLowered(f"offers a {type(leaf).__name__}")
+        return leaf
+
+    template = map_nested(taken, values)
+
+    def offered(*now: Any) -> None:
+        offer_here(
+            offer,
+            map_nested(
+                lambda leaf: with_raw(leaf.attributes, now[leaf.index]) if isinstance(leaf, _Slot) else leaf, template
+            ),
+        )
+
+    offered.__name__ = "offer"
+    lowering.effect(offered, raws, place)
+
+
+class _Slot:
+    def __init__(self, index: int, attributes: dict[str, Any]):
+        self.index, self.attributes = index, attributes
