@@ -6,466 +6,336 @@ An eager, torch-backed frontend with named dims, and notebook views of what a mo
 documentation of the RETURNN frontend; what is not listed here is not promised.
 """
 
+# fmt: off
 import typing as _typing
 
-from rfnb import tensor as tensor
-from rfnb import viz as viz
-from rfnb.backends.protocol import Backend as Backend
-from rfnb.backends.registry import get_backend_by_raw_tensor_type as get_backend_by_raw_tensor_type
-from rfnb.backends.registry import get_backend_by_tensor as get_backend_by_tensor
-from rfnb.backends.registry import get_selected_backend as get_selected_backend
-from rfnb.backends.registry import (
-    is_backend_raw_tensor_dim_tag_independent as is_backend_raw_tensor_dim_tag_independent,
+# -- Dims and tensors --------------------------------------------------------------------------------------------------
+from rfnb.core.dim import Dim, batch_dim, ragged_dim, single_step_dim
+from rfnb.core.tensor import Tensor, VerifyOutShapeException
+from rfnb.core.tensor_dict import TensorDict
+from rfnb.core.errors import DimError, ShapeError
+from rfnb.ops.dims import (
+    dim_match_priority_when_needed, last_frame_position_of_dim, masked_fraction_of_shape, num_elements_of_shape,
+    range_over_dim, replace_dim, replace_dim_v2, sequence_mask, set_sparse_dim, use_mask_default,
 )
-from rfnb.backends.registry import is_executing_eagerly as is_executing_eagerly
-from rfnb.backends.registry import register_backend_by_tensor_type as register_backend_by_tensor_type
-from rfnb.backends.registry import select_backend as select_backend
-from rfnb.backends.registry import select_backend_jax as select_backend_jax
-from rfnb.backends.registry import select_backend_numpy as select_backend_numpy
-from rfnb.backends.registry import select_backend_returnn_layers_tf as select_backend_returnn_layers_tf
-from rfnb.backends.registry import select_backend_tf as select_backend_tf
-from rfnb.backends.registry import select_backend_torch as select_backend_torch
-from rfnb.core.control_flow_ctx import control_flow_ctx as control_flow_ctx
-from rfnb.core.control_flow_ctx import get_current_control_flow_ctx as get_current_control_flow_ctx
-from rfnb.core.dim import Dim as Dim
-from rfnb.core.dim import batch_dim as batch_dim
-from rfnb.core.dim import ragged_dim as ragged_dim
-from rfnb.core.dim import single_step_dim as single_step_dim
-from rfnb.core.errors import DimError as DimError
-from rfnb.core.errors import ShapeError as ShapeError
-from rfnb.core.tensor import Tensor as Tensor
-from rfnb.core.tensor import VerifyOutShapeException as VerifyOutShapeException
-from rfnb.core.tensor_dict import TensorDict as TensorDict
-from rfnb.data.alignment import Alignment as Alignment
-from rfnb.data.alignment import align as align
-from rfnb.data.alignment import character_errors as character_errors
-from rfnb.data.alignment import word_errors as word_errors
-from rfnb.debugging.debug import Debug as Debug
-from rfnb.debugging.debug import debug as debug
-from rfnb.interop.hf_llama import (
-    import_params_hf_llama_att_to_rf_rotary_att as import_params_hf_llama_att_to_rf_rotary_att,
+from rfnb.ops.const import constant, convert_to_tensor, fill, full, ones, ones_like, zeros, zeros_like
+from rfnb.ops.ranges import linspace_over_dim, range_over_dim_strided, range_over_merged_dims
+from rfnb.ops.cast import cast, copy
+from rfnb.ops.assertion import assert_
+
+# -- Random numbers ----------------------------------------------------------------------------------------------------
+from rfnb.ops.random import random, random_normal, random_truncated_normal, random_uniform
+from rfnb.ops.random_choice import random_choice_with_replacement, random_choice_without_replacement
+from rfnb.ops.random_mask import random_mask
+from rfnb.ops.random_state import (
+    get_random_state, get_static_step_based_seed, reset_step_random_state, set_random_seed, set_random_state,
 )
-from rfnb.interop.hf_llama import (
-    import_params_hf_llama_decoder_layer_to_rf as import_params_hf_llama_decoder_layer_to_rf,
+
+# -- Value by value ----------------------------------------------------------------------------------------------------
+from rfnb.ops.math import (
+    abs, add, ceil, ceil_divide, clip_by_value, combine, combine_bc, compare, compare_bc, cos, elu, equal, exp, expm1,
+    floor, floor_divide, gelu, greater, greater_equal, identity, is_finite, is_infinite, is_neg_infinite, lerp, less,
+    less_equal, log, log1p, log_add_exp, log_sigmoid, logical_and, logical_not, logical_or, maximum, minimum, mod, mul,
+    neg, not_equal, pow, reciprocal, relu, relu_square, round, rsqrt, safe_log, selu, sigmoid, silu, sin, sqrt, square,
+    squared_difference, sub, swish, tanh, true_divide,
 )
-from rfnb.interop.hf_llama import (
-    import_params_hf_llama_mlp_to_rf_feed_forward_gated as import_params_hf_llama_mlp_to_rf_feed_forward_gated,
+from rfnb.ops.where import where
+from rfnb.ops.complex import complex_as_real, make_complex, real_as_complex
+from rfnb.ops.gating import gating
+from rfnb.ops.opt_logical import opt_logical_and, opt_logical_or
+
+# -- Over dims: reductions, products, orders ---------------------------------------------------------------------------
+from rfnb.ops.reduce import (
+    reduce, reduce_all, reduce_any, reduce_argmax, reduce_argmin, reduce_logmeanexp, reduce_logsumexp, reduce_max,
+    reduce_mean, reduce_min, reduce_out, reduce_sum, top_k,
 )
-from rfnb.interop.hf_llama import import_params_hf_llama_rms_norm_to_rf as import_params_hf_llama_rms_norm_to_rf
-from rfnb.interop.hf_llama import (
-    import_params_hf_llama_to_rf_transformer_decoder as import_params_hf_llama_to_rf_transformer_decoder,
-)
-from rfnb.interop.hf_search import hf_search_options as hf_search_options
-from rfnb.interop.net_from_dict import net_from_dict as net_from_dict
-from rfnb.interop.torch_checkpoint import load_torch_checkpoint as load_torch_checkpoint
-from rfnb.lm.ngram import NGramLM as NGramLM
-from rfnb.nn import audio as audio
-from rfnb.nn import init as init
-from rfnb.nn.attention.causal import CausalSelfAttention as CausalSelfAttention
-from rfnb.nn.attention.causal import CausalSelfAttentionState as CausalSelfAttentionState
-from rfnb.nn.attention.cross import CrossAttention as CrossAttention
-from rfnb.nn.attention.encoder_decoder import ConcatAttention as ConcatAttention
-from rfnb.nn.attention.encoder_decoder import DotAttention as DotAttention
-from rfnb.nn.attention.encoder_decoder import GlobalAttentionContextBase as GlobalAttentionContextBase
-from rfnb.nn.attention.encoder_decoder import last_frame as last_frame
-from rfnb.nn.attention.functions import additive_attention as additive_attention
-from rfnb.nn.attention.functions import additive_attention_weights as additive_attention_weights
-from rfnb.nn.attention.functions import dot_attention as dot_attention
-from rfnb.nn.attention.functions import dot_attention_weights as dot_attention_weights
-from rfnb.nn.attention.gauss_window import gauss_window_attention as gauss_window_attention
-from rfnb.nn.attention.generic import generic_attention as generic_attention
-from rfnb.nn.attention.positional_encoding import relative_positional_encoding as relative_positional_encoding
-from rfnb.nn.attention.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
-from rfnb.nn.attention.positional_encoding import sinusoidal_positional_encoding as sinusoidal_positional_encoding
-from rfnb.nn.attention.positional_layers import PositionalEncoding as PositionalEncoding
-from rfnb.nn.attention.positional_layers import RelativePositionalEncoding as RelativePositionalEncoding
-from rfnb.nn.attention.qkv import QKVSelfAttention as QKVSelfAttention
-from rfnb.nn.attention.relative import RelPosCausalSelfAttention as RelPosCausalSelfAttention
-from rfnb.nn.attention.relative import RelPosSelfAttention as RelPosSelfAttention
-from rfnb.nn.attention.relative_learned import LearnedRelativePositionalEncoding as LearnedRelativePositionalEncoding
-from rfnb.nn.attention.rotary import RotaryPosCausalSelfAttention as RotaryPosCausalSelfAttention
-from rfnb.nn.attention.rotary import RotaryPosSelfAttention as RotaryPosSelfAttention
-from rfnb.nn.attention.self_attention import SelfAttention as SelfAttention
-from rfnb.nn.attention.self_attention import SelfAttentionBase as SelfAttentionBase
-from rfnb.nn.backend import methods as _backend_methods
-from rfnb.nn.batch_norm import BatchNorm as BatchNorm
-from rfnb.nn.batch_norm import batch_norm_distributed_default as batch_norm_distributed_default
-from rfnb.nn.conv import Conv1d as Conv1d
-from rfnb.nn.conv import Conv2d as Conv2d
-from rfnb.nn.conv import Conv3d as Conv3d
-from rfnb.nn.dropout import dropout as dropout
-from rfnb.nn.dropout import dropout_broadcast_default as dropout_broadcast_default
-from rfnb.nn.edit_distance_table import EditDistanceTable as EditDistanceTable
-from rfnb.nn.encoders.base import IEncoder as IEncoder
-from rfnb.nn.encoders.base import ISeqDownsamplingEncoder as ISeqDownsamplingEncoder
-from rfnb.nn.encoders.base import ISeqFramewiseEncoder as ISeqFramewiseEncoder
-from rfnb.nn.encoders.conformer import ConformerEncoder as ConformerEncoder
-from rfnb.nn.encoders.conformer import ConformerEncoderV2 as ConformerEncoderV2
-from rfnb.nn.encoders.conformer import ConformerFrontend as ConformerFrontend
-from rfnb.nn.encoders.conformer_layer import ConformerConvBlock as ConformerConvBlock
-from rfnb.nn.encoders.conformer_layer import ConformerEncoderLayer as ConformerEncoderLayer
-from rfnb.nn.encoders.conformer_layer import ConformerPositionwiseFeedForward as ConformerPositionwiseFeedForward
-from rfnb.nn.encoders.conformer_layer import conv_norm_use_mask_default as conv_norm_use_mask_default
-from rfnb.nn.encoders.conformer_layer import make_ff as make_ff
-from rfnb.nn.encoders.conformer_subsample import ConformerConvSubsample as ConformerConvSubsample
-from rfnb.nn.encoders.e_branchformer import EBranchformerLayer as EBranchformerLayer
-from rfnb.nn.encoders.e_branchformer import FeedForwardConvGated as FeedForwardConvGated
-from rfnb.nn.encoders.e_branchformer import Merge as Merge
-from rfnb.nn.init import Glorot as Glorot
-from rfnb.nn.init import He as He
-from rfnb.nn.init import HeNormal as HeNormal
-from rfnb.nn.init import HeUniform as HeUniform
-from rfnb.nn.init import Normal as Normal
-from rfnb.nn.init import ParamInit as ParamInit
-from rfnb.nn.init import ParamInitType as ParamInitType
-from rfnb.nn.init import VarianceScaling as VarianceScaling
-from rfnb.nn.kenlm_state import KenLmState as KenLmState
-from rfnb.nn.linear import Embedding as Embedding
-from rfnb.nn.linear import Linear as Linear
-from rfnb.nn.masked_computation import MaskedComputation as MaskedComputation
-from rfnb.nn.masked_computation import masked_computation as masked_computation
-from rfnb.nn.module.build_from_dict import build_dict as build_dict
-from rfnb.nn.module.build_from_dict import build_from_dict as build_from_dict
-from rfnb.nn.module.checkpoint import CheckpointError as CheckpointError
-from rfnb.nn.module.checkpoint import check_params_complete as check_params_complete
-from rfnb.nn.module.checkpoint import load_params as load_params
-from rfnb.nn.module.checkpoint import save_params as save_params
-from rfnb.nn.module.checkpoint import set_params as set_params
-from rfnb.nn.module.container import ModuleList as ModuleList
-from rfnb.nn.module.container import ParameterList as ParameterList
-from rfnb.nn.module.container import Sequential as Sequential
-from rfnb.nn.module.container import sequential as sequential
-from rfnb.nn.module.hooks import RemovableHandle as RemovableHandle
-from rfnb.nn.module.hooks import setup_post_hook_on_method as setup_post_hook_on_method
-from rfnb.nn.module.module import Functional as Functional
-from rfnb.nn.module.module import Module as Module
-from rfnb.nn.module.parameter import Parameter as Parameter
-from rfnb.nn.module.parameter import set_parameter_copy_behavior_ctx as set_parameter_copy_behavior_ctx
-from rfnb.nn.module.parametrizations import WeightDropout as WeightDropout
-from rfnb.nn.module.parametrizations import WeightNoise as WeightNoise
-from rfnb.nn.module.parametrizations import weight_dropout as weight_dropout
-from rfnb.nn.module.parametrizations import weight_noise as weight_noise
-from rfnb.nn.module.parametrize import is_parametrized as is_parametrized
-from rfnb.nn.module.parametrize import register_parametrization as register_parametrization
-from rfnb.nn.module.parametrize import remove_parametrization as remove_parametrization
-from rfnb.nn.module.prototype import make_norm as make_norm
-from rfnb.nn.module.types import GetModelFunc as GetModelFunc
-from rfnb.nn.module.types import ItemKeyType as ItemKeyType
-from rfnb.nn.module.types import RawTensorTypes as RawTensorTypes
-from rfnb.nn.module.types import StepFunc as StepFunc
-from rfnb.nn.module.types import get_raw_tensor_type as get_raw_tensor_type
-from rfnb.nn.normalization import GroupNorm as GroupNorm
-from rfnb.nn.normalization import GroupNormSpatial as GroupNormSpatial
-from rfnb.nn.normalization import LayerNorm as LayerNorm
-from rfnb.nn.normalization import Normalize as Normalize
-from rfnb.nn.normalization import RMSNorm as RMSNorm
-from rfnb.nn.normalization import moments as moments
-from rfnb.nn.normalization import normalize as normalize
-from rfnb.nn.piecewise_linear import PiecewiseLinear as PiecewiseLinear
-from rfnb.nn.piecewise_linear import PiecewiseLinearStepwiseScheduler as PiecewiseLinearStepwiseScheduler
-from rfnb.nn.recurrent.basic_rnn import BasicRNNCell as BasicRNNCell
-from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell as BlocksparseLSTMCell
-from rfnb.nn.recurrent.blocksparse_lstm import (
-    BlocksparseMultiplicativeMultistepLSTMCell as BlocksparseMultiplicativeMultistepLSTMCell,
-)
-from rfnb.nn.recurrent.gru import GRUCell as GRUCell
-from rfnb.nn.recurrent.gru import TorchGRUCell as TorchGRUCell
-from rfnb.nn.recurrent.last_hidden_state import last_hidden_state as last_hidden_state
-from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell as LayerNormVariantsLSTMCell
-from rfnb.nn.recurrent.lstm import LSTM as LSTM
-from rfnb.nn.recurrent.lstm import LstmState as LstmState
-from rfnb.nn.recurrent.native_lstm import NativeLstm as NativeLstm
-from rfnb.nn.recurrent.native_lstm import NativeLstm2 as NativeLstm2
-from rfnb.nn.recurrent.native_lstm import VanillaLSTMCell as VanillaLSTMCell
-from rfnb.nn.recurrent.rec import Rec as Rec
-from rfnb.nn.recurrent.rhn import RHNCell as RHNCell
-from rfnb.nn.recurrent.rnn_cell import RnnCell as RnnCell
-from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell as BasicLSTMCell
-from rfnb.nn.recurrent.standard_lstm import StandardLSTMCell as StandardLSTMCell
-from rfnb.nn.recurrent.two_d_lstm import TwoDLSTM as TwoDLSTM
-from rfnb.nn.recurrent.unit import RecUnit as RecUnit
-from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell as ZoneoutLSTMCell
-from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM as ZoneoutLSTM
-from rfnb.nn.run import marking as _marking  # binds x.mark_as_loss, ...
-from rfnb.nn.run.marked_loss import Loss as Loss
-from rfnb.nn.run.run_ctx import RunCtx as RunCtx
-from rfnb.nn.run.run_ctx import get_run_ctx as get_run_ctx
-from rfnb.nn.run.run_ctx import get_run_ctx_step as get_run_ctx_step
-from rfnb.nn.run.run_ctx import init_forward_step_run_ctx as init_forward_step_run_ctx
-from rfnb.nn.run.run_ctx import init_train_step_run_ctx as init_train_step_run_ctx
-from rfnb.nn.running_mean import RunningMean as RunningMean
-from rfnb.nn.specaugment import specaugment as specaugment
-from rfnb.nn.transformer.decoder import TransformerDecoder as TransformerDecoder
-from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer as TransformerDecoderLayer
-from rfnb.nn.transformer.encoder import TransformerEncoder as TransformerEncoder
-from rfnb.nn.transformer.encoder import TransformerEncoderLayer as TransformerEncoderLayer
-from rfnb.nn.transformer.feed_forward import FeedForward as FeedForward
-from rfnb.nn.transformer.feed_forward import FeedForwardGated as FeedForwardGated
-from rfnb.nn.transposed_conv import TransposedConv1d as TransposedConv1d
-from rfnb.nn.transposed_conv import TransposedConv2d as TransposedConv2d
-from rfnb.nn.transposed_conv import TransposedConv3d as TransposedConv3d
-from rfnb.nn.unmask import unmask as unmask
-from rfnb.nn.unmask import unmask_initial_state as unmask_initial_state
-from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
-from rfnb.ops.amp import AmpPolicy as AmpPolicy
-from rfnb.ops.amp import amp_cast_compute as amp_cast_compute
-from rfnb.ops.amp import amp_cast_float32 as amp_cast_float32
-from rfnb.ops.amp import get_amp_policy as get_amp_policy
-from rfnb.ops.amp import set_amp_policy as set_amp_policy
-from rfnb.ops.amp import set_amp_policy_ctx as set_amp_policy_ctx
-from rfnb.ops.assertion import assert_ as assert_
-from rfnb.ops.cast import cast as cast
-from rfnb.ops.cast import copy as copy
-from rfnb.ops.complex import complex_as_real as complex_as_real
-from rfnb.ops.complex import make_complex as make_complex
-from rfnb.ops.complex import real_as_complex as real_as_complex
-from rfnb.ops.concat import concat as concat
-from rfnb.ops.concat import concat_features as concat_features
-from rfnb.ops.concat import cum_concat_step as cum_concat_step
-from rfnb.ops.concat import split as split
-from rfnb.ops.const import constant as constant
-from rfnb.ops.const import convert_to_tensor as convert_to_tensor
-from rfnb.ops.const import fill as fill
-from rfnb.ops.const import full as full
-from rfnb.ops.const import ones as ones
-from rfnb.ops.const import ones_like as ones_like
-from rfnb.ops.const import zeros as zeros
-from rfnb.ops.const import zeros_like as zeros_like
-from rfnb.ops.conv import conv as conv
-from rfnb.ops.conv_dims import calc_conv_out_length as calc_conv_out_length
-from rfnb.ops.conv_dims import make_conv_out_spatial_dims as make_conv_out_spatial_dims
-from rfnb.ops.ctc import ctc_best_path as ctc_best_path
-from rfnb.ops.ctc import ctc_loss as ctc_loss
-from rfnb.ops.ctc_align import CtcAlignment as CtcAlignment
-from rfnb.ops.ctc_align import ctc_forced_align as ctc_forced_align
-from rfnb.ops.ctc_decode import ctc_durations_from_path as ctc_durations_from_path
-from rfnb.ops.ctc_decode import ctc_greedy_decode as ctc_greedy_decode
-from rfnb.ops.ctc_decode import (
-    ctc_no_label_loop_blank_durations_from_path as ctc_no_label_loop_blank_durations_from_path,
-)
-from rfnb.ops.cumsum import cumsum as cumsum
-from rfnb.ops.default import copy_to_device as copy_to_device
-from rfnb.ops.default import get_default_array_index_dtype as get_default_array_index_dtype
-from rfnb.ops.default import get_default_device as get_default_device
-from rfnb.ops.default import get_default_dim_size_device as get_default_dim_size_device
-from rfnb.ops.default import get_default_float_dtype as get_default_float_dtype
-from rfnb.ops.default import get_default_int_dtype as get_default_int_dtype
-from rfnb.ops.default import is_float_dtype as is_float_dtype
-from rfnb.ops.default import set_default_device as set_default_device
-from rfnb.ops.default import set_default_device_ctx as set_default_device_ctx
-from rfnb.ops.default import set_default_float_dtype as set_default_float_dtype
-from rfnb.ops.default import set_default_float_dtype_ctx as set_default_float_dtype_ctx
-from rfnb.ops.dims import dim_match_priority_when_needed as dim_match_priority_when_needed
-from rfnb.ops.dims import last_frame_position_of_dim as last_frame_position_of_dim
-from rfnb.ops.dims import masked_fraction_of_shape as masked_fraction_of_shape
-from rfnb.ops.dims import num_elements_of_shape as num_elements_of_shape
-from rfnb.ops.dims import range_over_dim as range_over_dim
-from rfnb.ops.dims import replace_dim as replace_dim
-from rfnb.ops.dims import replace_dim_v2 as replace_dim_v2
-from rfnb.ops.dims import sequence_mask as sequence_mask
-from rfnb.ops.dims import set_sparse_dim as set_sparse_dim
-from rfnb.ops.dims import use_mask_default as use_mask_default
-from rfnb.ops.edit_distance import edit_distance as edit_distance
-from rfnb.ops.edit_distance_row import initial_edit_distance_row as initial_edit_distance_row
-from rfnb.ops.edit_distance_row import next_edit_distance_reduce as next_edit_distance_reduce
-from rfnb.ops.edit_distance_row import next_edit_distance_row as next_edit_distance_row
-from rfnb.ops.edit_distance_row import optimal_completion_edit_distance as optimal_completion_edit_distance
+from rfnb.ops.matmul import dot, matmul
+from rfnb.ops.softmax import log_softmax, softmax
+from rfnb.ops.cumsum import cumsum
+from rfnb.ops.sort import search_sorted, sort
+from rfnb.ops.top_mask import top_k_mask, top_p_mask
+
+# -- Shapes: other dims for the same values ----------------------------------------------------------------------------
+from rfnb.ops.expand import expand_dim, expand_dims, squeeze
+from rfnb.ops.merge import merge_dims, reshape, split_dims
+from rfnb.ops.concat import concat, concat_features, cum_concat_step, split
+from rfnb.ops.stack import stack, unstack
+from rfnb.ops.pad import expand_make_non_empty, pad
+from rfnb.ops.repeat import repeat
+from rfnb.ops.shift import reverse_sequence, shift_left, shift_right
+from rfnb.ops.slice import slice
+from rfnb.ops.window import window
+
+# -- Indices, labels and masks -----------------------------------------------------------------------------------------
+from rfnb.ops.gather import gather
+from rfnb.ops.scatter import scatter, scatter_argmax, scatter_count, scatter_logmeanexp, scatter_logsumexp, scatter_mean
+from rfnb.ops.masked import masked_scatter, masked_select, pack_padded, pad_packed
+from rfnb.ops.one_hot import one_hot, smooth_one_hot, sparse_to_dense
+
+# -- Losses, alignments, edit distances --------------------------------------------------------------------------------
+from rfnb.ops.loss import cross_entropy, label_smoothing
+from rfnb.ops.label_smoothing import label_smoothed_log_prob_gradient
+from rfnb.ops.ctc import ctc_best_path, ctc_loss
+from rfnb.ops.ctc_align import CtcAlignment, ctc_forced_align
+from rfnb.ops.ctc_decode import ctc_durations_from_path, ctc_greedy_decode, ctc_no_label_loop_blank_durations_from_path
+from rfnb.ops.edit_distance import edit_distance
 from rfnb.ops.edit_distance_row import (
-    optimal_completion_edit_distance_per_successor as optimal_completion_edit_distance_per_successor,
+    initial_edit_distance_row, next_edit_distance_reduce, next_edit_distance_row, optimal_completion_edit_distance,
+    optimal_completion_edit_distance_per_successor, optimal_completions,
 )
-from rfnb.ops.edit_distance_row import optimal_completions as optimal_completions
-from rfnb.ops.expand import expand_dim as expand_dim
-from rfnb.ops.expand import expand_dims as expand_dims
-from rfnb.ops.expand import squeeze as squeeze
-from rfnb.ops.gather import gather as gather
-from rfnb.ops.gating import gating as gating
-from rfnb.ops.gradient import gradient as gradient
-from rfnb.ops.gradient import gradient_checkpoint_scope as gradient_checkpoint_scope
-from rfnb.ops.gradient import scaled_gradient as scaled_gradient
-from rfnb.ops.gradient import scaled_gradient_ext as scaled_gradient_ext
-from rfnb.ops.gradient import set_requires_gradient as set_requires_gradient
-from rfnb.ops.gradient import stop_gradient as stop_gradient
-from rfnb.ops.gradient import stop_gradient_scope as stop_gradient_scope
-from rfnb.ops.graph import get_tensor_consumers as get_tensor_consumers
-from rfnb.ops.graph import get_tensor_dependencies as get_tensor_dependencies
-from rfnb.ops.graph import walk_tensor_consumers as walk_tensor_consumers
-from rfnb.ops.label_smoothing import label_smoothed_log_prob_gradient as label_smoothed_log_prob_gradient
-from rfnb.ops.loss import cross_entropy as cross_entropy
-from rfnb.ops.loss import label_smoothing as label_smoothing
-from rfnb.ops.masked import masked_scatter as masked_scatter
-from rfnb.ops.masked import masked_select as masked_select
-from rfnb.ops.masked import pack_padded as pack_padded
-from rfnb.ops.masked import pad_packed as pad_packed
-from rfnb.ops.math import abs as abs
-from rfnb.ops.math import add as add
-from rfnb.ops.math import ceil as ceil
-from rfnb.ops.math import ceil_divide as ceil_divide
-from rfnb.ops.math import clip_by_value as clip_by_value
-from rfnb.ops.math import combine as combine
-from rfnb.ops.math import combine_bc as combine_bc
-from rfnb.ops.math import compare as compare
-from rfnb.ops.math import compare_bc as compare_bc
-from rfnb.ops.math import cos as cos
-from rfnb.ops.math import elu as elu
-from rfnb.ops.math import equal as equal
-from rfnb.ops.math import exp as exp
-from rfnb.ops.math import expm1 as expm1
-from rfnb.ops.math import floor as floor
-from rfnb.ops.math import floor_divide as floor_divide
-from rfnb.ops.math import gelu as gelu
-from rfnb.ops.math import greater as greater
-from rfnb.ops.math import greater_equal as greater_equal
-from rfnb.ops.math import identity as identity
-from rfnb.ops.math import is_finite as is_finite
-from rfnb.ops.math import is_infinite as is_infinite
-from rfnb.ops.math import is_neg_infinite as is_neg_infinite
-from rfnb.ops.math import lerp as lerp
-from rfnb.ops.math import less as less
-from rfnb.ops.math import less_equal as less_equal
-from rfnb.ops.math import log as log
-from rfnb.ops.math import log1p as log1p
-from rfnb.ops.math import log_add_exp as log_add_exp
-from rfnb.ops.math import log_sigmoid as log_sigmoid
-from rfnb.ops.math import logical_and as logical_and
-from rfnb.ops.math import logical_not as logical_not
-from rfnb.ops.math import logical_or as logical_or
-from rfnb.ops.math import maximum as maximum
-from rfnb.ops.math import minimum as minimum
-from rfnb.ops.math import mod as mod
-from rfnb.ops.math import mul as mul
-from rfnb.ops.math import neg as neg
-from rfnb.ops.math import not_equal as not_equal
-from rfnb.ops.math import pow as pow
-from rfnb.ops.math import reciprocal as reciprocal
-from rfnb.ops.math import relu as relu
-from rfnb.ops.math import relu_square as relu_square
-from rfnb.ops.math import round as round
-from rfnb.ops.math import rsqrt as rsqrt
-from rfnb.ops.math import safe_log as safe_log
-from rfnb.ops.math import selu as selu
-from rfnb.ops.math import sigmoid as sigmoid
-from rfnb.ops.math import silu as silu
-from rfnb.ops.math import sin as sin
-from rfnb.ops.math import sqrt as sqrt
-from rfnb.ops.math import square as square
-from rfnb.ops.math import squared_difference as squared_difference
-from rfnb.ops.math import sub as sub
-from rfnb.ops.math import swish as swish
-from rfnb.ops.math import tanh as tanh
-from rfnb.ops.math import true_divide as true_divide
-from rfnb.ops.matmul import dot as dot
-from rfnb.ops.matmul import matmul as matmul
-from rfnb.ops.mel import log_mel_filterbank_from_raw as log_mel_filterbank_from_raw
-from rfnb.ops.mel import mel_filterbank as mel_filterbank
-from rfnb.ops.merge import merge_dims as merge_dims
-from rfnb.ops.merge import reshape as reshape
-from rfnb.ops.merge import split_dims as split_dims
-from rfnb.ops.one_hot import one_hot as one_hot
-from rfnb.ops.one_hot import smooth_one_hot as smooth_one_hot
-from rfnb.ops.one_hot import sparse_to_dense as sparse_to_dense
-from rfnb.ops.opt_logical import opt_logical_and as opt_logical_and
-from rfnb.ops.opt_logical import opt_logical_or as opt_logical_or
-from rfnb.ops.pad import expand_make_non_empty as expand_make_non_empty
-from rfnb.ops.pad import pad as pad
-from rfnb.ops.pool import max_pool as max_pool
-from rfnb.ops.pool import max_pool1d as max_pool1d
-from rfnb.ops.pool import pool as pool
-from rfnb.ops.pool import pool1d as pool1d
-from rfnb.ops.pool import pool2d as pool2d
-from rfnb.ops.pool import pool3d as pool3d
-from rfnb.ops.random import random as random
-from rfnb.ops.random import random_normal as random_normal
-from rfnb.ops.random import random_truncated_normal as random_truncated_normal
-from rfnb.ops.random import random_uniform as random_uniform
-from rfnb.ops.random_choice import random_choice_with_replacement as random_choice_with_replacement
-from rfnb.ops.random_choice import random_choice_without_replacement as random_choice_without_replacement
-from rfnb.ops.random_mask import random_mask as random_mask
-from rfnb.ops.random_state import get_random_state as get_random_state
-from rfnb.ops.random_state import get_static_step_based_seed as get_static_step_based_seed
-from rfnb.ops.random_state import reset_step_random_state as reset_step_random_state
-from rfnb.ops.random_state import set_random_seed as set_random_seed
-from rfnb.ops.random_state import set_random_state as set_random_state
-from rfnb.ops.ranges import linspace_over_dim as linspace_over_dim
-from rfnb.ops.ranges import range_over_dim_strided as range_over_dim_strided
-from rfnb.ops.ranges import range_over_merged_dims as range_over_merged_dims
-from rfnb.ops.reduce import reduce as reduce
-from rfnb.ops.reduce import reduce_all as reduce_all
-from rfnb.ops.reduce import reduce_any as reduce_any
-from rfnb.ops.reduce import reduce_argmax as reduce_argmax
-from rfnb.ops.reduce import reduce_argmin as reduce_argmin
-from rfnb.ops.reduce import reduce_logmeanexp as reduce_logmeanexp
-from rfnb.ops.reduce import reduce_logsumexp as reduce_logsumexp
-from rfnb.ops.reduce import reduce_max as reduce_max
-from rfnb.ops.reduce import reduce_mean as reduce_mean
-from rfnb.ops.reduce import reduce_min as reduce_min
-from rfnb.ops.reduce import reduce_out as reduce_out
-from rfnb.ops.reduce import reduce_sum as reduce_sum
-from rfnb.ops.reduce import top_k as top_k
-from rfnb.ops.repeat import repeat as repeat
-from rfnb.ops.scatter import scatter as scatter
-from rfnb.ops.scatter import scatter_argmax as scatter_argmax
-from rfnb.ops.scatter import scatter_count as scatter_count
-from rfnb.ops.scatter import scatter_logmeanexp as scatter_logmeanexp
-from rfnb.ops.scatter import scatter_logsumexp as scatter_logsumexp
-from rfnb.ops.scatter import scatter_mean as scatter_mean
-from rfnb.ops.shift import reverse_sequence as reverse_sequence
-from rfnb.ops.shift import shift_left as shift_left
-from rfnb.ops.shift import shift_right as shift_right
-from rfnb.ops.slice import slice as slice
-from rfnb.ops.softmax import log_softmax as log_softmax
-from rfnb.ops.softmax import softmax as softmax
-from rfnb.ops.sort import search_sorted as search_sorted
-from rfnb.ops.sort import sort as sort
-from rfnb.ops.stack import stack as stack
-from rfnb.ops.stack import unstack as unstack
-from rfnb.ops.stft import stft as stft
-from rfnb.ops.top_mask import top_k_mask as top_k_mask
-from rfnb.ops.top_mask import top_p_mask as top_p_mask
-from rfnb.ops.transposed_conv import transposed_conv as transposed_conv
-from rfnb.ops.transposed_conv_dims import calc_transposed_conv_out_length as calc_transposed_conv_out_length
-from rfnb.ops.transposed_conv_dims import make_transposed_conv_out_spatial_dims as make_transposed_conv_out_spatial_dims
-from rfnb.ops.where import where as where
-from rfnb.ops.window import window as window
+
+# -- Convolutions and signals ------------------------------------------------------------------------------------------
+from rfnb.ops.conv import conv
+from rfnb.ops.conv_dims import calc_conv_out_length, make_conv_out_spatial_dims
+from rfnb.ops.transposed_conv import transposed_conv
+from rfnb.ops.transposed_conv_dims import calc_transposed_conv_out_length, make_transposed_conv_out_spatial_dims
+from rfnb.ops.pool import max_pool, max_pool1d, pool, pool1d, pool2d, pool3d
+from rfnb.ops.stft import stft
+from rfnb.ops.mel import log_mel_filterbank_from_raw, mel_filterbank
+
+# -- Gradients ---------------------------------------------------------------------------------------------------------
+from rfnb.ops.gradient import (
+    gradient, gradient_checkpoint_scope, scaled_gradient, scaled_gradient_ext, set_requires_gradient, stop_gradient,
+    stop_gradient_scope,
+)
+from rfnb.ops.graph import get_tensor_consumers, get_tensor_dependencies, walk_tensor_consumers
+
+# -- Dtypes, devices, precision, backends ------------------------------------------------------------------------------
+from rfnb.ops.default import (
+    copy_to_device, get_default_array_index_dtype, get_default_device, get_default_dim_size_device,
+    get_default_float_dtype, get_default_int_dtype, is_float_dtype, set_default_device, set_default_device_ctx,
+    set_default_float_dtype, set_default_float_dtype_ctx,
+)
+from rfnb.ops.amp import (
+    AmpPolicy, amp_cast_compute, amp_cast_float32, get_amp_policy, set_amp_policy, set_amp_policy_ctx,
+)
+from rfnb.backends.protocol import Backend
+from rfnb.backends.registry import (
+    get_backend_by_raw_tensor_type, get_backend_by_tensor, get_selected_backend,
+    is_backend_raw_tensor_dim_tag_independent, is_executing_eagerly, register_backend_by_tensor_type, select_backend,
+    select_backend_jax, select_backend_numpy, select_backend_returnn_layers_tf, select_backend_tf, select_backend_torch,
+)
+
+# -- Modules and parameters --------------------------------------------------------------------------------------------
+from rfnb.nn.module.build_from_dict import build_dict, build_from_dict
+from rfnb.nn.module.checkpoint import CheckpointError, check_params_complete, load_params, save_params, set_params
+from rfnb.nn.module.container import ModuleList, ParameterList, Sequential, sequential
+from rfnb.nn.module.hooks import RemovableHandle, setup_post_hook_on_method
+from rfnb.nn.module.module import Functional, Module
+from rfnb.nn.module.parameter import Parameter, set_parameter_copy_behavior_ctx
+from rfnb.nn.module.parametrizations import WeightDropout, WeightNoise, weight_dropout, weight_noise
+from rfnb.nn.module.parametrize import is_parametrized, register_parametrization, remove_parametrization
+from rfnb.nn.module.prototype import make_norm
+from rfnb.nn.module.types import GetModelFunc, ItemKeyType, RawTensorTypes, StepFunc, get_raw_tensor_type
+from rfnb.nn.init import Glorot, He, HeNormal, HeUniform, Normal, ParamInit, ParamInitType, VarianceScaling
+
+# -- Layers ------------------------------------------------------------------------------------------------------------
+from rfnb.nn.linear import Embedding, Linear
+from rfnb.nn.dropout import dropout, dropout_broadcast_default
+from rfnb.nn.normalization import GroupNorm, GroupNormSpatial, LayerNorm, Normalize, RMSNorm, moments, normalize
+from rfnb.nn.batch_norm import BatchNorm, batch_norm_distributed_default
+from rfnb.nn.conv import Conv1d, Conv2d, Conv3d
+from rfnb.nn.transposed_conv import TransposedConv1d, TransposedConv2d, TransposedConv3d
+from rfnb.nn.transformer.feed_forward import FeedForward, FeedForwardGated
+from rfnb.nn.piecewise_linear import PiecewiseLinear, PiecewiseLinearStepwiseScheduler
+from rfnb.nn.specaugment import specaugment
+from rfnb.nn.running_mean import RunningMean
+from rfnb.nn.masked_computation import MaskedComputation, masked_computation
+from rfnb.nn.unmask import unmask, unmask_initial_state
+from rfnb.nn.edit_distance_table import EditDistanceTable
+
+# -- Attention and positions -------------------------------------------------------------------------------------------
+from rfnb.nn.attention.causal import CausalSelfAttention, CausalSelfAttentionState
+from rfnb.nn.attention.cross import CrossAttention
+from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase, last_frame
+from rfnb.nn.attention.functions import (
+    additive_attention, additive_attention_weights, dot_attention, dot_attention_weights,
+)
+from rfnb.nn.attention.gauss_window import gauss_window_attention
+from rfnb.nn.attention.generic import generic_attention
+from rfnb.nn.attention.positional_encoding import (
+    relative_positional_encoding, sinusoidal_encoding, sinusoidal_positional_encoding,
+)
+from rfnb.nn.attention.positional_layers import PositionalEncoding, RelativePositionalEncoding
+from rfnb.nn.attention.qkv import QKVSelfAttention
+from rfnb.nn.attention.relative import RelPosCausalSelfAttention, RelPosSelfAttention
+from rfnb.nn.attention.relative_learned import LearnedRelativePositionalEncoding
+from rfnb.nn.attention.rotary import RotaryPosCausalSelfAttention, RotaryPosSelfAttention
+from rfnb.nn.attention.self_attention import SelfAttention, SelfAttentionBase
+
+# -- Encoders and decoders ---------------------------------------------------------------------------------------------
+from rfnb.nn.encoders.base import IEncoder, ISeqDownsamplingEncoder, ISeqFramewiseEncoder
+from rfnb.nn.encoders.conformer import ConformerEncoder, ConformerEncoderV2, ConformerFrontend
+from rfnb.nn.encoders.conformer_layer import (
+    ConformerConvBlock, ConformerEncoderLayer, ConformerPositionwiseFeedForward, conv_norm_use_mask_default, make_ff,
+)
+from rfnb.nn.encoders.conformer_subsample import ConformerConvSubsample
+from rfnb.nn.encoders.e_branchformer import EBranchformerLayer, FeedForwardConvGated, Merge
+from rfnb.nn.transformer.decoder import TransformerDecoder
+from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
+from rfnb.nn.transformer.encoder import TransformerEncoder, TransformerEncoderLayer
+
+# -- Recurrent layers --------------------------------------------------------------------------------------------------
+from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
+from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
+from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
+from rfnb.nn.recurrent.last_hidden_state import last_hidden_state
+from rfnb.nn.recurrent.layer_norm_lstm import LayerNormVariantsLSTMCell
+from rfnb.nn.recurrent.lstm import LSTM, LstmState
+from rfnb.nn.recurrent.native_lstm import NativeLstm, NativeLstm2, VanillaLSTMCell
+from rfnb.nn.recurrent.rec import Rec
+from rfnb.nn.recurrent.rhn import RHNCell
+from rfnb.nn.recurrent.rnn_cell import RnnCell
+from rfnb.nn.recurrent.standard_lstm import BasicLSTMCell, StandardLSTMCell
+from rfnb.nn.recurrent.two_d_lstm import TwoDLSTM
+from rfnb.nn.recurrent.unit import RecUnit
+from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
+from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM
+
+# -- Loops, states, branches -------------------------------------------------------------------------------------------
+from rfnb.rec.cond import cond
+from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state
+from rfnb.rec.loop import Loop
+from rfnb.rec.nested import gather_nested, mask_nested, where_nested
+from rfnb.rec.nested_packing import masked_scatter_nested, masked_select_nested
+from rfnb.rec.scan import scan
+from rfnb.rec.state import State
+from rfnb.rec.tensor_array import TensorArray
+from rfnb.rec.while_loop import while_loop
+from rfnb.core.control_flow_ctx import control_flow_ctx, get_current_control_flow_ctx
+
+# -- Search ------------------------------------------------------------------------------------------------------------
+from rfnb.search.beam_search import beam_search
+from rfnb.search.choice import choice
+from rfnb.search.ctc_prefix import ctc_prefix_beam_search
+from rfnb.search.decide import decide, decide_keep_beam, get_beam_scores, get_src_beams, nbest, split_batch_beam
+from rfnb.search.own_loop import backtrack, beam_search_step, gather_beams
+from rfnb.search.transducer import transducer_beam_search, transducer_greedy_decode
+from rfnb.search.transducer_align import transducer_forced_align
+
+# -- N-gram models -----------------------------------------------------------------------------------------------------
+from rfnb.lm.ngram import NGramLM
+from rfnb.nn.kenlm_state import KenLmState
+
+# -- Steps of training and inference -----------------------------------------------------------------------------------
+from rfnb.nn.run.marked_loss import Loss
+from rfnb.nn.run.run_ctx import (
+    RunCtx, get_run_ctx, get_run_ctx_step, init_forward_step_run_ctx, init_train_step_run_ctx,
+)
+
+# -- To look inside: traces, views, checks -----------------------------------------------------------------------------
+from rfnb.trace.beams import BeamHistory
+from rfnb.trace.file import load_trace
+from rfnb.trace.probe import probe
+from rfnb.trace.record import record
+from rfnb.trace.trace import Trace
+from rfnb.viz.save import save_html
+from rfnb.viz.show import show
+from rfnb.debugging.debug import Debug, debug
+
+# -- Data, checkpoints, models of other libraries ----------------------------------------------------------------------
+from rfnb.data.alignment import Alignment, align, character_errors, word_errors
+from rfnb.interop.hf_llama import (
+    import_params_hf_llama_att_to_rf_rotary_att, import_params_hf_llama_decoder_layer_to_rf,
+    import_params_hf_llama_mlp_to_rf_feed_forward_gated, import_params_hf_llama_rms_norm_to_rf,
+    import_params_hf_llama_to_rf_transformer_decoder,
+)
+from rfnb.interop.hf_search import hf_search_options
+from rfnb.interop.net_from_dict import net_from_dict
+from rfnb.interop.torch_checkpoint import load_torch_checkpoint
+
+# -- Modules of this package that are public by themselves -------------------------------------------------------------
+from rfnb import tensor, viz
+from rfnb.nn import audio, init
+
+# -- What is bound to these names --------------------------------------------------------------------------------------
+from rfnb.nn.backend import methods as _backend_methods
+from rfnb.nn.run import marking as _marking  # binds x.mark_as_loss, ...
+from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.places import paths as _paths
 from rfnb.places import required_dims as _required_dims
-from rfnb.rec.cond import cond as cond
-from rfnb.rec.cum_concat import cum_concat as cum_concat
-from rfnb.rec.cum_concat import cum_concat_initial_state as cum_concat_initial_state
-from rfnb.rec.loop import Loop as Loop
-from rfnb.rec.nested import gather_nested as gather_nested
-from rfnb.rec.nested import mask_nested as mask_nested
-from rfnb.rec.nested import where_nested as where_nested
-from rfnb.rec.nested_packing import masked_scatter_nested as masked_scatter_nested
-from rfnb.rec.nested_packing import masked_select_nested as masked_select_nested
-from rfnb.rec.scan import scan as scan
-from rfnb.rec.state import State as State
-from rfnb.rec.tensor_array import TensorArray as TensorArray
-from rfnb.rec.while_loop import while_loop as while_loop
-from rfnb.search.beam_search import beam_search as beam_search
-from rfnb.search.choice import choice as choice
-from rfnb.search.ctc_prefix import ctc_prefix_beam_search as ctc_prefix_beam_search
-from rfnb.search.decide import decide as decide
-from rfnb.search.decide import decide_keep_beam as decide_keep_beam
-from rfnb.search.decide import get_beam_scores as get_beam_scores
-from rfnb.search.decide import get_src_beams as get_src_beams
-from rfnb.search.decide import nbest as nbest
-from rfnb.search.decide import split_batch_beam as split_batch_beam
-from rfnb.search.own_loop import backtrack as backtrack
-from rfnb.search.own_loop import beam_search_step as beam_search_step
-from rfnb.search.own_loop import gather_beams as gather_beams
-from rfnb.search.transducer import transducer_beam_search as transducer_beam_search
-from rfnb.search.transducer import transducer_greedy_decode as transducer_greedy_decode
-from rfnb.search.transducer_align import transducer_forced_align as transducer_forced_align
-from rfnb.trace.beams import BeamHistory as BeamHistory
-from rfnb.trace.file import load_trace as load_trace
-from rfnb.trace.probe import probe as probe
-from rfnb.trace.record import record as record
-from rfnb.trace.trace import Trace as Trace
-from rfnb.viz.save import save_html as save_html
-from rfnb.viz.show import show as show
+
+
+# For type checkers and `import *`: what is imported above. `python tests/contracts/test_public_names.py` writes this list.
+__all__ = [
+    "Alignment", "AmpPolicy", "Backend", "BasicLSTMCell", "BasicRNNCell", "BatchNorm", "BeamHistory",
+    "BlocksparseLSTMCell", "BlocksparseMultiplicativeMultistepLSTMCell", "CausalSelfAttention",
+    "CausalSelfAttentionState", "CheckpointError", "ConcatAttention", "ConformerConvBlock", "ConformerConvSubsample",
+    "ConformerEncoder", "ConformerEncoderLayer", "ConformerEncoderV2", "ConformerFrontend",
+    "ConformerPositionwiseFeedForward", "Conv1d", "Conv2d", "Conv3d", "CrossAttention", "CtcAlignment", "Debug", "Dim",
+    "DimError", "DotAttention", "EBranchformerLayer", "EditDistanceTable", "Embedding", "FeedForward",
+    "FeedForwardConvGated", "FeedForwardGated", "Functional", "GRUCell", "GetModelFunc", "GlobalAttentionContextBase",
+    "Glorot", "GroupNorm", "GroupNormSpatial", "He", "HeNormal", "HeUniform", "IEncoder", "ISeqDownsamplingEncoder",
+    "ISeqFramewiseEncoder", "ItemKeyType", "KenLmState", "LSTM", "LayerNorm", "LayerNormVariantsLSTMCell",
+    "LearnedRelativePositionalEncoding", "Linear", "Loop", "Loss", "LstmState", "MaskedComputation", "Merge", "Module",
+    "ModuleList", "NGramLM", "NativeLstm", "NativeLstm2", "Normal", "Normalize", "ParamInit", "ParamInitType",
+    "Parameter", "ParameterList", "PiecewiseLinear", "PiecewiseLinearStepwiseScheduler", "PositionalEncoding",
+    "QKVSelfAttention", "RHNCell", "RMSNorm", "RawTensorTypes", "Rec", "RecUnit", "RelPosCausalSelfAttention",
+    "RelPosSelfAttention", "RelativePositionalEncoding", "RemovableHandle", "RnnCell", "RotaryPosCausalSelfAttention",
+    "RotaryPosSelfAttention", "RunCtx", "RunningMean", "SelfAttention", "SelfAttentionBase", "Sequential", "ShapeError",
+    "StandardLSTMCell", "State", "StepFunc", "Tensor", "TensorArray", "TensorDict", "TorchGRUCell", "Trace",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "TransposedConv1d", "TransposedConv2d", "TransposedConv3d", "TwoDLSTM", "VanillaLSTMCell", "VarianceScaling",
+    "VerifyOutShapeException", "WeightDropout", "WeightNoise", "ZoneoutLSTM", "ZoneoutLSTMCell", "abs", "add",
+    "additive_attention", "additive_attention_weights", "align", "amp_cast_compute", "amp_cast_float32", "assert_",
+    "audio", "backtrack", "batch_dim", "batch_norm_distributed_default", "beam_search", "beam_search_step",
+    "build_dict", "build_from_dict", "calc_conv_out_length", "calc_transposed_conv_out_length", "cast", "ceil",
+    "ceil_divide", "character_errors", "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc",
+    "compare", "compare_bc", "complex_as_real", "concat", "concat_features", "cond", "constant", "control_flow_ctx",
+    "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos", "cross_entropy",
+    "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
+    "ctc_no_label_loop_blank_durations_from_path", "ctc_prefix_beam_search", "cum_concat", "cum_concat_initial_state",
+    "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "dim_match_priority_when_needed", "dot",
+    "dot_attention", "dot_attention_weights", "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal",
+    "exp", "expand_dim", "expand_dims", "expand_make_non_empty", "expm1", "fill", "floor", "floor_divide", "full",
+    "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention",
+    "get_amp_policy", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores",
+    "get_current_control_flow_ctx", "get_default_array_index_dtype", "get_default_device",
+    "get_default_dim_size_device", "get_default_float_dtype", "get_default_int_dtype", "get_random_state",
+    "get_raw_tensor_type", "get_run_ctx", "get_run_ctx_step", "get_selected_backend", "get_src_beams",
+    "get_static_step_based_seed", "get_tensor_consumers", "get_tensor_dependencies", "gradient",
+    "gradient_checkpoint_scope", "greater", "greater_equal", "hf_search_options", "identity",
+    "import_params_hf_llama_att_to_rf_rotary_att", "import_params_hf_llama_decoder_layer_to_rf",
+    "import_params_hf_llama_mlp_to_rf_feed_forward_gated", "import_params_hf_llama_rms_norm_to_rf",
+    "import_params_hf_llama_to_rf_transformer_decoder", "init", "init_forward_step_run_ctx", "init_train_step_run_ctx",
+    "initial_edit_distance_row", "is_backend_raw_tensor_dim_tag_independent", "is_executing_eagerly", "is_finite",
+    "is_float_dtype", "is_infinite", "is_neg_infinite", "is_parametrized", "label_smoothed_log_prob_gradient",
+    "label_smoothing", "last_frame", "last_frame_position_of_dim", "last_hidden_state", "lerp", "less", "less_equal",
+    "linspace_over_dim", "load_params", "load_torch_checkpoint", "load_trace", "log", "log1p", "log_add_exp",
+    "log_mel_filterbank_from_raw", "log_sigmoid", "log_softmax", "logical_and", "logical_not", "logical_or",
+    "make_complex", "make_conv_out_spatial_dims", "make_ff", "make_norm", "make_transposed_conv_out_spatial_dims",
+    "mask_nested", "masked_computation", "masked_fraction_of_shape", "masked_scatter", "masked_scatter_nested",
+    "masked_select", "masked_select_nested", "matmul", "max_pool", "max_pool1d", "maximum", "mel_filterbank",
+    "merge_dims", "minimum", "mod", "moments", "mul", "nbest", "neg", "net_from_dict", "next_edit_distance_reduce",
+    "next_edit_distance_row", "normalize", "not_equal", "num_elements_of_shape", "one_hot", "ones", "ones_like",
+    "opt_logical_and", "opt_logical_or", "optimal_completion_edit_distance",
+    "optimal_completion_edit_distance_per_successor", "optimal_completions", "pack_padded", "pad", "pad_packed", "pool",
+    "pool1d", "pool2d", "pool3d", "pow", "probe", "ragged_dim", "random", "random_choice_with_replacement",
+    "random_choice_without_replacement", "random_mask", "random_normal", "random_truncated_normal", "random_uniform",
+    "range_over_dim", "range_over_dim_strided", "range_over_merged_dims", "real_as_complex", "reciprocal", "record",
+    "reduce", "reduce_all", "reduce_any", "reduce_argmax", "reduce_argmin", "reduce_logmeanexp", "reduce_logsumexp",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_out", "reduce_sum", "register_backend_by_tensor_type",
+    "register_parametrization", "relative_positional_encoding", "relu", "relu_square", "remove_parametrization",
+    "repeat", "replace_dim", "replace_dim_v2", "reset_step_random_state", "reshape", "reverse_sequence", "round",
+    "rsqrt", "safe_log", "save_html", "save_params", "scaled_gradient", "scaled_gradient_ext", "scan", "scatter",
+    "scatter_argmax", "scatter_count", "scatter_logmeanexp", "scatter_logsumexp", "scatter_mean", "search_sorted",
+    "select_backend", "select_backend_jax", "select_backend_numpy", "select_backend_returnn_layers_tf",
+    "select_backend_tf", "select_backend_torch", "selu", "sequence_mask", "sequential", "set_amp_policy",
+    "set_amp_policy_ctx", "set_default_device", "set_default_device_ctx", "set_default_float_dtype",
+    "set_default_float_dtype_ctx", "set_parameter_copy_behavior_ctx", "set_params", "set_random_seed",
+    "set_random_state", "set_requires_gradient", "set_sparse_dim", "setup_post_hook_on_method", "shift_left",
+    "shift_right", "show", "sigmoid", "silu", "sin", "single_step_dim", "sinusoidal_encoding",
+    "sinusoidal_positional_encoding", "slice", "smooth_one_hot", "softmax", "sort", "sparse_to_dense", "specaugment",
+    "split", "split_batch_beam", "split_dims", "sqrt", "square", "squared_difference", "squeeze", "stack", "stft",
+    "stop_gradient", "stop_gradient_scope", "sub", "swish", "tanh", "tensor", "top_k", "top_k_mask", "top_p_mask",
+    "transducer_beam_search", "transducer_forced_align", "transducer_greedy_decode", "transposed_conv", "true_divide",
+    "unmask", "unmask_initial_state", "unstack", "use_mask_default", "viz", "walk_tensor_consumers", "weight_dropout",
+    "weight_noise", "where", "where_nested", "while_loop", "window", "word_errors", "zeros", "zeros_like",
+]
+# fmt: on
 
 if not _typing.TYPE_CHECKING:  # for a type checker there are the names above, and no others
-    from rfnb.places.unknown_names import of_rfnb as __getattr__
+    from rfnb.places.unknown_names import of_rfnb as __getattr__  # noqa: F401
 
 _backend_methods.bind(globals())
 _required_dims.name_the_dims(globals())
