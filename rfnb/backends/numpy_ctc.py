@@ -90,7 +90,7 @@ def _predecessors(states: list[int], state: int, blank: int, label_loop: bool) -
 
 
 def _last(states: list[int]) -> list[int]:
-    """Where a path may end: in the last blank or the last label."""
+    """The places where a path may end: in the last blank or the last label."""
     return [len(states) - 1, len(states) - 2] if len(states) > 1 else [0]
 
 

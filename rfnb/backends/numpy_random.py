@@ -31,7 +31,7 @@ def random(
 
 
 def _truncated_normal(shape: tuple[int, ...], low: float, high: float, source: Any) -> np.ndarray:
-    """By the inverse of the distribution function."""
+    """Draw by the inverse of the distribution function."""
     mirrored = low + high > 0  # probabilities near 0 are precise, those near 1 are not
     low, high = (-high, -low) if mirrored else (low, high)
     below = [math.erfc(-value / math.sqrt(2)) / 2 for value in (low, high)]

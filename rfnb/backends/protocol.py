@@ -1,4 +1,4 @@
-"""What an array library must be able to do.
+"""The operations that an array library must have.
 
 A backend works on raw arrays, axes and ints only; it never sees a Dim. Ops (`rfnb/ops/`) are written once on top of these
 methods. torch is the default; NumPy (`backends/numpy_*.py`) is the reference, written to be read.
@@ -67,7 +67,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def dtype_key_raw(cls, raw: Any) -> Any:
-        """What tells arrays of different dtypes apart: hashable, and quicker to get than the name, since ops ask in each call."""
+        """A key that tells arrays of different dtypes apart: hashable, and quicker to get than the name, since ops ask in each call."""
         return cls.get_dtype_name_raw(raw)
 
     @classmethod
@@ -94,7 +94,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def device_key_raw(cls, raw: Any) -> Any:
-        """What tells arrays on different devices apart, as `dtype_key_raw`."""
+        """A key that tells arrays on different devices apart, as `dtype_key_raw`."""
         return cls.get_device_raw(raw)
 
     @classmethod
@@ -212,7 +212,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
-        """Without these axes, which have length 1."""
+        """The array without these axes, which have length 1."""
         shape = cls.get_shape_tuple_raw(raw)
         return cls.reshape_raw(raw, [length for axis, length in enumerate(shape) if axis not in axes])
 
@@ -277,7 +277,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def binary_tensors_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
-        """As `binary_fn`, for two arrays: what a backend can do faster then."""
+        """The same as `binary_fn`, for two arrays: what a backend can do faster then."""
         return cls.binary_fn(kind)
 
     @classmethod
@@ -304,7 +304,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
-        """At least `low` and at most `high`; None for no bound, not both."""
+        """The values moved to at least `low` and at most `high`; None for no bound, not both."""
         raw = raw if low is None else cls.binary_fn("maximum")(raw, low)
         return raw if high is None else cls.binary_fn("minimum")(raw, high)
 
@@ -355,7 +355,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def rms_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
-        """Divided by the root of the mean of squares plus eps over the last axes, those of `scale`; then times scale plus bias."""
+        """The array over the root of the mean of squares plus eps over the last axes, those of `scale`; then times scale plus bias."""
         shape, count = cls.get_shape_tuple_raw(raw), cls.get_ndim_raw(scale)
         squares = cls.reduce_raw(cls.combine_raw(raw, "mul", raw), "mean", tuple(range(len(shape) - count, len(shape))))
         squares = cls.reshape_raw(squares, (*shape[: len(shape) - count], *([1] * count)))

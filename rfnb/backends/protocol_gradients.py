@@ -27,7 +27,7 @@ class Gradients:
 
     @classmethod
     def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
-        """What a Parameter holds, made from an initial array."""
+        """The array that a Parameter holds, made from an initial one."""
         return raw
 
     @classmethod
@@ -73,7 +73,7 @@ class Gradients:
 
     @classmethod
     def graph_place_raw(cls, raw: Any) -> Any | None:
-        """What stands for an array in the graph of gradients: hashable, the same for the same array. None: it is not tracked."""
+        """The mark of an array in the graph of gradients: hashable, the same for the same array. None: it is not tracked."""
         return None
 
     @classmethod
@@ -113,7 +113,7 @@ class Gradients:
 
     @classmethod
     def signature_raw(cls, raw: Any) -> Any:
-        """What the library tells of an array, besides its shape, without reading values; with `==`."""
+        """A summary of an array, besides its shape, without reading values; with `==`."""
         return cls.get_dtype_name_raw(raw), cls.get_device_raw(raw), cls.tracks_gradient_raw(raw)
 
     @classmethod

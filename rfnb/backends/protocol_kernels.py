@@ -99,7 +99,7 @@ class Kernels:
         cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
         normalized: bool, label_loop: bool,
     ) -> Any:  # fmt: skip
-        """As `ctc_loss_raw` -> [batch, time], the dtype of targets; blank in the padding and where there is no alignment."""
+        """The path of `ctc_loss_raw` -> [batch, time], the dtype of targets; blank in the padding and where there is no alignment."""
         raise NotImplementedError
 
     @classmethod
@@ -164,14 +164,14 @@ class Kernels:
     def gru_raw(
         cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, ff_bias: Any, rec_bias: Any, mask: Any | None
     ) -> tuple[Any, Any]:
-        """As `lstm_raw`, gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
+        """The same as `lstm_raw`, with gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
         raise NotImplementedError
 
     @classmethod
     def rnn_tanh_raw(
         cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, bias: Any, mask: Any | None
     ) -> tuple[Any, Any]:
-        """As `lstm_raw`: h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
+        """The same as `lstm_raw`, with h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
         raise NotImplementedError
 
     @classmethod

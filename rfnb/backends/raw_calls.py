@@ -17,7 +17,7 @@ class RawCall:
 
     @property
     def kind(self) -> str:
-        """What it does.
+        """The name of what the call does.
 
         CALL: it gives arrays, which depend on nothing but the arguments.
         CHANGE: the same, and it changes its first argument.

@@ -1,4 +1,4 @@
-"""Which backend computes: the one that a raw array belongs to, and for new tensors the selected one.
+"""The backend that computes: the one that a raw array belongs to, and for new tensors the selected one.
 
 The selected one is that of the context (`contextvars`), so threads do not change it for each other. A backend is loaded when it is
 first needed, so that `import rfnb` loads no torch.

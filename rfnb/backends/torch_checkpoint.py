@@ -54,7 +54,7 @@ class _Operation(NamedTuple):
 
 
 class _Kept:
-    """What autograd keeps instead of a tensor of the block."""
+    """The place of a tensor of the block in the memory of autograd."""
 
     def __init__(self, tape: _Tape, place: _Place, length: int):
         self.tape, self.place = tape, place
@@ -126,7 +126,7 @@ class _Tape(TorchDispatchMode):
         return _Place(number, leaf.dtype, int(leaf.storage_offset()), tuple(leaf.shape), tuple(leaf.stride()))
 
     def pack(self, tensor: Any) -> Any:
-        """What autograd is to keep instead of `tensor`."""
+        """The object that autograd is to keep instead of `tensor`."""
         place = self._reference(tensor)
         if isinstance(place, _Outside):
             return tensor

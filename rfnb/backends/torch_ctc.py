@@ -124,7 +124,7 @@ def _nowhere(emissions: Any) -> Any:
 
 
 def _moves(alpha: Any, time: int) -> Any:
-    """Where a path may come from, [batch, state, (skip, step, stay)]: two states before, the one before, the same."""
+    """The places where a path may come from, [batch, state, (skip, step, stay)]: two states before, the one before, the same."""
     before = F.pad(alpha, (2, 0), value=_IMPOSSIBLE)
     if time == 0:  # all paths start just before the first blank, which they may skip
         before[:, 1] = 0

@@ -1,4 +1,4 @@
-"""Which functions of torch draw random numbers from a generator, told as they are called by this thread."""
+"""The functions of torch that draw random numbers from a generator, told as they are called by this thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What autograd knows of how an array was computed."""
+"""The graph of autograd: how an array was computed."""
 
 from __future__ import annotations
 

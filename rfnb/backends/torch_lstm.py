@@ -33,7 +33,7 @@ def lstm(
 
 
 def of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
-    """What a mask means for the kernel: real frames, the input that shuts the gates and its weights, 0, the index of each
+    """The meaning of a mask for the kernel: real frames, the input that shuts the gates and its weights, 0, the index of each
     sequence's last frame, which sequences have none. Kept, since all calls with the same dims come with the same mask."""
     size = rec_weight.shape[1]
     key = (id(mask), size, rec_weight.dtype)

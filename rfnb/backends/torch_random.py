@@ -25,7 +25,7 @@ def random(
 
 
 def _truncated_normal(shape: Sequence[int], device: str | None, low: float, high: float, generator: Any | None) -> Any:
-    """By the inverse of the distribution function, so that nobody has to look whether numbers are outside."""
+    """Draw by the inverse of the distribution function, so that nobody has to look whether numbers are outside."""
     mirrored = low + high > 0  # probabilities near 0 are precise, those near 1 are not
     low, high = (-high, -low) if mirrored else (low, high)
     raw = torch.empty(tuple(shape), dtype=torch.float64, device=device)

@@ -52,7 +52,7 @@ def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> ReadOnly | None:
 
 
 def _views_of(own: ReadOnly, result: Any) -> Any:
-    """What shares memory with `own` is read-only as well."""
+    """Make read-only whatever shares memory with `own`."""
     if isinstance(result, torch.Tensor):
         if result.untyped_storage().data_ptr() != own.as_subclass(torch.Tensor).untyped_storage().data_ptr():
             return result.as_subclass(torch.Tensor) if isinstance(result, ReadOnly) else result

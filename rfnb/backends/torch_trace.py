@@ -1,4 +1,4 @@
-"""Which functions of torch are called: for a recorded loop, which makes a program of them."""
+"""The functions of torch that are called: for a recorded loop, which makes a program of them."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def two_d_lstm(
 
 
 def _around(before: Any, edge: Any, nothing: Any, diagonal: int, low: int, high: int, start: int) -> tuple[Any, Any]:
-    """What is left of the cells y = low .. high - 1 of a diagonal, and what is above them.
+    """The cells that are left of the cells y = low .. high - 1 of a diagonal, and what is above them.
 
     `before` is the diagonal before it, from y = start on; `edge` is the row above the grid.
     """

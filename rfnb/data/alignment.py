@@ -1,4 +1,4 @@
-"""What was wrong where: the operations that turn a reference into a hypothesis, their counts, and both as text.
+"""The errors and their places: the operations that turn a reference into a hypothesis, their counts, and both as text.
 
 rf.align("the cat sat".split(), "a cat".split()).text()
     reference   the  cat  sat

@@ -29,7 +29,7 @@ _STRESS = re.compile(r"\d")
 
 @dataclass(frozen=True)
 class PartFigures:
-    """What identifies one part: number of words, of different pronunciations (stress marks count), and the first 16
+    """The figures that identify one part: number of words, of different pronunciations (stress marks count), and the first 16
     hexadecimal digits of the sha256 of its sorted words, each followed by a newline."""
 
     words: int

@@ -23,7 +23,7 @@ from rfnb.debugging.index_check import check_indices
 
 
 class Debug:
-    """What is switched on by `debug`; a with-block switches it off at its end, and so does `off()`.
+    """The switches that `debug` has turned; a with-block switches it off at its end, and so does `off()`.
 
     Raises:
         RuntimeError: If the padding is filled already.

@@ -88,7 +88,7 @@ def switch_off(poison: Poison) -> FloatingPointError | None:
 
 
 def current() -> Poison | None:
-    """That of this context, if it is on."""
+    """The switch of this context, if it is on."""
     poison = _of_context.get()
     return poison if poison is not None and poison.on else None
 
@@ -102,7 +102,7 @@ _plain_copy_masked = Tensor.copy_masked
 
 
 def _copy_masked(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Whoever asks for a value in the padding gets it."""
+    """Give the padding to whoever asks for a value in it."""
     out = _plain_copy_masked(tensor, *args, **kwargs)
     if current() is not None:
         out.__dict__[_DONE] = out.__dict__["_raw"]

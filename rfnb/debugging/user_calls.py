@@ -1,4 +1,4 @@
-"""Which call of this package by user code is running: a number, the same for all that happens inside of the call.
+"""The call of this package by user code that is running: a number, the same for all that happens inside of the call.
 
 Only for debugging switches: each question walks up the stack.
 """

@@ -145,7 +145,7 @@ _NO_INPUTS = {
 
 
 class _Past:
-    """What the model has seen, as state of a search: labels, and from the first step on the cache of keys and values.
+    """All that the model has seen, as state of a search: labels, and from the first step on the cache of keys and values.
 
     Args:
         labels: (n, time), the start or prompt and what came after it.
@@ -157,14 +157,14 @@ class _Past:
         self.model, self.labels, self.mask, self.encoded, self.cache = model, labels, mask, encoded, cache
 
     def with_labels(self, labels: Any) -> _Past:
-        """With one more label each."""
+        """The states with one more label each."""
         import torch
 
         both = torch.cat([self.labels, labels[:, None].to(self.labels.device)], 1)
         return _Past(self.model, both, self.mask, self.encoded, self.cache)
 
     def logits(self) -> Any:
-        """Of the next label, (n, vocabulary)."""
+        """The logits of the next label, (n, vocabulary)."""
         import torch
 
         new = self.labels if self.cache is None else self.labels[:, -1:]

@@ -68,7 +68,7 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
 
 
 def _problem(value: Any) -> str | None:
-    """Why a tensor is no array of numbers, if it is none."""
+    """The reason why a tensor is no array of numbers, if it is none."""
     import torch
 
     if value.layout is not torch.strided:
@@ -97,7 +97,7 @@ def _known_dtypes() -> frozenset[Any]:
 
 
 def _numpy(value: Any) -> Any:
-    """As array; what NumPy lacks, float32 holds all of."""
+    """The value as array; what NumPy lacks, float32 holds all of."""
     import torch
 
     narrow = value.dtype is torch.bfloat16 or value.is_floating_point() and value.element_size() == 1

@@ -42,7 +42,7 @@ def pt_module_to_rf_module(pt_module: torch.nn.Module) -> Module:
 
 
 class RFModuleAsPTModule(torch.nn.Module):
-    """Made by `rf_module_to_pt_module`; `rf_module` is the original."""
+    """A module made by `rf_module_to_pt_module`; `rf_module` is the original."""
 
     rf_module: Module
 
@@ -69,12 +69,12 @@ class RFModuleAsPTModule(torch.nn.Module):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Module:
-        """Of a copy of the rf.Module, so that the two share parameters as these do."""
+        """A bridge of a copy of the rf.Module, so that the two share parameters as these do."""
         return rf_module_to_pt_module(copy.deepcopy(self.rf_module, memo))
 
 
 class PTModuleAsRFModule(Module):
-    """Made by `pt_module_to_rf_module`; `pt_module` is the original."""
+    """A module made by `pt_module_to_rf_module`; `pt_module` is the original."""
 
     def __init__(self, pt_module: torch.nn.Module):
         self._rfnb_pt_module = pt_module

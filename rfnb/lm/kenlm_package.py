@@ -130,6 +130,6 @@ class KenLmTable:
 
 
 def _reason(error: OSError) -> str:
-    """What the package says, without the place in its source."""
+    """The message of the package, without the place in its source."""
     text = str(error).rstrip(")").rpartition("Exception.")[2].strip()
     return " ".join(text.split()) or str(error)

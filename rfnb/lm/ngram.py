@@ -98,7 +98,7 @@ class NGramLM:
         return self.table.start
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim], start_label: bool = False) -> State:
-        """Before the first label: `context` int32 {*batch_dims}.
+        """The state before the first label: `context` int32 {*batch_dims}.
 
         Args:
             start_label: Whether a start label comes before it, which `step` reads and does not score.
@@ -180,12 +180,12 @@ class NGramLM:
         return _end_scores(self, state.context)
 
     def rows(self, contexts: np.ndarray) -> np.ndarray:
-        """On the host: float32 scores of all labels after each context [n, labels]."""
+        """The scores of all labels on the host, float32, after each context [n, labels]."""
         small = self._small()
         return self.table.rows(contexts, self._columns) if small is None else small[0].take(contexts, axis=0)
 
     def lookup(self, contexts: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """On the host: float32 scores of labels [n] after contexts [n], and the contexts after them."""
+        """The scores of labels [n] after contexts [n] on the host, float32, and the contexts after them."""
         small = self._small()
         if small is None:
             return self.table.lookup(contexts, self._words[labels])
@@ -193,7 +193,7 @@ class NGramLM:
         return small[0].take(place), small[1].take(place)
 
     def end_scores(self, contexts: np.ndarray) -> np.ndarray:
-        """On the host: float32 score of the end after each context [n]."""
+        """The score of the end on the host, float32, after each context [n]."""
         if self._end is None:
             return np.zeros(len(contexts), np.float32)
         return self.table.lookup(contexts, np.full(len(contexts), self._end))[0]

@@ -46,7 +46,7 @@ class Columns:
 
 
 class Table(Protocol):
-    """What an n-gram model can be asked on the host; scores are natural logs. Words are ids, contexts too."""
+    """An n-gram model on the host, with all that it can be asked; scores are natural logs. Words are ids, contexts too."""
 
     order: int
     start: int

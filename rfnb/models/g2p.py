@@ -54,7 +54,7 @@ SMALL = G2PConfig(encoder=112, encoder_layers=1, decoder=224, dropout=0.1)
 
 
 class Encoded(State):
-    """What the decoder needs of the encoded words.
+    """The encoded words, as the decoder needs them.
 
     Items, also as attributes:
         letters_dim: The dim of the letters' positions.
@@ -141,7 +141,7 @@ class Decoder(Module):
         self.output = Linear(self.readout.out_dim, label_dim)
 
     def prepare(self, states: Tensor, *, spatial_dim: Dim) -> Encoded:
-        """What all steps share: the keys, and the first state, made of the mean of the encoder's states."""
+        """The part that all steps share: the keys, and the first state, made of the mean of the encoder's states."""
         h = tanh(self.start(reduce_mean(states, axis=spatial_dim)))
         start = LstmState(h=h, c=zeros_like(h))
         return Encoded(letters_dim=spatial_dim, states=states, att_keys=self.att.keys(states), start=start)

@@ -31,7 +31,7 @@ LIVE = Recipe(epochs=1, batch_size=64, learning_rate=4e-3, max_letters=16)
 
 @dataclass(frozen=True)
 class LiveAttention:
-    """Where the model looked while it spelled one word.
+    """The places where the model looked while it spelled one word.
 
     Attributes:
         source: The letters.

@@ -1,4 +1,4 @@
-"""What a G2P model makes of words: greedy and beam search, scores, error rates.
+"""The pronunciations that a G2P model gives words: greedy and beam search, scores, error rates.
 
 model = load_g2p()
 for found in pronounce(model, "phonetics"):
@@ -32,7 +32,7 @@ _IMPOSSIBLE = -1e20  # scores of slots of the beam for which there was no hypoth
 
 @dataclass(frozen=True)
 class Pronunciation:
-    """What the model makes of a word.
+    """The result of the model for a word.
 
     Attributes:
         word: As given.

@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 @dataclass
 class Progress:
-    """What is saved of a training beside its trainer: seconds so far, the running mean of the loss, and the lines of the log."""
+    """The state of a training beside its trainer: seconds so far, the running mean of the loss, and the lines of the log."""
 
     seconds: float = 0.0
     loss: float | None = None

@@ -12,7 +12,7 @@ from rfnb.ops.conv_dims import IntOrDim, Padding
 
 
 class _Conv(MovingFilter):
-    """What Conv1d, Conv2d and Conv3d share.
+    """The base of Conv1d, Conv2d and Conv3d.
 
     Args:
         filter_size: Numbers or dims: one for all spatial dims, or one for each.

@@ -50,7 +50,7 @@ class EditDistanceTable(Module):
         self.row_dim = target_spatial_dim + 1
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """Before the first symbol: the row 0, 1, ..., time; {*batch_dims, ...}."""
+        """The state before the first symbol: the row 0, 1, ..., time; {*batch_dims, ...}."""
         row = initial_edit_distance_row(self.target, b_spatial_dim=self.target_spatial_dim)
         n = zeros(batch_dims, dtype="int32", device=self.target.device)
         return State(row=row, n=n)

@@ -131,7 +131,7 @@ class KenLmState(Module):
         return (self.next_scores(new) if self.dense_output else score), new
 
     def next_scores(self, state: State) -> Tensor:
-        """What each label that may come next would add; float32 {..., out_dim}. Parts of words count as they are written."""
+        """The score that each label which may come next would add; float32 {..., out_dim}. Parts of words count as they are written."""
         if self._subwords is None:
             assert self.lm is not None
             return self.lm.next_scores(state)

@@ -113,7 +113,7 @@ class MaskedComputation(Module):
     def default_initial_state(
         self, *, batch_dims: Sequence[Dim], unit: Any = None, output: Tensor | None = None
     ) -> State:
-        """Before the first frame.
+        """The state before the first frame.
 
         Args:
             unit: State of the unit. Default: its default_initial_state.

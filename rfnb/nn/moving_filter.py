@@ -1,4 +1,4 @@
-"""What the layers of convolutions and of transposed convolutions share: a filter that moves along spatial dims."""
+"""The base of convolutions and transposed convolutions: a filter that moves along spatial dims."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class GroupNorm(Module):
 
 
 class GroupNormSpatial(GroupNorm):
-    """As `GroupNorm`, with the statistics of a group over all its frames: the usual definition."""
+    """The same as `GroupNorm`, with the statistics of a group over all its frames: the usual definition."""
 
     def __call__(self, x: Tensor, *, spatial_dim: Dim | Sequence[Dim]) -> Tensor:  # type: ignore[override]
         """{..., spatial_dim, in} -> {..., spatial_dim, in}; padding does not count."""

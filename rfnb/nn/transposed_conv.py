@@ -12,7 +12,7 @@ from rfnb.ops.transposed_conv import transposed_conv
 
 
 class _TransposedConv(MovingFilter):
-    """What TransposedConv1d, TransposedConv2d and TransposedConv3d share.
+    """The base of TransposedConv1d, TransposedConv2d and TransposedConv3d.
 
     Args:
         filter_size: Numbers or dims: one for all spatial dims, or one for each.

@@ -1,4 +1,4 @@
-"""What functions say of their arguments: a forgotten `axis=` is an error that names the dims to choose from, and unknown keywords
+"""The arguments of functions: a forgotten `axis=` is an error that names the dims to choose from, and unknown keywords
 are no part of a signature."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to write instead of a name that there is not: `rf.reduce_men`, `rf.Dropout`, `rf.cat`."""
+"""The advice for a name that there is not: `rf.reduce_men`, `rf.Dropout`, `rf.cat`."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
 
 
 def _plain(name: str) -> str:
-    """Without case and underscores: torch says `LogSoftmax`, rfnb `log_softmax`."""
+    """The name without case and underscores: torch says `LogSoftmax`, rfnb `log_softmax`."""
     return name.lower().replace("_", "")

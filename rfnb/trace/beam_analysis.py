@@ -1,4 +1,4 @@
-"""What the history of a search tells of its candidates and hypotheses.
+"""The analysis of a search by its history: its candidates and hypotheses.
 
 history.verdicts(seq=0, step=3)                # each candidate: kept, cut by rank with its margin, blocked, ...
 history.fate(seq=0, k=1, step=3).kind          # what became of it
@@ -41,7 +41,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a hypothesis after a step.
+    """The fate of a hypothesis after a step.
 
     Attributes:
         kind: "continued", "cut" (none of its continuations was kept), "ended and cut" (complete, and then fell out), "ended and left"

@@ -1,4 +1,4 @@
-"""Why a reference was not found: a search error (the model prefers it, the search lost it) or a model error."""
+"""The reason why a reference was not found: a search error (the model prefers it, the search lost it) or a model error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a reference was not found.
+    """The reason why a reference was not found.
 
     Attributes:
         kind: "found", "search error" (the model prefers the reference, the search lost it), "model error" (the model prefers
@@ -95,7 +95,7 @@ def diagnose(
 
 
 def _result(history: BeamHistory, seq: int, length_exponent: float | None) -> Hypothesis | None:
-    """What the search gives: where complete hypotheses leave the beam the best of them."""
+    """The result of the search: where complete hypotheses leave the beam the best of them."""
     found = history.nbest(seq, length_exponent=length_exponent)
     if any(history.left(seq, step) for step in range(history.num_steps)):
         found = [item for item in found if item.ended]

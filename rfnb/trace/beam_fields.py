@@ -30,13 +30,13 @@ _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 
 
 class Outcome(IntEnum):
-    """What became of a candidate, as `cand_verdict` of a `beams` event has it."""
+    """The fate of a candidate, as `cand_verdict` of a `beams` event has it."""
 
     KEPT, CUT, BELOW_THRESHOLD, BLOCKED, MERGED = range(5)
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The outcome in words."""
         return ("kept", "cut by rank", "below the threshold", "blocked", "merged")[self]
 
 
@@ -57,7 +57,7 @@ class BeamDims:
 
     @classmethod
     def of_values(cls, values: Sequence[Mapping[str, Any]]) -> BeamDims:
-        """From the Tensors of `beams` events."""
+        """The fields from the Tensors of `beams` events."""
         beams: dict[Dim, None] = {}
         candidates: dict[Dim, None] = {}
         batch: tuple[Dim, ...] = ()
@@ -74,7 +74,7 @@ class BeamDims:
         return cls(batch, tuple(beams), tuple(candidates))
 
     def host(self, value: Tensor) -> np.ndarray:
-        """As array [batch, beam or candidate, ...]."""
+        """The field as array [batch, beam or candidate, ...]."""
         if value.dims[:-1] == self.batch and len(self.batch) == 1:  # most are
             return value.numpy()
         known = self._orders.get(value.dims)

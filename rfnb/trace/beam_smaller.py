@@ -1,4 +1,4 @@
-"""What a smaller beam would have kept, from the history of a larger one.
+"""The search with a smaller beam, from the history of a larger one.
 
 As long as the smaller beam is a part of the larger one, its candidates are those of its hypotheses, and the best of them are known.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SmallerBeam:
-    """What a smaller beam would have kept.
+    """The hypotheses that a smaller beam would have kept.
 
     Attributes:
         slots: For each step the slots of the recorded beam that are in the smaller one, best first.
@@ -70,7 +70,7 @@ def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
 
 
 def _candidates(history: BeamHistory, seq: int, step: int, inside: set[int] | None) -> list[Verdict]:
-    """What the smaller beam could keep. What was merged into a hypothesis that it does not have is one by itself."""
+    """The candidates that the smaller beam could keep. What was merged into a hypothesis that it does not have is one by itself."""
     found = [item for item in verdicts(history, seq, step) if inside is None or item.parent in inside]
     whole = [item for item in found if item.verdict in ("kept", "ended", "cut by rank", "below the threshold")]
     merged = [item for item in found if item.verdict == "merged"]

@@ -109,7 +109,7 @@ class BeamHistory:
         *,
         steps: Sequence[Mapping[str, np.ndarray]] | None = None,
     ) -> BeamHistory:
-        """From the values of `beams` events, one per step.
+        """A history from the values of `beams` events, one per step.
 
         Args:
             loop_steps: The step of each in its loop. Default: one after the other.
@@ -253,15 +253,15 @@ class BeamHistory:
         return self._make(seq, k, step, kept=step == self.num_steps - 1)
 
     def verdicts(self, seq: int, step: int) -> list[Verdict]:
-        """What became of each stored candidate of a step, kept ones first."""
+        """The fate of each stored candidate of a step, kept ones first."""
         return beam_analysis.verdicts(self, seq, step)
 
     def fate(self, seq: int, k: int, step: int) -> Fate:
-        """What became of the hypothesis in slot `k` after `step`: continued or not, and why."""
+        """The fate of the hypothesis in slot `k` after `step`: continued or not, and why."""
         return beam_analysis.fate(self, seq, k, step)
 
     def smaller(self, seq: int, beam_size: int) -> SmallerBeam:
-        """What a smaller beam would have kept in each step, as far as this search knows it."""
+        """The hypotheses that a smaller beam would have kept in each step, as far as this search knows it."""
         return beam_smaller.smaller(self, seq, beam_size)
 
     def diagnose(
@@ -292,7 +292,7 @@ class BeamHistory:
     def along(
         self, values: Sequence[Any], seq: int, k: int, *, step: int | None = None, before_choice: bool = True
     ) -> list[np.ndarray]:
-        """What one hypothesis saw: from a value per step in beam slots, the one of its own slot in each step.
+        """The values that one hypothesis saw: from a value per step in beam slots, the one of its own slot in each step.
 
         Args:
             values: One per step: Tensors {batch, beam, ...} (one without beam dim holds for all slots), or arrays in the order

@@ -50,7 +50,7 @@ class Event:
 
 
 def keep(value: Any) -> Any:
-    """What a trace keeps of a value.
+    """The part of a value that a trace keeps.
 
     A Tensor is detached, without copy: outputs of rfnb are never changed in place. A parameter is, so it is copied; also
     a view of one. Containers and plain NumPy arrays, which the caller may go on changing, are copied.

@@ -140,7 +140,7 @@ def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
 
 
 def _unreadable(path: Path, reason: str) -> ValueError:
-    """What a file is that safetensors refuses: a trace cut off, or something else."""
+    """The error for a file that safetensors refuses: a trace cut off, or something else."""
     with open(path, "rb") as file:
         start = file.read(64)
     if not start:

@@ -24,7 +24,7 @@ class Writer:
         self._numbers: dict[Any, int] = {}
 
     def value(self, value: Any, where: str) -> Any:
-        """As JSON; what JSON has no word for is an object with one key, its type.
+        """The value as JSON; what JSON has no word for is an object with one key, its type.
 
         Args:
             where: For the message.
@@ -131,7 +131,7 @@ class Reader:
         return self._dims[number]
 
     def value(self, value: Any) -> Any:
-        """From JSON."""
+        """The value from JSON."""
         if not isinstance(value, dict):
             return value
         ((kind, content),) = value.items()

@@ -1,4 +1,4 @@
-"""What was recorded, by path: `trace.attention[...]`, `trace.states[...]`, `trace.beams[...]`, `trace.modules[...]`."""
+"""The recorded values by path: `trace.attention[...]`, `trace.states[...]`, `trace.beams[...]`, `trace.modules[...]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events a filter means: by kind, path and step, the same in `record` and in `trace.select`."""
+"""The events that a filter means: by kind, path and step, the same in `record` and in `trace.select`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from rfnb.core.tensor import Tensor
 
 
 class Place(NamedTuple):
-    """Where in the run.
+    """The place in the run.
 
     Attributes:
         path: Dotted path of the module, then the names of the loops in it.
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class _InModule:
-    """Inside of a module, whose path nobody has asked for yet."""
+    """A place inside of a module, whose path nobody has asked for yet."""
 
     __slots__ = ("_path", "_outer", "_place")
 
@@ -62,7 +62,7 @@ class _InModule:
 
 
 def _here() -> Place:
-    """Where the run is in this context."""
+    """The place of the run in this context."""
     place = _place.get()
     return place.place() if place.__class__ is _InModule else place
 
@@ -161,7 +161,7 @@ class Later(Mapping[str, Any]):
 
 
 def probe_later(kind: str, values: Later) -> None:
-    """As `probe`, with values that are made when they are needed."""
+    """The same as `probe`, with values that are made when they are needed."""
     if _open[0]:
         _offer(kind, values)
 
@@ -219,7 +219,7 @@ def offer_here(offer: Offer, values: Mapping[str, Any]) -> None:
 
 
 def listeners() -> tuple[Any, ...]:
-    """Those who listen in this context."""
+    """The listeners in this context."""
     return _listeners.get() if _open[0] else ()
 
 
@@ -228,7 +228,7 @@ class TraceContext:
 
     @contextmanager
     def module(self, path: str) -> Iterator[None]:
-        """Inside of the module at `path`, counted from the outermost module."""
+        """Be inside of the module at `path`, counted from the outermost module."""
         before = self.enter_module(lambda: path)
         try:
             yield
@@ -275,7 +275,7 @@ class TraceContext:
 
     @contextmanager
     def again(self, place: Place, *, whole: bool = False) -> Iterator[None]:
-        """At the path of a place where the run has been, in this step; or, if `whole`, in no step of its loop but in all."""
+        """Be at the path of a place where the run has been, in this step; or, if `whole`, in no step of its loop but in all."""
         before = _here()
         if whole:
             around = place.steps[:-1]
@@ -289,7 +289,7 @@ class TraceContext:
 
     @property
     def place(self) -> Place:
-        """Where the run is in this context."""
+        """The place of the run in this context."""
         return _here()
 
 

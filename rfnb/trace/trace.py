@@ -23,7 +23,7 @@ from rfnb.trace.stack import loop_dim_of, step_dim_of
 
 @dataclass
 class Truncated:
-    """Where a recording reached its limit.
+    """The place where a recording reached its limit.
 
     Attributes:
         kind, path, step: Of the first event that was not kept.

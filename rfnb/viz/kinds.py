@@ -1,4 +1,4 @@
-"""Which modules draw which kind of view.
+"""The modules that draw each kind of view.
 
 Each kind is a folder: `spec.py` makes the plain data, `text.py` and `html.py` draw it; the widget's part is the folder of the same
 name in `widgets/src/`.

@@ -1,4 +1,4 @@
-"""What a recording shows: a part for the searches, the attentions and the states in it, all linked by one selection.
+"""The view of a recording: a part for the searches, the attentions and the states in it, all linked by one selection.
 
 Under a beam search the attention and the states of a step are in slots of the beam, and a hypothesis moves between slots. Here the
 rows of a map and the columns of a state follow the best hypothesis of each sequence, not a slot. Axes are labelled with the tokens

@@ -66,7 +66,7 @@ def frameless(axes: Any) -> None:
 
 
 def ticks(labels: list[str], room: float) -> tuple[list[int], list[str]]:
-    """Which positions get their label when `room` many fit."""
+    """The positions that get their label when `room` many fit."""
     every = max(1, -(-len(labels) // max(int(room), 1)))
     at = list(range(0, len(labels), every))
     return at, [plain(_short(visible(labels[index]))) for index in at]
@@ -83,7 +83,7 @@ def _short(label: str, most: int = 14) -> str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without alarm where matplotlib's font lacks a script (boxes are drawn), or long labels leave no room."""
+    """Draw without alarm where matplotlib's font lacks a script (boxes are drawn), or long labels leave no room."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         warnings.filterwarnings("ignore", message="constrained_layout not applied")

@@ -1,4 +1,4 @@
-"""Which dim of attention weights is attended over and which attends; which dim of a state runs over the steps.
+"""The dim of attention weights that is attended over and the one that attends; the dim of a state runs over the steps.
 
 A recording knows (`trace.attention[path]` carries its axes). Of another Tensor the dims are asked: by name, by lengths, by kind, never by
 their order, which means nothing. What that leaves open is refused. Of a plain array the order counts: target and source are its last axes.
@@ -63,7 +63,7 @@ def step_axis(named: Named, value: Any, where: str) -> Axis | None:
 
 
 def recorded(value: Any, named: Named) -> dict[str, Axis]:
-    """What a recording knows of its axes, those that are there."""
+    """The axes that a recording knows, those that are there."""
     roles = value._roles if isinstance(value, Tensor) else None
     return {role: axis for role, dim in (roles or {}).items() for axis in named.axes if axis.dim is dim}
 
@@ -96,7 +96,7 @@ def _source(named: Named, target: Axis | None) -> Axis:
 
 
 def _target(named: Named, source: Axis) -> Axis | None:
-    """What attends: the dim that the source is a twin of, by name, by lengths, or the only one left that is no batch, beam or head."""
+    """The dim that attends: that of which the source is a twin, by name, by lengths, or the only one left, no batch, beam or head."""
     over = named.over()
     left = [axis for axis in named.axes if axis is not source and axis.kind != "batch" and axis not in over]
     twin = [axis for axis in left if source.dim is not None and axis.dim is not None and _twins(source.dim, axis.dim)]

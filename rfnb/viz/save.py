@@ -76,7 +76,7 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
 
 
 def _policy(code: str) -> str:
-    """What the page may do: show pictures that are in it and run the one script that is in it; nothing of a network."""
+    """The rights of the page: show pictures that are in it and run the one script that is in it; nothing of a network."""
     script = (
         f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'" if code else "'none'"
     )

@@ -27,7 +27,7 @@ _NAMES = {short: name for name, short in _DTYPES.items()}
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """What a view shows.
+    """The content of a view.
 
     Attributes:
         kind: "attention", "states", "beams", "dims", "curves", "plan" or "group".

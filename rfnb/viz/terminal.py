@@ -27,7 +27,7 @@ def bar(share: float) -> str:
 
 
 def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, int]:
-    """At most `rows` x `cols` cells, each the largest of a block of values (NaN only if all are); and the size of the blocks."""
+    """Values in at most `rows` x `cols` cells, each the largest of a block of values (NaN only if all are); and the size of the blocks."""
     down, across = -(-values.shape[0] // rows), -(-values.shape[1] // cols)
     padded = np.full((-(-values.shape[0] // down) * down, -(-values.shape[1] // across) * across), np.nan, np.float32)
     padded[: values.shape[0], : values.shape[1]] = values

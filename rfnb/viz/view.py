@@ -40,7 +40,7 @@ class View:
 
     @property
     def spec(self) -> Spec:
-        """What is drawn."""
+        """The spec that is drawn."""
         return self._spec
 
     @property
@@ -49,11 +49,11 @@ class View:
         return self._spec.kind
 
     def text(self) -> str:
-        """For terminals."""
+        """The view as text for terminals."""
         return safe(text_of(self._spec))
 
     def html(self) -> str:
-        """Without script, style or network: what a saved notebook shows anywhere."""
+        """The view without script, style or network: what a saved notebook shows anywhere."""
         return safe(html_of(self._spec))
 
     def update(self, spec: Spec) -> None:

@@ -49,7 +49,7 @@ def make_widget(frame: bytes) -> ViewWidget:
 
 
 def view_data(widget: ViewWidget) -> dict[str, Any]:
-    """What a display message needs to refer to the widget."""
+    """The data that a display message needs to refer to the widget."""
     return {
         "application/vnd.jupyter.widget-view+json": {
             "version_major": 2,

@@ -25,7 +25,7 @@ class _Attention(Layer):
     own_feature = False
 
     def base(self, env: Scope, query: Tensor) -> tuple[Tensor, Dim]:
-        """What is attended to, and over which dim."""
+        """The value that is attended to, and the dim."""
         base = env.get(self.opts["base"])
         axis = attended_dim(base, query, env.dims)
         if axis is None:
@@ -45,7 +45,7 @@ class _Attention(Layer):
         return base, axis
 
     def finished(self, out: Tensor, base: Tensor) -> Tensor:
-        """With the features of the base, or out_dim."""
+        """The result with the features of the base, or out_dim."""
         out = marked(out, base.feature_dim)
         return with_feature(out, self.out_dim, self.what) if self.out_dim is not None else out
 

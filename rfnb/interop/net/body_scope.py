@@ -1,4 +1,4 @@
-"""What names mean in the body of a loop: while its dims are found out, and in its steps."""
+"""The meaning of names in the body of a loop: while its dims are found out, and in its steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEAM_READERS = ("choice_get_beam_scores", "choice_get_src_beams", "decide_keep_
 
 
 class BodyScope(Scope):
-    """Of a loop body; common to templates and steps.
+    """The scope of a loop body; common to templates and steps.
 
     Attributes:
         source: The input of the loop, with all frames; None if it has none.

@@ -123,7 +123,7 @@ class ChoiceLayer(Layer):
         return found[0]
 
     def _labels(self, env: Scope, place: int, scores: Tensor) -> Dim | None:
-        """What the labels of a source are over: as those of the target, whose names they have then; else the features of the scores.
+        """The dim of the labels of a source: as those of the target, whose names they have then; else the features of the scores.
 
         Raises:
             ValueError: If there is another number of scores than of labels.
@@ -222,7 +222,7 @@ class ChoiceLayer(Layer):
         return self._chosen(env, sources, search=False, target=labels, add_to_beam_scores=True, **given)
 
     def _chosen(self, env: Scope, sources: list[Tensor], **options: Any) -> Tensor:
-        """What rf.choice gives; scores are log probabilities."""
+        """The result of rf.choice; scores are log probabilities."""
         if self._regresses:
             out: Any = choice(sources[0], input_type="regression", beam_size=1, **options)
         else:
@@ -307,7 +307,7 @@ class _BeamReader(Layer):
         raise NotImplementedError
 
     def read_template(self, x: Tensor) -> Tensor:
-        """Its template."""
+        """The template of the choice."""
         return x
 
 
@@ -348,7 +348,7 @@ class SplitBatchBeamLayer(_BeamReader):
 
 @layer_class("decide_keep_beam")
 class DecideKeepBeamLayer(Layer):
-    """Its source, not traced back in a search."""
+    """The source, not traced back in a search."""
 
     options = ("search_choices",)
 

@@ -46,7 +46,7 @@ class DeclaredDims:
 
 
 class CallDims:
-    """What the declared dims without a size are in one call, and what is known of all dims.
+    """The dims that stand for declared ones without a size in one call, and what is known of all dims.
 
     Attributes:
         batch: The batch dim of the call, None before there is data.

@@ -281,7 +281,7 @@ def _is_batch(dim: Dim) -> bool:
 
 
 def _fitting(declared: Dim, left: list[Dim]) -> list[Dim]:
-    """Those that may be the declared one."""
+    """The dims that may be the declared one."""
     if declared.size is not None:
         return [dim for dim in left if dim.size == declared.size]
     ragged = [dim for dim in left if dim.need_masking() or dim.size is None]

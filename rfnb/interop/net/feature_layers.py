@@ -65,7 +65,7 @@ class LinearLayer(Layer):
         return super().template(env)
 
     def _set_out_dim(self, env: Scope) -> None:
-        """Without n_out: that of the target."""
+        """Set the out_dim to that of the target, without n_out."""
         if self.out_dim is not None:
             return
         target = self.opts.get("target")
@@ -102,7 +102,7 @@ class LinearLayer(Layer):
             set_initial(self.b, self.opts.get("bias_init"), 0.0)
 
     def linear(self, x: Tensor) -> Tensor:
-        """Before the activation."""
+        """The value before the activation."""
         bias: Tensor | None = getattr(self, "b", None)
         if x.sparse_dim is not None:
             out = gather(self.W, indices=self._labels(x), axis=self._rows)
@@ -135,7 +135,7 @@ class LinearLayer(Layer):
         return x
 
     def logits(self, sources: list[Tensor], env: Scope) -> Tensor:
-        """Before the activation, from the sources."""
+        """The value before the activation, from the sources."""
         return self.linear(self.concatenated(sources, env))
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -160,7 +160,7 @@ class SoftmaxLayer(LinearLayer):
 
 @layer_class("copy", "concat_features")
 class CopyLayer(Layer):
-    """Its source; of several their features one after the other."""
+    """The source; of several their features one after the other."""
 
     framewise = True
 
@@ -171,7 +171,7 @@ class CopyLayer(Layer):
 
 @layer_class("dropout")
 class DropoutLayer(CopyLayer):
-    """Its source, with dropout in training."""
+    """The source, with dropout in training."""
 
     options = ("dropout_axis", "dropout_noise_shape", "dropout_on_forward")
 
@@ -194,7 +194,7 @@ class ActivationLayer(Layer):
 
 @layer_class("cast")
 class CastLayer(Layer):
-    """Its source with another dtype."""
+    """The source with another dtype."""
 
     required = ("dtype",)
     options = ("dtype", "output")
@@ -211,7 +211,7 @@ class CastLayer(Layer):
 
 @layer_class("reinterpret_data")
 class ReinterpretDataLayer(Layer):
-    """Its source with other marks: labels, features, dims in place of others."""
+    """The source with other marks: labels, features, dims in place of others."""
 
     options = ("set_sparse", "set_sparse_dim", "increase_sparse_dim", "set_dim_tags", "size_base", "set_axes", "switch_axes",
                "batch_dim_base", "enforce_batch_major", "enforce_time_major", "use_sparse_dim_as_out_dim")  # fmt: skip

@@ -39,7 +39,7 @@ class EditDistanceLayer(Layer):
 
 
 class _OfTarget(Layer):
-    """Of whole target sequences, which it reads as they are outside of the loop."""
+    """The base of layers of whole target sequences, which it reads as they are outside of the loop."""
 
     required: tuple[str, ...] = ("target",)
     options: tuple[str, ...] = ("blank_idx",)

@@ -77,7 +77,7 @@ class Layer(Module):
 
     @property
     def what(self) -> str:
-        """For messages."""
+        """The text for messages."""
         return f'Layer "{self.path}" of class "{self.kind}"'
 
     def _check_options(self) -> None:
@@ -124,7 +124,7 @@ class Layer(Module):
         return found
 
     def refs(self, search: bool) -> list[str]:
-        """What it reads, as it is written; a layer of a body may read `prev:` values."""
+        """The names that it reads, as they are written; a layer of a body may read `prev:` values."""
         out = list(self.sources)
         for option in self.references:
             value = self.opts.get(option)
@@ -215,7 +215,7 @@ class Layer(Module):
 
     # -- loops ---------------------------------------------------------------------------------------------------------------
     def initial_state(self, env: Scope) -> State | None:
-        """What it carries from step to step inside of a loop, None if nothing; the env has templates."""
+        """The state that it carries from step to step inside of a loop, None if nothing; the env has templates."""
         return None
 
     def previous_output(self, env: Scope) -> Tensor | None:

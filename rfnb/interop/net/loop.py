@@ -281,7 +281,7 @@ class _Run:
         self.finals = [name for name in step.finals if name in layer.body]
 
     def _of_one_size(self, value: Tensor, step: StepScope) -> Tensor:
-        """With zeros up to the largest size, where a dim grows from step to step."""
+        """The value with zeros up to the largest size, where a dim grows from step to step."""
         for layer in self.layer.body.by_name.values():
             declared = layer.opts.get("out_spatial_dim")
             if layer.kind != "cum_concat" or not isinstance(declared, Dim) or step.dims(declared) not in value.dims:

@@ -38,7 +38,7 @@ def _unknown_kind(layer: Layer, given: Any, known: Any) -> ValueError:
 
 
 class _OfAll(Layer):
-    """Of all sources together, value by value."""
+    """The base of layers of all sources together, value by value."""
 
     elementwise = True
 

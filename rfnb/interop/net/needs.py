@@ -1,4 +1,4 @@
-"""Which layers are needed, which previous values, and in which order: found from what each layer reads, before anything runs.
+"""The layers and previous values that are needed, and their order: found from what each layer reads, before anything runs.
 
 Without recursion, so that nets may be thousands of layers deep.
 """
@@ -12,7 +12,7 @@ from rfnb.interop.net.layer import LayerDict, owner_in
 
 
 class Needs:
-    """What the roots need.
+    """The layers and values that the roots need.
 
     Attributes:
         layers: Names in the order they are first needed.

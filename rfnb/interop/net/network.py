@@ -199,7 +199,7 @@ class DictNetwork(Module):
         return found
 
     def needed_parameters(self) -> dict[str, Parameter]:
-        """Those that the outputs need."""
+        """The parameters that the outputs need."""
         found: dict[str, Parameter] = {}
         for name in Needs(self.layers, self.default_outputs(), search=self.search).layers:
             layer = self.layers[name]

@@ -99,7 +99,7 @@ class DotLayer(Layer):
         return marked(out, feature)
 
     def _shared(self, a: Tensor, b: Tensor, reduced: list[Dim], env: Scope) -> tuple[Tensor, Tensor]:
-        """With the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
+        """Both with the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
         only = [*self._only("var1", a, env), *self._only("var2", b, env), *reduced]
         others = [dim for dim in a.dims if dim not in only and (dim is not a.feature_dim or "var1" in self.opts)]
         own = [dim for dim in spatial_dims(b) if dim not in only]
@@ -146,7 +146,7 @@ class SoftmaxOverSpatialLayer(Layer):
         return marked(fn(energy, axis=axis, use_mask=self.opts.get("use_time_mask") is not False), feature)
 
     def _kept(self, axis: Dim, env: Scope) -> Tensor | None:
-        """Which frames take part by start and window."""
+        """The frames that take part by start and window."""
         positions = range_over_dim(axis)
         positions.sparse_dim = None
         keep = None

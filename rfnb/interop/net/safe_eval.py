@@ -154,7 +154,7 @@ class _Evaluator:
             self.depth -= 1
 
     def _sum(self, node: ast.AST) -> Any:
-        """Of a + b + c + ...: from left to right, so that it may be long."""
+        """The sum a + b + c + ..., from left to right, so that it may be long."""
         right: list[ast.BinOp] = []
         while isinstance(node, ast.BinOp):
             if type(node.op) not in _BINARY:

@@ -1,4 +1,4 @@
-"""What a name means where it is used: the values of layers, data, `base:`, `prev:` and the step, in a network or a loop body."""
+"""The meaning of a name where it is used: the values of layers, data, `base:`, `prev:` and the step, in a network or a loop body."""
 
 from __future__ import annotations
 
@@ -238,11 +238,11 @@ class Scope:
         return self.get(key) if ":" in key else self.data(key)
 
     def state(self, layer: Layer) -> Any:
-        """What a layer carries from the previous step; None outside of loops."""
+        """The state that a layer carries from the previous step; None outside of loops."""
         return None
 
     def set_state(self, layer: Layer, state: Any) -> None:
-        """What a layer carries to the next step."""
+        """Set the state that a layer carries to the next step."""
 
     def axis_of_loop(self) -> Dim | None:
         """The dim of the loop around, if it is known."""
@@ -284,7 +284,7 @@ class UnitScope(Scope):
         return super()._base(ref) if self.neighbours is None else self.beside(self._from_unit(ref))
 
     def _from_unit(self, ref: str) -> str:
-        """What a unit that is no network of its own means by base:..., seen from the layer that wraps it.
+        """The value that a unit which is no network of its own means by base:..., seen from the layer that wraps it.
 
         As in any layer, base: leads out of the network that it is in. One base: too many is understood where nothing else is meant.
 
@@ -341,7 +341,7 @@ class UnitScope(Scope):
 
 
 def lengths_text(dim: Dim) -> str:
-    """For messages."""
+    """The text for messages."""
     return f"{dim.short_repr()}{'' if dim.lengths is None else ': ' + ', '.join(map(str, dim.lengths.ravel()[:8]))}"
 
 

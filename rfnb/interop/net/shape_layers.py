@@ -104,7 +104,7 @@ class MergeDimsLayer(_OwnDims):
 
 @layer_class("squeeze")
 class SqueezeLayer(Layer):
-    """Without dims of size 1."""
+    """The source without dims of size 1."""
 
     required = ("axis",)
     options = ("axis", "enforce_batch_dim_axis", "allow_no_op")
@@ -122,7 +122,7 @@ class SqueezeLayer(Layer):
 
 @layer_class("expand_dims")
 class ExpandDimsLayer(_OwnDims):
-    """With one dim more, of `dim` frames."""
+    """The source with one dim more, of `dim` frames."""
 
     options = ("axis", "dim")
 

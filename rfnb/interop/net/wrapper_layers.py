@@ -16,7 +16,7 @@ from rfnb.rec.state import State
 
 
 class Wrapper(Layer):
-    """Has layers inside, whose "data" is its source."""
+    """A layer with layers inside, whose "data" is its source."""
 
     inner: LayerDict
     own_feature = False
@@ -36,7 +36,7 @@ class Wrapper(Layer):
         return [*super().refs(search), *needs.base, *self._previous_outside(needs)]
 
     def needs(self, search: bool) -> Needs:
-        """What the value needs of the layers inside."""
+        """The layers inside that the value needs."""
         return Needs(self.inner, [self.inner_output()], search=search)
 
     def _previous_outside(self, needs: Needs) -> list[str]:
@@ -47,7 +47,7 @@ class Wrapper(Layer):
         return [name for name in self.needs(env.call.search).previous if owner_in(self.inner, name) is not None]
 
     def initial_states(self, scope: StepUnitScope) -> State:
-        """What the layers inside carry: their states, and the values that are read as those of the previous step."""
+        """All that the layers inside carry: their states, and the values that are read as those of the previous step."""
         found = State()
         for name in self.needs(scope.call.search).layers:
             scope.get(name)
@@ -147,7 +147,7 @@ class StepUnitScope(UnitScope):
         self.states, self.next_states = states, State(states)
 
     def previous_key(self, name: str) -> str:
-        """Of the previous value of a layer inside."""
+        """The key of the previous value of a layer inside."""
         return f"{self.layers.prefix}{name}:previous"
 
     def previous(self, name: str) -> Any:

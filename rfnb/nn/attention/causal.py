@@ -68,7 +68,7 @@ class CausalSelfAttention(SelfAttentionBase):
         return self.attention(q, state.k_accum, state.v_accum, kv_axis=state.accum_axis, causal_query_spatial_dim=axis)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
-        """Of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+        """The state of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
         return empty_history(self, batch_dims)
 
 

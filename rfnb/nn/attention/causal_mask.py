@@ -1,4 +1,4 @@
-"""Which keys a query position may see when it must not look ahead."""
+"""The keys that a query position may see when it must not look ahead."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from rfnb.ops.pad import pad
 
 
 class GlobalAttentionContextBase(Module):
-    """What attention to a whole encoder sequence shares. Abstract: `DotAttention` and `ConcatAttention`.
+    """The base of attention to a whole encoder sequence. Abstract: `DotAttention` and `ConcatAttention`.
 
     Args:
         key_dim: Of the query and of base_ctx.

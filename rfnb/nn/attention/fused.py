@@ -27,7 +27,7 @@ _FEW = 1 << 16  # weights
 
 
 class _Plan(NamedTuple):
-    """What the kernel needs: arrays [batch, heads, queries | frames, features]. None: nothing to do."""
+    """The arguments of the kernel: arrays [batch, heads, queries | frames, features]. None: nothing to do."""
 
     attend: Callable[..., Any]
     where: Callable[..., Any]
@@ -158,7 +158,7 @@ def _is_plain_causal(queries: Dims, causal_dim: Dim, axis: Dim) -> bool:
 
 
 def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.ndarray | None:
-    """Which key is seen: bool, broadcasting over {common, queries, axis}; None: all are."""
+    """The keys that are seen: bool, broadcasting over {common, queries, axis}; None: all are."""
     if causal_dim is None and not axis.has_padding():
         return None
     dims = (*common, *queries, _KEY)

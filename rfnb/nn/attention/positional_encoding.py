@@ -175,7 +175,7 @@ def _relative_rates(size: int, base: float = 1e4) -> np.ndarray:
 
 
 def _wide(dtype: str) -> str:
-    """What positions and angles are computed in: they need more than 16 bits."""
+    """The dtype that positions and angles are computed in: they need more than 16 bits."""
     return "float64" if dtype == "float64" else "float32"
 
 

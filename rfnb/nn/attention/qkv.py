@@ -132,7 +132,7 @@ class QKVSelfAttention(SelfAttentionBase):
         return q, k, v
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
-        """Of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+        """The state of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
         return empty_history(self, batch_dims)
 
     def _shifted(self, q: Tensor, seen: CausalSelfAttentionState, axis: Dim | None, key_shift: Tensor | None) -> Tensor:
@@ -150,7 +150,7 @@ class QKVSelfAttention(SelfAttentionBase):
 
     @op
     def _of_head(self, key_shift: Tensor, axis: Dim | None, keys: Dim) -> Tensor:
-        """With key_dim_per_head for its dim of features.
+        """The values with key_dim_per_head for their dim of features.
 
         Raises:
             DimError: If it has other dims than those of the queries, the keys and features of that size.

@@ -1,4 +1,4 @@
-"""Where the queries stand among the keys, when the last query stands at the last key."""
+"""The place of the queries among the keys, when the last query stands at the last key."""
 
 from __future__ import annotations
 

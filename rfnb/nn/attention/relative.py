@@ -23,7 +23,7 @@ from rfnb.ops.merge import split_dims
 
 
 class _RelPosAttention(SelfAttentionBase):
-    """What both kinds share: the vectors of the distances, and the energies."""
+    """The part that both kinds share: the vectors of the distances, and the energies."""
 
     _causal = False
 

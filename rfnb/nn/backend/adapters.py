@@ -264,7 +264,7 @@ def sdpa_varlen_raw(**_arrays: Any) -> None:
 
 
 def ctc_loss_packed_raw(**_arrays: Any) -> Any:
-    """Not offered.
+    """A documented method that is not offered.
 
     Raises:
         NotImplementedError: Always.
@@ -273,7 +273,7 @@ def ctc_loss_packed_raw(**_arrays: Any) -> Any:
 
 
 def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
-    """Not offered.
+    """A documented method that is not offered.
 
     Raises:
         NotImplementedError: Always.
@@ -285,7 +285,7 @@ def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
 
 # -- graph mode, which there is not --------------------------------------------------------------------------------------
 def create_placeholder_raw(tensor: Tensor) -> Any:
-    """Not offered.
+    """A documented method that is not offered.
 
     Raises:
         NotImplementedError: Always.

@@ -1,4 +1,4 @@
-"""What encoders offer to whoever builds on them, whatever is inside."""
+"""The interface of encoders for whoever builds on them, whatever is inside."""
 
 from __future__ import annotations
 

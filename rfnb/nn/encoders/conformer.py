@@ -203,7 +203,7 @@ def input_projection(input_layer: Any, in_dim: Dim, out_dim: Dim) -> Linear:
 
 
 def shortened(module: Any, source: Tensor, in_spatial_dim: Dim) -> tuple[Tensor, Dim]:
-    """Through the input layer and the projection."""
+    """The source after the input layer and the projection."""
     if in_spatial_dim not in source.dims:
         raise missing_dim(type(module).__name__, source, in_spatial_dim, "source")
     x, spatial_dim = source, in_spatial_dim

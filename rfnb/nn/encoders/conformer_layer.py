@@ -194,7 +194,7 @@ def conv_norm_use_mask_default() -> bool | None:
 
 
 def _conv_norm(norm: Any, options: dict[str, Any] | None) -> Any:
-    """What `make_norm` takes."""
+    """The norm in the form that `make_norm` takes."""
     norm = BatchNorm if norm is None else norm
     if norm is BatchNorm:
         options = {"use_mask": conv_norm_use_mask_default(), **(options or {})}

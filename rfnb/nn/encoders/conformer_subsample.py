@@ -103,7 +103,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         return self._after(in_spatial_dim, axis=0)
 
     def _after(self, dim: Dim, *, axis: int) -> Dim:
-        """What becomes of the dim of an axis, 0 for time and 1 for features."""
+        """The dim that an axis has afterwards, 0 for time and 1 for features."""
         for conv, pool_size in zip(self.conv_layers, self.pool_sizes):
             size, stride = conv.filter_size[axis], conv.strides[axis]
             (dim,) = make_conv_out_spatial_dims([dim], filter_size=size, strides=stride, padding=self.padding)

@@ -185,7 +185,7 @@ def raise_problems(source: str, problems: Sequence[str], hint: str = "") -> None
 
 
 def _parameter_at(model: Module, name: str) -> Parameter | None:
-    """By any of its dotted names; a parametrized one itself, not what is computed from it."""
+    """The parameter by any of its dotted names; a parametrized one itself, not what is computed from it."""
     value: Any = model
     for part in name.split("."):
         value = vars(value).get(part) if isinstance(value, Module) else None

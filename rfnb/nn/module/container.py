@@ -138,7 +138,7 @@ class Sequential(ModuleList):
     """Calls its modules in order, each with the result of the one before and the same keyword arguments."""
 
     def __call__(self, inp: Any, *, collected_outputs: dict[str, Tensor] | None = None, **kwargs: Any) -> Any:
-        """What the last module gives; the dims are those that the modules take and give ({...}).
+        """The result of the last module; the dims are those that the modules take and give ({...}).
 
         Args:
             collected_outputs: Gets the result of each module by its name.

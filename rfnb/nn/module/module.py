@@ -177,7 +177,7 @@ class Module:
     def named_modules(
         self, *, recurse: bool = True, include_self: bool = True, memo: set[Module] | None = None, prefix: str = ""
     ) -> Iterator[tuple[str, Module]]:
-        """With dotted names; a module reached twice is listed once, under its first name."""
+        """The modules with dotted names; a module reached twice is listed once, under its first name."""
         memo = set() if memo is None else memo
         queue: list[tuple[str, Module]] = [(prefix, self)]
         if self not in memo:
@@ -196,7 +196,7 @@ class Module:
                     queue.append((full, child))
 
     def named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """With dotted names; a shared parameter is listed once. What a plain list or dict holds is not found, which a warning says."""
+        """The parameters by dotted names; a shared one is listed once. What a plain list or dict holds is not found: a warning says so."""
         if recurse:
             warn_of_lost_parts(self.named_modules(), Module)
         return iter(list(self._named_parameters(recurse=recurse)))  # a list: who iterates may parametrize

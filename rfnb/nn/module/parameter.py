@@ -285,7 +285,7 @@ _COPY_BEHAVIORS = ("copy", "fresh", "share")
 
 @contextmanager
 def set_parameter_copy_behavior_ctx(mode: str) -> Iterator[None]:
-    """What `copy.deepcopy` does with parameters (and so with modules) in a with-block.
+    """Choose what `copy.deepcopy` does with parameters (and so with modules) in a with-block.
 
     Args:
         mode: "copy" (the default): the same values. "fresh": initialised anew by the scheme in `initial`, so other random values;

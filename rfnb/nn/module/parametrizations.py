@@ -35,7 +35,7 @@ class WeightDropout:
         self.drop_prob = drop_prob
 
     def __call__(self, param: Tensor) -> Tensor:
-        """Same dims; the entries kept are scaled by 1 / (1 - drop_prob)."""
+        """The same dims; the entries kept are scaled by 1 / (1 - drop_prob)."""
         if not run_ctx.get_run_ctx().is_train_flag_enabled(func=WeightDropout):
             return param
         return dropout(param, self.drop_prob)
@@ -62,7 +62,7 @@ class WeightNoise:
         self.std = std
 
     def __call__(self, param: Tensor) -> Tensor:
-        """Same dims."""
+        """The same dims."""
         if self.std == 0 or not run_ctx.get_run_ctx().is_train_flag_enabled(func=WeightNoise):
             return param
         return param + random_normal(param.dims, dtype=param.dtype, device=param.device, stddev=self.std)

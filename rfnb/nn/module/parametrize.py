@@ -127,7 +127,7 @@ def is_parametrized(module: Module, param_name: str | None = None) -> bool:
 
 
 class _Chain(ModuleList):
-    """What computes one attribute, in order."""
+    """The parametrizations of one attribute, in order."""
 
     _is_item = False
 

@@ -43,7 +43,7 @@ def make_part(part: Any, default: type[Module], what: str, **options: Any) -> An
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Those that are given, not None; the others are as the class that gets them has them."""
+    """The options that are given, not None; the others are as the class that gets them has them."""
     return {name: value for name, value in options.items() if value is not None and is_specified(value)}
 
 
@@ -59,7 +59,7 @@ def fresh_copy(module: Module) -> Module:
 
 
 def make_layers(sequential: Any, pattern: Module, num_layers: int) -> Any:
-    """As many layers as the pattern, each with parameters of its own, in `sequential`: a class or function of them, or
+    """The layers of a pattern, each with parameters of its own, in `sequential`: a class or function of them, or
     {"class": ..., options}.
     """
     layers, sequential = [fresh_copy(pattern) for _ in range(num_layers)], _named(sequential)

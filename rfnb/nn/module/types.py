@@ -25,7 +25,7 @@ _ModelT_co = TypeVar("_ModelT_co", bound="Module", covariant=True)
 
 
 class GetModelFunc(Protocol[_ModelT_co]):
-    """What makes the model of a training: get_model(epoch=1, step=0)."""
+    """A function that makes the model of a training: get_model(epoch=1, step=0)."""
 
     def __call__(self, *, epoch: int, step: int) -> _ModelT_co: ...
 

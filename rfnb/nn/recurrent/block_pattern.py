@@ -1,4 +1,4 @@
-"""Which blocks of a block-sparse matrix are there: patterns from random graphs in which few nodes have most of the edges."""
+"""The blocks of a block-sparse matrix that are there: patterns from random graphs in which few nodes have most of the edges."""
 
 from __future__ import annotations
 

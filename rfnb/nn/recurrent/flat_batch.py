@@ -1,4 +1,4 @@
-"""What kernels of recurrent layers work on: time first, all dims that are like a batch as one axis, a mask of real frames."""
+"""The layout that kernels of recurrent layers work on: time first, all dims that are like a batch as one axis, a mask of real frames."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | No
 
 @op
 def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
-    """Which frames are real, bool (time, batch); None if all are. One per dims and device.
+    """The real frames, bool (time, batch); None if all are. One per dims and device.
 
     Raises:
         DimError: If the lengths are over a dim that is not in `batch`.

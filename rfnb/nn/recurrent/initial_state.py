@@ -1,4 +1,4 @@
-"""What a recurrence starts from: zeros, learned values, what the last call ended with, or given tensors."""
+"""The states that a recurrence starts from: zeros, learned values, what the last call ended with, or given tensors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class InitialState(Module):
         return State((part, self._brought(part, zero)) for part, zero in zeros.items())
 
     def _brought(self, part: str, zero: Tensor) -> Tensor:
-        """What was kept, with the dims of this call."""
+        """The state that was kept, with the dims of this call."""
         assert self._kept is not None
         value = self._kept[part].copy_transpose(
             [*(d for d in self._kept[part].dims if d is not self.out_dim), self.out_dim]

@@ -1,4 +1,4 @@
-"""What the LSTM units have in common: the update of c and h from the four gates."""
+"""The part that all LSTM units have in common: the update of c and h from the four gates."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class NativeLstm(NativeLstm2):
     def __call__(
         self, source: Tensor, *, state: Any = None, spatial_dim: Dim, direction: int | None = 1
     ) -> tuple[Tensor, State]:
-        """As of `NativeLstm2`, without initial state: {..., spatial_dim, in} -> {spatial_dim, ..., out}, and only c as final state."""
+        """The call of `NativeLstm2` without initial state: {..., spatial_dim, in} -> {spatial_dim, ..., out}, and only c as final state."""
         if state is not None or spatial_dim is single_step_dim:
             raise ValueError(
                 message("NativeLstm: an initial state." if state is not None else "NativeLstm: a single step.",

@@ -107,7 +107,7 @@ class Rec(Module):
         return output, final
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """What a call without `state` starts with, {*batch_dims, out} per part."""
+        """The state that a call without `state` starts with, {*batch_dims, out} per part."""
         zeros = self.unit.default_initial_state(batch_dims=batch_dims)
         masks = {name: value for name, value in zeros.items() if name not in self.unit.state_parts}
         return State({**self._started(zeros), **masks})

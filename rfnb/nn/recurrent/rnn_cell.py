@@ -99,13 +99,13 @@ class RnnCell(Module):
         return out if dim is self.in_dim else replace_dim(out, in_dim=dim, out_dim=self.in_dim)[0]
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """What the first step starts with, {*batch_dims, out} per part."""
+        """The state that the first step starts with, {*batch_dims, out} per part."""
         zeros = self.unit.default_initial_state(batch_dims=batch_dims)
         own = self.initial_state(State((part, zeros[part]) for part in self.unit.state_parts))
         return State({**zeros, **own})
 
     def documented_parameters(self) -> dict[str, Parameter]:
-        """As of `Rec`: "rec/lstm_cell/kernel", ..."""
+        """The names as of `Rec`: "rec/lstm_cell/kernel", ..."""
         own = {f"rec/{name}": parameter for name, parameter in self.unit.documented_parameters().items()}
         learned = {f"rec/initial_{name}": parameter for name, parameter in self.initial_state.named_parameters()}
         return {**own, **learned}

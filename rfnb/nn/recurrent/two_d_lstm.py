@@ -208,7 +208,7 @@ def _product(source: Tensor, weight: Tensor, dim: Dim) -> Tensor:
 
 
 def _last_row(rows: Tensor, before: Tensor, y_axis: Dim) -> Tensor:
-    """What is in each sequence's last row; what was before where a sequence has none."""
+    """The last row of each sequence; what was before where a sequence has none."""
     if not y_axis.extent:
         return before
     lengths = y_axis.get_size_tensor(device=rows.device)

@@ -72,7 +72,7 @@ class RecUnit(Module):
         return output, State({**new, **masks}) if masks else new
 
     def shared(self, state: State) -> Any:
-        """What all steps of a call have in common, e.g. parts of parameters and masks of dropout."""
+        """The values that all steps of a call have in common, e.g. parts of parameters and masks of dropout."""
         return None
 
     def advance(self, transformed: Tensor, state: State, shared: Any) -> tuple[Tensor, State, Series]:
@@ -185,7 +185,7 @@ class RecUnit(Module):
         return {self.documented_scope + name.replace(".", "/"): value for name, value in self.named_parameters()}
 
     def role_of(self, name: str) -> str:
-        """What an attribute path of a parameter is: "forward" (of the input), "recurrent", "joint" (rows of the input, then of
+        """The role of a parameter by its attribute path: "forward" (of the input), "recurrent", "joint" (rows of the input, then of
         the state), "bias", or "" (e.g. the gain of a norm). Initializers go by it."""
         return _ROLES.get(name.rpartition(".")[2], "")
 

@@ -47,7 +47,7 @@ class ZoneoutLSTMCell(RecUnit):
         self.lstm_cell = StandardLSTMCell(in_dim, out_dim)
 
     def transform_input(self, source: Tensor) -> Tensor:
-        """As of `StandardLSTMCell`."""
+        """The same as of `StandardLSTMCell`."""
         return self.lstm_cell.transform_input(source)
 
     def shared(self, state: State) -> Any:

@@ -57,7 +57,7 @@ class ZoneoutLSTM(LSTM):
         self.use_zoneout_output, self.forget_bias, self.parts_order = use_zoneout_output, forget_bias, parts_order
 
     def __call__(self, source: Tensor, *, state: LstmState, spatial_dim: Dim) -> tuple[Tensor, LstmState]:
-        """As of `LSTM`; a whole sequence is computed step by step.
+        """The same as of `LSTM`; a whole sequence is computed step by step.
 
         {..., spatial_dim, in} -> {..., spatial_dim, out}, state.
         """
@@ -95,5 +95,5 @@ class ZoneoutLSTM(LSTM):
 
 
 def _gates(parts_order: str) -> str:
-    """With one letter for the input of the cell, which papers call c, g or j."""
+    """The order of the gates with one letter for the input of the cell, which papers call c, g or j."""
     return parts_order.translate(str.maketrans("gj", "cc"))

@@ -72,14 +72,14 @@ class Loss:
         return self.get_summed_loss() / (factor or 1)
 
     def get_inv_norm_factor(self) -> int | float | Tensor:
-        """What the sum is divided by for the mean: the number of real frames, or the sum of `custom_inv_norm_factor`."""
+        """The number that the sum is divided by for the mean: the number of real frames, or the sum of `custom_inv_norm_factor`."""
         factor = self.custom_inv_norm_factor
         if factor is None:
             return self.loss.num_elements()
         return _summed(factor) if isinstance(factor, Tensor) else factor
 
     def get_scaled_reduced_loss(self) -> Tensor:
-        """What goes into the total loss: scale times the sum, or times the mean with `use_normalized_loss`."""
+        """The part of the total loss: scale times the sum, or times the mean with `use_normalized_loss`."""
         loss = self.get_mean_loss() if self.use_normalized_loss else self.get_summed_loss()
         return loss * self.scale if self.scale != 1 else loss
 

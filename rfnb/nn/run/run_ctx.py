@@ -161,7 +161,7 @@ class RunCtx:
         )
 
     def total_loss(self) -> Tensor | float:
-        """What training minimises: the sum over the losses (not the errors) of scale times sum, or times mean with
+        """The value that training minimises: the sum over the losses (not the errors) of scale times sum, or times mean with
         `use_normalized_loss`. A scalar; 0.0 if no loss was marked."""
         losses = [loss.get_scaled_reduced_loss() for loss in self.losses.values() if not loss.as_error]
         if not losses:
@@ -307,7 +307,7 @@ keep_mode(lambda: (_current.get(), _flags.get()), _step_again)
 
 
 def _function(func: Any) -> Any:
-    """What a train flag is kept under: a class and its `__call__` are the same, and so are a method and its function."""
+    """The key of a train flag: a class and its `__call__` are the same, and so are a method and its function."""
     func = func.__call__ if isinstance(func, type) else func
     return getattr(func, "__func__", func)
 

@@ -1,4 +1,4 @@
-"""What the encoder and the decoder of a transformer begin with: embedding, positions, dropout, projection."""
+"""The beginning of the encoder and the decoder of a transformer: embedding, positions, dropout, projection."""
 
 from __future__ import annotations
 

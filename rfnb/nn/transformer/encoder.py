@@ -133,7 +133,7 @@ class TransformerEncoder(Embedded):
         self.final_layer_norm = make_norm(norm, model_dim)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """What each layer carries from step to step, under its name: nothing, in those of this file."""
+        """The state of each layer, under its name: nothing, in those of this file."""
         return State(
             (name, layer.default_initial_state(batch_dims=batch_dims) or State()) for name, layer in self.layers.items()
         )

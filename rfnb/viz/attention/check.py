@@ -1,4 +1,4 @@
-"""What is wrong with attention weights, in words: weight on padding, rows that do not sum to 1, NaN and infinity.
+"""The faults of attention weights, in words: weight on padding, rows that do not sum to 1, NaN and infinity.
 
 Only of weights that are meant to sum to 1 (most rows do) is a row that does not one to look at: energies, weights after dropout and
 a part of the columns are none of that. Rows of zeros (nothing may be seen) and rows of NaN (not computed yet) are as they should be.
@@ -19,7 +19,7 @@ LEAST = 1e-4  # of a row on padding
 
 
 class Judged:
-    """What was found in one map.
+    """The findings in one map.
 
     Attributes:
         sums: Whether its rows are meant to sum to 1.
@@ -32,7 +32,7 @@ class Judged:
         self.notes: dict[int, str] = {}
 
     def entry(self) -> dict[str, Any]:
-        """What there is to say, for the entry of the map in the spec."""
+        """The faults and remarks, for the entry of the map in the spec."""
         out: dict[str, Any] = {"sums": True} if self.sums else {}
         if self.notes:
             out["notes"] = {str(index): note for index, note in self.notes.items()}
@@ -94,7 +94,7 @@ class _Rows:
 
 
 def _sums(seq: _Rows, name: Callable[[int], str]) -> list[str]:
-    """What is wrong with rows that are meant to sum to 1 over what is no padding."""
+    """The faults of rows that are meant to sum to 1 over what is no padding."""
     said = []
     rows, share, totals = seq.computed, seq.on_padding, seq.totals
     on_padding = rows & (share > LEAST)
@@ -132,7 +132,7 @@ def _do(some: np.ndarray) -> str:
 
 
 def warnings(spec: Any, most: int = 4) -> list[str]:
-    """What is wrong in all maps and sequences, as sentences with their place; the first ones, and how many more."""
+    """The faults of all maps and sequences, as sentences with their place; the first ones, and how many more."""
     head = spec.head
     several = len(head["maps"]) > 1
     out = []
@@ -145,7 +145,7 @@ def warnings(spec: Any, most: int = 4) -> list[str]:
 
 
 def remarks(spec: Any) -> list[str]:
-    """What holds for maps as a whole, and is no fault."""
+    """The remarks on maps as a whole, which are no faults."""
     maps = spec.head["maps"]
     found: dict[str, list[str]] = {}
     for entry in maps:

@@ -159,7 +159,7 @@ def _names(names: Sequence[str] | None, seq_axes: Sequence[Axis]) -> list[str]:
 
 
 def _reuse(seqs: list[dict[str, Any]], first: int) -> list[int]:
-    """Which entries of `seqs` the new ones (from `first`) are; those that were there before are taken away again."""
+    """The entries of `seqs` that the new ones (from `first`) are; those that were there before are taken away again."""
     new, where = seqs[first:], []
     del seqs[first:]
     for entry in new:

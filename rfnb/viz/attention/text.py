@@ -45,7 +45,7 @@ def text(spec: Any) -> str:
 
 
 def problem(spec: Any) -> str | None:
-    """What is wrong with the spec, as a sentence; None if it can be drawn."""
+    """The fault of the spec, as a sentence; None if it can be drawn."""
     head = spec.head
     if not isinstance(head.get("maps"), list) or not isinstance(head.get("seqs"), list):
         return "This attention view has no list of maps and of sequences."

@@ -58,7 +58,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
 
 
 def _reasons(tree: Tree) -> str:
-    """Why candidates did not go on, as a table to unfold."""
+    """The reasons why candidates did not go on, as a table to unfold."""
     found = [cut for cuts in tree.cuts for cut in telling(cuts)]
     rows = [
         [str(cut.step), "" if cut.parent is None else str(cut.parent.slot), escape.escape(visible(cut.token)), f"{cut.score:.3f}",

@@ -1,4 +1,4 @@
-"""What the scores of a `beams` spec are made of: how much each model has added to the score of each token.
+"""The parts that the scores of a `beams` spec are made of: how much each model has added to the score of each token.
 
 A search records what its models gave (`log_probs`, `part:NAME`), without the factors that they were added with. These follow from the
 scores themselves: of all hypotheses together they are the one solution of `score - score before = sum of factor * part`.

@@ -266,7 +266,7 @@ def _number(score: Any) -> float | None:
 
 
 def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the steps at the end in which only other sequences of the batch went on."""
+    """The steps without those at the end in which only other sequences of the batch went on."""
     while len(steps) > 1:
         before, last = steps[-2]["ended"], steps[-1]
         if not all(score is None or before[parent] for parent, score in zip(last["parents"], last["scores"])):

@@ -79,7 +79,7 @@ def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str
 
 
 def remark(tree: Tree, node: Node, live: bool) -> str:
-    """What there is to say of a hypothesis in the n-best list."""
+    """The remark on a hypothesis in the n-best list."""
     won = tree.best and tree.best[-1] == (node.step, node.slot)
     words = ["best so far" if live else "winner"] if won else []
     return ", ".join(words if node.state == "ended" else [*words, "not complete"])

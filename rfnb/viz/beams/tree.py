@@ -1,4 +1,4 @@
-"""What a beam search decided, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
+"""The decisions of a beam search, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
 
 `widgets/src/beams/tree.ts` is the same in TypeScript; both are tested with the files in `tests/viz/fixtures/`.
 Scores are natural-log probabilities, summed over steps; a slot with score None holds no hypothesis.
@@ -92,7 +92,7 @@ def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float 
 
 
 def rating(node: Node, length_exponent: float) -> float:
-    """What the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
+    """The number that the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
     return node.score / max(sum(one.written for one in node.path()), 1) ** length_exponent
 
 
@@ -222,7 +222,7 @@ def cut_verdict(
     threshold: float | None = None,
     by_rank: bool = True,
 ) -> str:
-    """Why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
+    """The reason why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
 
     Args:
         kept: The scores of what survived, as it was ranked.
@@ -263,7 +263,7 @@ def _nbest(nodes: list[list[Node | None]], length_exponent: float) -> list[Node]
 
 
 def problem(head: Any) -> str | None:
-    """What is wrong with the head of a `beams` spec, as a sentence; None if it can be drawn."""
+    """The fault of the head of a `beams` spec, as a sentence; None if it can be drawn."""
     seqs = head.get("seqs") if isinstance(head, dict) else None
     if not isinstance(seqs, list):
         return "This beam search cannot be drawn: it has no list of sequences."

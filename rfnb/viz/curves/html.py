@@ -107,6 +107,6 @@ def _panel(axes: Any, curve: Curve, x_name: str) -> None:
 
 
 def _alone(y: np.ndarray) -> np.ndarray:
-    """Where a point has no neighbours, so that no line shows it."""
+    """The points that have no neighbours, so that no line shows them."""
     known = np.isfinite(y)
     return known & ~np.r_[False, known[:-1]] & ~np.r_[known[1:], False]

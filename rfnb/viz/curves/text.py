@@ -55,7 +55,7 @@ def text(spec: Any) -> str:
 
 
 def problem(spec: Any) -> str | None:
-    """What is wrong with the spec, as a sentence; None if it can be drawn."""
+    """The fault of the spec, as a sentence; None if it can be drawn."""
     series = spec.head.get("series")
     if not isinstance(series, list):
         return "These curves cannot be drawn: the list of series is missing."
@@ -86,7 +86,7 @@ def values_text(curve: Curve, x_name: str) -> str:
 
 
 def odd(curve: Curve, x_name: str) -> list[str]:
-    """What is no number: "NaN since step 390", "2 infinite, first at step 7"."""
+    """The values that are no numbers: "NaN since step 390", "2 infinite, first at step 7"."""
     said = []
     for words, where in (("NaN", np.isnan(curve.y)), ("infinite", np.isinf(curve.y))):
         at = np.flatnonzero(where)

@@ -220,7 +220,7 @@ def _signature(event: Any) -> tuple[Any, ...]:
 
 
 def _mixed(tensor: Tensor) -> str:
-    """That the statistics of a tensor are over its padding too, since it does not say which frames are real."""
+    """The remark that the statistics of a tensor are over its padding too, since it does not say which frames are real."""
     for dim in tensor.dims:
         lacking = [over.name for over in dim.length_dims if over not in tensor.dims] if dim.has_padding() else []
         if lacking:

@@ -150,7 +150,7 @@ def padding_text(stats: dict[str, Any] | None) -> str:
 
 
 def problem(head: Any) -> str | None:
-    """What is wrong with the head of a `dims` spec, as a sentence; None if it can be drawn."""
+    """The fault of the head of a `dims` spec, as a sentence; None if it can be drawn."""
     if not isinstance(head, dict) or not isinstance(head.get("dims"), list) or not isinstance(head.get("rows"), list):
         return "These dims cannot be drawn: the lists of dims and rows are missing."
     ids = {entry.get("id") for entry in head["dims"] if isinstance(entry, dict)}

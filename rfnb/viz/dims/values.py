@@ -1,4 +1,4 @@
-"""What the `dims` view says about the values of a tensor: bytes, and statistics over its real frames (never the padding)."""
+"""The lines of the `dims` view about the values of a tensor: bytes, and statistics over its real frames (never the padding)."""
 
 from __future__ import annotations
 

@@ -33,5 +33,5 @@ def parts_of(spec: Any) -> list[Spec]:
 
 
 def nothing(spec: Any) -> str:
-    """What is said of a group without parts."""
+    """The sentence for a group without parts."""
     return "waiting for events" if spec.head.get("live") else "nothing recorded"

@@ -1,4 +1,4 @@
-"""Where the boxes and lines of a plan are: layers from top to bottom, in the order in which the ops run.
+"""The places of the boxes and lines of a plan: layers from top to bottom, in the order in which the ops run.
 
 Within a place of the loop an op is one layer below the lowest of what it reads. Lines that skip layers go through points of their own
 there, so that no line runs behind a box. The order within a layer is that of the mean of the neighbours (Sugiyama et al. 1981).
@@ -34,7 +34,7 @@ class Box:
 
 @dataclass
 class Layout:
-    """What is to be drawn, in pixels.
+    """The boxes and lines to be drawn, in pixels.
 
     Attributes:
         boxes: With `x` and `layer`; layer `i` is at `y[i]`.

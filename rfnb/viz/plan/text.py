@@ -43,7 +43,7 @@ def rows_of(head: dict[str, Any]) -> dict[str, list[list[str]]]:
 
 
 def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:
-    """What is read, as the body calls it, or the number of the op that makes it."""
+    """The names of the values that are read, as the body calls them, or the numbers of the ops that make them."""
     return [head["values"].get(id_) or number(id_) for id_ in ids]
 
 
@@ -53,7 +53,7 @@ def number(id_: str) -> str:
 
 
 def problem(head: dict[str, Any]) -> str:
-    """What is wrong with a head, as a sentence; empty if nothing is."""
+    """The fault of a head, as a sentence; empty if nothing is."""
     try:
         ids = set(head["values"]) | {op["id"] for place in head["places"] for op in place["ops"]}
         reads = [id_ for place in head["places"] for op in place["ops"] for id_ in op["reads"]]

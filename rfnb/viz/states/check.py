@@ -1,4 +1,4 @@
-"""What is wrong with the values of a state, in words: NaN, infinity, and values that move after the end of their sequence.
+"""The faults of the values of a state, in words: NaN, infinity, and values that move after the end of their sequence.
 
 After the end a state keeps its last value, is zero, or NaN where there is nothing; anything else means that padding was read as frames.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
-    """What is wrong with one sequence of a track [step, unit], as a sentence without its end; "" if nothing is.
+    """The faults of one sequence of a track [step, unit], as a sentence without its end; "" if nothing is.
 
     Args:
         live: Whether steps of nothing but NaN are still to come.
@@ -45,7 +45,7 @@ def _since(steps: np.ndarray, length: int) -> str:
 
 
 def warnings(spec: Any, most: int = 4) -> list[str]:
-    """What is wrong in all tracks and sequences, as sentences with their place; the first ones, and how many more."""
+    """The faults of all tracks and sequences, as sentences with their place; the first ones, and how many more."""
     out = [
         f"{track['label']}, {spec.head['seqs'][int(seq)]['label']}: {note}."
         for track in spec.head["tracks"]

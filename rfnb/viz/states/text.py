@@ -48,7 +48,7 @@ def text(spec: Any) -> str:
 
 
 def problem(spec: Any) -> str | None:
-    """What is wrong with the spec, as a sentence; None if it can be drawn."""
+    """The fault of the spec, as a sentence; None if it can be drawn."""
     head = spec.head
     if not isinstance(head.get("tracks"), list) or not isinstance(head.get("seqs"), list):
         return "This states view has no list of tracks and of sequences."
