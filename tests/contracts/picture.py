@@ -58,7 +58,9 @@ def violations(source: str, path: str) -> list[str]:
     is_top = file.parts == ("rfnb", "__init__.py")
     folder = file.parts[1]
     if not is_top and folder not in MAY_IMPORT:
-        return [f"{path}: is in no layer; add its folder to docs/architecture.md and to tests/contracts/picture.py"]
+        return [
+            f"{path}: is in no layer; add its folder to docs/architecture.md, docs/contracts/layers.md and tests/contracts/picture.py"
+        ]
     found = []
     for item in imports_of(source, module, is_package=file.name == "__init__.py"):
         package, *rest = item.module.split(".")
