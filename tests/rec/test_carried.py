@@ -339,3 +339,21 @@ def test_no_frame_is_kept_alive():
     with loop:
         loop.stack(loop.unstack(source()))
     assert loop._entered is None
+
+
+def test_a_loop_is_recorded_under_inference_mode_and_what_is_counted_there_is_refused():
+    with torch.inference_mode():
+        bias, count = rf.convert_to_tensor(torch.ones(3), dims=[FEAT]), torch.zeros(1)
+
+        def run(counts):
+            loop = rf.Loop(axis=TIME)
+            loop.state.h = rf.zeros([BATCH, FEAT])
+            with loop:
+                loop.state.h = loop.state.h + bias
+                if counts:
+                    count.add_(1)
+            return loop.state.h
+
+        assert run(False).raw_tensor.tolist() == [[5.0] * 3, [3.0] * 3]
+        with pytest.raises(RecordingError, match="count"):
+            run(True)
