@@ -159,7 +159,8 @@ class EndsByCondition(Ends):
 
     def set_lengths(self, axis: Dim) -> None:
         """When the loop is done: the lengths of its dim."""
-        lengths = self.lengths if self.lengths is not None else np.zeros((), np.int32)
+        known = self.lengths
+        lengths = known if known is not None else np.zeros((), np.int32)
         raw = registry.selected().from_numpy(lengths, dtype="int32", device="cpu")
         axis.dyn_size_ext = new_tensor(raw, self.dims)
 

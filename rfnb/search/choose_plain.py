@@ -1,25 +1,24 @@
 """The usual choice, log probabilities added and the best of all kept: as `choose` with no other option, in fewer calls.
 
-In a search of one sentence a step of the model takes a few hundred microseconds, so each call of Python is felt.
+In a search of one sentence a step of the model takes a few hundred microseconds, so each call of Python is felt. What no step changes
+is prepared once.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.layout import PlanCache, full_shape, to_order
-from rfnb.core.tensor import Tensor
+from rfnb.core.layout import full_shape, to_order
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
-from rfnb.search import rank
-from rfnb.search.choose import choose, follow, parts_of, tell_at_end
+from rfnb.search.choose import choose
+from rfnb.search.decision import Decision
 from rfnb.search.options import Options
-from rfnb.search.rank import Flat
-from rfnb.search.report import num_candidates
-from rfnb.search.score import check_log_probs, only_end_label
-from rfnb.search.search_state import Search, on_backend, place_of
-
-_plans = PlanCache()
+from rfnb.search.rank import falls
+from rfnb.search.score import only_end_label
+from rfnb.search.search_state import Link, Search, on_backend
 
 
 def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
@@ -28,49 +27,86 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     Args:
         scores: Log probabilities {..., axis}.
     """
-    search, beam_size = Search.of(loop), options.beam_size
-    link = search.next_link(loop)
-    in_dim, base = search.begin()
-    if base is None or search.leave or link.beam_size != beam_size or link.cheats or axis.extent <= beam_size:
+    search = Search.of(loop)
+    link, last = search.next_link(loop), search.last
+    plain = link.plain
+    if plain is None or last is None or not plain.fits(scores, last, axis, options):
+        plain = link.plain = _prepared(search, link, last, scores, axis, options)
+    if plain is None or last is None or link.cheats or search.is_watched():
         return choose(loop, scores, axis, options)
-    key = scores._raw.__class__, scores.dims, base.dims, in_dim, axis
-    try:
-        plan = _plans[key]
-    except KeyError:
-        plan = _plans.put(key, _plan(scores, base, in_dim, axis))
-    if plan is None:
-        return choose(loop, scores, axis, options)
-    add, reshape, order, base_shape, shape, rest = plan
-    ended = search.ended(loop)
-    has_ended, own = None, scores
+    ended, given = search.ended(loop), scores
     if ended is not None:
-        has_ended = on_backend(ended[0], ended[1], scores, "bool")
-        scores = only_end_label(scores, has_ended, axis, link, 0)
-        if scores.dims != own.dims:
-            scores = scores.copy_transpose(own.dims)
-    raw = scores._raw if order is None else order(scores._raw)
-    flat = Flat(
-        reshape(add(raw, reshape(base._raw, base_shape)), shape), rest, axis.extent, in_dim, axis, scores.backend
-    )
-    told = search.is_watched()
-    ranked = rank.best_of(flat, beam_size, num_candidates(None, beam_size) if told else 0)
-    if not ranked.distinct:
-        rank.check_ranked(flat, ranked, scores + base, place_of(loop))
-    check_log_probs(ranked.host, rest, own, lambda: place_of(loop))
-    labels = follow(search, link, flat, ranked)
-    if told:
-        parts = parts_of(flat, scores, scores, None, own, base, options, has_ended)
-        tell_at_end(loop, link, flat, ranked, parts, options)
+        scores = only_end_label(scores, on_backend(*ended, scores, "bool"), axis, link, 0)
+        if scores.dims != given.dims:
+            scores = scores.copy_transpose(given.dims)
+    raw = scores._raw if plain.order is None else plain.order(scores._raw)
+    reshape, slice_raw = plain.backend.reshape_raw, plain.backend.slice_raw
+    total = reshape(plain.add(raw, reshape(last.scores._raw, plain.base_shape)), plain.shape)
+    count, place = options.beam_size, len(plain.shape) - 1
+    best, index = plain.backend.top_k_raw(total, count + 1, True)
+    host = plain.backend.raw_to_numpy(best)
+    if not falls(host, count + 1) or host.item(0) > 0 or (host.size > count + 1 and host.max() > 0):
+        return choose(loop, given, axis, options)  # equal ones, or something to tell: seldom
+    index = slice_raw(index, place, 0, count)
+    parents, labels = new_tensor(plain.divide(index, axis.extent), plain.dims), None
+    parents.sparse_dim = plain.in_dim
+    labels = new_tensor(plain.remainder(index, axis.extent), plain.dims)
+    labels.sparse_dim = axis
+    search.decide(link, plain.in_dim, parents, labels, new_tensor(slice_raw(best, place, 0, count), plain.dims))
     return labels
 
 
-def _plan(scores: Tensor, base: Tensor, in_dim: Dim | None, axis: Dim) -> Any:
-    """How to add the scores of the hypotheses before, and to bring everything to {batch dims, hypothesis * label}; None if `scores`
-    are not over all of these dims, or the scores before in another order."""
+@dataclass(slots=True)
+class _Plain:
+    """What the steps of a search have in common.
+
+    Attributes:
+        kind, scores, axis, in_dim, base, options: What it is for: class of raw array, dims of the scores, labels, beam before the
+            choice, dims of the scores before it, options of the choice.
+        order: Brings a raw array of scores into the order {batch dims, in_dim, axis}; None: it is so.
+        base_shape, shape: Of the scores before, to be added; of the sums {batch dims, hypothesis * label}.
+        dims: Of the results.
+    """
+
+    kind: type
+    scores: tuple[Dim, ...]
+    axis: Dim
+    in_dim: Dim
+    base: tuple[Dim, ...]
+    options: Options
+    order: Any
+    base_shape: tuple[int, ...]
+    shape: tuple[int, ...]
+    dims: tuple[Dim, ...]
+    backend: Any
+    add: Any
+    divide: Any
+    remainder: Any
+
+    def fits(self, scores: Tensor, last: Decision, axis: Dim, options: Options) -> bool:
+        """Whether it is for this step."""
+        in_dim = last.carried if last.closed else last.out_dim
+        return (
+            self.in_dim is in_dim and self.axis is axis and self.scores == scores.dims and self.base == last.scores.dims
+            and self.kind is scores._raw.__class__ and self.options.beam_size == options.beam_size
+        )  # fmt: skip
+
+
+def _prepared(
+    search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, options: Options
+) -> _Plain | None:
+    """None if `scores` are not over all hypotheses, or those before in another order, or if it takes more than the usual."""
+    if last is None or search.leave or link.beam_size != options.beam_size or axis.extent <= options.beam_size:
+        return None
+    in_dim = last.carried if last.closed else last.out_dim
     rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
-    if in_dim is None or in_dim not in scores.dims or base.dims != (*rest, in_dim):
+    if in_dim not in scores.dims or last.scores.dims != (*rest, last.out_dim):
         return None
     backend = scores.backend
     order = to_order(scores.dims, (*rest, in_dim, axis), backend)
     shape = (*full_shape(rest), in_dim.extent * axis.extent)
-    return backend.binary_tensors_fn("add"), backend.reshape_raw, order, (*full_shape(base.dims), 1), shape, rest
+    return _Plain(
+        scores._raw.__class__, scores.dims, axis, in_dim, last.scores.dims, options, order,
+        (*full_shape(last.scores.dims), 1), shape, (*rest, link.dims(options.beam_size)[0]), backend,
+        backend.binary_tensors_fn("add"), backend.binary_fn("floordiv"), backend.binary_fn("mod"),
+    )  # fmt: skip

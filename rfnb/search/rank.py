@@ -101,7 +101,7 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
     more = min(max(found + 1, num_more), size)  # one more tells whether the last one is as good as one that is cut
     best, index = backend.top_k_raw(raw, more, True)
     host = backend.raw_to_numpy(best)
-    distinct = more > found and _falls(host, found + 1)  # so neither NaN nor -inf
+    distinct = more > found and falls(host, found + 1)  # so neither NaN nor -inf
     if not distinct and more > 1:
         left, right = host[..., :found], host[..., 1 : found + 1]
         same = left[..., : right.shape[-1]] == right
@@ -139,12 +139,12 @@ def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
     return tuple(backend.copy_raw(backend.slice_raw(x, axis, 0, count)) for x in (best, index))
 
 
-def _falls(host: np.ndarray, count: int) -> bool:
+def falls(host: np.ndarray, count: int) -> bool:
     """Whether the first entries of each row are finite, and each better than the next."""
     if host.size > 64:
         return bool((host[..., : count - 1] > host[..., 1:count]).all() and (host[..., 0] < np.inf).all())
-    rows = host.reshape(-1, host.shape[-1]).tolist()  # few: Python is quicker than NumPy
-    return all(row[0] < np.inf and all(map(operator.gt, row, row[1:count])) for row in rows)
+    rows = (host if host.ndim == 2 else host.reshape(-1, host.shape[-1])).tolist()  # few: Python is quicker than NumPy
+    return all(row[0] < math.inf and all(map(operator.gt, row, row[1:count])) for row in rows)
 
 
 def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:

@@ -49,7 +49,7 @@ class Link:
 
     def forget_dims(self) -> None:
         """The next choice makes new beam dims."""
-        self._dims = {}
+        self._dims, self.plain = {}, None
 
     def dims(self, size: int) -> tuple[BeamDim, BeamDim]:
         """The beam after this choice and, of the same size, the one between steps; the same ones in every step, so that plans are
