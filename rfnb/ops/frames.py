@@ -11,14 +11,14 @@ from rfnb.core.tensor import Tensor
 
 
 @op
-def frames(source: Tensor, *, axis: Dim) -> list[Tensor]:
-    """{axis, ...} -> for each frame {...}; 0 in the padding.
+def frames(source: Tensor, *, axis: Dim, masked: bool = True) -> list[Tensor]:
+    """{axis, ...} -> for each frame {...}; if `masked`, with 0 in the padding.
 
     Raises:
         DimError: If source does not have the axis.
     """
     index = source.axis_of(axis, "frames")
-    if set(axis.length_dims) <= set(source.dims):
+    if masked and set(axis.length_dims) <= set(source.dims):
         # What an ended sequence would do with NaN is not used, but 0 * NaN comes back as gradient.
         source = source.copy_masked(False if source.dtype == "bool" else 0, dims=[axis])
     dims = source.dims[:index] + source.dims[index + 1 :]

@@ -10,8 +10,8 @@ from rfnb.ops.frames import marked_like
 from rfnb.ops.where import where
 
 
-def kept(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """`new` for the sequences that are `active` in this step, else `old`; with the marks of `new`."""
+def kept(active: Tensor, new: Tensor, old: Any) -> Tensor:
+    """`new` for the sequences that are `active` in this step, else `old`, a Tensor or a number; with the marks of `new`."""
     if new is old:
         return new
     return marked_like(where(active, new, old, allow_broadcast_all_sources=True), new)

@@ -28,6 +28,13 @@ class Ends:
     dims: tuple[Dim, ...] = ()
     some = False
 
+    def begin_step(self, index: int) -> None:
+        """Before step `index`."""
+
+    def all(self) -> bool:
+        """Whether all have ended, so that the loop is done before its last step."""
+        return False
+
     @property
     @abstractmethod
     def host(self) -> np.ndarray | None:
@@ -55,7 +62,6 @@ class EndsOfAxis(Ends):
         self._active: list[Tensor | None] | None = None
 
     def begin_step(self, index: int) -> None:
-        """Before step `index`."""
         if index == 0:
             self._measure()
         self._done = index
@@ -124,7 +130,6 @@ class EndsByCondition(Ends):
         return self._lengths
 
     def all(self) -> bool:
-        """Whether all have ended, so that the loop is done."""
         return self.host is not None and (self.some or not self.host.size) and bool(self.host.all())
 
     def end_step(self, cond: Tensor, include_eos: bool, selection: Selection | None, index: int) -> Tensor | None:

@@ -33,7 +33,7 @@ from rfnb.rec.ends import EndsByCondition, EndsOfAxis
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.loop_step import PlainStep, Step
-from rfnb.rec.output import Output, handle_of
+from rfnb.rec.output import handle_of
 from rfnb.rec.outputs import Outputs
 from rfnb.rec.recorded_step import RecordedStep
 from rfnb.rec.selections import Selections
@@ -80,6 +80,7 @@ class Loop(NotPicklable):
         self._ends = EndsByCondition() if axis is None else EndsOfAxis(axis, 0 if include_eos else 1)
         self.selections = Selections()
         self._states = States(name, axis, self.selections)
+        self._face = LoopState(self._states)
         self._outputs = Outputs(self.axis, self._ends, self.selections, name)
         self.step: Step = PlainStep(self._states, self._outputs, self.axis, name)
         self.search: Any = None  # what a choice keeps from step to step
@@ -97,13 +98,12 @@ class Loop(NotPicklable):
     @property
     def state(self) -> LoopState:
         """What is carried: assign before the loop (initial) and inside (next); read inside (previous) and after (final)."""
-        return LoopState(self._states)
+        return self._face
 
     @state.setter
     def state(self, value: Any) -> None:
-        state = LoopState(self._states)
         for name, item in value.items():
-            state[name] = item
+            self._face[name] = item
 
     @property
     def has_entered_scope(self) -> bool:
@@ -264,7 +264,9 @@ class Loop(NotPicklable):
                     self._index += made
                     continue
                 self._index += 1
-                self._begin_step()
+                if self._index == 0:
+                    check_frames(f'Loop "{self.name}"', self._given_axis)
+                self._ends.begin_step(self._index)
                 with self._around():
                     step.begin(self._index)
                     if not step.run():
@@ -305,9 +307,7 @@ class Loop(NotPicklable):
 
     def _goes_on(self) -> bool:
         """Whether there is a further step."""
-        if self._index + 1 >= self._max_steps():
-            return False
-        return not (isinstance(self._ends, EndsByCondition) and self._ends.all())
+        return self._index + 1 < self._max_steps() and not self._ends.all()
 
     def _max_steps(self) -> int:
         if self._given_axis is not None:
@@ -316,13 +316,6 @@ class Loop(NotPicklable):
             return 1  # the first step tells what is missing: an end (which then asks for max_seq_len)
         limit = self.max_seq_len  # looked at in every step, since a body may set it
         return int(limit.numpy().max()) if isinstance(limit, Tensor) else int(limit)
-
-    def _begin_step(self) -> None:
-        self._on_commit.clear()
-        if self._index == 0:
-            check_frames(f'Loop "{self.name}"', self._given_axis)
-        if isinstance(self._ends, EndsOfAxis):
-            self._ends.begin_step(self._index)
 
     def _commit(self) -> None:
         step, ends = self.step, self._ends
@@ -338,8 +331,10 @@ class Loop(NotPicklable):
                 )
             active = ends.end_step(*step.end, self.selections.now, self._index)
         step.commit(active)
-        for fn in self._on_commit:
-            fn()
+        if self._on_commit:
+            for fn in self._on_commit:
+                fn()
+            self._on_commit.clear()
         self.selections.end_step()
         if listening("states"):
             values = self._states.tensors()
@@ -356,13 +351,13 @@ class Loop(NotPicklable):
         if self.axis in source.dims:
             raise self._not_a_frame(what, source)
         value = self.step.output(source, last)
-
-        def new(number: int) -> Output:
-            output = Output(handle_of(self, what, name or f"{self.name}:output{number}", value.dtype), last)
+        output = self._outputs.next()
+        if output is None:
+            name = name or f"{self.name}:output{len(self._outputs.all)}"
+            output = self._outputs.new(handle_of(self, what, name, value.dtype), last)
             output.initial = self._states.initial_of(value) if last else None
-            return output
-
-        return self._outputs.add(value, new)
+        output.values.append(value)
+        return output.handle
 
     def _not_a_frame(self, what: str, source: Tensor) -> DimError:
         return DimError(

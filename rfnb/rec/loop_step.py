@@ -16,6 +16,7 @@ then `finish`, unless the loop is left early; and `close` in any case, more than
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -112,7 +113,8 @@ class PlainStep(Step):
         self._axis, self._loop_name = axis, loop_name
         self._index = -1
         self._end: tuple[Tensor, bool] | None = None
-        self._frames: dict[tuple[int, bool], tuple[Tensor, list[Tensor]]] = {}
+        # id -> the source, which keeps its id, whether gradients are followed, and for both answers the frames made then
+        self._frames: dict[int, tuple[Tensor, Callable[[], bool], dict[bool, list[Tensor]]]] = {}
 
     def begin(self, index: int) -> None:
         self._index, self._end = index, None
@@ -133,8 +135,7 @@ class PlainStep(Step):
         return value if selection is None else map_nested(selection.bring, value)
 
     def write(self, name: str, value: Any) -> None:
-        self.states.check(name, value)
-        self.states.next[name] = value
+        self.states.assign(name, value)
 
     def frame(self, source: Tensor) -> Tensor:
         steps = self.frames(source)
@@ -142,13 +143,15 @@ class PlainStep(Step):
 
     def frames(self, source: Tensor) -> list[Tensor]:
         """The frames of all steps."""
-        # By gradients: frames that were made without have none.
-        key = id(source), source.backend.grad_enabled()
-        found = self._frames.get(key)
+        found = self._frames.get(id(source))
         if found is None:
             source.axis_of(self._axis, f'Loop "{self._loop_name}": unstack')
-            found = self._frames[key] = (source, frames(source, axis=self._axis))
-        return found[1]
+            found = self._frames[id(source)] = (source, source.backend.grad_enabled, {})
+        _, grad_enabled, by_mode = found
+        steps = by_mode.get(grad_enabled())  # frames that were made without gradients have none
+        if steps is None:
+            steps = by_mode[grad_enabled()] = frames(source, axis=self._axis)
+        return steps
 
     def index(self) -> Tensor:
         return self.index_at(self._index)

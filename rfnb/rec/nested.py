@@ -13,9 +13,9 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
-from rfnb.ops.frames import marked_like
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
+from rfnb.rec.ended import kept
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -30,17 +30,33 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
+    """Whether two values have leaves at the same paths (the order of dict items does not matter), and all pairs are the `same`."""
+    if isinstance(a, Tensor):  # most are, so this is asked first
+        return not isinstance(b, _CONTAINERS) and same(a, b)
+    if isinstance(a, dict):
+        if not isinstance(b, dict) or len(a) != len(b):
+            return False
+        for key, item in a.items():
+            if key not in b or not agree(same, item, b[key]):
+                return False
+        return True
+    if isinstance(a, (list, tuple)):
+        if not isinstance(b, (list, tuple)) or len(a) != len(b):
+            return False
+        for item, other in zip(a, b):
+            if not agree(same, item, other):
+                return False
+        return True
+    return not isinstance(b, _CONTAINERS) and same(a, b)
+
+
+_CONTAINERS = (dict, list, tuple)
+
+
 def same_structure(a: Any, b: Any) -> bool:
     """Whether two values have leaves at the same paths (the order of dict items does not matter)."""
-    if isinstance(a, dict):
-        return (
-            isinstance(b, dict)
-            and a.keys() == b.keys()
-            and all(same_structure(item, b[key]) for key, item in a.items())
-        )
-    if isinstance(a, (list, tuple)):
-        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(same_structure, a, b))
-    return not isinstance(b, (dict, list, tuple))
+    return agree(lambda *leaves: True, a, b)
 
 
 def structure_text(value: Any) -> str:
@@ -176,8 +192,7 @@ def mask_nested(
             )  # fmt: skip
         a, b = _with_dims(a, dims), _with_dims(b, dims) if isinstance(b, Tensor) else b
         check_remade("mask_nested", [("tensor", a.dims), ("mask", mask.dims)])
-        out = where(mask, a, b, allow_broadcast_all_sources=True)
-        return marked_like(out, a)
+        return kept(mask, a, b)
 
     others = map_nested(lambda _: mask_value, s) if number else mask_value
     map_nested(merge, s, others)

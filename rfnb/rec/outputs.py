@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -14,7 +12,7 @@ from rfnb.ops.const import zeros_like
 from rfnb.rec.ended import kept
 from rfnb.rec.ends import Ends
 from rfnb.rec.output import Output
-from rfnb.rec.selection import Selection, pick
+from rfnb.rec.selection import pick
 from rfnb.rec.selections import Selections
 from rfnb.rec.stacked import expanded, fill, stacked
 from rfnb.trace.probe import listening, probe
@@ -38,23 +36,23 @@ class Outputs(NotPicklable):
         """Step `index` begins."""
         self._index, self._calls = index, 0
 
-    def add(self, value: Tensor, new: Callable[[int], Output]) -> Tensor:
-        """A value of this step; gives the handle of its output.
+    def next(self) -> Output | None:
+        """That of the next call in this step; None: there is none yet."""
+        if self._calls < len(self.all):
+            self._calls += 1
+            return self.all[self._calls - 1]
+        if self._index > 0:
+            raise ValueError(
+                f'Loop "{self._loop_name}", step {self._index}: one more stack or last than in step 0.\n'
+                "Every step collects the same values, in the same order."
+            )
+        return None
 
-        Args:
-            new: Makes output number so and so, in the first step.
-        """
-        if self._calls == len(self.all):
-            if self._index > 0:
-                raise ValueError(
-                    f'Loop "{self._loop_name}", step {self._index}: one more stack or last than in step 0.\n'
-                    "Every step collects the same values, in the same order."
-                )
-            self.all.append(new(self._calls))
-        output = self.all[self._calls]
+    def new(self, handle: Tensor, last: bool) -> Output:
+        """A further one, in the first step."""
+        self.all.append(Output(handle, last))
         self._calls += 1
-        output.values.append(value)
-        return output.handle
+        return self.all[-1]
 
     def all_given(self) -> None:
         """This step has put its values into the outputs by itself."""
@@ -69,7 +67,7 @@ class Outputs(NotPicklable):
         """The step is over."""
         for output in self.all:
             if output.last:
-                self._update_last(output, self._selections.now, active)
+                self._update_last(output, active)
 
     def any_value(self) -> Tensor | None:
         """One of those of this step."""
@@ -122,8 +120,9 @@ class Outputs(NotPicklable):
         index = new_tensor(raw, (self._axis, *position_dims))
         return pick(out, index, last.carried, last.carried)
 
-    def _update_last(self, output: Output, selection: Selection | None, active: Tensor | None) -> None:
+    def _update_last(self, output: Output, active: Tensor | None) -> None:
         value, before = output.values.pop(), output.last_value
+        selection = self._selections.now
         if selection is not None:
             value, before = selection.to_carried(value), selection.to_carried(before)
         if active is not None:  # a sequence without any step has no last value: that of before the loop, else 0

@@ -13,11 +13,12 @@ from rfnb.core.errors import message
 from rfnb.core.finite import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.frames import frames
+from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.loop import check_frames
-from rfnb.rec.nested import leaves, map_nested, same_structure, structure_text, where_nested
+from rfnb.rec.nested import agree, leaves, map_nested, structure_text, where_nested
 from rfnb.rec.selection import align_host
-from rfnb.rec.tensor_array import TensorArray
+from rfnb.rec.tensor_array import TensorArray, check_like
 from rfnb.rec.while_loop import check_state
 
 
@@ -59,35 +60,30 @@ def scan(
     """
     _check_arguments(spatial_dim, xs, cond)
     check_frames("scan", spatial_dim)
-    steps = _Steps(spatial_dim, cond_dims, cond, cond_before_body, max_seq_len)
-
-    def array_of(y: Any) -> Any:
-        """Nothing comes of what is no Tensor."""
-        return TensorArray(y, _enable_delayed_check=return_tensor_arrays) if isinstance(y, Tensor) else None
-
-    def with_entry(array: Any, y: Any) -> Any:
-        return None if array is None else array.push_back(y)
-
+    steps: _OverDim | _WhileCond
+    if spatial_dim is not None:
+        steps = _OverDim(spatial_dim)
+        if xs is not None:
+            xs = map_nested(lambda x: _Frames(frames(x, axis=spatial_dim)), xs)
+    else:
+        assert cond is not None
+        steps = _WhileCond(cond, cond_dims, cond_before_body, max_seq_len)
     state, template = initial, ys
-    arrays = None if ys is None else map_nested(array_of, ys)
-    frames = None
-    if xs is not None and spatial_dim is not None:
-        axis = spatial_dim
-        # What a sequence that has ended would do with NaN is not used, but 0 * NaN comes back as gradient.
-        frames = map_nested(lambda x: TensorArray.unstack(x.copy_masked(0, dims=[axis]), axis=axis), xs)
-    while True:
-        x = map_nested(lambda array: array[steps.index], frames) if frames is not None and steps.may_go_on() else None
+    outputs = None if ys is None else map_nested(_Output, ys)
+    while steps.may_go_on():
+        x = None if xs is None else map_nested(steps.frame, xs)
         if not steps.begin(x, state):
             break
-        with steps.around_body():
+        with around_step(steps.dims, steps.ended):
             y, new = body(x, state)
         check_state(f"scan, step {steps.index}", state, new)
-        active = steps.active_tensor(y, new)
+        active = steps.active((y, new))
         state = new if active is None else where_nested(new, state, condition=active)
         if steps.index == 0 and ys is None:
-            template, arrays = y, map_nested(array_of, y)
-        _check_outputs(steps.index, template, y)
-        arrays = map_nested(with_entry, arrays, y)
+            template, outputs = y, map_nested(_Output, y)
+        if not agree(_both_tensors, template, y):
+            raise _changed_outputs(steps.index, template, y)
+        map_nested(_Output.check_and_add if not return_tensor_arrays else _Output.add, outputs, y)
         steps.end(x, state)
     dim = steps.finish()
     if steps.index == 0 and ys is None:
@@ -96,25 +92,55 @@ def scan(
                     "Then nothing says what the outputs look like. Give an example of each:",
                     "rf.scan(..., ys=rf.Tensor(\"y\", dims=[...], dtype=\"float32\"))")
         )  # fmt: skip
-    outputs = (
-        arrays
-        if return_tensor_arrays
-        else map_nested(lambda array: None if array is None else array.stack(axis=dim), arrays)
-    )
-    return outputs, state, dim
+    return map_nested(lambda out: out.finish(None if return_tensor_arrays else dim), outputs), state, dim
 
 
-def _check_outputs(step: int, before: Any, now: Any) -> None:
-    kinds = [
-        [(path, isinstance(leaf, Tensor)) for path, leaf in sorted(leaves(y), key=lambda item: item[0])]
-        for y in (before, now)
-    ]
-    if not same_structure(before, now) or kinds[0] != kinds[1]:
-        raise ValueError(
-            message(f"scan, step {step}: the structure of the outputs changed.",
-                    [("before", structure_text(before)), ("now", structure_text(now))],
-                    "Every step gives the same outputs; None where there is none in any step.")
-        )  # fmt: skip
+class _Frames:
+    """Of one of xs; no list, which would be a part of the structure."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: list[Tensor]):
+        self.steps = steps
+
+
+class _Output:
+    """The values of one of ys; nothing comes of what is no Tensor."""
+
+    __slots__ = ("like", "values")
+
+    def __init__(self, like: Any):
+        self.like = like if isinstance(like, Tensor) else None
+        self.values: list[Any] = []
+
+    def add(self, y: Any) -> None:
+        """A value of a step."""
+        self.values.append(y)
+
+    def check_and_add(self, y: Any) -> None:
+        """The same, of what is to be stacked."""
+        if self.like is not None:
+            check_like("push_back", self.like, y)
+        self.values.append(y)
+
+    def finish(self, axis: Dim | None) -> Any:
+        """Stacked along `axis`; None: as a TensorArray."""
+        if self.like is None:
+            return None
+        array = TensorArray(self.like, None, axis is None, items=self.values)
+        return array if axis is None else array.stack(axis=axis)
+
+
+def _both_tensors(a: Any, b: Any) -> bool:
+    return isinstance(a, Tensor) == isinstance(b, Tensor)
+
+
+def _changed_outputs(step: int, before: Any, now: Any) -> ValueError:
+    return ValueError(
+        message(f"scan, step {step}: the structure of the outputs changed.",
+                [("before", structure_text(before)), ("now", structure_text(now))],
+                "Every step gives the same outputs; None where there is none in any step.")
+    )  # fmt: skip
 
 
 def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
@@ -129,42 +155,85 @@ def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
 
 
 class _Steps:
-    """Which sequences go on: by the lengths of a dim, or by a condition."""
+    """Which sequences go on.
 
-    def __init__(self, spatial_dim: Dim | None, cond_dims: Any, cond: Any, before: bool, limit: int | Tensor | None):
-        self.index = 0
-        self._dim, self._cond, self._before = spatial_dim, cond, before
-        self._limit = int(limit.numpy().max(initial=0)) if isinstance(limit, Tensor) else limit
-        self._dims: tuple[Dim, ...] = spatial_dim.length_dims if spatial_dim else tuple(cond_dims or ())
-        self._know_dims = spatial_dim is not None or cond_dims is not None
-        self._active: np.ndarray | None = None  # over _dims; None: all
-        shape = [dim.extent for dim in self._dims]
-        self._lengths = np.zeros(shape, np.int32)
+    Attributes:
+        index: The step.
+        dims: What they are over.
+        ended: Which have ended before it, on the host; None: none.
+    """
+
+    index = 0
+    dims: tuple[Dim, ...] = ()
+    ended: np.ndarray | None = None
+
+
+class _OverDim(_Steps):
+    """By the lengths of a dim."""
+
+    def __init__(self, dim: Dim):
+        self._dim, self._ends, self.dims = dim, EndsOfAxis(dim, 0), dim.length_dims
+        # A batch of nothing needs no step.
+        self._num_steps = dim.extent if all(over.extent for over in self.dims) else 0
 
     def may_go_on(self) -> bool:
-        end = self._limit if self._dim is None else self._dim.extent
-        return end is None or self.index < end
+        return self.index < self._num_steps
+
+    def frame(self, x: _Frames) -> Tensor:
+        return x.steps[self.index]
 
     def begin(self, x: Any, state: Any) -> bool:
         """Whether there is another step."""
-        if not self.may_go_on() or (self._know_dims and self._lengths.size == 0):
-            return False  # the latter: a batch of nothing needs no step
-        if self._dim is not None:
-            lengths = self._dim.lengths
-            self._active = None if lengths is None or not self._dims else self.index < lengths
-            return True
-        if self._before:
-            self._ask(x, state)
-        return self._active is None or bool(self._active.any())
+        self._ends.begin_step(self.index)
+        self.ended = self._ends.host if self._ends.some else None
+        return True
 
-    def around_body(self) -> Any:
-        some = self._active is not None and not self._active.all()
-        return around_step(self._dims, ~self._active if some and self._active is not None else None)
+    def active(self, values: Any) -> Tensor | None:
+        """The sequences that this step counts for; None: all."""
+        return self._ends.end_step(self.index, lambda: _first_tensor(values))
 
     def end(self, x: Any, state: Any) -> None:
-        self._lengths = self._lengths + (np.int32(1) if self._active is None else self._active.astype(np.int32))
         self.index += 1
-        if self._cond is not None and not self._before:
+
+    def finish(self) -> Dim:
+        """The dim of the outputs."""
+        return self._dim
+
+
+class _WhileCond(_Steps):
+    """By a condition."""
+
+    def __init__(self, cond: Callable[[Any, Any], Tensor], dims: Any, before: bool, limit: int | Tensor | None):
+        self._cond, self._before = cond, before
+        self._limit = int(limit.numpy().max(initial=0)) if isinstance(limit, Tensor) else limit
+        self.dims, self._know_dims = tuple(dims or ()), dims is not None
+        self._lengths = np.zeros([dim.extent for dim in self.dims], np.int32)
+
+    def may_go_on(self) -> bool:
+        # A batch of nothing needs no step.
+        return (self._limit is None or self.index < self._limit) and not (self._know_dims and not self._lengths.size)
+
+    def frame(self, x: _Frames) -> Tensor:
+        raise AssertionError("xs come with a dim")
+
+    def begin(self, x: Any, state: Any) -> bool:
+        """Whether there is another step."""
+        if self._before:
+            self._ask(x, state)
+        return self.ended is None or not self.ended.all()
+
+    def active(self, values: Any) -> Tensor | None:
+        """The sequences that this step counts for; None: all."""
+        if self.ended is None:
+            return None
+        like = _first_tensor(values)
+        backend, device = (registry.selected(), None) if like is None else (like.backend, like.device)
+        return new_tensor(backend.from_numpy(~self.ended, dtype="bool", device=device), self.dims)
+
+    def end(self, x: Any, state: Any) -> None:
+        self._lengths = self._lengths + (np.int32(1) if self.ended is None else (~self.ended).astype(np.int32))
+        self.index += 1
+        if not self._before:
             self._ask(x, state)
 
     def _ask(self, x: Any, state: Any) -> None:
@@ -176,26 +245,18 @@ class _Steps:
                         "It says for each sequence whether it goes on.", "cond=lambda x, state: state.length < limit")
             )  # fmt: skip
         if not self._know_dims:
-            self._dims, self._know_dims = answer.dims, True
-            lengths = np.zeros([dim.extent for dim in answer.dims], np.int32) + self._lengths
-            self._lengths = lengths
-        now = np.broadcast_to(
-            align_host(answer.copy_masked(False).numpy(), answer.dims, self._dims), self._lengths.shape
-        )
-        self._active = now if self._active is None else self._active & now
-
-    def active_tensor(self, *values: Any) -> Tensor | None:
-        """The sequences that this step counts for; None: all."""
-        if self._active is None or self._active.all():
-            return None
-        like = next((leaf for _, leaf in leaves(values) if isinstance(leaf, Tensor)), None)
-        backend = registry.selected() if like is None else like.backend
-        active = new_tensor(backend.from_numpy(self._active, dtype="bool", device="cpu"), self._dims)
-        return active if like is None else copy_to_device(active, like.device)
+            self.dims, self._know_dims = answer.dims, True
+            self._lengths = np.zeros([dim.extent for dim in answer.dims], np.int32) + self._lengths
+        ends = ~align_host(answer.copy_masked(False).numpy(), answer.dims, self.dims)
+        ended = np.broadcast_to(ends, self._lengths.shape)
+        ended = ended if self.ended is None else self.ended | ended
+        self.ended = ended if ended.any() else None
 
     def finish(self) -> Dim:
-        """The dim of the outputs."""
-        if self._dim is not None:
-            return self._dim
+        """The dim of the outputs, a new one."""
         raw = registry.selected().from_numpy(self._lengths, dtype="int32", device="cpu")
-        return Dim(new_tensor(raw, self._dims), name="scan")
+        return Dim(new_tensor(raw, self.dims), name="scan")
+
+
+def _first_tensor(values: Any) -> Tensor | None:
+    return next((leaf for _, leaf in leaves(values) if isinstance(leaf, Tensor)), None)

@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.rec.ended import kept
-from rfnb.rec.nested import leaves, map_nested, same_structure
+from rfnb.rec.nested import agree, leaves, map_nested, same_structure
 from rfnb.rec.selection import Selection
 from rfnb.rec.selections import Selections
 from rfnb.rec.state_changes import changed_leaf, changed_structure
@@ -34,11 +34,12 @@ class States(NotPicklable):
         self.next: dict[str, Any] = {}
         self.step: Step | None = None
         self._index = 0
+        self._unchanged = True
         self._late: dict[str, set[Dim]] = {}
 
     def begin(self, index: int) -> None:
         """Step `index` begins."""
-        self._index = index
+        self._index, self._unchanged = index, True
 
     def missing(self, name: str) -> AttributeError:
         """There is no such state."""
@@ -47,13 +48,18 @@ class States(NotPicklable):
             f"Give it an initial value before the loop:\n    loop.state.{name} = rf.zeros([...])"
         )
 
-    def check(self, name: str, value: Any) -> None:
-        """Whether this step may assign a state.
+    def assign(self, name: str, value: Any) -> None:
+        """The next value of a state.
 
         Raises:
             AttributeError: If it has no initial value.
             ValueError: If it has been assigned already, or gets another structure.
         """
+        self.check(name, value)
+        self.next[name] = value
+
+    def check(self, name: str, value: Any) -> None:
+        """Whether this step may assign a state; see `assign`."""
         if name not in self.now:
             raise AttributeError(
                 f'Loop "{self.loop_name}", step {self._index}: state "{name}" has no initial value.\n'
@@ -63,8 +69,10 @@ class States(NotPicklable):
             raise ValueError(
                 f'Loop "{self.loop_name}", step {self._index}: state "{name}" was assigned twice.\nA step assigns a state once.'
             )
-        if not same_structure(self.now[name], value):
-            raise changed_structure(self._where(name), name, self.now[name], value)
+        if not agree(_same_kind, self.now[name], value):  # the usual case needs no further look on commit
+            self._unchanged = False
+            if not same_structure(self.now[name], value):
+                raise changed_structure(self._where(name), name, self.now[name], value)
 
     def edit(self, name: str, value: Any) -> None:
         """Between two steps: another present value, of the same structure, dims and dtypes."""
@@ -97,6 +105,10 @@ class States(NotPicklable):
             DimError: If one has changed its dims or dtype.
         """
         selection, after = self.selections.now, {}
+        if selection is None and active is None and self._unchanged:
+            self.now.update(self.next)
+            self.next.clear()
+            return
         for name, old in self.now.items():
             if name in self.next:
                 after[name] = self._committed(name, old, self.next[name], selection, active)
@@ -135,7 +147,7 @@ class States(NotPicklable):
         return f'Loop "{self.loop_name}", step {self._index}: state "{name}"'
 
     def _check_same(self, name: str, old: Any, new: Any) -> None:
-        if _same_dims(old, new):
+        if agree(_same_kind, old, new):
             return
         befores = dict(leaves(old, name))
         renamed: dict[Dim, Dim] | None = None
@@ -167,11 +179,8 @@ class States(NotPicklable):
         return renamed
 
 
-def _same_dims(old: Any, new: Any) -> bool:
-    if isinstance(new, Tensor):
-        return isinstance(old, Tensor) and old.dims == new.dims and same_dtype(old, new)
-    if isinstance(new, dict):
-        return all(_same_dims(old[key], item) for key, item in new.items())
-    if isinstance(new, (list, tuple)):
-        return all(map(_same_dims, old, new))
-    return new is not None or not isinstance(old, Tensor)
+def _same_kind(old: Any, new: Any) -> bool:
+    """Whether a leaf has the dims and dtype of another one."""
+    if isinstance(old, Tensor):
+        return isinstance(new, Tensor) and old.dims == new.dims and same_dtype(old, new)
+    return not isinstance(new, Tensor)

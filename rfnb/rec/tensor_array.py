@@ -9,10 +9,10 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import kind_of_dtype
 from rfnb.core.layout import full_shape
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.default import is_float_dtype
-from rfnb.ops.gather import gather
+from rfnb.ops.frames import frames, marked_like
 from rfnb.ops.out_dim import define_size
 from rfnb.ops.stack import stack
 
@@ -51,8 +51,8 @@ class TensorArray:
             DimError: If axis is not a dim of tensor.
         """
         index = tensor.axis_of(axis, "TensorArray.unstack")
-        template = tensor.copy_template_new_dim_tags((*tensor.dims[:index], *tensor.dims[index + 1 :]))
-        return cls(template, items=[gather(tensor, indices=step, axis=axis) for step in range(axis.extent)])
+        dims = (*tensor.dims[:index], *tensor.dims[index + 1 :])
+        return cls(tensor.copy_template_new_dim_tags(dims), items=frames(tensor, axis=axis, masked=False))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -69,7 +69,7 @@ class TensorArray:
         """
         like = self.tensor_template
         if not self._delayed:
-            _check_like("push_back", like, tensor)
+            check_like("push_back", like, tensor)
         self._pushed += 1
         return TensorArray(like, None, self._delayed, items=(*self._items, tensor))
 
@@ -86,9 +86,9 @@ class TensorArray:
         ragged = axis.is_dim_known() and axis.need_masking()
         items = self._items[: axis.extent] if ragged else self._items
         for item in items if self._delayed else ():
-            _check_like("stack", items[0], item)
+            check_like("stack", items[0], item)
         if items:
-            return stack(items, out_dim=axis)[0]
+            return marked_like(stack(items, out_dim=axis)[0], items[0])  # the marks of floats may differ
         if self._pushed and not self._items:
             raise ValueError(
                 message("TensorArray.stack: no entries.", [("pushed", self._pushed), ("template", self.tensor_template)],
@@ -107,7 +107,10 @@ def index_space(x: Tensor) -> Dim | None:
     return None if is_float_dtype(x.dtype) else x.sparse_dim
 
 
-def _check_like(what: str, like: Tensor, tensor: Tensor) -> None:
+def check_like(what: str, like: Tensor, tensor: Tensor) -> None:
+    """Raise a DimError if `tensor` cannot be an entry of an array with the template `like`."""
+    if tensor.dims == like.dims and tensor.sparse_dim is like.sparse_dim and same_dtype(tensor, like):
+        return  # the usual case
     if (
         set(tensor.dims) != set(like.dims)
         or index_space(tensor) is not index_space(like)

@@ -22,6 +22,20 @@ def count_down(_, left):
     return left * 10, left - 1
 
 
+def test_scan_over_a_dim_needs_no_frames():
+    """A sequence that has ended keeps its state, Dims included; there is no step for a batch of nothing."""
+    ys, last, dim = rf.scan(spatial_dim=time, initial=rf.zeros([batch]), body=lambda _, h: (None, h + 1.0))
+    assert ys is None and dim is time
+    assert_same(last, rf.cast(time.get_size_tensor(), "float32"))
+    nobody = Dim(0, name="nobody")
+    calls = []
+    _, last, _ = rf.scan(
+        spatial_dim=ragged([], nobody), initial=rf.zeros([nobody]), body=lambda *args: calls.append(args),
+        ys=rf.Tensor("y", dims=[nobody], dtype="float32"),
+    )  # fmt: skip
+    assert not calls and last.dims == (nobody,)
+
+
 def test_scan_over_a_ragged_dim_is_a_running_sum():
     out, total, dim = rf.scan(spatial_dim=time, xs=x, initial=rf.zeros([batch]), body=add)
     assert dim is time

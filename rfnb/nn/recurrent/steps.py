@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import frames, from_frames
-from rfnb.ops.where import where
+from rfnb.rec.ended import active_in_steps, kept
 from rfnb.rec.state import State
 
 if TYPE_CHECKING:
@@ -48,17 +48,16 @@ def run_steps(
         none = zeros((spatial_dim, *dims), dtype=first.dtype, device=first.device, feature_dim=unit.out_dim)
         return none, State({**state, **masks}), {}
     shared = unit.shared(State({**state, **(masks or unit.draw_masks(first))}))
-    steps, real = frames(transformed, axis=spatial_dim), _real_frames(spatial_dim, transformed)
+    steps = frames(transformed, axis=spatial_dim)
+    active = active_in_steps(spatial_dim, transformed.backend, transformed.device)
     outputs: list[Tensor] = []
     watch: dict[str, list[Tensor]] = {}
     for index in range(len(steps))[::direction]:
         output, new, gates = unit.advance(steps[index], state, shared)
-        active = real[index]
-        if active is not None:
-            new = State((part, _kept(active, value, state[part])) for part, value in new.items())
-        state = new
+        now = active[index]
+        state = new if now is None else State((part, kept(now, value, state[part])) for part, value in new.items())
         outputs.append(output)
-        for part, value in (*new.items(), *gates.items()) if watched else ():
+        for part, value in (*state.items(), *gates.items()) if watched else ():
             watch.setdefault(part, []).append(value)
     stacked = _stacked(outputs[::direction], dims, spatial_dim)
     series = {part: _stacked(values[::direction], dims, spatial_dim) for part, values in watch.items()}
@@ -72,19 +71,6 @@ def split_masks(state: State) -> tuple[State, State]:
     if not masks:
         return state, masks
     return State((part, value) for part, value in state.items() if part not in masks), masks
-
-
-def _real_frames(spatial_dim: Dim, like: Tensor) -> list[Tensor | None]:
-    """For each frame which sequences have it; None: all."""
-    if not spatial_dim.has_padding():
-        return [None] * spatial_dim.extent
-    mask = frames(spatial_dim.get_mask(device=like.device), axis=spatial_dim)
-    shortest = int(spatial_dim.lengths.min(initial=spatial_dim.extent))  # type: ignore[union-attr]
-    return [None if index < shortest else frame for index, frame in enumerate(mask)]
-
-
-def _kept(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    return new if new is old else where(active, new, old, allow_broadcast_all_sources=True)
 
 
 def _over(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
