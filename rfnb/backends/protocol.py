@@ -78,7 +78,7 @@ class Backend(Kernels, Gradients):
     @classmethod
     def get_ndim_raw(cls, raw: Any) -> int:
         """Number of axes."""
-        return len(raw.shape)
+        return len(cls.get_shape_tuple_raw(raw))
 
     @classmethod
     def get_shape_tuple_raw(cls, raw: Any) -> tuple[int, ...]:

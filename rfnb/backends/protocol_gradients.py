@@ -26,6 +26,11 @@ class Gradients:
         return raw
 
     @classmethod
+    def kept_raw(cls, raw: Any) -> Any:
+        """What a trace keeps of an array: without gradient, and a copy of what an optimizer may change in place."""
+        return cls.detach_raw(raw)
+
+    @classmethod
     def parameter_raw(cls, raw: Any, trainable: bool) -> Any:
         """The array that a Parameter holds, made from an initial one."""
         return raw

@@ -291,6 +291,7 @@ class TorchBackend(Backend):
     def detach_raw(cls, raw: Any) -> Any:
         return raw.detach()
 
+    kept_raw = staticmethod(torch_parameter.kept)
     parameter_raw = staticmethod(torch_parameter.parameter)
     assign_raw = staticmethod(torch_parameter.assign)
     assign_at_raw = staticmethod(torch_parameter.assign_at)

@@ -10,6 +10,15 @@ import torch
 from rfnb.backends.torch_dtypes import DTYPES
 
 
+def kept(raw: Any) -> Any:
+    """See `Backend.kept_raw`. An optimizer changes leaves with gradient, and so views of one."""
+    base = raw._base
+    if base is None and not raw.requires_grad:
+        return raw
+    owner = raw if base is None else base
+    return raw.detach().clone() if owner.requires_grad and owner.is_leaf else raw.detach()
+
+
 def parameter(raw: Any, trainable: bool) -> Any:
     """See `Backend.parameter_raw`."""
     if isinstance(raw, torch.nn.Parameter):  # an optimizer may hold this very object

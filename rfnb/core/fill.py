@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rfnb.backends import registry
 from rfnb.core.errors import message
 
 if TYPE_CHECKING:
@@ -15,9 +16,12 @@ _KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2, "bfloat": 2, "complex": 3}
 
 def plain_number(value: Any) -> Any:
     """A raw scalar, of NumPy or of a backend, as a number of Python; all else as it is."""
-    if isinstance(value, (bool, int, float)) or hasattr(value, "dims") or getattr(value, "shape", None) != ():
+    if isinstance(value, (bool, int, float)) or hasattr(type(value), "dims"):
         return value
-    return value.item()
+    backend = registry.BY_TYPE.get(type(value))
+    if backend is not None and backend.get_shape_tuple_raw(value) == ():
+        return backend.raw_to_numpy(value).item()
+    return value if backend is not None or getattr(value, "shape", None) != () else value.item()
 
 
 def number_to_fill(what: str, tensor: Tensor, value: Any, name: str = "value") -> Any:

@@ -129,7 +129,8 @@ def _read_raw(tensor: Any) -> Any:
         raise own.pop(_NOTE)
     if own.get(_DONE) is not raw:
         filled = _poisoned(tensor, raw, poison.value)
-        if getattr(raw, "requires_grad", False) and not filled.requires_grad:
+        place = registry.BY_TYPE[type(raw)].graph_place_raw
+        if place(raw) is not None and place(filled) is None:
             del own[
                 _DONE
             ]  # read where no gradients are kept (stop_gradient_scope): whoever reads it elsewhere needs them

@@ -108,7 +108,7 @@ def cross_entropy(
         )
     if axis in target.dims or estimated_type != "logits":
         return _composed(estimated, target, axis, estimated_type, label_smoothing)
-    key = (estimated._raw.__class__, estimated.dims, target.dims, getattr(target._raw, "dtype", None), axis)
+    key = (estimated._raw.__class__, estimated.dims, target.dims, target.dtype, axis)
     try:
         order, order_target, shape, mask = _plans[key]
     except KeyError:

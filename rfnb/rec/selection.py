@@ -327,7 +327,7 @@ def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> tupl
     starts: dict[Any, Any] = {}
 
     def rows_of(raw_index: Any) -> Any:
-        device = getattr(raw_index, "device", None)
+        device = backend.device_key_raw(raw_index)
         start = starts.get(device)
         if start is None:
             start = starts[device] = backend.from_numpy(host, dtype="int64", device=backend.get_device_raw(raw_index))

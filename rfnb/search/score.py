@@ -163,17 +163,15 @@ def filtered(log_prob: Tensor, axis: Dim, *, temperature: float, top_k: int | No
         return out
     backend, order = out.backend, (*(dim for dim in out.dims if dim is not axis), axis)
     out = out.copy_transpose(order)
-    raw = out._raw
+    raw, last = out._raw, len(order) - 1
     if top_k is not None and top_k < axis.extent:
-        least = backend.slice_raw(backend.top_k_raw(raw, top_k, True)[0], -1 + raw.ndim, top_k - 1, top_k)
+        least = backend.slice_raw(backend.top_k_raw(raw, top_k, True)[0], last, top_k - 1, top_k)
         raw = backend.where_raw(backend.binary_fn("less")(raw, least), float("-inf"), raw)
     if top_p is not None and top_p < 1:
-        prob = backend.softmax_raw(raw, raw.ndim - 1)
-        best = backend.sort_raw(prob, raw.ndim - 1, True, True)[0]
-        before = backend.binary_fn("sub")(
-            backend.cumsum_raw(best, raw.ndim - 1), best
-        )  # mass of the labels before each
+        prob = backend.softmax_raw(raw, last)
+        best = backend.sort_raw(prob, last, True, True)[0]
+        before = backend.binary_fn("sub")(backend.cumsum_raw(best, last), best)  # mass of the labels before each
         least = backend.where_raw(backend.binary_fn("less")(before, top_p), best, float("inf"))
-        least = backend.expand_dims_raw(backend.reduce_raw(least, "min", (raw.ndim - 1,)), raw.ndim - 1)
+        least = backend.expand_dims_raw(backend.reduce_raw(least, "min", (last,)), last)
         raw = backend.where_raw(backend.binary_fn("less")(prob, least), float("-inf"), raw)
     return new_tensor(raw, order)

@@ -59,16 +59,8 @@ def keep(value: Any) -> Any:
         raw = value.raw_tensor
         if raw is None:
             return value.copy_template()
-        if (
-            type(value) is Tensor
-            and getattr(raw, "requires_grad", None) is False
-            and getattr(raw, "_base", None) is None
-        ):
-            return value._like(raw, value.dims)
         backend = value.backend
-        kept = backend.detach_raw(raw)
-        if type(value) is not Tensor or _is_of_parameter(raw):
-            kept = backend.copy_raw(kept)
+        kept = backend.kept_raw(raw) if type(value) is Tensor else backend.copy_raw(backend.detach_raw(raw))
         return value._like(kept, value.dims)
     if isinstance(value, np.ndarray):
         return value.copy()
@@ -109,10 +101,3 @@ def bytes_of(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         return sum(map(bytes_of, value))
     return 0
-
-
-def _is_of_parameter(raw: Any) -> bool:
-    """Whether an optimizer may change this array in place: a leaf with gradient (torch), or a view of one."""
-    base = getattr(raw, "_base", None)
-    owner = raw if base is None else base
-    return bool(getattr(owner, "requires_grad", False)) and bool(getattr(owner, "is_leaf", False))

@@ -90,7 +90,7 @@ class Writer:
 
     def _tensor(self, tensor: Tensor) -> dict[str, Any]:
         raw = tensor.raw_tensor
-        shape = [None] * len(tensor.dims) if raw is None else raw.shape
+        shape = [None] * len(tensor.dims) if raw is None else tensor.backend.get_shape_tuple_raw(raw)
         out = {
             "name": tensor.name,
             "dtype": tensor.dtype,

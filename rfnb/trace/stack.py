@@ -120,7 +120,7 @@ def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: tuple[Dim, ...]
     order = sorted(range(len(own)), key=lambda axis: own[axis] is not zero)
     for axis in order:
         dim = own[axis]
-        missing = shape[axis] - raw.shape[axis] if dim is not None else 0
+        missing = shape[axis] - backend.get_shape_tuple_raw(raw)[axis] if dim is not None else 0
         if missing:
             widths = [(0, missing if other == axis else 0) for other in range(len(own))]
             raw = backend.pad_raw(raw, widths, 0 if dim is zero else nothing)

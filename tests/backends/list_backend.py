@@ -18,15 +18,20 @@ from rfnb import Backend
 
 
 class ListArray:
-    """Values in a flat list, in the order of a C array."""
+    """Values in a flat list, in the order of a C array. It has none of the attributes that arrays usually have: rfnb asks the backend."""
 
-    def __init__(self, values: list[Any], shape: Sequence[int], dtype: str):
-        self.values, self.shape, self.dtype = values, tuple(shape), dtype
+    def __init__(self, values: list[Any], axes: Sequence[int], numbers: str):
+        self.values, self.axes, self.numbers = values, tuple(axes), numbers
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AssertionError(f"A raw array is asked for {name}.")  # and no AttributeError, which getattr would take
 
     def at(self, index: Sequence[int]) -> Any:
         """The value at an index; axes of length 1 broadcast, and missing leading ones too."""
         place = 0
-        for length, i in zip(self.shape, index[len(index) - len(self.shape) :]):
+        for length, i in zip(self.axes, index[len(index) - len(self.axes) :]):
             place = place * length + (i if length > 1 else 0)
         return self.values[place]
 
@@ -40,8 +45,8 @@ def elementwise(fn: Callable[..., Any], to_dtype: str | None = None) -> Callable
 
     def call(*operands: Any) -> ListArray:
         arrays = [item if isinstance(item, ListArray) else ListArray([item], (), "") for item in operands]
-        shape = np.broadcast_shapes(*(array.shape for array in arrays))
-        dtype = to_dtype or next(array.dtype for array in reversed(arrays) if array.dtype)
+        shape = np.broadcast_shapes(*(array.axes for array in arrays))
+        dtype = to_dtype or next(array.numbers for array in reversed(arrays) if array.numbers)
         return of_indices(shape, lambda index: fn(*(array.at(index) for array in arrays)), dtype)
 
     return call
@@ -72,7 +77,11 @@ class ListBackend(Backend):
     # -- what there is -------------------------------------------------------------------------------------------------
     @classmethod
     def get_dtype_name_raw(cls, raw):
-        return raw.dtype
+        return raw.numbers
+
+    @classmethod
+    def get_shape_tuple_raw(cls, raw):
+        return raw.axes
 
     @classmethod
     def get_device_raw(cls, raw):
@@ -85,7 +94,7 @@ class ListBackend(Backend):
 
     @classmethod
     def raw_to_numpy(cls, raw):
-        return np.asarray(raw.values, raw.dtype).reshape(raw.shape)
+        return np.asarray(raw.values, raw.numbers).reshape(raw.axes)
 
     @classmethod
     def cast_raw(cls, raw, dtype):
@@ -94,17 +103,17 @@ class ListBackend(Backend):
     # -- axes ----------------------------------------------------------------------------------------------------------
     @classmethod
     def reshape_raw(cls, raw, shape):
-        return ListArray(raw.values, np.empty(raw.shape).reshape(tuple(shape)).shape, raw.dtype)
+        return ListArray(raw.values, np.empty(raw.axes).reshape(tuple(shape)).shape, raw.numbers)
 
     @classmethod
     def transpose_raw(cls, raw, perm):
-        shape = [raw.shape[axis] for axis in perm]
+        shape = [raw.axes[axis] for axis in perm]
         back = [list(perm).index(axis) for axis in range(len(perm))]
-        return of_indices(shape, lambda index: raw.at([index[axis] for axis in back]), raw.dtype)
+        return of_indices(shape, lambda index: raw.at([index[axis] for axis in back]), raw.numbers)
 
     @classmethod
     def broadcast_raw(cls, raw, shape):
-        return of_indices(shape, raw.at, raw.dtype)
+        return of_indices(shape, raw.at, raw.numbers)
 
     # -- maths ---------------------------------------------------------------------------------------------------------
     @classmethod
@@ -117,29 +126,29 @@ class ListBackend(Backend):
 
     @classmethod
     def where_raw(cls, mask, true, false):
-        dtype = (true if isinstance(true, ListArray) else false).dtype
+        dtype = (true if isinstance(true, ListArray) else false).numbers
         return elementwise(lambda m, a, b: a if m else b, dtype)(mask, true, false)
 
     @classmethod
     def reduce_raw(cls, raw, kind, axes):
-        kept = [axis for axis in range(len(raw.shape)) if axis not in axes]
+        kept = [axis for axis in range(len(raw.axes)) if axis not in axes]
 
         def value_at(outer):
-            lines = (range(n) if axis in axes else [outer[kept.index(axis)]] for axis, n in enumerate(raw.shape))
+            lines = (range(n) if axis in axes else [outer[kept.index(axis)]] for axis, n in enumerate(raw.axes))
             return REDUCE[kind]([raw.at(index) for index in itertools.product(*lines)])
 
-        return of_indices([raw.shape[axis] for axis in kept], value_at, raw.dtype)
+        return of_indices([raw.axes[axis] for axis in kept], value_at, raw.numbers)
 
     @classmethod
     def matmul_raw(cls, a, b):
-        *outer, rows, inner = a.shape
-        columns = b.shape[-1]
+        *outer, rows, inner = a.axes
+        columns = b.axes[-1]
 
         def value_at(index):
             *place, row, column = index
             return sum(a.at([*place, row, i]) * b.at([*place, i, column]) for i in range(inner))
 
-        return of_indices([*outer, rows, columns], value_at, a.dtype)
+        return of_indices([*outer, rows, columns], value_at, a.numbers)
 
     # -- parameters ----------------------------------------------------------------------------------------------------
     @classmethod
@@ -149,4 +158,4 @@ class ListBackend(Backend):
 
     @classmethod
     def assign_raw(cls, param, value):
-        param.values[:] = cls.broadcast_raw(value, param.shape).values
+        param.values[:] = cls.broadcast_raw(value, param.axes).values

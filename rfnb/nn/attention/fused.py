@@ -21,7 +21,6 @@ from rfnb.nn.attention.query_offset import keys_before
 from rfnb.ops.operands import check_devices
 
 _plans = PlanCache()
-_make = Tensor.__new__
 Raw = Callable[[Any], Any]
 _FEW = 1 << 16  # weights
 
@@ -82,14 +81,8 @@ def fused_attention(
     except RuntimeError:
         check_devices("dot_attention", query, keys, values)
         raise
-    out = _make(Tensor)
-    out._raw = raw
-    out.dims = plan.dims
-    if finite:
-        out._finite = True
-    feature = values._feature_dim
-    if feature is not None and feature in plan.dims:
-        out._feature_dim = feature
+    out = new_tensor(raw, plan.dims, values, finite)
+    out.sparse_dim = None
     return out, weights
 
 
@@ -213,7 +206,7 @@ def _bias(seen: np.ndarray, backend: Any) -> Raw:
     made: dict[Any, Any] = {}
 
     def bias(raw: Any) -> Any:
-        key = (raw.dtype, getattr(raw, "device", None))
+        key = backend.dtype_key_raw(raw), backend.device_key_raw(raw)
         if key not in made:
             made[key] = backend.from_numpy(
                 host, dtype=backend.get_dtype_name_raw(raw), device=backend.get_device_raw(raw)

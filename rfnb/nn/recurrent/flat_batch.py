@@ -55,7 +55,7 @@ def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim,
     Raises:
         DimError: If the lengths are over a dim that is not in `batch`.
     """
-    key = (spatial_dim, batch, source._raw.__class__, getattr(source._raw, "device", None))
+    key = (spatial_dim, batch, source._raw.__class__, source.backend.device_key_raw(source._raw))
     try:
         return _masks[key]
     except KeyError:
