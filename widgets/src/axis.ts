@@ -1,5 +1,6 @@
 // The labels of columns: where they have room, and how they are drawn above a picture that may be scrolled.
 
+import { within, write } from "./canvas";
 import type { Measure } from "./labels";
 import { drawn, shorten } from "./labels";
 import type { Scene } from "./pane";
@@ -74,26 +75,20 @@ export function drawColumns(
   const level = turn === "none";
   const at = (col: number) => left - scene.left + (col + 0.5) * cell;
   const put = (text: string, x: number, bold: boolean) => {
-    g.font = `${bold ? "bold " : ""}11px ${palette.font}`;
-    g.fillStyle = bold ? palette.focus : palette.ink;
+    const [font, color] = bold ? ["bold ", palette.focus] : ["", palette.ink];
     g.save();
     g.translate(x, top - (level ? 9 : 6));
     if (!level) g.rotate(turn === "slanted" ? -Math.PI / 4 : -Math.PI / 2);
-    g.fillText(text, 0, 0, 120);
+    write(g, text, 0, 0, `${font}11px ${palette.font}`, color, level ? "center" : "left", 120);
     g.restore();
   };
-  g.save();
-  g.beginPath();
-  g.rect(left - 6, 0, scene.width, top);
-  g.clip();
-  g.textBaseline = "middle";
-  g.textAlign = level ? "center" : "left";
   const near = !level ? LINE : cols[1] ? (cols[1].index - cols[0]!.index) * cell * 0.95 : 1;
-  for (const { index, text } of cols) {
-    const x = at(index);
-    if (x < left + (scene.left > 0 ? 5 : -5) || x > scene.width + LINE) continue;
-    if (!strong || Math.abs(x - at(strong.index)) >= near) put(text, x, false);
-  }
-  if (strong) put(shorten(strong.text, 18), at(strong.index), true);
-  g.restore();
+  within(g, left - 6, 0, scene.width, top, () => {
+    for (const { index, text } of cols) {
+      const x = at(index);
+      if (x < left + (scene.left > 0 ? 5 : -5) || x > scene.width + LINE) continue;
+      if (!strong || Math.abs(x - at(strong.index)) >= near) put(text, x, false);
+    }
+    if (strong) put(shorten(strong.text, 18), at(strong.index), true);
+  });
 }

@@ -71,6 +71,61 @@ export function image(
   return canvas;
 }
 
+/** Draws within a rectangle only; what is set meanwhile is as before afterwards. */
+export function within(
+  g: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  draw: () => void,
+): void {
+  g.save();
+  g.beginPath();
+  g.rect(x, y, width, height);
+  g.clip();
+  draw();
+  g.restore();
+}
+
+/** One line of text, vertically centred at y. */
+export function write(
+  g: CanvasRenderingContext2D,
+  text: string,
+  x: number,
+  y: number,
+  font: string,
+  color: string,
+  align: CanvasTextAlign = "left",
+  most?: number,
+): void {
+  g.font = font;
+  g.fillStyle = color;
+  g.textAlign = align;
+  g.textBaseline = "middle";
+  g.fillText(text, x, y, most);
+}
+
+export const DASH = [4, 3]; // for what a linked view points at
+
+/** The frame of a rectangle. */
+export function outline(
+  g: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  color: string,
+  thick = 1,
+  dash: number[] = [],
+): void {
+  g.strokeStyle = color;
+  g.lineWidth = thick;
+  g.setLineDash(dash);
+  g.strokeRect(x, y, width, height);
+  g.setLineDash([]);
+}
+
 /** Diagonal lines for what is no data (padding). */
 export function hatch(
   g: CanvasRenderingContext2D,
@@ -81,22 +136,19 @@ export function hatch(
   color: string,
 ): void {
   if (width <= 0 || height <= 0) return;
-  g.save();
-  g.beginPath();
-  g.rect(x, y, width, height);
-  g.clip();
-  g.strokeStyle = color;
-  g.lineWidth = 1;
-  g.globalAlpha = 0.75;
-  g.beginPath();
-  const gap = 7;
-  const first = Math.floor((x + y) / gap) * gap; // lines of neighbouring areas meet
-  for (let sum = first; sum < x + y + width + height; sum += gap) {
-    g.moveTo(sum - y, y);
-    g.lineTo(sum - y - height, y + height);
-  }
-  g.stroke();
-  g.restore();
+  within(g, x, y, width, height, () => {
+    g.strokeStyle = color;
+    g.lineWidth = 1;
+    g.globalAlpha = 0.75;
+    g.beginPath();
+    const gap = 7;
+    const first = Math.floor((x + y) / gap) * gap; // lines of neighbouring areas meet
+    for (let sum = first; sum < x + y + width + height; sum += gap) {
+      g.moveTo(sum - y, y);
+      g.lineTo(sum - y - height, y + height);
+    }
+    g.stroke();
+  });
 }
 
 /** Dots for what is not computed yet. */

@@ -1,6 +1,6 @@
 // Puts a layout on a canvas: cells as one image, labels frozen at the edges, row and column of the cursor marked.
 
-import { dots, hatch } from "../canvas";
+import { DASH, dots, hatch, outline, within, write } from "../canvas";
 import type { Table } from "../color";
 import { lightness } from "../color";
 import { drawColumns, LINE } from "../axis";
@@ -25,17 +25,14 @@ export interface Picture {
 
 export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture): void {
   const { made, matrix } = picture;
-  g.save();
-  g.beginPath();
-  g.rect(made.left, made.top, scene.width - made.left, scene.height - made.top);
-  g.clip();
-  g.translate(made.left - scene.left, made.top - scene.top);
-  const seen = inSight(scene, made, matrix);
-  drawCells(g, picture, seen);
-  drawNothing(g, picture, seen);
-  if (made.numbers) drawNumbers(g, picture, seen);
-  mark(g, picture);
-  g.restore();
+  within(g, made.left, made.top, scene.width - made.left, scene.height - made.top, () => {
+    g.translate(made.left - scene.left, made.top - scene.top);
+    const seen = inSight(scene, made, matrix);
+    drawCells(g, picture, seen);
+    drawNothing(g, picture, seen);
+    if (made.numbers) drawNumbers(g, picture, seen);
+    mark(g, picture);
+  });
   drawRowLabels(g, scene, picture);
   const { cursor, linkedCol, palette } = picture,
     col = cursor?.col ?? linkedCol;
@@ -89,9 +86,7 @@ function drawNothing(
   const [right, bottom] = [colLen * cell, rowLen * tall];
   hatch(g, right, 0, (cols - colLen) * cell, rows * tall, palette.faint);
   hatch(g, 0, bottom, right, (rows - rowLen) * tall, palette.faint);
-  g.strokeStyle = palette.line;
-  g.lineWidth = 1;
-  g.strokeRect(-0.5, -0.5, cols * cell + 1, rows * tall + 1);
+  outline(g, -0.5, -0.5, cols * cell + 1, rows * tall + 1, palette.line);
   for (let row = seen.row0; row < Math.min(seen.row1, rowLen); row++) {
     let empty = colLen > 0;
     for (let col = 0; col < colLen && empty; col++) empty = Number.isNaN(matrix.value(row, col));
@@ -123,15 +118,13 @@ function drawNumbers(
   { made: { cell, tall }, matrix, scale, colors, palette }: Picture,
   seen: Seen,
 ): void {
-  g.font = `10px ${palette.font}`;
-  g.textAlign = "center";
-  g.textBaseline = "middle";
+  const font = `10px ${palette.font}`;
   for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) {
       const value = matrix.value(row, col);
       if (Number.isNaN(value) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
-      g.fillStyle = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
-      g.fillText(inCell(value), (col + 0.5) * cell, (row + 0.5) * tall + 0.5);
+      const color = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
+      write(g, inCell(value), (col + 0.5) * cell, (row + 0.5) * tall + 0.5, font, color, "center");
     }
   }
 }
@@ -157,32 +150,21 @@ function mark(
 ): void {
   const [width, height] = [matrix.cols * cell, matrix.rows * tall];
   const [wide, high] = [Math.max(cell, 3), Math.max(tall, 3)];
-  g.strokeStyle = palette.focus;
-  if (linked !== null && linked !== cursor?.row && linked < matrix.rows) {
-    g.lineWidth = 1.5;
-    g.setLineDash([4, 3]);
-    g.strokeRect(0.75, linked * tall + 0.75, width - 1.5, high - 1.5);
-    g.setLineDash([]);
-  }
-  if (linkedCol !== null && !cursor && linkedCol < matrix.cols) {
-    g.lineWidth = 1.5;
-    g.setLineDash([4, 3]);
-    g.strokeRect(linkedCol * cell + 0.75, 0.75, wide - 1.5, height - 1.5);
-    g.setLineDash([]);
-  }
+  const { focus, paper } = palette;
+  if (linked !== null && linked !== cursor?.row && linked < matrix.rows)
+    outline(g, 0.75, linked * tall + 0.75, width - 1.5, high - 1.5, focus, 1.5, DASH);
+  if (linkedCol !== null && !cursor && linkedCol < matrix.cols)
+    outline(g, linkedCol * cell + 0.75, 0.75, wide - 1.5, height - 1.5, focus, 1.5, DASH);
   if (!cursor || cursor.row >= matrix.rows || cursor.col >= matrix.cols) return;
   const [x, y] = [cursor.col * cell, cursor.row * tall];
-  g.lineWidth = 1;
   g.globalAlpha = 0.8;
-  g.strokeRect(-0.5, y - 0.5, width + 1, high + 1);
-  g.strokeRect(x - 0.5, -0.5, wide + 1, height + 1);
+  outline(g, -0.5, y - 0.5, width + 1, high + 1, focus);
+  outline(g, x - 0.5, -0.5, wide + 1, height + 1, focus);
   g.globalAlpha = 1;
-  const out = cell < 6 ? 3 : 1;
-  g.lineWidth = focused ? 3 : 2;
-  g.strokeStyle = palette.paper;
-  g.strokeRect(x - out - 1.5, y - out - 1.5, wide + 2 * out + 3, high + 2 * out + 3);
-  g.strokeStyle = palette.focus;
-  g.strokeRect(x - out, y - out, wide + 2 * out, high + 2 * out);
+  const out = cell < 6 ? 3 : 1,
+    thick = focused ? 3 : 2;
+  outline(g, x - out - 1.5, y - out - 1.5, wide + 2 * out + 3, high + 2 * out + 3, paper, thick);
+  outline(g, x - out, y - out, wide + 2 * out, high + 2 * out, focus, thick);
 }
 
 function drawRowLabels(
@@ -190,37 +172,25 @@ function drawRowLabels(
   scene: Scene,
   { made, matrix, palette, cursor, linked }: Picture,
 ): void {
-  g.save();
-  g.beginPath();
-  g.rect(0, made.top - 5, made.left, scene.height - made.top + 5);
-  g.clip();
-  g.textAlign = "right";
-  g.textBaseline = "middle";
   const at = (row: number) => made.top - scene.top + (row + 0.5) * made.tall + 0.5;
+  const put = (text: string, y: number, font: string, color: string) =>
+    write(g, text, made.left - 6, y, `${font}11px ${palette.font}`, color, "right", made.left - 8);
   const strong = cursor?.row ?? linked;
-  for (const { index, text } of made.rows) {
-    const y = at(index);
-    if (y < made.top + (scene.top > 0 ? 5 : -5) || y > scene.height + LINE) continue;
-    if (strong !== null && Math.abs(y - at(strong)) < LINE - 1) continue; // room for the one of the cursor
-    g.font = `11px ${palette.font}`;
-    g.fillStyle = palette.ink;
-    g.fillText(text, made.left - 6, y, made.left - 8);
-  }
-  if (strong !== null && strong < matrix.rowLen) {
-    g.font = `bold 11px ${palette.font}`;
-    g.fillStyle = palette.focus;
-    g.fillText(shorten(rowText(matrix, strong), 18), made.left - 6, at(strong), made.left - 8);
-  }
-  g.restore();
+  within(g, 0, made.top - 5, made.left, scene.height - made.top + 5, () => {
+    for (const { index, text } of made.rows) {
+      const y = at(index);
+      if (y < made.top + (scene.top > 0 ? 5 : -5) || y > scene.height + LINE) continue;
+      if (strong !== null && Math.abs(y - at(strong)) < LINE - 1) continue; // room for the one of the cursor
+      put(text, y, "", palette.ink);
+    }
+    if (strong !== null && strong < matrix.rowLen)
+      put(shorten(rowText(matrix, strong), 18), at(strong), "bold ", palette.focus);
+  });
 }
 
 /** The names of the two dims, in the corner. */
 function drawNames(g: CanvasRenderingContext2D, { made, matrix, palette }: Picture): void {
-  g.font = `11px ${palette.font}`;
-  g.fillStyle = palette.muted;
-  g.textBaseline = "middle";
-  g.textAlign = "left";
-  g.fillText(`${matrix.colName} →`, made.left, LINE / 2 + 1);
-  g.textAlign = "right";
-  g.fillText(`${matrix.rowName} ↓`, made.left - 6, made.top - 9);
+  const font = `11px ${palette.font}`;
+  write(g, `${matrix.colName} →`, made.left, LINE / 2 + 1, font, palette.muted);
+  write(g, `${matrix.rowName} ↓`, made.left - 6, made.top - 9, font, palette.muted, "right");
 }

@@ -1,6 +1,6 @@
 // Puts a layout on a canvas: strips as images, norms as lines, step labels frozen on top.
 
-import { dots, hatch, image } from "../canvas";
+import { DASH, dots, hatch, image, outline, within, write } from "../canvas";
 import { drawColumns, LINE } from "../axis";
 import type { Table } from "../color";
 import { short } from "../number";
@@ -39,21 +39,14 @@ export function stripsOf(scene: Scene, made: Layout, colors: Table): (HTMLCanvas
 
 export function draw(g: CanvasRenderingContext2D, sight: Sight, picture: Picture): void {
   const { made, scene, palette } = picture;
-  g.save();
-  g.beginPath();
-  g.rect(0, made.top, sight.width, sight.height - made.top);
-  g.clip();
-  g.translate(0, -sight.top);
-  made.tracks.forEach((placed, index) => drawTrack(g, sight, picture, placed, scene.tracks[index]!, index));
-  g.restore();
+  within(g, 0, made.top, sight.width, sight.height - made.top, () => {
+    g.translate(0, -sight.top);
+    made.tracks.forEach((placed, index) => drawTrack(g, sight, picture, placed, scene.tracks[index]!, index));
+  });
   const step = picture.cursor?.step ?? picture.linked;
   const strong = step !== null && step < scene.len ? { index: step, text: scene.stepLabel(step) } : null;
   drawColumns(g, sight, made, palette, strong);
-  g.font = `11px ${palette.font}`;
-  g.fillStyle = palette.muted;
-  g.textAlign = "left";
-  g.textBaseline = "middle";
-  g.fillText(`${scene.stepName} →`, made.left, LINE / 2 + 1);
+  write(g, `${scene.stepName} →`, made.left, LINE / 2 + 1, `11px ${palette.font}`, palette.muted);
 }
 
 function drawTrack(
@@ -67,59 +60,38 @@ function drawTrack(
   const { made, scene, palette, strips } = picture;
   const end = scene.len * made.cell,
     all = scene.steps * made.cell;
-  g.textBaseline = "middle";
-  g.textAlign = "left";
-  g.font = `bold 12px ${palette.font}`;
-  g.fillStyle = palette.ink;
-  const label = (track.note && "! ") + track.label;
-  g.fillText(label, made.left, placed.title + TITLE / 2 + 1);
-  const wide = g.measureText(label).width;
-  g.font = `11px ${palette.font}`;
-  g.fillStyle = palette.muted;
-  g.fillText(
-    `${track.unitName}=${track.units}, ±${short(track.most)}`,
-    made.left + wide + 8,
-    placed.title + TITLE / 2 + 1,
-  );
+  const label = (track.note && "! ") + track.label,
+    title = placed.title + TITLE / 2 + 1;
+  write(g, label, made.left, title, `bold 12px ${palette.font}`, palette.ink);
+  const after = made.left + g.measureText(label).width + 8;
+  const values = `${track.unitName}=${track.units}, ±${short(track.most)}`;
+  write(g, values, after, title, `11px ${palette.font}`, palette.muted);
   drawAxis(g, placed, track, made.left, palette);
-  g.save();
-  g.beginPath();
-  g.rect(
-    made.left - 1,
-    placed.strip - 1,
-    sight.width - made.left + 1,
-    placed.norm + placed.normHeight - placed.strip + 3,
-  );
-  g.clip();
-  g.translate(made.left - sight.left, 0);
-  const strip = strips[index];
-  g.imageSmoothingEnabled = false;
-  if (strip) g.drawImage(strip, 0, placed.strip, drawnOf(scene, track) * made.cell, placed.height);
-  gaps(g, picture, placed, track);
-  hatch(g, end, placed.strip, all - end, placed.height, palette.faint);
-  hatch(g, end, placed.norm, all - end, placed.normHeight, palette.faint);
-  g.strokeStyle = palette.line;
-  g.lineWidth = 1;
-  g.strokeRect(-0.5, placed.strip - 0.5, all + 1, placed.height + 1);
-  g.beginPath();
-  g.moveTo(0, placed.norm + placed.normHeight + 0.5);
-  g.lineTo(all, placed.norm + placed.normHeight + 0.5);
-  g.stroke();
-  drawNorm(g, picture, placed, track);
-  mark(g, picture, placed, track, index);
-  g.restore();
+  const bottom = placed.norm + placed.normHeight;
+  within(g, made.left - 1, placed.strip - 1, sight.width - made.left + 1, bottom - placed.strip + 3, () => {
+    g.translate(made.left - sight.left, 0);
+    const strip = strips[index];
+    g.imageSmoothingEnabled = false;
+    if (strip) g.drawImage(strip, 0, placed.strip, drawnOf(scene, track) * made.cell, placed.height);
+    gaps(g, picture, placed, track);
+    hatch(g, end, placed.strip, all - end, placed.height, palette.faint);
+    hatch(g, end, placed.norm, all - end, placed.normHeight, palette.faint);
+    outline(g, -0.5, placed.strip - 0.5, all + 1, placed.height + 1, palette.line);
+    g.fillStyle = palette.line;
+    g.fillRect(0, bottom, all, 1);
+    drawNorm(g, picture, placed, track);
+    mark(g, picture, placed, track, index);
+  });
 }
 
 /** Units and norm at the left, so that heights mean something. */
 function drawAxis(g: CanvasRenderingContext2D, placed: Placed, track: Track, left: number, palette: Palette): void {
-  g.textAlign = "right";
-  g.font = `10px ${palette.font}`;
-  g.fillStyle = palette.muted;
-  g.fillText("0", left - 5, placed.strip + 6);
-  if (track.units > 1) g.fillText(String(track.units - 1), left - 5, placed.strip + placed.height - 5);
-  g.fillText(short(topOf(track)), left - 5, placed.norm + 6);
-  g.fillText("norm", left - 5, placed.norm + placed.normHeight / 2 + 3);
-  g.fillText("0", left - 5, placed.norm + placed.normHeight - 3);
+  const put = (text: string, y: number) => write(g, text, left - 5, y, `10px ${palette.font}`, palette.muted, "right");
+  put("0", placed.strip + 6);
+  if (track.units > 1) put(String(track.units - 1), placed.strip + placed.height - 5);
+  put(short(topOf(track)), placed.norm + 6);
+  put("norm", placed.norm + placed.normHeight / 2 + 3);
+  put("0", placed.norm + placed.normHeight - 3);
 }
 
 const topOf = (track: Track): number =>
@@ -184,29 +156,18 @@ function mark(
   track: Track,
   index: number,
 ): void {
-  const size = Math.max(made.cell, 2);
-  const column = cursor?.step ?? linked;
-  g.strokeStyle = palette.focus;
+  const size = Math.max(made.cell, 2),
+    column = cursor?.step ?? linked,
+    { focus, paper } = palette;
   if (column !== null && column < scene.steps) {
-    g.lineWidth = 1.25;
-    if (!cursor) g.setLineDash([4, 3]);
-    g.strokeRect(
-      column * made.cell - 0.5,
-      placed.strip - 0.5,
-      size + 1,
-      placed.norm + placed.normHeight - placed.strip + 1,
-    );
-    g.setLineDash([]);
+    const high = placed.norm + placed.normHeight - placed.strip + 1;
+    outline(g, column * made.cell - 0.5, placed.strip - 0.5, size + 1, high, focus, 1.25, cursor ? [] : DASH);
   }
   if (!cursor || cursor.track !== index || cursor.unit < 0 || cursor.unit >= track.units) return;
   const unit = placed.height / track.units,
     tall = Math.max(unit, 3);
   const x = cursor.step * made.cell - 1,
     y = placed.strip + cursor.unit * unit - (tall - unit) / 2 - 1;
-  g.lineWidth = focused ? 5 : 4;
-  g.strokeStyle = palette.paper;
-  g.strokeRect(x, y, size + 2, tall + 2);
-  g.lineWidth = focused ? 2.5 : 2;
-  g.strokeStyle = palette.focus;
-  g.strokeRect(x, y, size + 2, tall + 2);
+  outline(g, x, y, size + 2, tall + 2, paper, focused ? 5 : 4);
+  outline(g, x, y, size + 2, tall + 2, focus, focused ? 2.5 : 2);
 }
