@@ -244,7 +244,7 @@ def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
     fn, result = node.fn, node.result
     args, kwargs = masked(node)
     single = result.register if recorder.owns(result) else None
-    flat = not node.kwargs and all(not isinstance(arg, (dict, list, tuple)) for arg in node.args)
+    flat = all(not isinstance(arg, (dict, list, tuple)) for arg in (*args, *kwargs.values()))
 
     returned = {leaf for _, leaf in leaves(result) if isinstance(leaf, Dim)}
     hidden = [dim for dim in node.new_dims if dim not in returned and dim not in node.sized]
@@ -280,18 +280,20 @@ def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
     marked = any(tensor.was_marked for tensor in node.step_tensors)
     if not flat or single is None or marked or recorder.growing or node.modes is not None:
         return call
-    # The usual op: positional arguments, one result.
+    # The usual op: tensors among the positional arguments, one result.
+    if kwargs and (hidden or any(map(recorder.owns, kwargs.values()))):
+        return call
     slots = [arg.register if recorder.owns(arg) else None for arg in node.args]
     if len(slots) == 1 and slots[0] is not None:
         only, target = slots[0], single
 
         def call_one(registers: list[Any], dims: dict[Dim, Dim]) -> None:
-            registers[target] = fn(registers[only])
+            registers[target] = fn(registers[only], **kwargs)
 
         return call_one
     pairs = list(zip(slots, args, strict=True))
 
     def call_flat(registers: list[Any], dims: dict[Dim, Dim]) -> None:
-        registers[single] = fn(*[arg if slot is None else registers[slot] for slot, arg in pairs])
+        registers[single] = fn(*[arg if slot is None else registers[slot] for slot, arg in pairs], **kwargs)
 
     return call_flat
