@@ -60,6 +60,11 @@ def get_backend_by_raw_tensor_type(tensor_type: type) -> type[Backend]:
     return BY_TYPE[tensor_type]
 
 
+def is_raw_tensor_type(tensor_type: type) -> bool:
+    """Whether raw arrays of this type belong to a backend that is loaded."""
+    return any(base in BY_TYPE for base in tensor_type.__mro__)
+
+
 def get_backend_by_tensor(tensor: Any, *, fallback: Any = None) -> Any:
     """The backend of a Tensor, or `fallback` if it has no raw array."""
     raw = tensor.raw_tensor

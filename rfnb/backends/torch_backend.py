@@ -72,9 +72,11 @@ class TorchBackend(Backend):
 
     @classmethod
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
-        with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
-            raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
-            raw = raw if dtype is None and device is None else raw.to(device, DTYPES[dtype] if dtype else None)
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
+                return cls.from_numpy(array, dtype=dtype, device=device)
+        raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
+        raw = raw if dtype is None and device is None else raw.to(device, DTYPES[dtype] if dtype else None)
         return note_made(raw)
 
     @classmethod

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.backends import registry
 from rfnb.core.absent import put_absent
 from rfnb.core.dim_lengths import check_lengths, valid_lengths
 from rfnb.core.dim_relations import DimRelations
 from rfnb.core.errors import DimError, message
+from rfnb.core.memo import Memo
 from rfnb.core.pickling import reduce_dim
 from rfnb.core.place import Place, place_above, place_text
 
@@ -84,7 +84,7 @@ class Dim(DimRelations):
         made_in = sys._getframe(1)
         self._place: Place | str = place_above(made_in)
         self.by_user = self._place[0] is made_in.f_code
-        self._masks = {}
+        self._masks = Memo()
         if kind is not None:
             self.kind = kind
         if vocab is not None:
@@ -206,11 +206,9 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
                 "Each entry of `over` has one length.",
             )
         )
-    from rfnb.core.tensor import Tensor
-
     check_lengths(name, array)
-    raw = registry.selected().from_numpy(array, dtype="int32", device="cpu")
-    dim = Dim(Tensor("lengths", dims=(over,), raw_tensor=raw), name=name)
+    dim = Dim(None, name=name)
+    dim._lengths, dim._length_dims, dim.declared_length_dims = array.astype(np.int32), (over,), (over,)
     dim.by_user = dim._place[0] is sys._getframe(1).f_code
     return dim
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.errors import DimError, message
+from rfnb.core.memo import Memo
+from rfnb.core.watch import asked, lengths_read, watching
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _LONGEST = np.iinfo(np.int32).max
 _on_resize: list[Callable[[], None]] = []  # plan caches: what they know is void when a known size changes
+resizes = [0]  # how often that happened
 
 
 class DimLengths:
@@ -35,12 +38,13 @@ class DimLengths:
     _extent: int | None = None
     _size_tensor: Tensor | None = None
     _declared: Tensor | None = None  # the template that it was made from
-    _masks: dict[Any, Any]
+    _masks: Memo
+    _structure: Any = None  # see `core/structure.py`
 
     def _reset(self) -> None:
-        self._lengths = self._extent = self._size_tensor = None
+        self._lengths = self._extent = self._size_tensor = self._structure = None
         self._length_dims = ()
-        self._masks = {}
+        self._masks = Memo()
         if self._declared is not None:
             self._declared._raw = None
 
@@ -61,37 +65,55 @@ class DimLengths:
     @property
     def lengths(self) -> np.ndarray | None:
         """Lengths on the host, int32, axes in the order of `length_dims`; None if static or not known yet."""
+        if watching and self.size is None:
+            lengths_read()
+        return self._known_lengths()
+
+    def _known_lengths(self) -> np.ndarray | None:
         if self._lengths is None and self.size is None:
             if self.expr is not None:
                 self._complete()
             elif self.twin_of is not None or self.same_as is not None:
                 base = self.twin_of or self.same_as
                 assert base is not None
-                self._lengths, self._length_dims = base.lengths, base.length_dims
+                self._lengths, self._length_dims = base._known_lengths(), base.length_dims
         return self._lengths
 
     @property
     def length_dims(self) -> tuple[Dim, ...]:
         """The dims that the lengths are over, usually (batch,)."""
-        return self._length_dims if self.lengths is not None else ()
+        return self._length_dims if self._known_lengths() is not None else ()
 
     @property
     def extent(self) -> int:
         """Length of the axis in the raw array: the size, or the longest sequence."""
+        if self._extent is None or watching:
+            extent: int = self._known_extent() if self.size is not None else asked(DimLengths._known_extent, self)
+            return extent
+        return self._extent
+
+    def _known_extent(self) -> int:
         if self._extent is None:
+            lengths = self._known_lengths()
             if self.size is not None:
                 self._extent = self.size
+            elif lengths is None:
+                raise self._no_size()
+            elif lengths.size == 0 and self.expr is not None:
+                self._extent = self._extent_of_parts()  # no sequence, but `time + 2` still is 2 longer than `time`
             else:
-                lengths = self.lengths
-                if lengths is None:
-                    raise self._no_size()
-                if (
-                    lengths.size == 0 and self.expr is not None
-                ):  # no sequence, but `time + 2` still is 2 longer than `time`
-                    self._extent = self._extent_of_parts()
-                else:
-                    self._extent = int(valid_lengths(lengths, self._length_dims).max(initial=0))
+                self._extent = self._bounds()[1]
         return self._extent
+
+    def _bounds(self) -> tuple[int, int]:
+        """The shortest and the longest sequence; (0, 0) if there is none."""
+        lengths = self._known_lengths()
+        assert lengths is not None
+        lengths = valid_lengths(lengths, self._length_dims)
+        if lengths.size > 256:
+            return int(lengths.min()), int(lengths.max())
+        few = lengths.ravel().tolist()  # quicker than two functions of NumPy
+        return (min(few), max(few)) if few else (0, 0)
 
     def _extent_of_parts(self) -> int:
         raise NotImplementedError
@@ -188,7 +210,7 @@ class DimLengths:
 
     def is_dim_known(self) -> bool:
         """Whether the size is there or can be computed."""
-        return self.size is not None or self.lengths is not None
+        return self.size is not None or self._known_lengths() is not None
 
     @property
     def undefined(self) -> bool:
@@ -278,6 +300,7 @@ def on_resize(clear: Callable[[], None]) -> None:
 
 def tell_resized() -> None:
     """Forget all that is void because a known size has changed."""
+    resizes[0] += 1
     for clear in _on_resize:
         clear()
 

@@ -117,7 +117,7 @@ class DimMath(DimSizes):
         """Fill in the lengths of a derived dim, if those of its parts are known."""
         assert self.expr is not None
         parts = [dim for dim in _atoms(self.expr) if dim.size is None]
-        if any(dim.lengths is None for dim in parts):
+        if any(dim._known_lengths() is None for dim in parts):
             return
         over: list[Dim] = []
         for dim in parts:
@@ -222,22 +222,28 @@ def parts_of(dim: Dim) -> list[Dim]:
 
 def substituted(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
     """The dim that has, in the expression of `dim`, for the keys of `dims` their values."""
-
-    def of_part(part: Any) -> Any:
-        return substituted(part, dims) if _is_dim(part) else part
-
     if dim in dims:
         return dims[dim]
     if dim.expr is None or not depends_on_any(dim, dims):
         return dim
+    return rebuilt(dim.expr, lambda part: substituted(part, dims))
+
+
+def rebuilt(expr: algebra.Sum, put: Callable[[Any], Dim]) -> Dim:
+    """The dim of an expression with other atoms: `put` says what stands for each that is no number."""
+
+    def of_part(part: Any) -> Any:
+        return part if isinstance(part, int) else put(part)
+
     total: algebra.Sum = ()
-    for coefficient, factors in dim.expr:
+    for coefficient, factors in expr:
         product = algebra.constant(coefficient)
         for factor in factors:
-            value = of_part(factor)
             if isinstance(factor, algebra.Division):
                 numerator = _derive(_expr(of_part(factor.numerator)))
                 value = numerator._divide(factor.kind, of_part(factor.denominator))
+            else:
+                value = of_part(factor)
             product = algebra.mul(product, _expr(value), _derive)
         total = algebra.add(total, product)
     return _derive(total)
@@ -262,7 +268,7 @@ def _value_of(factor: Any, over: list[Dim] | None) -> Any:
             return factor.size
         if over is None:
             return factor.extent
-        lengths, dims = factor.lengths, factor.length_dims
+        lengths, dims = factor._known_lengths(), factor.length_dims
         assert lengths is not None
         order = sorted(range(len(dims)), key=lambda axis: over.index(dims[axis]))
         shape = [dim.extent if dim in dims else 1 for dim in over]

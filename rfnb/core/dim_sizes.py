@@ -111,7 +111,8 @@ class DimSizes(DimMask):
         if tensor.device == device:
             return tensor
         key = ("lengths", tensor.backend, device)
-        if key not in self._masks:
-            self._masks[key] = tensor._like(tensor.backend.to_device_raw(tensor.raw_tensor, device), tensor.dims)
-        copied: Tensor = self._masks[key]
+        copied: Tensor | None = self._masks.get(key)
+        if copied is None:
+            copied = tensor._like(tensor.backend.to_device_raw(tensor.raw_tensor, device), tensor.dims)
+            self._masks.keep(key, copied)
         return copied

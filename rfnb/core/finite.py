@@ -30,8 +30,13 @@ def padding_mask(dims: Dims, backend: Any) -> Mask | None:
     try:
         return _masks[dims, backend]
     except KeyError:
-        over = [dim for dim in dims if set(dim.length_dims) <= set(dims)]
-        return _masks.put((dims, backend), masks_for(dims, over, backend, "padding"))
+        return _masks.make((dims, backend), whole_padding, dims, backend)
+
+
+def whole_padding(dims: Dims, backend: Any) -> Mask | None:
+    """`padding_mask` for the plan of an op, which is made without a look at other plans."""
+    over = [dim for dim in dims if set(dim.length_dims) <= set(dims)]
+    return masks_for(dims, over, backend, "padding")
 
 
 def finite_raw(x: Tensor, fill: float = 0) -> Any:

@@ -18,40 +18,122 @@ from rfnb.core.dim_lengths import on_resize
 from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import DimError, NoPlanError, message
 from rfnb.core.marked_dim import dims_of_lengths
+from rfnb.core.memo import Memo, account, bytes_of, is_array
+from rfnb.core.plan_parts import Build, CannotRebuild, builder
 from rfnb.core.remade import check_remade
+from rfnb.core.structure import IN_FORM, Index, structure_of
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
+from rfnb.core.watch import Watch, watched
 
 Dims = tuple[Dim, ...]
+Template = tuple[tuple[tuple[Callable[..., Any], Build, Any], ...], Build]
 _caches: list[PlanCache] = []
-_LIMIT = 2048  # a new ragged dim in every batch makes new plans; old ones go
+_LIMIT = 4096  # plans of all caches that are made before those go that were not asked for meanwhile
+_TEMPLATES = 1024, 8  # structures of a cache, plans of a structure
+_NONE: Any = object()
+_made = [0]
 
 
 class PlanCache(dict):
-    """key -> plan. Ask with `cache[key]`; on KeyError make the plan and `put` it."""
+    """key -> plan. Ask with `cache[key]`; on KeyError `make` the plan.
+
+    A key is of what does not change (kinds, dtypes, options) and of dims, also in tuples. The plan depends on nothing else. It is
+    found by the dims themselves, and else by their structure: then it is put together with these dims (`core/plan_parts.py`). So a
+    batch with new dims finds the plans of the one before.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.before: dict[
+            Any, Any
+        ] = {}  # what was there when the last generation began: here again when it is asked for
+        self.templates: dict[Any, list[Template]] = {}
         _caches.append(self)
 
     def __missing__(self, key: Any) -> Any:
-        raise NoPlanError
-
-    def put(self, key: Any, plan: Any) -> Any:
-        if len(self) >= _LIMIT:
-            for old in list(self)[: _LIMIT // 2]:
-                self.pop(old, None)  # another thread may have forgotten it
+        plan = self.before.get(key, _NONE)
+        if plan is _NONE:
+            structure = structure_of(key)
+            plan = _NONE if structure is None else self._for_others(*structure)
+            if plan is _NONE:
+                raise NoPlanError
+            _count()
         self[key] = plan
         return plan
 
+    def make(self, key: Any, make: Callable[..., Any], *args: Any) -> Any:
+        """`make(*args)`, kept as the plan for the dims of `key`, and for others of their structure if it can serve these.
 
-def clear_plans() -> None:
-    """Forget all plans (a known size has changed)."""
+        What `make` decides by extents or lengths it reads from the dims: a plan serves dims that give the same answers.
+        """
+        structure = structure_of(key)
+        with watched() as watch:
+            plan = make(*args)
+        if structure is not None and watch.for_others:
+            self._keep_template(structure, watch, plan)
+        self[key] = plan
+        for array in plan if plan.__class__ is tuple else (plan,):
+            if is_array(array):
+                account(self, key, bytes_of(array))
+        _count()
+        return plan
+
+    def pop(self, key: Any, default: Any = None) -> Any:
+        """Forget the plan for these dims."""
+        self.before.pop(key, None)
+        return super().pop(key, default)
+
+    def _for_others(self, structure: Any, index: Index) -> Any:
+        dims = tuple(index)
+        for questions, build in self.templates.get(structure, ()):
+            for question, dims_of, answer in questions:
+                if question(*dims_of(dims)) != answer:
+                    break
+            else:
+                return build(dims)
+        return _NONE
+
+    def _keep_template(self, structure: tuple[Any, Index], watch: Watch, plan: Any) -> None:
+        form, index = structure
+        try:
+            build = builder(plan, index)
+            asked = [(question, builder(about, index), answer) for (question, about), answer in watch.asked.items()
+                     if question not in IN_FORM or about[0] not in index]  # fmt: skip
+            questions = tuple((question, about, answer) for question, about, answer in asked if about is not None)
+        except CannotRebuild:
+            return
+        known = self.templates.setdefault(form, [])
+        known.append((questions, build or (lambda dims: plan)))
+        del known[: -_TEMPLATES[1]]
+        if len(self.templates) > _TEMPLATES[0]:
+            self.templates.pop(next(iter(self.templates)), None)
+
+
+def _count() -> None:
+    _made[0] += 1
+    if _made[0] >= _LIMIT:  # dims of old batches, and all that is made of them, are in the plans that nobody asks for
+        _made[0] = 0
+        for cache in _caches:
+            cache.before = dict(cache)
+            cache.clear()
+
+
+def forget_dims() -> None:
+    """Forget the plans for all dims (a known size has changed); not what they have in common with those of other dims."""
     for cache in _caches:
         cache.clear()
+        cache.before = {}
 
 
-on_resize(clear_plans)
+def clear_plans() -> None:
+    """Forget all plans."""
+    forget_dims()
+    for cache in _caches:
+        cache.templates.clear()
+
+
+on_resize(forget_dims)
 
 
 def union(
@@ -203,27 +285,26 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
     Raises:
         DimError: If the lengths of a ragged dim are over a dim that is not here.
     """
-    ragged = [dim for dim in over if dim.has_padding()]
+    ragged = tuple(dim for dim in over if dim.has_padding())
     if not ragged:
         return None
     for dim in ragged:
         check_lengths_here(what, [("tensor", dims)], dim)
     own = tuple(other for other in dims if other is ragged[0] or other in ragged[0].length_dims)
     shape = view(own, dims, backend)
-    cache: dict[Any, Any] = {}
-    device_of = backend.device_key_raw
+    masks, device_of = Memo(), backend.device_key_raw
 
     def mask(raw: Any) -> Any:
         device = device_of(raw)
-        found = cache.get(device)
+        found = masks.get(device)
         if found is None:
             if len(ragged) == 1:
                 found = ragged[0].raw_mask(own, backend, backend.get_device_raw(raw))
-                found = found if shape is None else shape(found)
+                found = masks.keep(device, found if shape is None else shape(found), 0)  # a view of what the dim keeps
             else:  # on the host: what torch makes in inference mode could not serve training later
                 host = functools.reduce(np.logical_and, (dim.host_mask(dims) for dim in ragged))
                 found = backend.from_numpy(host, dtype="bool", device=backend.get_device_raw(raw))
-            cache[device] = found
+                masks.keep(device, found, host.nbytes)
         return found
 
     return mask

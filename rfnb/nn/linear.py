@@ -61,10 +61,14 @@ def _replaced(source: Tensor, in_dim: Dim, twin: Dim) -> Tensor:
     except KeyError:
         if in_dim not in source.dims:
             raise missing_dim("Linear", source, in_dim, "source") from None
-        dims = _twins.put((source.dims, in_dim), tuple(twin if dim is in_dim else dim for dim in source.dims))
+        dims = _twins.make((source.dims, in_dim), _with_twin, source.dims, in_dim, twin)
     out = new_tensor(source._raw, dims)
     out._finite = source._finite
     return out
+
+
+def _with_twin(dims: tuple[Dim, ...], in_dim: Dim, twin: Dim) -> tuple[Dim, ...]:
+    return tuple(twin if dim is in_dim else dim for dim in dims)
 
 
 class Embedding(Module):

@@ -6,6 +6,7 @@ What is averaged over all frames of a batch is in `batch_norm.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
@@ -127,10 +128,7 @@ class _FrameNorm(Module):
         try:
             kernel, order, dims = _plans[key]
         except KeyError:
-            check_dims(type(self).__name__, x, self._dims)
-            dims = (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
-            plan = (getattr(x.backend, self._kernel), to_order(x.dims, dims, x.backend), dims)
-            kernel, order, dims = _plans.put(key, plan)
+            kernel, order, dims = _plans.make(key, self._plan, x)
         if not x._finite:
             x = finite_with(x, self.scale)
         raw = x._raw if order is None else order(x._raw)
@@ -139,6 +137,11 @@ class _FrameNorm(Module):
         out._feature_dim = x._feature_dim
         out._finite = x._finite
         return out
+
+    def _plan(self, x: Tensor) -> Any:
+        check_dims(type(self).__name__, x, self._dims)
+        dims = (*(dim for dim in x.dims if dim not in self._dims), *self._dims)
+        return getattr(x.backend, self._kernel), to_order(x.dims, dims, x.backend), dims
 
 
 class LayerNorm(_FrameNorm):

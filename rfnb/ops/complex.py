@@ -7,7 +7,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned
-from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.layout import Dims, PlanCache, union, view
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -44,12 +44,14 @@ def make_complex(real: Tensor | float, imag: Tensor | float) -> Tensor:
         together = aligned("make_complex", (real, imag))
         if together is not None:
             return make_complex(*together)
-        backend = common_backend("make_complex", real, imag)
-        dims = union("make_complex", [("real", real.dims), ("imag", imag.dims)])
-        fn, dims = _plans.put(
-            key, (_made(view(real.dims, dims, backend), view(imag.dims, dims, backend), backend), dims)
-        )
+        fn, dims = _plans.make(key, _plan, real, imag)
     return keep_marks(new_tensor(fn(real._raw, imag._raw), dims, real), imag)
+
+
+def _plan(real: Tensor, imag: Tensor) -> tuple[Any, Dims]:
+    backend = common_backend("make_complex", real, imag)
+    dims = union("make_complex", [("real", real.dims), ("imag", imag.dims)])
+    return _made(view(real.dims, dims, backend), view(imag.dims, dims, backend), backend), dims
 
 
 def _like(tensor: Any, number: float) -> Tensor:

@@ -11,8 +11,9 @@ from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, only_beams
-from rfnb.core.layout import PlanCache, full_shape, union, view
+from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
@@ -70,8 +71,10 @@ def concat(
             return concat(
                 *pairs, allow_broadcast=allow_broadcast, out_dim=out_dim, handle_dynamic_dims=handle_dynamic_dims
             )
-        plan = _plan_concat(sources, out_dim, allow_broadcast, handle_dynamic_dims is not False)
-        _concat_plans.put((parts, out_dim, allow_broadcast, handle_dynamic_dims), plan)
+        key = (parts, out_dim, allow_broadcast, handle_dynamic_dims)
+        plan = _concat_plans.make(
+            key, _plan_concat, sources, out_dim, allow_broadcast, handle_dynamic_dims is not False
+        )
     concat_raw, fns, axis, dims, out_dim, ragged = plan
     if fns is not None:
         raws = [raw if fn is None else fn(raw) for raw, fn in zip(raws, fns)]
@@ -134,7 +137,8 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
     out_dim = total if out_dim is None else out_dim
     if not out_dim.is_dim_known():
         out_dim.dyn_size_ext = total.get_size_tensor()
-    check_size("concat", out_dim, total.extent)
+    if out_dim is not total:
+        check_size("concat", out_dim, total.extent)
     for place, (tensor, axis) in enumerate(sources if ragged else ()):
         check_lengths_here("concat", [(f"source {place}", tensor.dims)], axis)
     rests = [tuple(dim for dim in tensor.dims if dim is not axis) for tensor, axis in sources]
@@ -163,10 +167,10 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
         target = (*full[:place], axis, *full[place:])
         shape = view(tensor.dims, target, backend)
         if len(rest) != len(full):
-            shape = _repeated(shape, full_shape(target), backend)
+            shape = _repeated(shape, Shape(*target), backend)
         fns.append(shape)
     dims = check_unique((*full[:place], out_dim, *full[place:]), "concat")
-    return backend.concat_raw, fns if any(fns) else None, place, dims, out_dim, ragged
+    return backend.concat_raw, tuple(fns) if any(fns) else None, place, dims, out_dim, ragged
 
 
 def _repeated(view: Any, shape: tuple[int, ...], backend: Any) -> Any:
@@ -232,8 +236,8 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim], **unknown: Neve
     try:
         split_raw, sizes, index, dims = _split_plans[raw.__class__, source.dims, axis, out_dims]
     except KeyError:
-        plan = _plan_split(source, axis, out_dims)
-        split_raw, sizes, index, dims = _split_plans.put((raw.__class__, source.dims, axis, out_dims), plan)
+        key = (raw.__class__, source.dims, axis, out_dims)
+        split_raw, sizes, index, dims = _split_plans.make(key, _plan_split, source, axis, out_dims)
     finite = source._finite
     pieces = [new_tensor(piece, its, source, finite) for piece, its in zip(split_raw(raw, sizes, index), dims)]
     if source._feature_dim is axis:
@@ -255,8 +259,8 @@ def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
                 "The pieces cover the axis exactly.",
             )
         )
-    dims = [check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split") for dim in out_dims]
-    return source.backend.split_raw, full_shape(out_dims), index, dims
+    dims = tuple(check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split") for dim in out_dims)
+    return source.backend.split_raw, Shape(*out_dims), index, dims
 
 
 _one_frame = Dim(1, name="frame")

@@ -86,8 +86,7 @@ def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, given: tuple[Any,
     arrange, batch = to_kernel("conv", source, (in_dim,), spatial, 0, use_mask is not False)
     own = (out_dim, *out_spatial)
     dims = check_unique(batch + own, "conv")
-    made = {new: window.out_length(dim.extent) for window, dim, new in zip(windows, spatial, out_spatial)}
-    restore, conv_raw = from_kernel(batch, own, made, backend), backend.conv_raw
+    restore, conv_raw = from_kernel(batch, own, zip(windows, spatial, out_spatial), backend), backend.conv_raw
     pads, stride, dilation = ([getattr(window, name) for window in windows] for name in ("pads", "stride", "dilation"))
 
     def fn(raw: Any, raw_filter: Any, raw_bias: Any) -> Any:

@@ -47,7 +47,7 @@ def apply_filter(
     try:
         fn, dims, spatial = plans[key]
     except KeyError:
-        fn, dims, spatial = plans.put(key, make_plan(source, filter, bias, given))
+        fn, dims, spatial = plans.make(key, make_plan, source, filter, bias, given)
     out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
     out._feature_dim = out_dim
     return out, spatial

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.layout import Dims, full_shape, masks_for, to_order
+from rfnb.core.layout import Dims, masks_for, to_order
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
+from rfnb.core.watch import asked
 from rfnb.ops.operands import need_values
 from rfnb.ops.out_dim import check_movable
 
@@ -52,7 +53,7 @@ def to_kernel(
     over = [dim for dim in batch if all(other in source.dims for other in dim.length_dims)]
     mask = masks_for(source.dims, [*spatial, *over], backend, what) if use_mask else None
     order = to_order(source.dims, batch + channels + spatial, backend)
-    shape = (math.prod(full_shape(batch)), *full_shape(channels + spatial))
+    shape = Shape(batch, *channels, *spatial)
     where, reshape = backend.where_raw, backend.reshape_raw
     flat = len(batch) == 1
 
@@ -66,22 +67,26 @@ def to_kernel(
     return arrange, batch
 
 
-def from_kernel(batch: Dims, own: Dims, made: dict[Dim, int], backend: Any) -> Callable[[Any], Any]:
+def from_kernel(batch: Dims, own: Dims, made: Iterable[tuple[Any, Dim, Dim]], backend: Any) -> Callable[[Any], Any]:
     """A function from [batch, *own] to the axes of `batch` and `own`.
 
     Args:
-        made: How long the kernel makes these dims of `own`, from the padded input.
+        made: The window that the kernel moves along a dim, this, and the one of `own` that comes of it.
     """
-    shape, reshape, slice_raw = full_shape(batch + own), backend.reshape_raw, backend.slice_raw
+    shape, reshape, slice_raw = Shape(*batch, *own), backend.reshape_raw, backend.slice_raw
     # A dim is as long as its longest sequence, so of an empty batch it is 0, whatever the padding around would give.
-    cuts = [(1 + own.index(dim), dim.extent) for dim, length in made.items() if length != dim.extent]
+    cuts = tuple((1 + own.index(new), new) for window, dim, new in made if asked(_is_cut, window, dim, new))
     flat = len(batch) == 1
     if flat and not cuts:
         return lambda raw: raw
 
     def restore(raw: Any) -> Any:
-        for axis, length in cuts:
-            raw = slice_raw(raw, axis, 0, length)
+        for axis, dim in cuts:
+            raw = slice_raw(raw, axis, 0, dim.extent)
         return raw if flat else reshape(raw, shape)
 
     return restore
+
+
+def _is_cut(window: Any, dim: Dim, new: Dim) -> bool:
+    return bool(window.out_length(dim.extent) != new.extent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Never
+from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
@@ -25,5 +25,9 @@ def cumsum(source: Tensor, *, spatial_dim: Dim, **unknown: Never) -> Tensor:
     try:
         cumsum_raw, axis = _plans[key]
     except KeyError:
-        cumsum_raw, axis = _plans.put(key, (source.backend.cumsum_raw, source.axis_of(spatial_dim, "cumsum")))
+        cumsum_raw, axis = _plans.make(key, _plan, source, spatial_dim)
     return new_tensor(cumsum_raw(source._raw, axis), source.dims, source)
+
+
+def _plan(source: Tensor, spatial_dim: Dim) -> tuple[Any, int]:
+    return source.backend.cumsum_raw, source.axis_of(spatial_dim, "cumsum")

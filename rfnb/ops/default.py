@@ -14,7 +14,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import not_a_tensor
 
-_FLOATS = "bfloat16", "float16", "float32", "float64"
+FLOAT_DTYPES = "bfloat16", "float16", "float32", "float64"
 _device: ContextVar[str | None] = ContextVar("rfnb_default_device", default=None)
 _float_dtype: ContextVar[str] = ContextVar("rfnb_default_float_dtype", default="float32")
 _set = [False]  # whether anybody has set one: before, nobody asks the context, which torch.compile could not
@@ -58,13 +58,13 @@ def set_default_float_dtype(dtype: str) -> None:
     Raises:
         TypeError: For another dtype.
     """
-    if dtype not in _FLOATS:
+    if dtype not in FLOAT_DTYPES:
         raise TypeError(
             message(
                 "set_default_float_dtype: this is no dtype of floats.",
-                [("dtype", repr(dtype)), ("known", " ".join(_FLOATS))],
+                [("dtype", repr(dtype)), ("known", " ".join(FLOAT_DTYPES))],
                 "A dtype is the name that NumPy and torch have for it.",
-                f'rf.set_default_float_dtype("{next((name for name in _FLOATS if str(dtype).endswith(name)), "float32")}")',
+                f'rf.set_default_float_dtype("{next((name for name in FLOAT_DTYPES if str(dtype).endswith(name)), "float32")}")',
             )
         )
     _set[0] = True

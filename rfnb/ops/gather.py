@@ -13,6 +13,7 @@ from rfnb.core.errors import DimError, message
 from rfnb.core.finite import _steps, picked
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
+from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
@@ -69,7 +70,7 @@ def gather(
         if axis.extent == 0 or (axis.lengths is not None and (axis.lengths == 0).any()):
             return _gather_or_zero(source, indices, axis)
     try:
-        fn, dims = _gather_plans[source._raw.__class__, source.dims, indices.dims, axis]
+        fn, dims, unseen = _gather_plans[source._raw.__class__, source.dims, indices.dims, axis]
     except AttributeError:
         need_values("gather", source, indices)
         raise
@@ -79,7 +80,11 @@ def gather(
             source, indices = together
             return gather(source, indices=indices, axis=dim_among(axis, (source,)))
         key = (source._raw.__class__, source.dims, indices.dims, axis)
-        fn, dims = _gather_plans.put(key, _plan_gather(source, indices, looked_up(source.dims, axis)))
+        fn, dims, unseen = _gather_plans.make(key, _plan_gather, source, indices, looked_up(source.dims, axis))
+    if unseen is not None and not unseen:
+        if on_host(indices.device):
+            check_not_negative("gather", "indices", indices, axis)  # this kernel counts from the end without a word
+        unseen[True] = True
     try:
         raw = fn(source._raw, indices._raw)
     except (IndexError, RuntimeError) as error:
@@ -143,7 +148,7 @@ def _clipped(indices: Tensor, axis: Dim) -> Tensor:
 def _gather_or_zero(source: Tensor, indices: Tensor, axis: Dim) -> Tensor:
     """By clipped indices, where some sequences along `axis` have no frame: 0 for these, alone as in a batch with others."""
     axis = looked_up(source.dims, axis)
-    fn, dims = _plan_gather(source, indices, axis)
+    fn, dims, _ = _plan_gather(source, indices, axis)
     backend, raw, zero = source.backend, source._raw, False if source.dtype == "bool" else 0
     if axis.extent == 0:  # an array without frames has none to pick: one of zeros
         raw = backend.pad_raw(raw, [(0, int(dim is axis)) for dim in source.dims], zero)
@@ -164,12 +169,10 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
     common = tuple(dim for dim in source.dims if dim in indices.dims and dim is not axis)
     own = tuple(dim for dim in indices.dims if dim not in common)
     index = source.dims.index(axis)
-    if common and len(source.dims) > len(common) + 1 and on_host(indices.device):
-        check_not_negative("gather", "indices", indices, axis)  # this kernel counts from the end without a word
     if not common:
         dims = source.dims[:index] + own + source.dims[index + 1 :]
         take = backend.take_raw
-        return _guarded(lambda raw, raw_indices: take(raw, raw_indices, index), indices.dims, backend), dims
+        return _guarded(lambda raw, raw_indices: take(raw, raw_indices, index), indices.dims, backend), dims, None
     rest = tuple(dim for dim in source.dims if dim not in common and dim is not axis)
     order = to_order(source.dims, (*common, axis, *rest), backend)
     order_indices = to_order(indices.dims, common + own, backend)
@@ -183,12 +186,13 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
         out = take(raw, raw_indices, count)
         return out if back is None else back(out)
 
-    return _guarded(fn, indices.dims, backend), dims
+    unseen = Memo() if len(source.dims) > count + 1 else None  # of indices over these dims, the first are looked at
+    return _guarded(fn, indices.dims, backend), dims, unseen
 
 
 def _guarded(fn: Any, dims: Dims, backend: Any) -> Any:
     """`fn`, which sees 0 in the padding of indices where an index out of range would be the end of all (on a GPU)."""
-    known = [dim for dim in dims if set(dim.length_dims) <= set(dims)]
+    known = tuple(dim for dim in dims if set(dim.length_dims) <= set(dims))
     mask, where_raw, on_host_raw = masks_for(dims, known, backend, "gather"), backend.where_raw, backend.is_on_host_raw
     if mask is None:
         return fn

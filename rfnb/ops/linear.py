@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.layout import PlanCache, masks_for, to_order
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.cast import cast
@@ -43,7 +43,7 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
     try:
         plan = _plans[key]
     except KeyError:
-        plan = _plans.put(key, _plan(source, weight, bias, reduce))
+        plan = _plans.make(key, _plan, source, weight, bias, reduce)
     if plan is None:
         out = matmul(source, weight, reduce=reduce)
         if bias is None:
@@ -88,7 +88,7 @@ def _plan(source: Tensor, weight: Tensor, bias: Tensor | None, reduce: Dim) -> A
     mask = masks_for(source.dims, [dim for dim in rest if set(dim.length_dims) <= set(rest)], backend, "linear")
     order = to_order(source.dims, (*rest, reduce), backend)
     dims = (*rest, weight.dims[1])
-    rows, shape = (math.prod(full_shape(rest)), reduce.extent), full_shape(dims)
+    rows, shape = Shape(rest, reduce), Shape(*dims)
     kernel = backend.matmul_raw if bias is None else backend.add_matmul_raw
     tracks, where, reshape = backend.tracks_gradient_raw, backend.where_raw, backend.reshape_raw
     return kernel, tracks, where, mask, order, reshape, rows, None if len(rest) == 1 else shape, dims, weight.dims[1]

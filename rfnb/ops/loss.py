@@ -8,9 +8,11 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
-from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
+from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, replace_code, shape_of
 from rfnb.ops import math, reduce
@@ -112,15 +114,7 @@ def cross_entropy(
     try:
         order, order_target, shape, mask = _plans[key]
     except KeyError:
-        backend = common_backend("cross_entropy", estimated, target)
-        check_integers("cross_entropy", "target", target, ("estimated", estimated))
-        plan = (
-            to_order(estimated.dims, (*rest, axis), backend),
-            to_order(target.dims, rest, backend),
-            full_shape(rest),
-            _flat_mask(rest, backend),
-        )
-        order, order_target, shape, mask = _plans.put(key, plan)
+        order, order_target, shape, mask = _plans.make(key, _plan, estimated, target, rest, axis)
     backend = estimated.backend
     raw = estimated._raw if order is None else order(estimated._raw)
     ids = target._raw if order_target is None else order_target(target._raw)
@@ -135,18 +129,26 @@ def cross_entropy(
     return new_tensor(flat if len(shape) == 1 else backend.reshape_raw(flat, shape), rest)
 
 
+def _plan(estimated: Tensor, target: Tensor, rest: Dims, axis: Dim) -> tuple[Any, ...]:
+    backend = common_backend("cross_entropy", estimated, target)
+    check_integers("cross_entropy", "target", target, ("estimated", estimated))
+    orders = to_order(estimated.dims, (*rest, axis), backend), to_order(target.dims, rest, backend)
+    return *orders, Shape(*rest), _flat_mask(rest, backend)
+
+
 def _flat_mask(dims: Dims, backend: Any) -> Any:
     """A function raw -> the mask of all frames over `dims` in one axis, on the device of raw; None if there is no padding."""
     mask = masks_for(dims, dims, backend, "cross_entropy")
     if mask is None:
         return None
-    flat: dict[Any, Any] = {}
+    flat, shape = Memo(), Shape(*dims)
 
     def of(raw: Any) -> Any:
         device = backend.device_key_raw(raw)
-        if device not in flat:
-            flat[device] = backend.reshape_raw(backend.broadcast_raw(mask(raw), full_shape(dims)), (-1,))
-        return flat[device]
+        found = flat.get(device)
+        if found is None:
+            found = flat.keep(device, backend.reshape_raw(backend.broadcast_raw(mask(raw), shape), (-1,)))
+        return found
 
     return of
 

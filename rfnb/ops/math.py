@@ -13,7 +13,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.fill import plain_number
-from rfnb.core.finite import padding_mask, tracked_in_step
+from rfnb.core.finite import tracked_in_step, whole_padding
 from rfnb.core.finite_kinds import (
     FROM_OPERANDS,
     KEEP_FINITE,
@@ -126,22 +126,14 @@ def _binary_slow(
     need_values(kind, a, b)
     if kind.startswith("logical") and not a.dtype == b.dtype == "bool":
         raise _not_bool(kind, a, b)
-    backend = common_backend(kind, a, b)
     order = None if dim_order is None else tuple(dim_order)
     space = a.sparse_dim if a.sparse_dim is b.sparse_dim else None
-    dims = union(kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=order, index_space=space)
-    fn = _shaped(
-        getattr(backend, "binary_tensors_fn", backend.binary_fn)(kind),
-        view(a.dims, dims, backend),
-        view(b.dims, dims, backend),
-    )
-    whole_a, whole_b = (padding_mask(x.dims, backend) is None for x in (a, b))
-    grad_enabled, tracks = backend.grad_enabled, backend.tracks_gradients_raw
-    if kind not in FROM_OPERANDS or (whole_a and whole_b):
-        grad_enabled, tracks = (backend.grad_enabled, tracked_in_step) if kind in SAFE else (None, None)
-    if plans is not None and (space is None or len(dims) in (len(a.dims), len(b.dims))):  # plans know no sparse_dim
-        plan = fn, dims, whole_a, whole_b, grad_enabled, tracks
-        plans.put((a._raw.__class__, b._raw.__class__, a.dims, b.dims), plan)
+    key, given = (a._raw.__class__, b._raw.__class__, a.dims, b.dims), (kind, a, b, outer, order, space)
+    one_has_all = set(a.dims) <= set(b.dims) or set(b.dims) <= set(a.dims)
+    if plans is None or not (space is None or one_has_all):  # plans know no sparse_dim
+        fn, dims, whole_a, whole_b, grad_enabled, tracks = _plan(*given)
+    else:
+        fn, dims, whole_a, whole_b, grad_enabled, tracks = plans.make(key, _plan, *given)
     raw_a, raw_b, finite = a._raw, b._raw, kind in KEEP_FINITE and (whole_a or a._finite) and (whole_b or b._finite)
     if grad_enabled is not None and not finite and grad_enabled() and tracks(raw_a, raw_b):
         raw_a, raw_b, finite = safe_operands(kind, a, b)
@@ -149,6 +141,21 @@ def _binary_slow(
     if kind in _GIVE_BOOLS:
         out.sparse_dim = None
     return out
+
+
+def _plan(kind: str, a: Tensor, b: Tensor, outer: bool, order: Any, space: Dim | None) -> tuple[Any, ...]:
+    backend = common_backend(kind, a, b)
+    dims = union(kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=order, index_space=space)
+    fn = _shaped(
+        getattr(backend, "binary_tensors_fn", backend.binary_fn)(kind),
+        view(a.dims, dims, backend),
+        view(b.dims, dims, backend),
+    )
+    whole_a, whole_b = (whole_padding(x.dims, backend) is None for x in (a, b))
+    grad_enabled, tracks = backend.grad_enabled, backend.tracks_gradients_raw
+    if kind not in FROM_OPERANDS or (whole_a and whole_b):
+        grad_enabled, tracks = (backend.grad_enabled, tracked_in_step) if kind in SAFE else (None, None)
+    return fn, dims, whole_a, whole_b, grad_enabled, tracks
 
 
 def _shaped(fn: Any, view_a: Any, view_b: Any) -> Any:

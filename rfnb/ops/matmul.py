@@ -9,10 +9,11 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
-from rfnb.core.finite import padding_mask
+from rfnb.core.finite import whole_padding
 from rfnb.core.generations import aligned
-from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import dims_of
@@ -52,8 +53,8 @@ def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool 
         if together is not None:
             several = (reduce,) if isinstance(reduce, Dim) else reduce
             return matmul(*together, reduce=[dim_among(dim, together) for dim in several], use_mask=use_mask)
-        plan = _plan(a, b, (reduce,) if isinstance(reduce, Dim) else reduce, use_mask)
-        fn, dims, tracked, made_finite = _plans.put(key, plan)
+        several = (reduce,) if isinstance(reduce, Dim) else reduce
+        fn, dims, tracked, made_finite = _plans.make(key, _plan, a, b, several, use_mask)
     except AttributeError:
         need_values("matmul", a, b)
         raise
@@ -129,7 +130,7 @@ def _careful(dims_a: Dims, dims_b: Dims, backend: Any) -> tuple[Any, Any]:
 
     What arrives from the padding in backward is 0, but 0 * NaN is NaN.
     """
-    mask_a, mask_b = padding_mask(dims_a, backend), padding_mask(dims_b, backend)
+    mask_a, mask_b = whole_padding(dims_a, backend), whole_padding(dims_b, backend)
     if mask_a is None and mask_b is None:
         return None, None
     where, tracks = backend.where_raw, backend.tracks_gradient_raw
@@ -162,10 +163,9 @@ def _product(
         return _compose(backend.batched_matmul_raw if common else matmul_raw, order_a, order_b)
     if common:
         matmul_raw = backend.batched_matmul_raw
-    shape_out = full_shape(common + only_a + only_b)
-    count = [_volume(group) for group in (common, only_a, reduce, only_b)]
-    batch = (count[0],) if common else ()
-    shape_a, shape_b = (*batch, count[1], count[2]), (*batch, count[2], count[3])
+    batch = (common,) if common else ()
+    shape_out = Shape(*common, *only_a, *only_b)
+    shape_a, shape_b = Shape(*batch, only_a, reduce), Shape(*batch, reduce, only_b)
 
     def general(raw_a: Any, raw_b: Any) -> Any:
         raw_a = raw_a if order_a is None else order_a(raw_a)
@@ -183,13 +183,6 @@ def _compose(fn: Any, first: Any, second: Any) -> Callable[[Any, Any], Any]:
     if second is None:
         return lambda a, b: fn(first(a), b)
     return lambda a, b: fn(first(a), second(b))
-
-
-def _volume(dims: Dims) -> int:
-    total = 1
-    for dim in dims:
-        total *= dim.extent
-    return total
 
 
 def _missing(label: str, a: Tensor, b: Tensor, dim: Dim) -> DimError:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Never
-
-import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import shape_of
@@ -50,7 +50,7 @@ def merge_dims(
         if len(dims) == 1:
             return dim_ops.replace_dim(source, in_dim=dims[0], out_dim=out_dim) if out_dim else (source, dims[0])
         key = (raw.__class__, source.dims, dims, out_dim)
-        order, reshape, shape, out_dims, merged = _merge_plans.put(key, _plan_merge(source, dims, out_dim))
+        order, reshape, shape, out_dims, merged = _merge_plans.make(key, _plan_merge, source, dims, out_dim)
     out = new_tensor(reshape(raw if order is None else order(raw), shape), out_dims, source, source._finite)
     if source._feature_dim is not None and source._feature_dim in dims:
         out._feature_dim = merged
@@ -63,21 +63,18 @@ _merge_plans = PlanCache()
 def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> Any:
     check_unique(dims, "merge_dims")
     axes = [source.axis_of(dim, "merge_dims") for dim in dims]
-    volume = int(np.prod(full_shape(dims)))
-    if out_dim is None:
-        if any(dim.need_masking() for dim in dims[1:]):
-            out_dim = Dim(volume, name="*".join(dim.name for dim in dims))
-        else:
-            out_dim = dims[0]
-            for dim in dims[1:]:
-                out_dim = out_dim * dim
-    define_size(out_dim, volume)
-    check_size("merge_dims", out_dim, volume)
+    if out_dim is None and not any(dim.need_masking() for dim in dims[1:]):
+        out_dim = math.prod(dims[1:], start=dims[0])
+    else:
+        volume = math.prod(full_shape(dims))
+        out_dim = Dim(volume, name="*".join(dim.name for dim in dims)) if out_dim is None else out_dim
+        define_size(out_dim, volume)
+        check_size("merge_dims", out_dim, volume)
     rest = [dim for dim in source.dims if dim not in dims]
     place = sum(1 for dim in rest if source.dims.index(dim) < min(axes))
     before, after = tuple(rest[:place]), tuple(rest[place:])
     order = to_order(source.dims, before + dims + after, source.backend)
-    shape = (*full_shape(before), volume, *full_shape(after))
+    shape = Shape(*before, dims, *after)
     out_dims = check_unique((*before, out_dim, *after), "merge_dims")
     return order, source.backend.reshape_raw, shape, out_dims, out_dim
 
@@ -124,7 +121,7 @@ def split_dims(
         raise not_a_tensor("split_dims", source) from None
     except KeyError:
         key = (raw.__class__, source.dims, axis, dims)
-        reshape, shape, out_dims = _split_plans.put(key, _plan_split(source, axis, dims))
+        reshape, shape, out_dims = _split_plans.make(key, _plan_split, source, axis, dims)
     return new_tensor(reshape(raw, shape), out_dims, source, source._finite)
 
 
@@ -134,7 +131,7 @@ _split_plans = PlanCache()
 def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     index = source.axis_of(axis, "split_dims")
     unknown = [dim for dim in dims if not dim.is_dim_known()]
-    known = int(np.prod([dim.extent for dim in dims if dim not in unknown]))
+    known = math.prod(dim.extent for dim in dims if dim not in unknown)
     if len(unknown) == 1 and known and axis.extent % known == 0:
         define_size(unknown[0], axis.extent // known)
     elif unknown or known != axis.extent:
@@ -151,7 +148,7 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
         )
     out_dims = (*source.dims[:index], *dims, *source.dims[index + 1 :])
     check_unique(out_dims, "split_dims")
-    return source.backend.reshape_raw, full_shape(out_dims), out_dims
+    return source.backend.reshape_raw, Shape(*out_dims), out_dims
 
 
 @op
@@ -169,5 +166,5 @@ def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim]) -> 
         DimError: If the sizes do not multiply to the same number, or one of in_dims is missing.
     """
     need_tensors("reshape", source)
-    merged, dim = merge_dims(source, dims=in_dims, out_dim=Dim(int(np.prod(full_shape(tuple(in_dims)))), name="merged"))
+    merged, dim = merge_dims(source, dims=in_dims, out_dim=Dim(math.prod(full_shape(tuple(in_dims))), name="merged"))
     return split_dims(merged, axis=dim, dims=out_dims)

@@ -97,7 +97,7 @@ def _pad_one(
     try:
         plan = _plans[key]
     except KeyError:
-        plan = _plans.put(key, _plan(source, axis, left, right, out_dim, at_the_ends, per_entry))
+        plan = _plans.make(key, _plan, source, axis, left, right, out_dim, at_the_ends, per_entry)
     dims, out_dim, widths, real = plan
     number = number_to_fill("pad", source, 0 if value is None or per_entry else value)
     if widths is None:

@@ -9,6 +9,7 @@ from rfnb.backends.protocol import Backend
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
+from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
@@ -76,7 +77,7 @@ def pool(
     try:
         fn, dims, spatial = _plans[key]
     except KeyError:
-        fn, dims, spatial = _plans.put(key, _plan(source, key))
+        fn, dims, spatial = _plans.make(key, _plan, source, key)
     out = new_tensor(fn(source._raw), dims, source)
     if source._feature_dim in key[5]:
         out._feature_dim = spatial[key[5].index(source._feature_dim)]
@@ -133,8 +134,7 @@ def _moving(
     backend = source.backend
     neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1)
     arrange, batch = to_kernel("pool", source, (), spatial, neutral, use_mask)
-    made = {new: window.out_length(dim.extent) for window, dim, new in zip(windows, spatial, out_spatial)}
-    restore = from_kernel(batch, out_spatial, made, backend)
+    restore = from_kernel(batch, out_spatial, zip(windows, spatial, out_spatial), backend)
     size, pads, stride, dilation = (
         [getattr(window, name) for window in windows] for name in ("size", "pads", "stride", "dilation")
     )
@@ -150,7 +150,7 @@ def _counts(
     backend: type[Backend] = source.backend
     lengths = {other for dim in spatial if use_mask and dim.has_padding() for other in dim.length_dims}
     own = tuple(dim for dim in source.dims if dim in spatial or dim in lengths)
-    cache: dict[Any, Any] = {}
+    cache = Memo()
 
     def counts(raw: Any, dtype: str) -> Any:
         device = backend.get_device_raw(raw)
@@ -161,7 +161,7 @@ def _counts(
             fn, out_dims = _moving("sum", new_tensor(ones, own), spatial, out_spatial, windows, use_mask)
             found, shape = backend.clip_raw(fn(ones), 1, None), view(out_dims, dims, backend)
             host = backend.raw_to_numpy(found if shape is None else shape(found))
-            found = cache[device, dtype] = backend.from_numpy(host, dtype=dtype, device=device)
+            found = cache.keep((device, dtype), backend.from_numpy(host, dtype=dtype, device=device))
         return found
 
     return counts

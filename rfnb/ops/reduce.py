@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Never
 
@@ -11,14 +10,16 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import finite_rest
-from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
+from rfnb.core.memo import Memo
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.core.twins import looked_up
 from rfnb.ops.const import ones_like
-from rfnb.ops.default import get_default_float_dtype, is_float_dtype
+from rfnb.ops.default import FLOAT_DTYPES, get_default_float_dtype, is_float_dtype
 from rfnb.ops.half import in_float32, narrowed, widened
 from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
@@ -97,21 +98,26 @@ def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool
 
 
 def _new_plan(source: Tensor, mode: str, axis: Any, use_mask: bool) -> Any:
-    raw, backend, given = source._raw, source.backend, (axis,) if isinstance(axis, Dim) else axis
+    raw, given = source._raw, (axis,) if isinstance(axis, Dim) else axis
     axes = tuple(looked_up(source.dims, dim, given) for dim in given)
+    key: tuple[Any, ...] = (mode, raw.__class__)
+    if _asks_for_dtype(mode, axes):
+        key = (*key, _plans.make((*key, source.dims, axis, use_mask), lambda: source.backend.dtype_key_raw)(raw))
+    return _plans.make((*key, source.dims, axis, use_mask), _whole_plan, source, mode, given, axes, use_mask)
+
+
+def _asks_for_dtype(mode: str, axes: tuple[Dim, ...]) -> bool:
+    masked = mode not in ("sum", "any", "all") and any(dim.has_padding() or dim.is_empty() for dim in axes)
+    return masked or mode in ("mean", "logsumexp")
+
+
+def _whole_plan(source: Tensor, mode: str, given: tuple[Dim, ...], axes: tuple[Dim, ...], use_mask: bool) -> Any:
     careful = finite_rest(source, axes) if mode in _FROM_OPERANDS else (None, None)
     sparse = given[0] if mode.startswith("arg") else None
-    plan = (*_plan(source, mode, axes, use_mask), sparse, mode in _FINITE, *careful)
-    key: tuple[Any, ...] = (mode, raw.__class__)
-    if mode in ("mean", "logsumexp") or (
-        mode not in ("sum", "any", "all") and any(dim.has_padding() or dim.extent == 0 for dim in axes)
-    ):
-        _plans.put((*key, source.dims, axis, use_mask), backend.dtype_key_raw)
-        key = (*key, backend.dtype_key_raw(raw))
-    return _plans.put((*key, source.dims, axis, use_mask), plan)
+    return *_plan(source, mode, source.dtype, axes, use_mask), sparse, mode in _FINITE, *careful
 
 
-def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tuple[Any, Any, Dims]:
+def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask: bool) -> tuple[Any, Any, Dims]:
     """A function (raw, extra) -> reduced, what it gets as `extra`, and the dims of the result."""
     if mode not in protocol.REDUCE_KINDS:
         raise ValueError(
@@ -142,20 +148,18 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
     dims = tuple(dim for dim in source.dims if dim not in axes)
     (reduce_raw, extra), where = backend.reduce_fn(mode, indices), backend.where_raw
     mask = masks_for(source.dims, axes, backend, f"reduce_{mode}") if use_mask else None
-    dtype, cast = source.dtype, backend.cast_raw
+    cast = backend.cast_raw
     if mode == "mean" and not is_float_dtype(dtype):
-        of_dtype: dict[str, Any] = {}  # the default may change, and differs between threads
+        # The default may change, and differs between threads.
+        means = tuple((to, _plan(source, mode, to, axes, use_mask)[0]) for to in FLOAT_DTYPES)
 
         def mean_of_whole(raw: Any, extra: Any) -> Any:
             dtype = get_default_float_dtype()
-            floats = cast(raw, dtype)
-            if dtype not in of_dtype:
-                of_dtype[dtype] = _plan(new_tensor(floats, source.dims), mode, axes, use_mask)[0]
-            return of_dtype[dtype](floats, extra)
+            return dict(means)[dtype](cast(raw, dtype), extra)
 
         return mean_of_whole, extra, dims
-    if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.extent == 0 for dim in axes):
-        value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), full_shape(dims)
+    if mode in ("max", "min", "mean", "argmax", "argmin") and any(dim.is_empty() for dim in axes):
+        value, shape = (0 if mode in ("mean", "argmax", "argmin") else _neutral(mode, dtype, backend)), Shape(*dims)
         dtype = "int64" if mode.startswith("arg") else dtype
         full = lambda raw, extra: backend.full_raw(shape, value, dtype=dtype, device=backend.get_device_raw(raw))  # noqa: E731
         return full, extra, dims
@@ -165,16 +169,16 @@ def _plan(source: Tensor, mode: str, axes: Sequence[Dim], use_mask: bool) -> tup
         return reduce_raw, extra, dims
     if mode == "mean":
         (add_up, _), divide = backend.reduce_fn("sum", indices), backend.binary_tensors_fn("truediv")
-        counts: dict[Any, Any] = {}
+        counts, shape = Memo(), Shape(*source.dims)
 
         def mean(raw: Any, extra: Any) -> Any:
             real = mask(raw)
             device = backend.device_key_raw(raw)
             count = counts.get(device)
             if count is None:
-                whole = backend.broadcast_raw(real, full_shape(source.dims))
+                whole = backend.broadcast_raw(real, shape)
                 count = backend.binary_fn("maximum")(add_up(cast(whole, "float32"), extra), 1.0)
-                count = counts[device] = cast(count, "float64" if dtype == "float64" else "float32")
+                count = counts.keep(device, cast(count, "float64" if dtype == "float64" else "float32"))
             return divide(add_up(where(real, raw, 0), extra), count)
 
         return in_float32(mean, dtype, backend), extra, dims
@@ -338,11 +342,11 @@ def top_k(
     axes: Any = axis if one else dims_of("top_k", axis)
     raw = source._raw
     try:
-        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans[raw.__class__, source.dims, axes]
+        flatten, rest, (total,), top_k_raw, divide, modulo = _top_k_plans[raw.__class__, source.dims, axes]
     except KeyError:
         given = (axes,) if one else axes
-        plan = _plan_top_k(source, tuple(looked_up(source.dims, dim, given) for dim in given))
-        flatten, rest, total, top_k_raw, divide, modulo = _top_k_plans.put((raw.__class__, source.dims, axes), plan)
+        key, meant = (raw.__class__, source.dims, axes), tuple(looked_up(source.dims, dim, given) for dim in given)
+        flatten, rest, (total,), top_k_raw, divide, modulo = _top_k_plans.make(key, _plan_top_k, source, meant)
     if k_dim is None:
         if k is None:
             raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
@@ -390,11 +394,10 @@ def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
         if dim not in source.dims:
             raise missing_dim("top_k", source, dim, "source")
     backend = source.backend
-    total = math.prod(full_shape(axes))
     mask = masks_for(source.dims, axes, backend, "top_k")
     rest = tuple(dim for dim in source.dims if dim not in axes)
     order = to_order(source.dims, rest + axes, backend)
-    shape = (*full_shape(rest), total)
+    shape = Shape(*rest, axes)
     several, where, reshape = len(axes) > 1, backend.where_raw, backend.reshape_raw
 
     def flatten(raw: Any) -> Any:
@@ -405,4 +408,4 @@ def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
 
     same = mask is None and order is None and not several
     divide, modulo = backend.binary_fn("floordiv"), backend.binary_fn("mod")
-    return None if same else flatten, rest, total, backend.top_k_raw, divide, modulo
+    return None if same else flatten, rest, Shape(axes), backend.top_k_raw, divide, modulo

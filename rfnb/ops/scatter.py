@@ -10,8 +10,9 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.fill import number_to_fill
 from rfnb.core.generations import aligned
-from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
+from rfnb.core.layout import PlanCache, masks_for, to_order
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
@@ -262,7 +263,7 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
         if together is not None:
             source, indices = together
             return _scatter(kind, source, indices, [dim_among(dim, together) for dim in dims], out_dim, masked)
-        fn, out_dims = _plans.put(key, _plan(kind, source, indices, dims, out_dim, masked))
+        fn, out_dims = _plans.make(key, _plan, kind, source, indices, dims, out_dim, masked)
     try:
         return new_tensor(fn(source._raw, indices._raw), out_dims, source)
     except (IndexError, RuntimeError) as error:
@@ -288,10 +289,10 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
     out_dims = check_unique((*batch, out_dim, *rest), "scatter")
     all_dims = (*batch, *dims, *rest)
     lacking = (
-        [dim for dim in all_dims if dim not in source.dims],
-        [dim for dim in batch + dims if dim not in indices.dims],
+        tuple(dim for dim in all_dims if dim not in source.dims),
+        tuple(dim for dim in batch + dims if dim not in indices.dims),
     )
-    grown = tuple(lacking[0]) + source.dims, tuple(lacking[1]) + indices.dims
+    grown = lacking[0] + source.dims, lacking[1] + indices.dims
     order = to_order(grown[0], all_dims, backend), to_order(grown[1], batch + dims, backend)
     mask = masks_for(all_dims, dims, backend, "scatter") if masked else None
     inside = [dim for dim in batch + dims if set(dim.length_dims) <= set(batch + dims)]
@@ -299,7 +300,8 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
         batch + dims, inside, backend, "scatter"
     )  # also of batch dims: what is there may be no index
     neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1 if kind == "max" else 1)
-    count = _volume(batch), _volume(dims), _volume(rest)
+    count, count_indices = Shape(batch, dims, rest), Shape(batch, dims)
+    shapes, shape = (Shape(*grown[0]), Shape(*grown[1])), Shape(*out_dims)
     expand, reshape, where, scatter_raw = (
         backend.broadcast_raw,
         backend.reshape_raw,
@@ -308,20 +310,13 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
     )
 
     def fn(raw: Any, raw_indices: Any) -> Any:
-        raw = expand(raw, full_shape(grown[0])) if lacking[0] else raw
-        raw_indices = expand(raw_indices, full_shape(grown[1])) if lacking[1] else raw_indices
+        raw = expand(raw, shapes[0]) if lacking[0] else raw
+        raw_indices = expand(raw_indices, shapes[1]) if lacking[1] else raw_indices
         raw = raw if order[0] is None else order[0](raw)
         raw_indices = raw_indices if order[1] is None else order[1](raw_indices)
         raw = raw if mask is None else where(mask(raw), raw, neutral)
         raw_indices = raw_indices if index_mask is None else where(index_mask(raw_indices), raw_indices, 0)
-        out = scatter_raw(reshape(raw, count), reshape(raw_indices, count[:2]), out_dim.extent, kind, neutral)
-        return reshape(out, full_shape(out_dims))
+        out = scatter_raw(reshape(raw, count), reshape(raw_indices, count_indices), out_dim.extent, kind, neutral)
+        return reshape(out, shape)
 
     return fn, out_dims
-
-
-def _volume(dims: tuple[Dim, ...]) -> int:
-    volume = 1
-    for dim in dims:
-        volume *= dim.extent
-    return volume

@@ -48,9 +48,8 @@ def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
         raw = a._raw
         fn, index, tracks, made_finite = _plans[kind, raw.__class__, a.dims, axis, use_mask]
     except KeyError:
-        dim = looked_up(a.dims, axis)
-        plan = (*_plan(kind, a, dim, use_mask), *finite_rest(a, (dim,)))
-        fn, index, tracks, made_finite = _plans.put((kind, raw.__class__, a.dims, axis, use_mask), plan)
+        key = (kind, raw.__class__, a.dims, axis, use_mask)
+        fn, index, tracks, made_finite = _plans.make(key, _plan, kind, a, looked_up(a.dims, axis), use_mask)
     except (AttributeError, TypeError):  # no Tensor, or no Dim
         need_values(kind, a)
         raise no_dim(kind, axis, a) from None
@@ -86,12 +85,12 @@ def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
     backend, index = a.backend, a.dims.index(axis)
     raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw
     mask = masks_for(a.dims, [axis], backend, kind) if use_mask else None
+    careful = finite_rest(a, (axis,))
     if mask is None:
-        return raw_fn, index
+        return raw_fn, index, *careful
     where, only_floats = backend.where_raw, _only_floats(backend)
     outside = 0 if kind == "softmax" else float("-inf")
-    lengths = axis.lengths
-    if lengths is not None and (lengths == 0).any():
+    if axis.has_empty():
         # A row without any real frame would be NaN, forward and backward: compute it from zeros, then set it.
         from_right = len(a.dims) - index  # the mask may lack the leading axes
 
@@ -100,9 +99,9 @@ def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
             inside = where(_or_empty(real, from_right, backend), where(real, raw, 0), float("-inf"))
             return where(real, raw_fn(inside, index), outside)
 
-        return with_empty_rows, index
+        return with_empty_rows, index, *careful
     lowest = float("-inf")
-    return (lambda raw, index: raw_fn(where(mask(only_floats(raw)), raw, lowest), index)), index
+    return (lambda raw, index: raw_fn(where(mask(only_floats(raw)), raw, lowest), index)), index, *careful
 
 
 def _only_floats(backend: Any) -> Any:

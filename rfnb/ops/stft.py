@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import Dims, PlanCache
+from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
@@ -83,7 +84,7 @@ def stft(
     try:
         fn, dims, spatial, out_dim = _plans[key]
     except KeyError:
-        fn, dims, spatial, out_dim = _plans.put(key, _plan(x, key))
+        fn, dims, spatial, out_dim = _plans.make(key, _plan, x, key)
     out = new_tensor(fn(x._raw), dims)
     out._feature_dim = out_dim
     return out, spatial, out_dim
@@ -112,13 +113,12 @@ def _plan(x: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dim, Dim]:
     backend = x.backend
     arrange, batch = to_kernel("stft", x, (), (spatial,), 0, use_mask is not False)
     dims = check_unique((*batch, out_spatial, out_dim), "stft")
-    restore = from_kernel(batch, (out_spatial, out_dim), {}, backend)
+    restore = from_kernel(batch, (out_spatial, out_dim), (), backend)
     before = 0 if left else (fft_length - length) // 2
-    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
     # Cut with fft_length samples, the window stands in the frame; else the frame stands in what is transformed.
-    if not by_frame:
-        hann, before = np.pad(hann, (before, fft_length - length - before)), 0
-    kernels: dict[str, Any] = {}
+    around = (0, 0) if by_frame else (before, fft_length - length - before)
+    before = before if by_frame else 0
+    kernels = Memo()
     half, dtype = x.dtype in HALF, "float32" if x.dtype in HALF else x.dtype
     from_numpy, stft_raw, cast_raw = backend.from_numpy, backend.stft_raw, backend.cast_raw
 
@@ -126,7 +126,8 @@ def _plan(x: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dim, Dim]:
         device = backend.get_device_raw(raw)
         kernel = kernels.get(device)
         if kernel is None:
-            kernel = kernels[device] = from_numpy(hann, dtype=dtype, device=device)
+            hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
+            kernel = kernels.keep(device, from_numpy(np.pad(hann, around), dtype=dtype, device=device))
         raw = cast_raw(raw, dtype) if half else raw
         return restore(stft_raw(arrange(raw), kernel, step, before, fft_length))
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.layout import Dims, PlanCache, full_shape
+from rfnb.core.layout import Dims, PlanCache
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.conv_dims import Padding, settle_out_dims
@@ -85,9 +86,9 @@ def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, given: tuple[Any,
     arrange, batch = to_kernel(what, source, (in_dim,), spatial, 0, use_mask is not False)
     own = (out_dim, *out_spatial)
     dims = check_unique(batch + own, what)
-    restore, transposed_conv_raw = from_kernel(batch, own, {}, backend), backend.transposed_conv_raw
+    restore, transposed_conv_raw = from_kernel(batch, own, (), backend), backend.transposed_conv_raw
     stride, starts = ([each.window.stride for each in expansions], [each.start for each in expansions])
-    shape = full_shape(out_spatial)
+    shape = Shape(*out_spatial)
 
     def fn(raw: Any, raw_filter: Any, raw_bias: Any) -> Any:
         raw_filter = raw_filter if order is None else order(raw_filter)

@@ -50,7 +50,7 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
         together = aligned("where", (cond, true_, false_))
         if together is not None:
             return where(*together, allow_broadcast_all_sources=allow_broadcast_all_sources)
-        fn, dims, dtype_of, bools = _plans.put(key, _plan(cond, true_, false_, allow_broadcast_all_sources))
+        fn, dims, dtype_of, bools = _plans.make(key, _plan, cond, true_, false_, allow_broadcast_all_sources)
     if dtype_of(raw_cond) != bools:
         raise _no_condition(cond, true_, false_)
     try:
@@ -68,12 +68,12 @@ def _plan(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
         raise _no_condition(cond, true_, false_)
     backend = common_backend("where", *(x for _, x in sources))
     dims = union("where", [(label, x.dims) for label, x in sources], outer=outer)
-    views = [view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_)]
+    views = tuple(view(x.dims, dims, backend) if isinstance(x, Tensor) else None for x in (cond, true_, false_))
     raw_fn, check = backend.where_raw, (backend.dtype_key_raw, backend.dtype_key_raw(cond._raw))
     if len(sources) == 1:  # two numbers: their own default dtype, not that of the backend
         dtype = as_tensor(max((true_, false_), key=_rank), "where").dtype
         return lambda cond, true, false: backend.cast_raw(raw_fn(cond, true, false), dtype), dims, *check
-    if views == [None, None, None]:
+    if views == (None, None, None):
         return raw_fn, dims, *check
 
     def fn(*raws: Any) -> Any:

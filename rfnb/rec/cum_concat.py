@@ -105,9 +105,9 @@ def history_and(before: Dim | None, axis: Dim) -> Dim:
     if axis is history_dim(1):
         # Derived from the dim before, so that a recorded loop knows that it grows.
         try:
-            return _longer[before]
+            return _longer[(before,)]
         except KeyError:
-            return _longer.put(before, before + 1)
+            return _longer.make((before,), lambda: before + 1)
     if before.is_static() and axis.is_static():
         return history_dim(before.extent + axis.extent)
     return before + axis
@@ -122,12 +122,16 @@ def _triangle(before: Dim | None, axis: Dim) -> Dim:
     try:
         return _triangles[before, axis]
     except KeyError:
-        steps = dim_ops.range_over_dim(axis, dtype="int32", device="cpu")
-        steps.sparse_dim = None
-        lengths = steps + 1
-        if before is not None and not _is_empty(before):
-            lengths = combine_bc(before.get_size_tensor(), "add", lengths)
-        return _triangles.put((before, axis), Dim(lengths, name="history", kind="spatial"))
+        return _triangles.make((before, axis), _make_triangle, before, axis)
+
+
+def _make_triangle(before: Dim | None, axis: Dim) -> Dim:
+    steps = dim_ops.range_over_dim(axis, dtype="int32", device="cpu")
+    steps.sparse_dim = None
+    lengths = steps + 1
+    if before is not None and not _is_empty(before):
+        lengths = combine_bc(before.get_size_tensor(), "add", lengths)
+    return Dim(lengths, name="history", kind="spatial")
 
 
 def _step(source: Tensor, out_spatial_dim: Dim | None, state: State | None) -> tuple[Tensor, Dim, State]:

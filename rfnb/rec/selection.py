@@ -16,9 +16,12 @@ from rfnb.core.beam_dim import BeamDim, is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.layout import PlanCache, full_shape
+from rfnb.core.memo import Memo
 from rfnb.core.pickling import NotPicklable
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
+from rfnb.core.watch import asked
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 
@@ -88,7 +91,7 @@ class Selection(NotPicklable):
         try:
             return _moves[key]
         except KeyError:
-            return _moves.put(key, self._make_move(value))
+            return _moves.make(key, self._make_move, value)
 
     def _make_move(self, value: Tensor) -> tuple[Dim | None, tuple[Dim, ...] | None]:
         found = [dim for dim in (*self.sources, self.out_dim) if dim in value.dims]
@@ -239,7 +242,7 @@ def rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
     try:
         dims = _renamed[key]
     except KeyError:
-        dims = _renamed.put(key, _renamed_all(*key))
+        dims = _renamed.make(key, _renamed_all, *key)
     return value._like(value._raw, dims)
 
 
@@ -254,10 +257,13 @@ def renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
     try:
         return _renamed_dims[dim, old, new]
     except KeyError:
-        lengths = dim.get_size_tensor()
-        over = tuple(new if other is old else other for other in lengths.dims)
-        renamed = Dim(lengths._like(lengths._raw, over), name=dim.name, kind=dim.kind)
-        return _renamed_dims.put((dim, old, new), renamed)
+        return _renamed_dims.make((dim, old, new), _make_renamed, dim, old, new)
+
+
+def _make_renamed(dim: Dim, old: Dim, new: Dim) -> Dim:
+    lengths = dim.get_size_tensor()
+    over = tuple(new if other is old else other for other in lengths.dims)
+    return Dim(lengths._like(lengths._raw, over), name=dim.name, kind=dim.kind)
 
 
 def _with_dim(value: Tensor, old: Dim, new: Dim) -> Tensor:
@@ -302,35 +308,43 @@ def _plan_of(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim)
     try:
         return _plans[key]
     except KeyError:
-        dims = tuple(new if dim is beam else dim for dim in value.dims)
-        over = tuple(dim for dim in value.dims if beam in dim.length_dims)
-        rows, take = _plan_pick(value, index, beam, index_beam)
-        return _plans.put(key, _Pick(rows, take, dims, over))
+        return _plans.make(key, _plan_pick, value, index, beam, index_beam, new)
 
 
-def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> tuple[Any, Any]:
+def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim) -> _Pick:
+    dims = tuple(new if dim is beam else dim for dim in value.dims)
+    over = tuple(dim for dim in value.dims if beam in dim.length_dims)
+    return _Pick(*_plan_rows(value, index, beam, index_beam), dims, over)
+
+
+def _plan_rows(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> tuple[Any, Any]:
     """The usual order, {batch dims, beam, ...}, is one look-up of rows."""
     axis = len(index.dims) - 1
     batch = index.dims[:-1]
-    one_to_one = beam.extent == index_beam.extent == 1
+    one_to_one = asked(_is_one, beam, index_beam)
     if one_to_one or index.dims[-1] is not index_beam or value.dims[: axis + 1] != (*batch, beam):
         return None, None
     backend = value.backend
     reshape, take = backend.reshape_raw, backend.take_raw
-    rest, num_batch = full_shape(value.dims[axis + 1 :]), math.prod(full_shape(batch))
-    shape = (*full_shape(batch), index_beam.extent, *rest)
-    if num_batch == 1:
+    rest = value.dims[axis + 1 :]
+    shape = Shape(*batch, index_beam, *rest)
+    if asked(_is_one, *batch):
         return lambda raw_index: reshape(raw_index, (-1,)), lambda raw, rows: take(raw, rows, axis)
-    rows_shape = (num_batch * beam.extent, math.prod(rest)) if rest else (num_batch * beam.extent,)
-    add = backend.binary_tensors_fn("add")
-    host = (np.arange(num_batch) * beam.extent).reshape(*full_shape(batch), 1)
-    starts: dict[Any, Any] = {}
+    rows_shape = Shape((*batch, beam), *((rest,) if rest else ()))
+    add, starts = backend.binary_tensors_fn("add"), Memo()
 
     def rows_of(raw_index: Any) -> Any:
         device = backend.device_key_raw(raw_index)
         start = starts.get(device)
         if start is None:
-            start = starts[device] = backend.from_numpy(host, dtype="int64", device=backend.get_device_raw(raw_index))
+            sizes = full_shape(batch)
+            host = (np.arange(math.prod(sizes)) * beam.extent).reshape(*sizes, 1)
+            start = backend.from_numpy(host, dtype="int64", device=backend.get_device_raw(raw_index))
+            starts.keep(device, start)
         return reshape(add(raw_index, start), (-1,))
 
     return rows_of, lambda raw, rows: reshape(take(reshape(raw, rows_shape), rows, 0), shape)
+
+
+def _is_one(*dims: Dim) -> bool:
+    return math.prod(full_shape(dims)) == 1

@@ -14,6 +14,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.layout import PlanCache, full_shape, to_order
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.search.search_state import first_of
@@ -70,16 +71,7 @@ def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] 
     try:
         order, shape, found, expanded = _plans[key]
     except KeyError:
-        axes = (in_dim, axis) if in_dim is not None else (axis,)
-        found = rest if rest is not None else tuple(dim for dim in total.dims if dim not in axes)
-        whole = (*found, *axes)
-        expanded = None
-        if set(whole) == set(total.dims):
-            order = to_order(total.dims, whole, total.backend)
-        else:
-            order, expanded = None, whole
-        shape = (*full_shape(found), int(np.prod(full_shape(axes))))
-        order, shape, found, expanded = _plans.put(key, (order, shape, found, expanded))
+        order, shape, found, expanded = _plans.make(key, _plan, total, in_dim, axis, rest)
     if expanded is not None:
         total = total.copy_compatible_to_dims(expanded)
         raw = total.backend.broadcast_raw(total._raw, full_shape(expanded))
@@ -87,6 +79,15 @@ def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] 
         raw = total._raw if order is None else order(total._raw)
     backend = total.backend
     return Flat(backend.reshape_raw(raw, shape), found, axis.extent, in_dim, axis, backend)
+
+
+def _plan(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None) -> Any:
+    axes = (in_dim, axis) if in_dim is not None else (axis,)
+    found = rest if rest is not None else tuple(dim for dim in total.dims if dim not in axes)
+    whole = (*found, *axes)
+    has_all = set(whole) == set(total.dims)
+    order = to_order(total.dims, whole, total.backend) if has_all else None
+    return order, Shape(*found, axes), found, None if has_all else whole
 
 
 def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:

@@ -27,7 +27,7 @@ def causal_mask(query_dim: Dim, key_dim: Dim, like: Tensor) -> tuple[Tensor, boo
     try:
         return _plans[key]
     except KeyError:
-        return _plans.put(key, _make(query_dim, key_dim, backend, device))
+        return _plans.make(key, _make, query_dim, key_dim, backend, device)
 
 
 def _make(query_dim: Dim, key_dim: Dim, backend: Any, device: Any) -> tuple[Tensor, bool]:

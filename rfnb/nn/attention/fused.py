@@ -15,14 +15,18 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.memo import Memo
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.watch import asked
 from rfnb.nn.attention.query_offset import keys_before
 from rfnb.ops.operands import check_devices
 
 _plans = PlanCache()
 Raw = Callable[[Any], Any]
 _FEW = 1 << 16  # weights
+_Seen = tuple[Dims, Dims, Dim, Dim | None]  # the arguments of `_seen`
 
 
 class _Plan(NamedTuple):
@@ -59,7 +63,7 @@ def fused_attention(
         if together is not None:
             query, keys, values = together
             return fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
-        plan = _plans.put(key, _plan(query, keys, values, key_dim, axis, causal_dim))
+        plan = _plans.make(key, _plan, query, keys, values, key_dim, axis, causal_dim)
     if plan is None:
         return None
     backend, finite, where = query.backend, query._finite, plan.where
@@ -106,24 +110,25 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     fits = fits and (causal_dim is None or causal_dim in queries)
     fits = fits and not set(features) & {*common, *queries} and not key_dim.need_masking()
     fits = fits and set(axis.length_dims) <= set(common) and query.backend is keys.backend is values.backend
-    if not fits or 0 in full_shape((*query.dims, *values.dims, key_dim)):
+    if not fits or any(dim.is_empty() for dim in (*query.dims, *values.dims, key_dim)):
         return None
     operands = (query, keys, values)
     if not all(set(dim.length_dims) <= set(operand.dims) for operand in operands for dim in operand.dims):
         return None  # the padding of a dim cannot be told from its frames without the dims that its lengths are over
     backend = query.backend
     groups = (common[:-1] if len(common) > 1 else common, common[-1:] if len(common) > 1 else ())
-    causal = causal_dim is not None and _is_plain_causal(queries, causal_dim, axis)
-    seen = None if causal else _seen(common, queries, axis, causal_dim)
-    some = None if seen is None else np.asarray(seen.any(-1))  # of each query, whether it sees a key
-    some = None if some is None or some.all() else some
+    causal = causal_dim is not None and queries == (causal_dim,) and asked(_is_plain_causal, causal_dim, axis)
+    hides = not causal and (axis.has_padding() or (causal_dim is not None and asked(_hides, causal_dim, axis)))
+    seen = (common, queries, axis, causal_dim) if hides else None
+    blinds = hides and (axis.has_empty() or (causal_dim is not None and asked(_blinds, causal_dim, axis)))
+    some = seen if blinds else None
     dims = common + queries + features
     plain = len(common) == 2 and len(queries) == len(features) == 1
-    bias = None if seen is None else _bias(_grouped_mask(seen, (*groups, queries, (axis,))), backend)
+    bias = None if seen is None else _bias(seen, (*groups, queries, (axis,)), blinds, backend)
     weight_dims = (*common, *queries, axis)
     plain_3d = len(common) == len(queries) == len(features) == 1
     is_few = plain_3d and causal_dim is None and some is None and axis not in queries
-    is_few = is_few and math.prod(full_shape(weight_dims)) <= _FEW
+    is_few = is_few and asked(_are_few, *weight_dims)
     return _Plan(
         backend.attention_raw,
         backend.where_raw,
@@ -136,34 +141,50 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
         ),
         bias,
         causal,
-        _finish(dims, plain, None if some is None else some.reshape(some.shape + (1,) * len(features)), backend),
+        _finish(dims, plain, some, len(features), backend),
         dims,
         _few(operands, (common, queries, features), (key_dim, axis), seen) if is_few else None,
         weight_dims,
-        math.prod(full_shape(queries)) <= axis.extent and not any(dim.has_padding() for dim in query.dims),
+        asked(_is_one_step, axis, *queries) and not any(dim.has_padding() for dim in query.dims),
     )
 
 
-def _is_plain_causal(queries: Dims, causal_dim: Dim, axis: Dim) -> bool:
+def _are_few(*dims: Dim) -> bool:
+    return math.prod(full_shape(dims)) <= _FEW
+
+
+def _is_one_step(axis: Dim, *queries: Dim) -> bool:
+    return math.prod(full_shape(queries)) <= axis.extent
+
+
+def _is_plain_causal(causal_dim: Dim, axis: Dim) -> bool:
     """Whether query i sees the keys 0 .. i. Then no real query sees padding, so nothing else needs a mask."""
-    same = queries == (causal_dim,) and causal_dim.extent == axis.extent
-    return same and not np.any(keys_before(causal_dim, axis)[0])
+    return causal_dim.extent == axis.extent and not np.any(keys_before(causal_dim, axis)[0])
 
 
-def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.ndarray | None:
-    """The keys that are seen: bool, broadcasting over {common, queries, axis}; None: all are."""
-    if causal_dim is None and not axis.has_padding():
-        return None
-    dims = (*common, *queries, _KEY)
-    seen = np.ones([1] * len(dims), dtype=bool)
+def _hides(causal_dim: Dim, axis: Dim) -> bool:
+    """Whether some query does not see all keys, since these come later."""
+    return not np.all(np.asarray(keys_before(causal_dim, axis)[0]) >= axis.extent - 1)
+
+
+def _blinds(causal_dim: Dim, axis: Dim) -> bool:
+    """Whether some query sees no key, since all come later."""
+    return bool(np.any(keys_before(causal_dim, axis)[0] < 0))
+
+
+def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.ndarray:
+    """Which key is seen: bool, broadcasting over {common, queries, axis}."""
+    dims: tuple[Any, ...] = (*common, *queries, _KEY)
+    seen: Any = True
     if axis.has_padding():
         over = tuple(dim for dim in dims if dim in axis.length_dims)
-        seen = seen & _spread(axis.host_mask((*over, axis)), (*over, _KEY), dims)
+        seen = _spread(axis.host_mask((*over, axis)), (*over, _KEY), dims)
     if causal_dim is not None:
         before, over = keys_before(causal_dim, axis)
         positions = np.arange(causal_dim.extent)[:, None] + np.asarray(before)[..., None, None]
         seen = seen & _spread(np.arange(axis.extent) <= positions, (*over, causal_dim, _KEY), dims)
-    return None if seen.all() else seen
+    found: np.ndarray = seen
+    return found
 
 
 _KEY: Any = object()  # the axis of the keys, which in self-attention is a dim of the query too
@@ -181,7 +202,7 @@ def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:
     order = to_order(dims, tuple(dim for group in groups for dim in group), backend)
     if all(len(group) == 1 for group in groups):
         return order
-    shape, reshape = tuple(math.prod(full_shape(group)) for group in groups), backend.reshape_raw
+    shape, reshape = Shape(*groups), backend.reshape_raw
     return lambda raw: reshape(raw if order is None else order(raw), shape)
 
 
@@ -196,22 +217,24 @@ def _grouped_mask(seen: np.ndarray, groups: tuple[Dims, ...]) -> np.ndarray:
         full += sizes
         grouped.append(math.prod(sizes))
         first += len(group)
-    return np.broadcast_to(seen, full).reshape(grouped)
+    return (seen if seen.shape == tuple(full) else np.broadcast_to(seen, full)).reshape(grouped)
 
 
-def _bias(seen: np.ndarray, backend: Any) -> Raw:
-    """-inf where nothing is seen, made once per dtype and device. A row that sees nothing gets 0: its result is set to 0 later,
-    and so neither it nor its gradient is NaN, whatever the kernel."""
-    host = np.where(seen | ~seen.any(-1, keepdims=True), 0.0, -np.inf)
-    made: dict[Any, Any] = {}
+def _bias(dims: _Seen, groups: tuple[Dims, ...], blinds: bool, backend: Any) -> Raw:
+    """-inf where nothing is seen, made once per dtype and device, one axis per group. A row that sees nothing (if `blinds`) gets 0:
+    its result is set to 0 later, and so neither it nor its gradient is NaN, whatever the kernel."""
+    made = Memo()
 
     def bias(raw: Any) -> Any:
         key = backend.dtype_key_raw(raw), backend.device_key_raw(raw)
-        if key not in made:
-            made[key] = backend.from_numpy(
-                host, dtype=backend.get_dtype_name_raw(raw), device=backend.get_device_raw(raw)
-            )
-        return made[key]
+        found = made.get(key)
+        if found is None:
+            seen = _grouped_mask(_seen(*dims), groups)
+            seen = seen | ~seen.any(-1, keepdims=True) if blinds else seen
+            host = np.where(seen, np.float32(0), -np.float32(np.inf))
+            dtype, device = backend.get_dtype_name_raw(raw), backend.get_device_raw(raw)
+            found = made.keep(key, backend.from_numpy(host, dtype=dtype, device=device))
+        return found
 
     return bias
 
@@ -220,7 +243,7 @@ def _few(
     operands: tuple[Tensor, Tensor, Tensor],
     dims: tuple[Dims, Dims, Dims],
     over: tuple[Dim, Dim],
-    seen: np.ndarray | None,
+    seen: _Seen | None,
 ) -> Callable[[Any, Any, Any, float], tuple[Any, Any]]:
     """Arrays as they are -> the result and the weights. One dim of each kind: then nothing has to be reshaped."""
     (query, keys, values), (common, queries, features), (key_dim, axis) = operands, dims, over
@@ -229,7 +252,7 @@ def _few(
     order_q = to_order(query.dims, (*common, *queries, key_dim), backend)
     order_k = to_order(keys.dims, (*common, key_dim, axis), backend)
     order_v = to_order(values.dims, (*common, axis, *features), backend)
-    bias = None if seen is None else _bias(_grouped_mask(seen, (common, queries, (axis,))), backend)
+    bias = None if seen is None else _bias(seen, (common, queries, (axis,)), False, backend)
 
     def few(q: Any, k: Any, v: Any, scale: float) -> tuple[Any, Any]:
         q = q if order_q is None else order_q(q)
@@ -240,17 +263,20 @@ def _few(
     return few
 
 
-def _finish(dims: Dims, plain: bool, some: np.ndarray | None, backend: Any) -> Raw | None:
+def _finish(dims: Dims, plain: bool, seen: _Seen | None, num_features: int, backend: Any) -> Raw | None:
     """raw result (`plain`: it has one axis per dim) -> one axis per dim, 0 where no key is seen."""
-    shape, reshape, where = full_shape(dims), backend.reshape_raw, backend.where_raw
-    if some is None:
+    shape, reshape, where = Shape(*dims), backend.reshape_raw, backend.where_raw
+    if seen is None:
         return None if plain else (lambda raw: reshape(raw, shape))
-    made: dict[Any, Any] = {}
+    made = Memo()
 
     def finish(raw: Any) -> Any:
         device = backend.get_device_raw(raw)
-        if device not in made:
-            made[device] = backend.from_numpy(some, dtype="bool", device=device)
-        return where(made[device], reshape(raw, shape), 0)
+        some = made.get(device)
+        if some is None:
+            host = np.asarray(_seen(*seen).any(-1))
+            host = host.reshape(host.shape + (1,) * num_features)
+            some = made.keep(device, backend.from_numpy(host, dtype="bool", device=device))
+        return where(some, reshape(raw, shape), 0)
 
     return finish

@@ -27,7 +27,7 @@ def query_offset(query_dim: Dim | None, key_dim: Dim, like: Tensor) -> int | Ten
     try:
         return _plans[key]
     except KeyError:
-        return _plans.put(key, _make(query_dim, key_dim, backend, device))
+        return _plans.make(key, _make, query_dim, key_dim, backend, device)
 
 
 def keys_before(query_dim: Dim | None, key_dim: Dim) -> tuple[np.ndarray, tuple[Dim, ...]]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.layout import PlanCache, full_shape, to_order
+from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 
 _plans = PlanCache()
@@ -32,7 +33,7 @@ def relative_shift(x: Tensor, *, query_dim: Dim | None, key_dim: Dim, distance_d
     try:
         fn, dims = _plans[key]
     except KeyError:
-        fn, dims = _plans.put(key, _plan(x, query_dim, key_dim, distance_dim))
+        fn, dims = _plans.make(key, _plan, x, query_dim, key_dim, distance_dim)
     return new_tensor(fn(x._raw), dims)
 
 
@@ -40,12 +41,13 @@ def _plan(x: Tensor, query_dim: Dim | None, key_dim: Dim, distance_dim: Dim) -> 
     backend = x.backend
     lead = tuple(dim for dim in x.dims if dim is not query_dim and dim is not distance_dim)
     rows = () if query_dim is None else (query_dim,)
-    dims, sizes = (*lead, *rows, key_dim), full_shape(lead)
+    dims, shape = (*lead, *rows, key_dim), Shape(*lead)
     order = to_order(x.dims, (*lead, *rows, distance_dim), backend)
-    queries, keys, count = 1 if query_dim is None else query_dim.extent, key_dim.extent, distance_dim.extent
-    last = len(sizes)
+    last = len(lead)
 
     def fn(raw: Any) -> Any:
+        sizes = tuple(shape)
+        queries, keys, count = 1 if query_dim is None else query_dim.extent, key_dim.extent, distance_dim.extent
         raw = raw if order is None else order(raw)
         if queries <= 1 or not keys:
             return (

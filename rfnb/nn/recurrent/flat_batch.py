@@ -9,6 +9,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims, PlanCache, full_shape, view
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here
@@ -40,8 +41,7 @@ def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any
 
 def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | None:
     """How to bring a raw array over `dims` to two axes, the features and everything else of `target`; None: it has them."""
-    shape = full_shape(target)
-    flat, reshape = (math.prod(shape[:-1]), shape[-1]), backend.reshape_raw
+    shape, flat, reshape = Shape(*target), Shape(target[:-1], target[-1]), backend.reshape_raw
     if dims == target:
         return None if len(dims) == 2 else lambda raw: reshape(raw, flat)
     order, broadcast = view(dims, target, backend), backend.broadcast_raw
@@ -59,7 +59,7 @@ def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim,
     try:
         return _masks[key]
     except KeyError:
-        return _masks.put(key, _make_mask(what, source, spatial_dim, batch))
+        return _masks.make(key, _make_mask, what, source, spatial_dim, batch)
 
 
 def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import message
-from rfnb.core.finite import finite_with, padding_mask
+from rfnb.core.finite import finite_with, padding_mask, whole_padding
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.op import op
+from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.init import Glorot
@@ -117,8 +118,8 @@ class LSTM(Module):
             if together is not None:
                 source, h, c = together
                 return self._step(source, LstmState(h=h, c=c))
-            rows, rows_h, rows_c, finish, out_dims, backend, padded = _step_plans.put(
-                key, self._plan_step(source, h, c)
+            rows, rows_h, rows_c, finish, out_dims, backend, padded = _step_plans.make(
+                key, self._plan_step, source, h, c
             )
         if padded:
             weight = self.rec_weight
@@ -137,13 +138,13 @@ class LSTM(Module):
     def _plan_step(self, source: Tensor, h: Tensor, c: Tensor) -> Any:
         batch = batch_dims_of(source, h, skip=(self.in_dim,), out_dim=self.out_dim)
         backend, out_dims = source.backend, (*batch, self.out_dim)
-        shape, reshape = full_shape(out_dims), backend.reshape_raw
+        shape, reshape = Shape(*out_dims), backend.reshape_raw
         rows = [
             rows_of(value.dims, dims, backend)
             for value, dims in ((source, (*batch, self.in_dim)), (h, out_dims), (c, out_dims))
         ]
         finish = None if len(shape) == 2 else lambda raw: reshape(raw, shape)
-        return *rows, finish, out_dims, backend, padding_mask(out_dims, backend) is not None
+        return *rows, finish, out_dims, backend, whole_padding(out_dims, backend) is not None
 
     def _part(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
         out = new_tensor(raw, dims)

@@ -1,0 +1,77 @@
+"""Arrays that are made once and kept: masks, positions, counts. Together they are bounded by bytes, wherever they are kept."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections import deque
+from typing import Any
+
+from rfnb.backends import registry
+
+LIMIT = 256 << 20  # bytes
+_SMALLEST = 256  # bytes; what an entry costs without its array
+_kept: deque[tuple[weakref.ref[Any], Any, int]] = deque()
+_total = [0]
+_lock = threading.Lock()
+_look_at = [4096]  # entries: the number at which those are dropped whose holder is gone
+
+
+class Memo(dict):
+    """key -> array, made once. In a function of a plan it begins empty for the dims of each batch."""
+
+    def keep(self, key: Any, array: Any, size: int | None = None) -> Any:
+        """Keep a raw array, or a Tensor, and return it; of all that is kept the oldest goes when there is too much.
+
+        Args:
+            size: Its bytes, if they are known.
+        """
+        self[key] = array
+        account(self, key, bytes_of(array) if size is None else size)
+        return array
+
+
+def account(holder: Any, key: Any, size: int) -> None:
+    """Count what `holder` keeps under a key; `holder.pop(key, None)` lets it go."""
+    size += _SMALLEST
+    _kept.append((weakref.ref(holder), key, size))
+    _total[0] += size
+    if _total[0] > LIMIT or len(_kept) > _look_at[0]:
+        _shrink()
+
+
+def _shrink() -> None:
+    """Drop those whose holder is gone; if there still is too much the oldest go, to half of the limit."""
+    with _lock:
+        alive = [entry for entry in (_kept.popleft() for _ in range(len(_kept))) if entry[0]() is not None]
+        total, first = sum(size for _, _, size in alive), 0
+        if total > LIMIT:
+            while total > LIMIT // 2:
+                ref, key, size = alive[first]
+                holder = ref()
+                if holder is not None:
+                    holder.pop(key, None)
+                total, first = total - size, first + 1
+        _kept.extendleft(reversed(alive[first:]))
+        _total[0], _look_at[0] = total, 2 * len(_kept) + 4096
+
+
+def kept_bytes() -> int:
+    """The bytes of all arrays that are kept now."""
+    return sum(size for ref, key, size in list(_kept) if key in (ref() or ()))
+
+
+def bytes_of(array: Any) -> int:
+    """The bytes of a raw array, or of that of a Tensor."""
+    raw = getattr(array, "_raw", array)
+    backend = registry.get_backend_by_raw_tensor_type(type(raw))
+    dtype = backend.get_dtype_name_raw(raw)
+    bits = int("".join(filter(str.isdigit, dtype)) or 8)
+    return int(math.prod(backend.get_shape_raw(raw))) * bits // 8
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a raw array, or a Tensor that has one."""
+    raw = getattr(value, "_raw", value)
+    return registry.is_raw_tensor_type(type(raw))

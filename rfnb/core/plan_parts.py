@@ -1,0 +1,212 @@
+"""A plan for other dims: it is taken apart once, and put together with the dims of each new batch.
+
+A plan is a tuple of numbers, dims, shapes and functions; functions have the same in their closures. So no op says how its plan is
+put together again: dims are replaced wherever they are, a `Shape` becomes that of the new dims, a `Memo` begins empty, and a function
+whose closure has any of these is made anew with the same code. What else depends on lengths a function works out when it runs.
+A plan that has anything else in it (an array, a dict) cannot be taken apart, and is made anew for each batch.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import math
+import types
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from itertools import zip_longest
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.dim_math import parts_of, rebuilt
+from rfnb.core.memo import Memo
+from rfnb.core.structure import PLACES, Index, skeleton
+from rfnb.core.watch import watching
+
+Dims = tuple[Dim, ...]
+Build = Callable[[Dims], Any]
+_PLAIN = (
+    type(None), bool, int, float, complex, str, bytes, type, np.dtype, np.generic, np.ufunc, Enum, range,
+    attrgetter, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, type(Ellipsis),
+)  # fmt: skip
+
+
+class CannotRebuild(Exception):
+    """There is something in a plan of which nobody knows what it is for other dims."""
+
+
+class Shape(tuple[int, ...]):
+    """The shape of a raw array, known by its dims: of each of `groups`, a dim or dims that are flattened to one axis, the length.
+
+    In the plan for other dims it is theirs. While a plan is made, looking at single numbers of it counts as looking at extents.
+    """
+
+    groups: tuple[Dim | Dims, ...]
+
+    def __new__(cls, *groups: Dim | Dims) -> Shape:
+        shape = tuple.__new__(cls, [_length(group) for group in groups])
+        shape.groups = groups
+        return shape
+
+    def _look(self) -> None:
+        for group in self.groups:
+            for dim in group if isinstance(group, tuple) else (group,):
+                _ = dim.extent
+
+    def __iter__(self) -> Iterator[int]:
+        if watching:
+            self._look()
+        return tuple.__iter__(self)
+
+    def __getitem__(self, place: Any) -> Any:
+        if watching:
+            self._look()
+        return tuple.__getitem__(self, place)
+
+    def __contains__(self, number: Any) -> bool:
+        return number in list(self)
+
+    def __add__(self, other: Any) -> Any:
+        return (*self, *other)
+
+    def __radd__(self, other: Any) -> Any:
+        return (*other, *self)
+
+    def __eq__(self, other: Any) -> bool:
+        return (*self,) == other
+
+    def __ne__(self, other: Any) -> bool:
+        return (*self,) != other
+
+    __hash__ = tuple.__hash__
+
+
+def _length(group: Dim | Dims) -> int:
+    if group.__class__ is tuple:
+        return math.prod([dim._known_extent() for dim in group])
+    return group._known_extent()  # type: ignore[union-attr]
+
+
+def builder(value: Any, index: Index) -> Build | None:
+    """A function of the dims that stand for those of `index`, in order -> what `value` is for them; None: it is the same for all.
+
+    Raises:
+        CannotRebuild: If there is something in it that depends on dims in an unknown way.
+    """
+    names: dict[str, Any] = {
+        "Cell": types.CellType,
+        "Function": types.FunctionType,
+        "Memo": Memo,
+        "Partial": functools.partial,
+    }
+    text = _Writer(index, names).write(value)
+    if text is None:
+        return None
+    build: Build = eval(_compiled(f"lambda dims: {text}"), names)
+    return build
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(text: str) -> types.CodeType:
+    return compile(text, "<plan>", "eval")
+
+
+class _Writer:
+    """Writes a plan down as an expression of `dims[0]`, `dims[1]`, ...
+
+    Args:
+        names: Gets the constants of the expression.
+    """
+
+    def __init__(self, index: Index, names: dict[str, Any]):
+        self.index, self.names = index, names
+
+    def write(self, value: Any) -> str | None:
+        """The expression; None for what is the same for all dims."""
+        kind = type(value)
+        if isinstance(value, _PLAIN) or kind.__name__ == "dtype":
+            return None
+        if kind is Shape:
+            return self._items([self._length(group) for group in value.groups], ())
+        if isinstance(value, tuple):
+            text = self._items([self.write(each) for each in value], value)
+            return text if text is None or kind is tuple else f"{self.constant(kind._make)}({text})"
+        if isinstance(value, Dim):
+            return self._dim(value)
+        if kind is types.FunctionType:
+            return self._function(value)
+        if kind is Memo:
+            return "Memo()"
+        if kind is types.MethodType and isinstance(value.__self__, type):
+            return None
+        if kind is list and value:
+            text = self._items([self.write(each) for each in value], value)
+            return None if text is None else f"list({text})"
+        if kind is functools.partial and not value.keywords:
+            text = self.write((value.func, *value.args))
+            return None if text is None else f"Partial(*{text})"
+        raise CannotRebuild(kind.__name__)
+
+    def constant(self, value: Any) -> str:
+        """A name for what is the same for all dims."""
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def _items(self, texts: Sequence[str | None], values: Sequence[Any]) -> str | None:
+        if all(text is None for text in texts):
+            return None
+        items = [self.constant(value) if text is None else text for text, value in zip_longest(texts, values)]
+        return f"({', '.join(items)},)"
+
+    def _dim(self, dim: Dim) -> str:
+        place = self.index.get(dim)
+        return f"dims[{place}]" if place is not None else f"{self.constant(_derived(dim, self.index))}(dims)"
+
+    def _length(self, group: Dim | Dims) -> str:
+        group = group if isinstance(group, tuple) else (group,)
+        return " * ".join(f"{self._dim(dim)}.{'_extent' if dim in self.index else 'extent'}" for dim in group) or "1"
+
+    def _function(self, fn: types.FunctionType) -> str | None:
+        cells, code = fn.__closure__ or (), fn.__code__
+        if fn.__kwdefaults__ or _writes_cells(code) or self.write(fn.__defaults__) is not None:
+            raise CannotRebuild("a function with a state of its own")
+        try:
+            texts = [self.write(cell.cell_contents) for cell in cells]
+        except (ValueError, RecursionError):
+            raise CannotRebuild("a function that closes over itself") from None
+        closure = self._items([text and f"Cell({text})" for text in texts], cells)
+        if not cells or closure is None:
+            return None
+        made_of = (code, fn.__globals__, fn.__name__, fn.__defaults__)
+        return f"Function({', '.join(map(self.constant, made_of))}, {closure})"
+
+
+def _derived(dim: Dim, index: Index) -> Build:
+    """How a dim that planning made of others is made."""
+    parts = tuple(dict.fromkeys(parts_of(dim)))
+    of_parts = builder(parts, index) if parts and dim.same_as is None else None
+    if of_parts is None:
+        raise CannotRebuild("a dim of its own")
+    priority, made_of = dim.match_priority, of_parts
+    if dim.expr is None:
+        return lambda dims: made_of(dims)[0].copy(match_priority=priority)
+    expr, number_of = skeleton(dim.expr, parts), {place: number for number, place in enumerate(PLACES[: len(parts)])}
+
+    def build(dims: Dims) -> Dim:
+        put = made_of(dims)
+        return rebuilt(expr, lambda place: put[number_of[place]])
+
+    return build
+
+
+@functools.cache
+def _writes_cells(code: types.CodeType) -> bool:
+    """Whether a function, or one within it, assigns to a variable of a function around it."""
+    steps = dis.get_instructions(code) if code.co_freevars else ()
+    written = {step.argval for step in steps if step.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return not written.isdisjoint(code.co_freevars) or any(map(_writes_cells, inner))

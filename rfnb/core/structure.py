@@ -1,0 +1,117 @@
+"""The structure of the dims in the key of a plan: everything that planning may look at, but for lengths and their longest.
+
+Two keys have one structure if the dims of one can be put for those of the other: they are equal in the same places, have lengths
+over each other in the same way, the same static sizes, names and kinds, and there is padding in both or in none.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from rfnb.core import algebra
+from rfnb.core.beam_dim import BeamDim
+from rfnb.core.dim import Dim
+from rfnb.core.dim_lengths import resizes
+from rfnb.core.dim_mask import has_empty, has_padding, is_empty
+from rfnb.core.dim_math import parts_of
+
+_forms: weakref.WeakValueDictionary[Any, Form] = weakref.WeakValueDictionary()
+
+
+class Form:
+    """What a dim is by itself; one object for all dims that are alike, so that it is compared by identity."""
+
+    __slots__ = ("__weakref__", "beam", "key")
+
+    def __init__(self, key: tuple[Any, ...], beam: bool):
+        self.key, self.beam = key, beam
+
+
+class Place:
+    """Stands for the dim that came so-and-so-manieth."""
+
+
+IN_FORM = {has_padding, has_empty, is_empty}  # what is asked of a dim that its form says anyway
+PLACES = tuple(Place() for _ in range(256))
+_TUPLE = Place()  # what follows, as many as the next number says, is in a tuple
+Index = dict[Dim, int]
+
+
+def structure_of(key: tuple[Any, ...]) -> tuple[Any, Index] | None:
+    """The structure of a key, and its dims with their numbers, those that its dims are made of among them; None: it has no other
+    like it (a dim without size, one that is declared the same as another, beams of two steps)."""
+    index: Index = {}
+    out: list[Any] = []
+    try:
+        return (tuple(out), index) if _walk(key, index, out) else None
+    except IndexError:  # more dims than there are places
+        return None
+
+
+def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
+    for part in parts:
+        if part.__class__ is tuple:
+            out += (_TUPLE, len(part))
+            if not _walk(part, index, out):
+                return False
+        elif isinstance(part, Dim):
+            place = index.get(part)
+            if place is not None:
+                out.append(PLACES[place])
+                continue
+            known = part._structure
+            if known is None or known[0] != resizes[0]:
+                known = part._structure = (resizes[0], *_form_of(part))
+            _, form, related = known
+            if form is None or (form.beam and any(other._structure[1].beam for other in index)):
+                return False
+            index[part] = len(index)
+            out.append(form)
+            if related and not _walk(related, index, out):
+                return False
+        else:
+            out.append(part)
+    return True
+
+
+def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...]]:
+    """The form of a dim, and the dims that it is made of or has its lengths over, as often and in the order as the form says."""
+    alone = dim.special or dim.declared_as is not None or dim.same_as is not None or not dim.is_dim_known()
+    over = dim.length_dims
+    if alone or (dim.declared_length_dims and not over):
+        return None, ()
+    dim._known_extent()  # is there from now on, for the shapes of plans
+    parts = tuple(dict.fromkeys(parts_of(dim)))
+    beam = isinstance(dim, BeamDim)
+    key: tuple[Any, ...] = (
+        type(dim), dim.name, dim.kind, dim.by_user, dim.match_priority, dim.size, beam, len(over),
+        None if dim.expr is None else skeleton(dim.expr, parts), dim.twin_of is None,
+    )  # fmt: skip
+    if dim.size is None:
+        key += (dim.has_padding(), dim.has_empty(), dim.is_empty())
+    form = _forms.get(key)
+    if form is None:
+        form = Form(key, beam)
+        form = _forms.setdefault(key, form)
+    return form, parts + over
+
+
+def skeleton(expr: algebra.Sum, parts: tuple[Dim, ...]) -> algebra.Sum:
+    """The expression with the places of dims for them."""
+
+    def of(factor: Any) -> Any:
+        return PLACES[parts.index(factor)] if isinstance(factor, Dim) else factor
+
+    return tuple(
+        (
+            number,
+            tuple(
+                algebra.Division(factor.kind, of(factor.numerator), of(factor.denominator))
+                if isinstance(factor, algebra.Division)
+                else of(factor)
+                for factor in factors
+            ),
+        )
+        for number, factors in expr
+    )

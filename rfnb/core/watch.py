@@ -1,0 +1,69 @@
+"""What planning asks of dims whose sizes differ from batch to batch.
+
+A plan serves the dims of another batch if they answer the same. So what reads a size goes through `asked` while a plan is made,
+and whoever works out a decision from several sizes asks for that decision, not for the sizes:
+
+    if asked(_is_small, axis, heads): ...
+
+Lengths are read in the functions of a plan, when they run; a plan that read them while it was made is for these dims only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+watching: list[
+    None
+] = []  # as long as the plans that are being made in all threads, so that asking whether there is one is quick
+
+
+class Watch:
+    """What was asked while one plan was made.
+
+    Attributes:
+        asked: The answers, by function and dims.
+        for_others: Whether the plan can serve other dims: no lengths were read.
+    """
+
+    def __init__(self) -> None:
+        self.asked: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}
+        self.for_others = True
+
+
+_current: ContextVar[Watch | None] = ContextVar("rfnb_watch", default=None)
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Around the making of a plan."""
+    watch = Watch()
+    token = _current.set(watch)
+    watching.append(None)
+    try:
+        yield watch
+    finally:
+        watching.pop()
+        _current.reset(token)
+
+
+def asked(question: Callable[..., Any], *dims: Any) -> Any:
+    """`question(*dims)`; a plan that is being made serves other dims only if they give the same answer."""
+    watch = _current.get() if watching else None
+    if watch is None:
+        return question(*dims)
+    token = _current.set(None)  # what is asked for the answer does not matter by itself
+    try:
+        answer = watch.asked[question, dims] = question(*dims)
+    finally:
+        _current.reset(token)
+    return answer
+
+
+def lengths_read() -> None:
+    """Say that lengths are read: a plan that is being made is for these dims only."""
+    watch = _current.get()
+    if watch is not None:
+        watch.for_others = False
