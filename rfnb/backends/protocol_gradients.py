@@ -27,7 +27,7 @@ class Gradients:
 
     @classmethod
     def kept_raw(cls, raw: Any) -> Any:
-        """What a trace keeps of an array: without gradient, and a copy of what an optimizer may change in place."""
+        """The part of an array that a trace keeps: without gradient, and a copy of what an optimizer may change in place."""
         return cls.detach_raw(raw)
 
     @classmethod

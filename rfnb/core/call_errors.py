@@ -193,7 +193,7 @@ class _Call:
         return sorted(free, key=self.has_default)
 
     def _meant(self, word: str) -> str | None:
-        """Which parameter an unknown keyword stands for."""
+        """The parameter that an unknown keyword stands for."""
         free = self._free()
         for name in free:
             if any(word in group and name in group for group in _SAME):
@@ -202,7 +202,7 @@ class _Call:
         return near[0] if near else None
 
     def _placed(self) -> dict[str, Any]:
-        """What came by position and has no place there, by the keyword it probably stands for."""
+        """The arguments that came by position and have no place there, by the keywords they probably stand for."""
         placed: dict[str, Any] = {}
         for value in self.extra:
             free = [name for name in self._free() if name not in placed]

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 
 class ControlFlowContext:
-    """Inside which branch or loop of a graph an op would be.
+    """The branch or loop of a graph that an op would be in.
 
     Args:
         kind: "cond" or "while".
@@ -42,5 +42,5 @@ def control_flow_ctx(ctx: ControlFlowContext | None = None) -> Iterator[ControlF
 
 
 def get_current_control_flow_ctx() -> ControlFlowContext | None:
-    """That of the with-block around; None outside of any."""
+    """The context of the with-block around; None outside of any."""
     return _current.get()

@@ -110,7 +110,7 @@ class Dim(DimRelations):
 
     @property
     def created(self) -> str:
-        """Where user code made this dim, as `file:line`."""
+        """The place where user code made this dim, as `file:line`."""
         return place_text(self._place)
 
     @created.setter
@@ -135,7 +135,7 @@ class Dim(DimRelations):
         return not self.special
 
     def __lt__(self, other: Dim) -> bool:
-        """Only for sorting: by name, kind and size."""
+        """The order by name, kind and size, only for sorting."""
         return self._sort_key() < other._sort_key()
 
     def __gt__(self, other: Dim) -> bool:

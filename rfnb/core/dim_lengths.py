@@ -50,7 +50,7 @@ class DimLengths:
 
     @property
     def capacity(self) -> int | None:
-        """What was given as capacity, else the static size or None. Storage is never larger than the size."""
+        """The capacity that was given, else the static size or None. Storage is never larger than the size."""
         return self._capacity or self.size
 
     @capacity.setter
@@ -233,7 +233,7 @@ class DimLengths:
     reset_batch_and_raw = reset_eager
 
     def reset_raw(self, *, only_self: bool = False, include_parents: bool = False) -> None:
-        """As `reset_eager`; dims that are computed from this one forget their lengths in any case.
+        """The same as `reset_eager`; dims that are computed from this one forget their lengths in any case.
 
         Args:
             only_self: Taken, without effect: what is computed from a dim without size has none.
@@ -267,7 +267,7 @@ class DimLengths:
         raise NotImplementedError
 
     def host_mask(self, dims: Sequence[Dim]) -> np.ndarray:
-        """Its mask as NumPy array that broadcasts against `dims`."""
+        """The mask as NumPy array that broadcasts against `dims`."""
         raise NotImplementedError
 
 
@@ -306,7 +306,7 @@ def tell_resized() -> None:
 
 
 def valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:
-    """Those lengths that are not themselves in the padding of a ragged dim."""
+    """The lengths that are not themselves in the padding of a ragged dim."""
     for dim in dims:
         if dim.has_padding() and set(dim.length_dims) <= set(dims):
             lengths = np.where(dim.host_mask(dims), lengths, 0)

@@ -1,4 +1,4 @@
-"""Which frames of a dim are real: masks of ragged dims, made once per order of dims and device."""
+"""The real frames of a dim: masks of ragged dims, made once per order of dims and device."""
 
 from __future__ import annotations
 

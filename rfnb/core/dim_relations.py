@@ -1,4 +1,4 @@
-"""What a dim has to do with other dims: copies, twins, taking over sizes, and the promise that two are the same."""
+"""The relations between dims: copies, twins, taking over sizes, and the promise that two are the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DimRelations(DimMath):
         *,
         name: str | None = None,
     ) -> Dim:
-        """With `match_priority`: the twin of this dim, for tensors that need the dim twice (square weights); the same twin
+        """The twin of this dim with `match_priority`, for tensors that need the dim twice (square weights); the same twin
         every time. `matmul`, `gather`, `softmax`, `top_k` and reductions over this dim mean the twin of the highest priority, so it
         belongs on the input side. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class NoPlanError(KeyError):
-    """What a cache of plans raises where an op has to plan; part of no error that a user sees."""
+    """The exception of a cache of plans where an op has to plan; part of no error that a user sees."""
 
 
 class DimError(ValueError):

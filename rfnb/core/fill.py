@@ -49,7 +49,7 @@ def number_to_fill(what: str, tensor: Tensor, value: Any, name: str = "value") -
 
 
 def check_entries_to_fill(what: str, tensor: Tensor, value: Tensor) -> None:
-    """That `value`, a Tensor, may be cast to the dtype of `tensor`.
+    """Check that `value`, a Tensor, may be cast to the dtype of `tensor`.
 
     Raises:
         TypeError: For floats in integers, or numbers in bool.

@@ -103,7 +103,7 @@ class StepWithEnded:
 
 
 def steps_now() -> tuple[StepWithEnded, ...]:
-    """Those that this thread is in, the outermost first."""
+    """The steps that this thread is in, the outermost first."""
     return tuple(step for step in _steps if step.thread == get_ident()) if _steps else ()
 
 

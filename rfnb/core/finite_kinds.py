@@ -1,4 +1,4 @@
-"""What elementwise functions do with the padding of their operands while gradients are tracked, by their kind; see `finite.py`."""
+"""The ways of elementwise functions with the padding of their operands while gradients are tracked, by their kind; see `finite.py`."""
 
 from __future__ import annotations
 

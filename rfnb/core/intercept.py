@@ -80,7 +80,7 @@ class Intercepted:
 
 
 def outside(op: Op) -> Callable[..., Any]:
-    """What a handler calls to have a call answered outside of it, or done."""
+    """The way for a handler to have a call answered outside of it, or done."""
     return op.plain if _innermost.get() is None else op.fn
 
 

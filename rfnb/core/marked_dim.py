@@ -49,7 +49,7 @@ class OptionalDim(MarkedDim):
 
 
 def implicit_dims(tensor: Tensor) -> list[ImplicitDim]:
-    """What the tensor depends on without an axis: the sparse dim, and the dims that lengths are over."""
+    """The dims that a tensor depends on without an axis: the sparse dim, and the dims that lengths are over."""
     found: list[ImplicitDim] = []
     if tensor.sparse_dim is not None and tensor.sparse_dim not in tensor.dims:
         found.append(ImplicitSparseDim(tensor.sparse_dim))
@@ -57,7 +57,7 @@ def implicit_dims(tensor: Tensor) -> list[ImplicitDim]:
 
 
 def dims_of_lengths(dims: Iterable[Dim]) -> list[Dim]:
-    """What the lengths of these dims are over, and the lengths of those."""
+    """The dims that the lengths of these dims are over, and that the lengths of those are over."""
     found: list[Dim] = []
     for dim in dims:
         over = dim.length_dims or dim.declared_length_dims

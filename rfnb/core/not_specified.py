@@ -1,4 +1,4 @@
-"""What stands for an option that is not given, where None is a value of its own."""
+"""The mark of an option that is not given, where None is a value of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NAMES = {"notspecified", "notgiven", "notset", "unspecified", "unset", "missing
 
 
 class NotSpecified:
-    """Not given. The class itself is the mark: `option=NotSpecified`."""
+    """The mark of an option that is not given. The class itself is the mark: `option=NotSpecified`."""
 
 
 def is_specified(value: Any) -> bool:

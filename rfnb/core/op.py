@@ -1,4 +1,4 @@
-"""What an op is: a function on Tensors whose inside works on raw arrays, so that others see its call as one thing.
+"""The notion of an op: a function on Tensors whose inside works on raw arrays, so that others see its call as one thing.
 
     @op
     def tanh(x: Tensor) -> Tensor: ...
@@ -22,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Op:
-    """What is known of an op. Any op may draw random numbers or offer values to a trace by ops and probes inside of it.
+    """All that is known of an op. Any op may draw random numbers or offer values to a trace by ops and probes inside of it.
 
     Attributes:
         fn: The function.
@@ -40,7 +40,7 @@ class Op:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return self.fn.__qualname__.removesuffix(".__call__")
 
 
@@ -81,7 +81,7 @@ def op(fn: Any = None, /, *, draws: bool = False, changes_state: bool = False, d
 
 
 def op_of(fn: Any) -> Op | None:
-    """What is known of a function; None if it is no op."""
+    """The op that a function is; None if it is none."""
     return _ops.get(fn) if isinstance(fn, FunctionType) else None
 
 

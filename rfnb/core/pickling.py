@@ -1,4 +1,4 @@
-"""What happens when objects go through pickle: `torch.save`, other processes (`DataLoader`, `multiprocessing`), `copy.copy` and `deepcopy`.
+"""The way of objects through pickle: `torch.save`, other processes (`DataLoader`, `multiprocessing`), `copy.copy` and `deepcopy`.
 
 A Dim is an identity, so a loaded dim is a new one, but one for all tensors of the same pickle. What dims are made of them is interned as
 ever: the same expression of loaded dims is the same dim. `batch_dim` and `single_step_dim` are those of the process that loads.
@@ -24,7 +24,7 @@ _OWN = ("kind", "vocab", "_place", "by_user")  # what a dim has of its own altho
 
 
 def reduce_dim(dim: Dim, special: str | None) -> Any:
-    """What pickle asks for.
+    """The function and arguments that pickle asks for.
 
     Args:
         special: The name of the dim if there is one of it in each process.

@@ -28,7 +28,7 @@ def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
 
 
 def place_of_user(depth: int, *, but: tuple[str, ...] = ()) -> Place:
-    """Where user code is; files that begin with one of `but` do not count."""
+    """The place in user code; files that begin with one of `but` do not count."""
     return place_above(sys._getframe(depth + 1), (_PACKAGE, *but))
 
 

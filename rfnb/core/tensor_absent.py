@@ -1,4 +1,4 @@
-"""What a Tensor does not have, but people look for: methods of arrays, and names and options of older programs."""
+"""The names that a Tensor does not have, but people look for: methods of arrays, and names and options of older programs."""
 
 from __future__ import annotations
 

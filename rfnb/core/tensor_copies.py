@@ -27,7 +27,7 @@ def copy(self: Tensor, name: str | None = None) -> Tensor:
 
 
 def copy_template(self: Tensor, name: str | None = None, *, dtype: str | None = None) -> Tensor:
-    """Same dims and marks, without raw array."""
+    """The same dims and marks, without raw array."""
     return self._template(self.dims, name, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Which values of a Tensor are real, and which are padding. The first three functions are methods of Tensor."""
+"""The mask of a Tensor: which values are real, and which are padding. The first three functions are methods of Tensor."""
 
 from __future__ import annotations
 

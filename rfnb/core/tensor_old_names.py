@@ -227,7 +227,7 @@ class OldTensorNames:
 
     @op
     def copy_squeeze_axes(self, axes: Sequence[Dim | int]) -> Tensor:
-        """Without these axes.
+        """The Tensor without these axes.
 
         Raises:
             DimError: If one of them is longer than 1.

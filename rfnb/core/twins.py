@@ -1,4 +1,4 @@
-"""Which axis is meant by a dim that a square weight has twice.
+"""The axis that is meant by a dim that a square weight has twice.
 
     rows = rf.dim_match_priority_when_needed(dim, dim)     # the twin, `dim.copy(match_priority=1)`
     weight = rf.Parameter([rows, dim])

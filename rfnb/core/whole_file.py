@@ -71,7 +71,7 @@ def remove_parts(path: str | os.PathLike[str]) -> None:
 
 
 def _short(name: str) -> str:
-    """What fits into a file name beside the rest of it, which has at most 255 bytes."""
+    """The part of a name that fits into a file name beside the rest of it, which has at most 255 bytes."""
     return os.fsencode(name)[:200].decode("utf-8", "ignore")
 
 

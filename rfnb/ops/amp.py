@@ -25,7 +25,7 @@ _DTYPES = ("bfloat16", "float16")
 
 @dataclass(frozen=True)
 class AmpPolicy:
-    """In which dtype products are computed.
+    """The dtypes that products are computed in.
 
     Args:
         compute_dtype: "bfloat16", which has the range of float32, or "float16", for which a loss has to be scaled

@@ -179,7 +179,7 @@ def _repeated(view: Any, shape: tuple[int, ...], backend: Any) -> Any:
 
 
 def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> Tensor:
-    """Where frame t of each joined sequence stands among the joined padded arrays; {length dims, out_dim}."""
+    """The place of frame t of each joined sequence among the joined padded arrays; {length dims, out_dim}."""
     frames = dim_ops.range_over_dim(out_dim, dtype="int64")
     position, start, offset = frames, None, 0
     for _, dim in sources[:-1]:

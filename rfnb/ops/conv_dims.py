@@ -29,7 +29,7 @@ Padding = str | int
 
 
 class Window(NamedTuple):
-    """What moves along one spatial dim."""
+    """A window that moves along one spatial dim."""
 
     size: int
     stride: int

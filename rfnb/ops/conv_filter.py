@@ -1,4 +1,4 @@
-"""What convolutions and transposed ones share: the dims of a filter, and the call of a plan with a filter and a bias."""
+"""The common part of convolutions and transposed ones: the dims of a filter, and the call of a plan with a filter and a bias."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def apply_filter(
     filter_size: Dim | Sequence[Dim],
     options: tuple[Any, ...],
 ) -> tuple[Tensor, Dims]:
-    """By the plan for these dims and options.
+    """Apply a filter by the plan for these dims and options.
 
     Args:
         make_plan: (source, filter, bias, given) -> (fn of the three raw arrays, dims of the result, out spatial dims), where

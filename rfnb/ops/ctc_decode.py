@@ -1,4 +1,4 @@
-"""What a CTC alignment says: its labels, and how many frames each label and blank takes."""
+"""The content of a CTC alignment: its labels, and how many frames each label and blank takes."""
 
 from __future__ import annotations
 

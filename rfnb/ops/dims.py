@@ -232,7 +232,7 @@ def use_mask_default(
     default_false_for_behavior_version_up_to: int | None = None,
     func_name: str | None = None,
 ) -> bool:
-    """What `use_mask=None` means to a function: `default`, or without one True, i.e. padding is masked.
+    """The meaning of `use_mask=None` to a function: `default`, or without one True, i.e. padding is masked.
 
     Args:
         default: What the caller would do.

@@ -191,7 +191,7 @@ def optimal_completion_edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b
 def optimal_completion_edit_distance_per_successor(
     a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *, successors_dim: Dim
 ) -> Tensor:
-    """As `optimal_completion_edit_distance`, of a and one more label, for each label of `successors_dim`; {..., successors_dim}.
+    """The same as `optimal_completion_edit_distance`, of a and one more label, for each label of `successors_dim`; {..., successors_dim}.
 
     Raises:
         DimError: If a or b lacks its spatial dim, or their batch dims do not match.

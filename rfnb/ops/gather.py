@@ -146,7 +146,7 @@ def _clipped(indices: Tensor, axis: Dim) -> Tensor:
 
 
 def _gather_or_zero(source: Tensor, indices: Tensor, axis: Dim) -> Tensor:
-    """By clipped indices, where some sequences along `axis` have no frame: 0 for these, alone as in a batch with others."""
+    """Gather by clipped indices, where some sequences along `axis` have no frame: 0 for these, alone as in a batch with others."""
     axis = looked_up(source.dims, axis)
     fn, dims, _ = _plan_gather(source, indices, axis)
     backend, raw, zero = source.backend, source._raw, False if source.dtype == "bool" else 0

@@ -1,4 +1,4 @@
-"""Which Tensors were computed from which, for debugging.
+"""The Tensors that others were computed from, for debugging.
 
 In eager mode no graph is kept but that for gradients. So what can be known is known of Tensors that are tracked for gradients
 and that Python still has: a Tensor that nothing refers to any more is passed over, to what it was computed from. Nothing is

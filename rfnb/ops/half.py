@@ -23,7 +23,7 @@ def widened(x: Tensor) -> Tensor:
 
 @op
 def narrowed(out: Tensor, like: Tensor) -> Tensor:
-    """What was computed from `widened(like)`, in the dtype of `like`; {...} -> {...}.
+    """The result of what was computed from `widened(like)`, in the dtype of `like`; {...} -> {...}.
 
     It stays in float32 under a policy of mixed precision, for which norms and sums give that.
     """

@@ -1,4 +1,4 @@
-"""Which of some indices are out of range, and the errors for that and for what is no index. Reads values: for errors and for debugging."""
+"""The indices that are out of range, and the errors for that and for what is no index. Reads values: for errors and for debugging."""
 
 from __future__ import annotations
 

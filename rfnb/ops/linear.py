@@ -74,7 +74,7 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
 
 
 def _plan(source: Tensor, weight: Tensor, bias: Tensor | None, reduce: Dim) -> Any:
-    """What the kernel needs; None: the dims are not those of a linear layer, or there is an error for matmul to tell."""
+    """The arguments of the kernel; None: the dims are not those of a linear layer, or there is an error for matmul to tell."""
     check_devices("linear", source, weight, *(() if bias is None else (bias,)))
     same_backend = source.backend is weight.backend and (bias is None or bias.backend is weight.backend)
     if reduce not in source.dims or not same_backend or reduce.need_masking() or len(source.dims) == 1:

@@ -144,7 +144,7 @@ def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, 
 
 
 def _check_lengths(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
-    """Without the lengths of its dims, the padding of the mask would not count as False."""
+    """Check the lengths: without those of its dims, the padding of the mask would not count as False."""
     for dim in dims:
         check_lengths_here(what, [("mask", mask.dims)], dim, "mask")
 

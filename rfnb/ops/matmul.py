@@ -114,7 +114,7 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
 
 
 def _maskable(operand: Dims, other: Dims, reduce: Sequence[Dim]) -> list[Dim]:
-    """Those of `reduce` that are masked in `operand`: not those whose lengths are over a dim that only `other` has, as of a
+    """The dims of `reduce` that are masked in `operand`: not those whose lengths are over a dim that only `other` has, as of a
     history that grows in each step of a loop and is the same array for all steps (`cum_concat`). The mask of `other` does it."""
     return [
         dim

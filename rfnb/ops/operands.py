@@ -1,4 +1,4 @@
-"""What an op may get as operand: a Tensor with values, a number where that is allowed; all on one backend."""
+"""The operands that an op may get: a Tensor with values, a number where that is allowed; all on one backend."""
 
 from __future__ import annotations
 

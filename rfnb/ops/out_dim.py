@@ -1,4 +1,4 @@
-"""What an op checks about the dim of its result, or fills in."""
+"""The dim of an op's result: what is checked about it, or filled in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where random numbers come from: the generator of the backend, and seeds for what is to be the same in every step.
+"""The sources of random numbers: the generator of the backend, and seeds for what is to be the same in every step.
 
 The generator of the backend is one for all threads, and so is the seed; how many of the seeds of a step were drawn belongs to the
 context, so that a step in one thread does not take seeds from a step in another.
@@ -133,7 +133,7 @@ def update_state(backend: Any, explicit_state: Tensor, generator: Any) -> None:
 
 
 def _as_number(seed: Any) -> int:
-    """Of several seeds one."""
+    """One seed of several."""
     numbers = [int(number) % 2**63 for number in np.ravel(seed)]
     return (
         numbers[0] if len(numbers) == 1 else int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

@@ -119,7 +119,7 @@ def scatter_mean(
 def scatter_argmax(
     source: Tensor, *, indices: Tensor, indices_dim: Dim, invalid_idx: int = -1, out_dim: Dim | None = None
 ) -> Tensor:
-    """Where along `indices_dim` the largest entry of each place is (the first of equal ones), int64, sparse over it.
+    """The place along `indices_dim` where the largest entry of each place is (the first of equal ones), int64, sparse over it.
 
     Returns:
         {..., out_dim}; `invalid_idx` at places without any entry.

@@ -53,7 +53,7 @@ def sort(
 def search_sorted(
     sorted_seq: Tensor, values: Tensor, *, axis: Dim, side: str = "left", out_dtype: str = "int32"
 ) -> Tensor:
-    """Where along `axis` each of `values` would be inserted so that the order stays; 0 to the size of axis.
+    """The place along `axis` where each of `values` would be inserted so that the order stays; 0 to the size of axis.
 
     Args:
         sorted_seq: {..., axis}, ascending along axis.

@@ -27,7 +27,7 @@ from rfnb.ops.conv_dims import IntOrDim, Padding, T, Window, make_windows, per_d
 
 
 class Expansion(NamedTuple):
-    """What one spatial dim is expanded by."""
+    """The expansion of one spatial dim."""
 
     window: Window
     output_padding: int | None
