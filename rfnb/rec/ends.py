@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
+from rfnb.core.finite import StepWithEnded
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.ended import active_in_steps
 from rfnb.rec.selection import Selection, align_host
@@ -90,14 +92,21 @@ class EndsOfAxis(Ends):
         """The end of the steps from `index` on that are of one kind."""
         return min(end for end in (self._first, self._shortest, self.axis.extent) if end > index)
 
-    def ended_before(self, index: int) -> np.ndarray | None:
-        """Which have ended before step `index`, over `dims`; None if none."""
-        return None if self._ends_at is None or index < self._first else index >= self._ends_at
+    @property
+    def all_until(self) -> int:
+        """The first step that counts for less than all; that after the last one, if there is none."""
+        return min(self._shortest, self.axis.extent)
 
-    def active_in(self, indices: range, like: Tensor) -> list[Tensor]:
-        """The sequences that each of these steps counts for, which is not all."""
-        found = [self.end_step(index, lambda: like) for index in indices]
-        return [active for active in found if active is not None]
+    def step_with_ended(self, index: int) -> StepWithEnded:
+        """What goes on in step `index`, for ops; in a loop over lengths."""
+        assert self._ends_at is not None
+        return StepWithEnded(self.dims, index < self._ends_at)
+
+    def active_in(self, indices: range, like: Tensor) -> list[Any]:
+        """For each of these steps, in a loop over lengths, the raw mask of the sequences that it counts for."""
+        backend = like.backend
+        masks = backend.unbind_raw(self.axis.raw_mask((self.axis, *self.dims), backend, like.device), 0)
+        return [masks[index] for index in indices]
 
     @property
     def host(self) -> np.ndarray | None:

@@ -7,13 +7,14 @@ takes the frames of all steps, carries the states and gives what is stacked; wha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.lowering import Lowering, NotLowered
 from rfnb.rec.nested import leaves, map_nested
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 FEWEST = 5  # steps of a kind, for which a program is worth to be made
 _TRIES = 3  # how often a step is watched
+_APART = 16  # steps before the first sequence has ended, for which a program of their own is worth to be made
+_ANY = "any"  # the kind of all steps together
 _END = "what has ended keeps its state"
 
 
@@ -71,6 +74,7 @@ class Stretch(NotPicklable):
         )
         self._programs: dict[Any, _Steps] = {}
         self._tries = 0
+        self._together: bool | None = None  # one program for all steps, also those before the first sequence has ended
         self._watch: _Watch | None = None
 
     def run_on(self, index: int, ends: EndsOfAxis, step: PlainStep) -> int:
@@ -78,7 +82,12 @@ class Stretch(NotPicklable):
         self._watch = None
         if self._tries >= _TRIES:
             return 0
+        kind: Any
         kind, until, now = ends.kind(index), ends.same_until(index), Circumstances()
+        if self._together is None:
+            self._together = ends.all_until < ends.axis.extent and ends.all_until - index < _APART
+        if self._together:
+            kind, until = _ANY, ends.axis.extent
         steps = self._programs.get(kind)
         if steps is not None and steps.fit(now, index, step):
             if steps.run(range(index, until), ends, step):
@@ -89,7 +98,7 @@ class Stretch(NotPicklable):
             if backend.trace_calls() is None:
                 self._tries = _TRIES
             else:
-                self._watch = _Watch(self, kind, now, backend)
+                self._watch = _Watch(self, kind, now, backend, ends, index)
         return 0
 
     @property
@@ -112,6 +121,9 @@ class Stretch(NotPicklable):
         assert self._watch is not None
         watch, self._watch = self._watch, None
         self._tries += 1
+        if watch.kind == _ANY and not watch.may_keep(step):
+            self._together = False
+            return step.commit(active)
         steps = watch.commit(step, active)
         if steps is not None:
             self._programs[watch.kind] = steps
@@ -125,8 +137,9 @@ class Stretch(NotPicklable):
 class _Watch:
     """A step that is watched from its begin to its end."""
 
-    def __init__(self, of: Stretch, kind: Any, now: Circumstances, backend: Any):
+    def __init__(self, of: Stretch, kind: Any, now: Circumstances, backend: Any, ends: EndsOfAxis, index: int):
         self._of, self.kind, self._now, self._backend = of, kind, now, backend
+        self._ends, self._index = ends, index
         self._steps: tuple[StepWithEnded, ...] = ()
 
     def begin(self, step: Step) -> None:
@@ -139,15 +152,27 @@ class _Watch:
     def run(self, registers: Registers, dims: dict[Dim, Dim]) -> None:
         of = self._of
         self._registers = registers
-        self._seen = Watched(of.ops, registers, dims, self._backend.trace_calls())
+        ended = self._ends.some or self.kind != _ANY or not self._backend.grad_enabled()
+        with nullcontext() if ended else self._ends.step_with_ended(self._index):
+            self._seen = Watched(of.ops, registers, dims, self._backend.trace_calls())
+            self._steps = steps_now()[len(self._now.steps) :]
         given = [register for register, _ in of.sources] + ([] if of.index is None else [of.index])
         self._given = {register: registers[register] for register in given}
-        self._steps = steps_now()[len(self._now.steps) :]
+
+    def may_keep(self, step: Step) -> bool:
+        """Whether values have the dims of the lengths already: else they get them when the first sequence has ended."""
+        values = [leaf for _, leaf in leaves(step.states.next) if isinstance(leaf, Tensor)]
+        values += [*self._before.values(), *(output.values[-1] for output in self._of.lasts)]
+        return all(set(self._ends.dims) <= set(value.dims) for value in values)
 
     def commit(self, step: Step, active: Tensor | None) -> _Steps | None:
         """Let `step` commit, and make a program; None, if there is none."""
         of, backend = self._of, self._backend
         stacked = [output.values[-1] for output in of.stacked]
+        if active is None and self.kind == _ANY:
+            like = next(iter(self._before.values()))
+            (raw,) = self._ends.active_in(range(self._index, self._index + 1), like)
+            active = new_tensor(raw, self._ends.dims)
         with backend.trace_calls() as calls:
             step.commit(active)
         after = _carried(step, of.lasts)
@@ -227,11 +252,11 @@ class _Steps:
         if of.index is not None:
             columns.append([step.index_at(index)._raw for index in indices])
         if self._masks:
-            steps = [StepWithEnded(ends.dims, ~ended) for ended in map(ends.ended_before, indices) if ended is not None]
+            steps = [ends.step_with_ended(index) for index in indices]
             columns += [[one.mask_for(*key) for one in steps] for key in self._masks]
         carried = _carried(step, of.lasts)
         if self._active:
-            columns.append([active._raw for active in ends.active_in(indices, next(iter(carried.values())))])
+            columns.append(ends.active_in(indices, next(iter(carried.values()))))
         kept: list[list[Any]] = [[] for _ in of.stacked]
         rows = zip(*columns, strict=True) if columns else [()] * len(indices)
         try:

@@ -256,3 +256,9 @@ def test_a_backend_that_does_not_say_what_it_calls():
 
         loop = both(body, h=rf.zeros([BATCH, IN]))
     assert loop.plan.program == ""
+
+
+def test_inference_mode():
+    with torch.inference_mode():
+        x, weight = source(), randn(IN + OUT, NEW, seed=2)
+        both(cell(x, weight), h=rf.zeros([BATCH, OUT]))
