@@ -62,7 +62,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def get_dtype_name_raw(cls, raw: Any) -> str:
-        """Name of the dtype, e.g. "float32"."""
+        """The name of the dtype, e.g. "float32"."""
         raise NotImplementedError
 
     @classmethod
@@ -77,7 +77,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def get_ndim_raw(cls, raw: Any) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(cls.get_shape_tuple_raw(raw))
 
     @classmethod
@@ -89,7 +89,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def get_device_raw(cls, raw: Any) -> str:
-        """Name of the device, e.g. "cuda:0"."""
+        """The name of the device, e.g. "cuda:0"."""
         raise NotImplementedError
 
     @classmethod

@@ -101,18 +101,18 @@ class Gradients:
 
     @classmethod
     def checkpoint_scope(cls) -> Any:
-        """Context manager: what is computed inside is not kept for backward but computed again, random numbers too."""
+        """A context manager: what is computed inside is not kept for backward but computed again, random numbers too."""
         return contextlib.nullcontext()
 
     @classmethod
     def watch_draws(cls, draws: Callable[[str], None]) -> Any:
-        """Context manager: `draws` is called with the name of a function by which this thread is about to draw random numbers. None
+        """A context manager: `draws` is called with the name of a function by which this thread is about to draw random numbers. None
         of them is known where the backend has no functions of its own for that. Leaving a second time does nothing."""
         return contextlib.nullcontext()
 
     @classmethod
     def trace_calls(cls) -> Any | None:
-        """Context manager that gives the list of the calls of the library that are made in it (`rfnb/backends/raw_calls.py`), of
+        """A context manager that gives the list of the calls of the library that are made in it (`rfnb/backends/raw_calls.py`), of
         which recorded loops make programs. None: they are not seen, and such loops run op by op."""
         return None
 
@@ -123,17 +123,17 @@ class Gradients:
 
     @classmethod
     def autocast_raw(cls, dtype: str) -> Any:
-        """Context manager: products are computed in `dtype`; softmax, norms, sums and losses give float32."""
+        """A context manager: products are computed in `dtype`; softmax, norms, sums and losses give float32."""
         raise NotImplementedError
 
     @classmethod
     def full_precision(cls) -> Any:
-        """Context manager: products are computed in the dtype of their arrays, also under `autocast_raw`."""
+        """A context manager: products are computed in the dtype of their arrays, also under `autocast_raw`."""
         return contextlib.nullcontext()
 
     @classmethod
     def no_grad(cls) -> Any:
-        """Context manager without gradient bookkeeping."""
+        """A context manager without gradient bookkeeping."""
         raise NotImplementedError
 
 

@@ -119,7 +119,7 @@ def select_backend_jax() -> None:
 
 
 def get_selected_backend() -> str:
-    """Name of the backend that new tensors are made of."""
+    """The name of the backend that new tensors are made of."""
     return selected().name
 
 

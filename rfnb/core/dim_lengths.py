@@ -22,7 +22,7 @@ resizes = [0]  # how often that happened
 
 
 class DimLengths:
-    """Part of Dim: size, lengths, extent. Abstract."""
+    """A part of Dim: size, lengths, extent. Abstract."""
 
     name: str
     created: Any
@@ -86,7 +86,7 @@ class DimLengths:
 
     @property
     def extent(self) -> int:
-        """Length of the axis in the raw array: the size, or the longest sequence."""
+        """The length of the axis in the raw array: the size, or the longest sequence."""
         if self._extent is None or watching:
             extent: int = self._known_extent() if self.size is not None else asked(DimLengths._known_extent, self)
             return extent

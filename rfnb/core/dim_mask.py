@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DimMask(DimLengths):
-    """Part of Dim: masks. Abstract."""
+    """A part of Dim: masks. Abstract."""
 
     def need_masking(self) -> bool:
         """Whether sequences of this dim may have padding (the lengths are over other dims)."""

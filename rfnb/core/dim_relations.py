@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DimRelations(DimMath):
-    """Part of Dim: relations to other dims. Abstract."""
+    """A part of Dim: relations to other dims. Abstract."""
 
     kind: str | None
     vocab: Any

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DimSizes(DimMask):
-    """Part of Dim: its sizes for use in a computation. Abstract."""
+    """A part of Dim: its sizes for use in a computation. Abstract."""
 
     @property
     def dyn_size(self) -> Any:
@@ -59,7 +59,7 @@ class DimSizes(DimMask):
         return None if self.lengths is None else self.get_size_tensor(device=device or "cpu")
 
     def get_dim_value(self) -> int:
-        """Length of the axis in the raw array (= `extent`); always an int, since lengths are on the host."""
+        """The length of the axis in the raw array (= `extent`); always an int, since lengths are on the host."""
         return self.extent
 
     @op

@@ -184,7 +184,7 @@ _explanations: list[Explain] = []
 
 
 def explain_mismatch(explain: Explain) -> Explain:
-    """Decorator: ask this function when the dims of operands do not match."""
+    """A decorator: ask this function when the dims of operands do not match."""
     _explanations.append(explain)
     return explain
 

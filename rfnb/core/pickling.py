@@ -83,7 +83,7 @@ def new_dim(cls: type[Dim]) -> Dim:
 
 
 class NotPicklable:
-    """Base of what belongs to a loop that runs: its values are of one step, its plan is of this process."""
+    """The base of what belongs to a loop that runs: its values are of one step, its plan is of this process."""
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(

@@ -191,7 +191,7 @@ class Tensor(TensorOperators, OldTensorNames):
 
     @property
     def feature_dim_axis(self) -> int | None:
-        """Index of the feature dim. Assigning an index, or None, marks that dim."""
+        """The index of the feature dim. Assigning an index, or None, marks that dim."""
         return None if self._feature_dim is None else self.dims.index(self._feature_dim)
 
     @feature_dim_axis.setter
@@ -244,7 +244,7 @@ class Tensor(TensorOperators, OldTensorNames):
         return [dim for dim in self.dims if dim not in remove]
 
     def axis_of(self, dim: Dim, what: str = "axis_of") -> int:
-        """Index of `dim` in the raw array.
+        """The index of `dim` in the raw array.
 
         Raises:
             DimError: If it is not there.
@@ -260,7 +260,7 @@ class Tensor(TensorOperators, OldTensorNames):
         return axis in self.dims
 
     def _index(self, axis: Dim | int, what: str) -> int:
-        """Index of a dim; an index is checked."""
+        """The index of a dim; an index is checked."""
         if isinstance(axis, int):
             if not -len(self.dims) <= axis < len(self.dims):
                 raise DimError(

@@ -73,7 +73,7 @@ def get_sequence_mask_tensor(self: Tensor, axis: Dim | int) -> Tensor:
 
 
 def num_elements(self: Tensor) -> int:
-    """Number of valid (not padding) elements.
+    """The number of valid (not padding) elements.
 
     Raises:
         DimError: If the lengths of a dim are over one that is not here.

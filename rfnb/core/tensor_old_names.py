@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OldTensorNames:
-    """Part of Tensor: what is there for older programs. Abstract.
+    """A part of Tensor: what is there for older programs. Abstract.
 
     The batch dim is the one of kind "batch"; without such, the one dim that lengths are over. The time dim is the one that has
     lengths per sequence or is of kind "spatial". Where several could be meant nothing is guessed.
@@ -54,7 +54,7 @@ class OldTensorNames:
 
     @property
     def batch_ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self.dims)
 
     @property
@@ -68,7 +68,7 @@ class OldTensorNames:
         return self._feature_dim if self._feature_dim is not None else self.sparse_dim
 
     def get_axis_from_description(self, axis: Dim | int, allow_int: bool | type[NotSpecified] = NotSpecified) -> int:
-        """Index of a dim in the raw array. Old descriptions ("T", "F") are refused: a dim says what it is.
+        """The index of a dim in the raw array. Old descriptions ("T", "F") are refused: a dim says what it is.
 
         Args:
             axis: A dim; with `allow_int=True` also an index.
@@ -98,7 +98,7 @@ class OldTensorNames:
         return [axis for axis, dim in enumerate(self.dims) if dim.name == name and dim not in others]
 
     def get_axis_by_tag_name(self, name: str, spatial_only: bool = False) -> int:
-        """Index of the one dim of this name.
+        """The index of the one dim of this name.
 
         Raises:
             DimError: If there is none, or several.
@@ -295,7 +295,7 @@ class OldTensorNames:
 
     @property
     def batch_dim_axis(self) -> int | None:
-        """Index of the batch dim, or None. It can only be set to what it is.
+        """The index of the batch dim, or None. It can only be set to what it is.
 
         Raises:
             DimError: If several dims could be it.
@@ -308,7 +308,7 @@ class OldTensorNames:
 
     @property
     def time_dim_axis(self) -> int | None:
-        """Index of the time dim, or None. It can only be set to what it is.
+        """The index of the time dim, or None. It can only be set to what it is.
 
         Raises:
             DimError: If several dims could be it.

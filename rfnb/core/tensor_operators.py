@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TensorOperators:
-    """Part of Tensor: operators. Abstract."""
+    """A part of Tensor: operators. Abstract."""
 
     dims: tuple[Dim, ...]
 

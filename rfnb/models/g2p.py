@@ -116,7 +116,7 @@ class Encoder(Module):
 
 
 class Attention(Module):
-    """Weighted mean of the encoder's states; the weights are scaled dot products of query and keys."""
+    """The weighted mean of the encoder's states; the weights are scaled dot products of query and keys."""
 
     def __init__(self, source_dim: Dim, query_dim: Dim):
         self.query_dim = query_dim
@@ -195,5 +195,5 @@ class G2P(Module):
         return log_softmax(logits, axis=label_dim)
 
     def num_parameters(self) -> int:
-        """Number of trained values."""
+        """The number of trained values."""
         return sum(parameter.num_elements() for parameter in self.parameters())

@@ -76,7 +76,7 @@ def learning_rate(recipe: Recipe, progress: float) -> float:
 
 
 def batch_loss(model: G2P, batch: Batch, label_smoothing: float) -> Tensor:
-    """Mean loss over the real labels of a batch: a scalar, nats per label.
+    """The mean loss over the real labels of a batch: a scalar, nats per label.
 
     Every axis here is a static dim, kept for the next batch of the same size, so that ops find their plans again; the
     labels' padding is masked by hand in the one place where it matters, the sum.

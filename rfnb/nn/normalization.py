@@ -32,7 +32,7 @@ _plans = PlanCache()
 def moments(
     x: Tensor, axis: Dim | Sequence[Dim], *, use_mask: bool = True, correction: int = 0, distributed: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over the real frames of `axis`.
+    """The mean and variance over the real frames of `axis`.
 
     Args:
         x: {..., axis}

@@ -125,7 +125,7 @@ def last_frame_position_of_dim(dim: Dim, *, device: str | None = None, allow_sca
 def num_elements_of_shape(
     dims: Dim | Sequence[Dim], *, use_mask: bool = True, device: str | None = None
 ) -> int | Tensor:
-    """Number of real (with `use_mask=False`: all) positions of a shape.
+    """The number of real (with `use_mask=False`: all) positions of a shape.
 
     Args:
         device: Of the result where that is a Tensor; the host by default.

@@ -37,7 +37,7 @@ def stop_gradient(source: Tensor) -> Tensor:
 
 
 def stop_gradient_scope() -> Any:
-    """Context manager in which no gradients are tracked."""
+    """A context manager in which no gradients are tracked."""
     return registry.selected().no_grad()
 
 
@@ -112,7 +112,7 @@ def _fitting(source: Tensor, value: Any, name: str) -> Any:
 
 
 def gradient_checkpoint_scope() -> Any:
-    """Context manager: tensors made inside are not kept for backward but computed again, which saves memory and costs time.
+    """A context manager: tensors made inside are not kept for backward but computed again, which saves memory and costs time.
 
         with rf.gradient_checkpoint_scope():
             x = layer(x)

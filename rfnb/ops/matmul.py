@@ -26,7 +26,7 @@ _plans = PlanCache()
 
 @op
 def matmul(a: Tensor, b: Tensor, *, reduce: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
-    """Product of a and b, summed over `reduce`.
+    """The product of a and b, summed over `reduce`.
 
     Args:
         a, b: {..., reduce}; further common dims are batch dims.

@@ -198,7 +198,7 @@ def _neutral(mode: str, dtype: str, backend: Any) -> Any:
 def reduce_sum(
     source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, distributed: bool = False, **unknown: Never
 ) -> Tensor:
-    """Sum over `axis`. See `reduce`."""
+    """The sum over `axis`. See `reduce`."""
     if unknown:
         raise no_keyword(unknown)
     if distributed:
@@ -224,7 +224,7 @@ def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = Tr
 
 @op
 def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
-    """Mean over the real frames of `axis`. See `reduce`."""
+    """The mean over the real frames of `axis`. See `reduce`."""
     if unknown:
         raise no_keyword(unknown)
     return _reduce(source, "mean", axis, use_mask)
@@ -265,7 +265,7 @@ def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = Tr
 
 @op
 def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
-    """Index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
+    """The index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
     if unknown:
         raise no_keyword(unknown)
     return _reduce(source, "argmax", axis, use_mask)
@@ -273,7 +273,7 @@ def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown
 
 @op
 def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
-    """Index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
+    """The index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
     if unknown:
         raise no_keyword(unknown)
     return _reduce(source, "argmin", axis, use_mask)

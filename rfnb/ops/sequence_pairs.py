@@ -50,7 +50,7 @@ def flat_batch(tensor: Tensor, batch: Dims, own: Dims) -> Any:
 
 
 def flat_lengths(what: str, dim: Dim, batch: Dims) -> np.ndarray:
-    """Length of each sequence of `dim`, int64 [batch] on the host; 0 for what is itself in the padding of a batch dim.
+    """The length of each sequence of `dim`, int64 [batch] on the host; 0 for what is itself in the padding of a batch dim.
 
     Raises:
         DimError: If the lengths are over a dim that is not among the batch dims.
@@ -67,7 +67,7 @@ def flat_lengths(what: str, dim: Dim, batch: Dims) -> np.ndarray:
 
 
 def volume(dims: Dims) -> int:
-    """Number of entries of a raw array over `dims`."""
+    """The number of entries of a raw array over `dims`."""
     total = 1
     for dim in dims:
         total *= dim.extent

@@ -179,7 +179,7 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
 
 
 def _remaining(all_frames: Any, start: Any, end: Any) -> Tensor:
-    """Number of frames from start to end, or to the end of the sequence if that is earlier."""
+    """The number of frames from start to end, or to the end of the sequence if that is earlier."""
     start, end = (copy_to_device(cast(x, "int32"), "cpu") if isinstance(x, Tensor) else x for x in (start, end))
     if end is None:
         end = all_frames

@@ -150,19 +150,19 @@ class BeamHistory:
 
     @property
     def num_seqs(self) -> int:
-        """Size of the batch."""
+        """The size of the batch."""
         return int(self.steps[0]["tokens"].shape[0]) if self.steps else 0
 
     def beam_size(self, step: int = -1) -> int:
-        """Number of slots after a step."""
+        """The number of slots after a step."""
         return int(self.steps[step]["tokens"].shape[1])
 
     def labels_of(self, step: int | None = None) -> Labels:
-        """Text of the tokens of a step (None: of the first one)."""
+        """The text of the tokens of a step (None: of the first one)."""
         return self.labels if self._step_labels is None or step is None else self._step_labels[step]
 
     def label(self, token: int, step: int | None = None) -> str:
-        """Text of a token (of that step); its number if there are no labels."""
+        """The text of a token (of that step); its number if there are no labels."""
         labels = self.labels_of(step)
         if labels is not None and 0 <= token < len(labels):
             return str(labels[token])

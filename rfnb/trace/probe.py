@@ -246,13 +246,13 @@ class TraceContext:
         _place.set(before)
 
     def loop(self, name: str, step: int, axis: Any = None) -> _Within:
-        """Context manager: inside of one step of a loop; its path is that of what is around it, then its name."""
+        """A context manager: inside of one step of a loop; its path is that of what is around it, then its name."""
         before = _here()
         path, steps, number = _join(before.path, name), (*before.steps, step), next(_number)
         return _Within(Place(path, step, axis, before.module, steps, number, number, before))
 
     def scope(self, name: str) -> _Within:
-        """Context manager: pushes one part of the path, for code that is not a Module."""
+        """A context manager: pushes one part of the path, for code that is not a Module."""
         before = _here()
         path, module = _join(before.path, name), _join(before.module, name)
         return _Within(before._replace(path=path, module=module, key=next(_number), outer=before))
@@ -265,7 +265,7 @@ class TraceContext:
         _place.set(now._replace(step=step, steps=steps, entry=0 if step is None else next(_number)))
 
     def module_name(self, module: Any) -> str | None:
-        """Dotted path of a module in the `model` of a recording; None if no recording was given one that has it."""
+        """The dotted path of a module in the `model` of a recording; None if no recording was given one that has it."""
         if _open[0]:
             for _, names, _ in reversed(_listeners.get()):
                 found = names.get(id(module))

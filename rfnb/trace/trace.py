@@ -81,7 +81,7 @@ class Trace:
         return list(dict.fromkeys(event.path for event in self.events))
 
     def counts(self) -> dict[str, int]:
-        """Number of events of each kind."""
+        """The number of events of each kind."""
         return {kind: sum(map(len, paths.values())) for kind, paths in self._by_kind.items()}
 
     def by_path(self, kind: str) -> dict[str, list[Event]]:

@@ -45,7 +45,7 @@ class View:
 
     @property
     def kind(self) -> str:
-        """Kind of the spec: "attention", "beams", ..."""
+        """The kind of the spec: "attention", "beams", ..."""
         return self._spec.kind
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Text of tokens so that everything in it is seen and nothing in it acts: escapes of terminals, changes of direction, halves of letters.
+"""The text of tokens, so that all of it is seen and nothing in it acts: escapes of terminals, changes of direction, halves of letters.
 
 visible(" a\\x1b")   # "␣a␛"      a token
 line("a\\nb c")      # "a⏎b c"    a text on one line

@@ -300,7 +300,7 @@ registry: dict[str, Callable[..., Layer]] = {}
 
 
 def layer_class(*names: str) -> Callable[[Any], Any]:
-    """Decorator: these names of the notation are this Layer."""
+    """A decorator: these names of the notation are this Layer."""
 
     def register(cls: Any) -> Any:
         for name in names:

@@ -42,7 +42,7 @@ class GlobalAttentionContextBase(Module):
         self.key_dim, self.out_dim = key_dim, out_dim
 
     def __call__(self, query: Tensor, *, base: Tensor, base_ctx: Tensor | None = None, axis: Dim) -> Tensor:
-        """Weighted mean of base over `axis`.
+        """The weighted mean of base over `axis`.
 
         Args:
             query: {..., key_dim}, of one step or of several.

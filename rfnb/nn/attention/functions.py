@@ -33,7 +33,7 @@ def dot_attention(
     causal_query_spatial_dim: Dim | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """Weighted mean of `values` over `axis`, weights from scaled dot products.
+    """The weighted mean of `values` over `axis`, weights from scaled dot products.
 
     Dims of `query` that are not in `keys` (heads, beams, target positions) are kept, so one function serves a full sequence,
     one step, and one step of a beam search. If `query` has `axis` itself (self-attention), the keys' side gets a twin of it.
@@ -114,7 +114,7 @@ def additive_attention(
     att_dropout: float = 0.0,
     att_dropout_broadcast: bool | None = None,
 ) -> Tensor:
-    """Weighted mean of `values` over `axis`, weights from energies v · tanh(query + key).
+    """The weighted mean of `values` over `axis`, weights from energies v · tanh(query + key).
 
     Args:
         query: {..., key_dim}, already projected.

@@ -30,7 +30,7 @@ def gauss_window_attention(
     inner_size: int | Dim | None = None,
     inner_size_step: float = 0.5,
 ) -> Tensor:
-    """Sum of the frames of `base` in a window around `position`, weighted by the density of a Gaussian there.
+    """The sum of the frames of `base` in a window around `position`, weighted by the density of a Gaussian there.
 
         r = round(p);  i_k = r - window_size // 2 + k;  w_k = N(i_k; p, std);  out = sum_k w_k base[clip(i_k, 0, length - 1)]
 

@@ -15,7 +15,7 @@ from rfnb.trace.probe import listening, probe
 
 @op
 def generic_attention(weights: Tensor, base: Tensor, *, axis: Dim, auto_squeeze: bool = True) -> Tensor:
-    """Sum of the frames of `base`, each times its weight.
+    """The sum of the frames of `base`, each times its weight.
 
     Args:
         weights: {..., axis}. They are taken as they are: no softmax.

@@ -14,7 +14,7 @@ _plans = PlanCache()
 
 
 def query_offset(query_dim: Dim | None, key_dim: Dim, like: Tensor) -> int | Tensor:
-    """Position of the first query; the keys begin at 0.
+    """The position of the first query; the keys begin at 0.
 
     Args:
         query_dim: None for a single query.

@@ -30,7 +30,7 @@ from rfnb.trace.probe import _open, listening, probe, trace_context
 
 
 class Module:
-    """Base of everything with parameters."""
+    """The base of everything with parameters."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -107,7 +107,7 @@ class Module:
 
     @property
     def module_path(self) -> str:
-        """Dotted path from the outermost module that holds this one; "" for that one itself."""
+        """The dotted path from the outermost module that holds this one; "" for that one itself."""
         parts = []
         module: Module = self
         while module._has_parent():

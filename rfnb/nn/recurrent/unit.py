@@ -43,7 +43,7 @@ from rfnb.trace.probe import listening, probe
 
 
 class RecUnit(Module):
-    """Base of recurrent units; the documented BaseRNNCell.
+    """The base of recurrent units; the documented BaseRNNCell.
 
     Attributes:
         in_dim, out_dim: Of the frames, and of the output and each part of the state.

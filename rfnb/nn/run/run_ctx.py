@@ -70,12 +70,12 @@ class RunCtx:
 
     @property
     def step(self) -> int:
-        """Number of the step, as given when the context was made."""
+        """The number of the step, as given when the context was made."""
         return self._step
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch, as given when the context was made."""
+        """The number of the epoch, as given when the context was made."""
         return self._epoch
 
     def get_step_tensor(self) -> Tensor:

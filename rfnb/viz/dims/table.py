@@ -11,7 +11,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def names_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Name of each dim by id; different dims of equal name become time#1, time#2."""
+    """The name of each dim by id; different dims of equal name become time#1, time#2."""
     names = [str(entry["name"]) for entry in entries]
     seen: dict[str, int] = {}
     out = {}
