@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.core.absent import put_absent
-from rfnb.core.dim_lengths import check_lengths, valid_lengths
-from rfnb.core.dim_relations import DimRelations
+from rfnb.core import algebra, dim_mask, dim_math, dim_relations, dim_sizes
+from rfnb.core.dim_absent import put_all_absent
+from rfnb.core.dim_math import DimOperators
+from rfnb.core.dim_old_names import OldDimNames
 from rfnb.core.errors import DimError, message
+from rfnb.core.lengths import Lengths, check_lengths
 from rfnb.core.memo import Memo
 from rfnb.core.pickling import reduce_dim
 from rfnb.core.place import Place, place_above, place_text
+from rfnb.core.watch import asked, lengths_read, watching
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -36,7 +39,7 @@ def dims_so_far() -> int:
     return next(_serials)
 
 
-class Dim(DimRelations):
+class Dim(DimOperators, OldDimNames):
     """The identity of an axis.
 
     Args:
@@ -52,9 +55,22 @@ class Dim(DimRelations):
         DimError: Negative sizes, or lengths that are not integers.
     """
 
+    # Class-level defaults: ops make dims in each call, and most have no more than a name and a size.
+    expr: algebra.Sum | None = None
+    twin_of: Dim | None = None
+    same_as: Dim | None = None  # where its sizes come from
+    declared_as: Dim | None = None  # what represents the two, see `declare_same_as`
+    declared_length_dims: tuple[Dim, ...] = ()
+    size: int | None = None
+    # What is made of the size or the lengths, and void with them.
+    _lengths: Lengths | None = None
+    _extent: int | None = None
+    _size_tensor: Tensor | None = None
+    _structure: Any = None  # see `structure.py`
+    _masks: Memo
+    _declared: Tensor | None = None  # the template that it was made from
     special = False  # of no axis, see `single_step_dim`
     by_user = False  # whether user code made it itself, by `Dim(...)` or `ragged_dim(...)`
-    # Class-level defaults: ops make dims in each call, and most have no more than a name and a size.
     kind: str | None = None
     vocab: Sequence[str] | None = None
     match_priority = 0
@@ -120,19 +136,168 @@ class Dim(DimRelations):
     def is_batch_dim(self) -> bool:
         return self.kind == "batch"
 
-    def is_feature_dim(self) -> bool:
-        return self.kind == "feature"
-
     def is_spatial_dim(self) -> bool:
         return self.kind == "spatial"
 
-    @property
-    def description(self) -> str:
-        return self.name
+    def _reset(self) -> None:
+        self._lengths = self._extent = self._size_tensor = self._structure = None
+        self._masks = Memo()
+        if self._declared is not None:
+            self._declared._raw = None
 
-    def can_be_used_as_dim(self) -> bool:
-        """Whether a tensor may have it; not so `single_step_dim`."""
-        return not self.special
+    @property
+    def lengths(self) -> np.ndarray | None:
+        """Lengths on the host, int32, axes in the order of `length_dims`; None if static or not known yet."""
+        if watching and self.size is None:
+            lengths_read()
+        lengths = self._lengths or self._known()
+        return None if lengths is None else lengths.array
+
+    def _known(self) -> Lengths | None:
+        """The lengths; None if static or not known yet."""
+        if self._lengths is None and self.size is None:
+            if self.expr is not None:
+                self._lengths = dim_math.lengths_of_parts(self)
+            else:
+                base = self.twin_of or self.same_as
+                if base is not None:
+                    self._lengths = base._known()
+        return self._lengths
+
+    @property
+    def length_dims(self) -> tuple[Dim, ...]:
+        """The dims that the lengths are over, usually (batch,)."""
+        lengths = self._lengths or self._known()
+        return () if lengths is None else lengths.over
+
+    @property
+    def extent(self) -> int:
+        """The length of the axis in the raw array: the size, or the longest sequence."""
+        if self._extent is None or watching:
+            extent: int = self._known_extent() if self.size is not None else asked(Dim._known_extent, self)
+            return extent
+        return self._extent
+
+    def _known_extent(self) -> int:
+        if self._extent is None:
+            lengths = self._known()
+            if self.size is not None:
+                self._extent = self.size
+            elif lengths is None:
+                raise self._no_size()
+            elif lengths.array.size == 0 and self.expr is not None:
+                self._extent = dim_math.extent_of_parts(
+                    self
+                )  # no sequence, but `time + 2` still is 2 longer than `time`
+            else:
+                self._extent = lengths.bounds()[1]
+        return self._extent
+
+    def _no_size(self) -> DimError:
+        if self is single_step_dim:
+            return DimError(
+                "single_step_dim has no size: it is no axis.\n"
+                "It says that there is one step and no axis for it. What needs an axis is left out for one step, or gets another dim."
+            )
+        if self is batch_dim:
+            return DimError(
+                message(
+                    "batch_dim has no size yet.",
+                    [],
+                    "It takes its size from the first array or lengths that it is used with.",
+                    "rf.convert_to_tensor(array, dims=[batch_dim, ...])    # before what is made of no array",
+                )
+            )
+        return DimError(
+            message(
+                f'Dim "{self.name}" has no size yet.',
+                [("created", self.created)],
+                "A dim made without size gets it from the op that it is passed to as out_dim, or by hand.",
+                f"{self.name}.dyn_size_ext = lengths",
+            )
+        )
+
+    @property
+    def dyn_size_ext(self) -> Tensor | None:
+        """The lengths as an int32 Tensor on the CPU, over `length_dims`; of a dim made from a template the template, until it has
+        sizes; None if static or not known yet. Assignable, and so is its raw array."""
+        return dim_sizes.sizes(self)
+
+    @dyn_size_ext.setter
+    def dyn_size_ext(self, value: Any) -> None:
+        dim_sizes.assign_sizes(self, value)
+
+    def check_assignable(self, what: str) -> None:
+        """Raise a DimError if the lengths are computed from those of other dims."""
+        if self.expr is not None or self.twin_of is not None:
+            raise DimError(
+                message(
+                    f'{what}: the lengths of "{self.name}" are computed from those of other dims.',
+                    [("dim", self.short_repr())],
+                    "Change the dims that it is made of.",
+                )
+            )
+
+    def is_dim_known(self) -> bool:
+        """Whether the size is there or can be computed."""
+        return self.size is not None or self._known() is not None
+
+    def is_static(self) -> bool:
+        """Whether it has one size for all sequences."""
+        return self.size is not None
+
+    def is_dynamic(self) -> bool:
+        """Whether its size is that of the data: lengths per sequence, or one number."""
+        return self.size is None
+
+    def reset_eager(self) -> None:
+        """Forget the lengths and everything cached; of a static dim the masks."""
+        self._reset()
+        dim_math.resized(self)
+
+    reset_batch_and_raw = reset_eager
+
+    def need_masking(self) -> bool:
+        """Whether sequences of this dim may have padding (the lengths are over other dims)."""
+        return self.size is None and ((lengths := self._known()) is None or bool(lengths.over))
+
+    def has_padding(self) -> bool:
+        """Whether some sequence really is shorter than the longest one."""
+        if self.size is not None:
+            return False
+        return bool(asked(dim_mask.has_padding, self))
+
+    def is_empty(self) -> bool:
+        """Whether no sequence has a frame."""
+        return self.size == 0 if self.size is not None else bool(asked(dim_mask.is_empty, self))
+
+    def has_empty(self) -> bool:
+        """Whether some sequence has no frame."""
+        return self.size == 0 if self.size is not None else bool(asked(dim_mask.has_empty, self))
+
+    get_mask = dim_mask.get_mask
+    raw_mask = dim_mask.raw_mask
+    host_mask = dim_mask.host_mask
+    get_size_tensor = dim_sizes.get_size_tensor
+
+    def _extent_tensor(self) -> Tensor:
+        return dim_sizes.scalar(self, self.extent, "cpu")
+
+    copy = dim_relations.copy
+    declare_same_as = dim_relations.declare_same_as
+    copy_from = dim_relations.copy_from
+    get_same_base = dim_relations.get_same_base
+    get_derived_bases_set = dim_relations.get_derived_bases_set
+    depends_on = dim_math.depends_on
+
+    def short_repr(self) -> str:
+        """The name with the size as in messages: `batch=3`, `time<=7`, `time=?`."""
+        if self.size is not None:
+            return f"{self.name}={self.size}"
+        lengths = self.lengths
+        if lengths is None:
+            return f"{self.name}=?"
+        return f"{self.name}<={self.extent}" if self.length_dims else f"{self.name}={self.extent}"
 
     def __lt__(self, other: Dim) -> bool:
         """The order by name, kind and size, only for sorting."""
@@ -152,7 +317,7 @@ class Dim(DimRelations):
         # With a number of its own: a recorded loop takes larger ones for dims that its step has made.
         self.__dict__.update(state, serial=next(_serials))
         if self.same_as is not None:
-            self._forward_to(self.same_as)
+            dim_relations.forward_to(self, self.same_as)
 
     def __copy__(self) -> Dim:
         return self
@@ -161,19 +326,9 @@ class Dim(DimRelations):
         return self
 
     def __repr__(self) -> str:
-        return f"Dim{{{self.short_repr()}{self._lengths_text()}}}"
-
-    def _lengths_text(self) -> str:
-        """`: 7, 5, 3 over batch=3, 29 % padding` of a ragged dim; the first eight lengths."""
-        lengths = self.lengths
-        if lengths is None or not self._length_dims:
-            return ""
-        real = valid_lengths(lengths, self._length_dims)
-        shown = ", ".join(map(str, real.ravel()[:8])) + (", ..." if real.size > 8 else "")
-        over = ", ".join(dim.short_repr() for dim in self._length_dims)
-        cells = real.size * self.extent
-        waste = f", {100 * (1 - int(real.sum()) / cells):.0f} % padding" if cells else ""
-        return f": {shown} over {over}{waste}"
+        lengths = self._known()
+        text = f": {lengths.text(self.extent)}" if lengths is not None and lengths.over else ""
+        return f"Dim{{{self.short_repr()}{text}}}"
 
 
 def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
@@ -208,43 +363,12 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
         )
     check_lengths(name, array)
     dim = Dim(None, name=name)
-    dim._lengths, dim._length_dims, dim.declared_length_dims = array.astype(np.int32), (over,), (over,)
+    dim._lengths, dim.declared_length_dims = Lengths(array.astype(np.int32), (over,)), (over,)
     dim.by_user = dim._place[0] is sys._getframe(1).f_code
     return dim
 
 
-put_absent(
-    Dim,
-    "A Dim",
-    "Values are computed at once, and belong to no graph and no batch info:",
-    {
-        "batch": "dim.length_dims             # what its lengths are over",
-        "control_flow_ctx": "# leave it out",
-        "get_dyn_size_ext_for_batch_ctx": "dim.dyn_size_ext",
-        "get_for_batch_ctx": "dim",
-        "get_tag_from_size_tensor": "# keep the Dim",
-        "is_dim_known_in_batch_ctx": "dim.is_dim_known()",
-        "is_same_size_tensor": "# keep the Dim",
-        "reset_batch_ctx": "dim.reset_eager()",
-        "set_dyn_size_ext_for_batch_ctx": "dim.dyn_size_ext = lengths",
-        "set_tag_on_size_tensor": "# keep the Dim",
-    },
-)
-put_absent(
-    Dim,
-    "A Dim",
-    "Dims match by identity: the same object is the same dim, and nothing is searched among similar ones.",
-    {
-        "auto_generated": "# leave it out",
-        "axis_split_info": "dim.get_derived_bases_set()",
-        "derived_from_op": "dim.get_derived_bases_set()",
-        "derived_from_tag": "dim.get_same_derived_base()",
-        "get_all_dimension_tags": "data.all_dims()             # of a TensorDict",
-        "get_existing_tag_from_collection": "dim in dims",
-        "get_uniq_collection": "list(dict.fromkeys(dims))",
-        "is_equal": "a is b                      # or a.get_same_base() is b.get_same_base()",
-    },
-)
+put_all_absent(Dim)
 batch_dim = Dim(None, name="batch", kind="batch")
 single_step_dim = Dim(None, name="single_step")
 single_step_dim.special = True

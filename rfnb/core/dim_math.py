@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from rfnb.core import algebra
-from rfnb.core.dim_lengths import tell_resized
-from rfnb.core.dim_sizes import DimSizes
 from rfnb.core.errors import DimError, message
+from rfnb.core.lengths import Lengths
 from rfnb.core.op import op
+from rfnb.core.resizes import tell_resized
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -28,10 +28,14 @@ _interned: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
 _recent: deque[Dim] = deque(maxlen=128)
 
 
-class DimMath(DimSizes):
-    """A part of Dim: its operators. Abstract."""
+class DimOperators:
+    """Part of Dim: its operators. Abstract."""
 
     expr: algebra.Sum | None
+
+    if TYPE_CHECKING:  # of Dim
+
+        def short_repr(self) -> str: ...
 
     @op
     def __add__(self, other: Dim | int) -> Dim:
@@ -90,9 +94,10 @@ class DimMath(DimSizes):
 
     @op
     def ceildiv_left(self, other: Dim | int) -> Dim:
+        """Divide from the left, rounded up."""
         return self._divide("ceildiv_left", other)
 
-    def _divide(self, kind: str, other: DimMath | int) -> Dim:
+    def _divide(self, kind: str, other: DimOperators | int) -> Dim:
         expr, divisor = _expr(self), _expr(other)
         left = kind.endswith("left")
         exact = algebra.div_left(expr, divisor) if left else algebra.div_right(expr, divisor, _derive)
@@ -113,37 +118,40 @@ class DimMath(DimSizes):
             return _derive(algebra.atom(algebra.Division(kind, inner.numerator, inner.denominator * number)))
         return _derive(algebra.atom(algebra.Division(kind, self, number if number is not None else other)))
 
-    def _complete(self) -> None:
-        """Fill in the lengths of a derived dim, if those of its parts are known."""
-        assert self.expr is not None
-        parts = [dim for dim in _atoms(self.expr) if dim.size is None]
-        if any(dim._known_lengths() is None for dim in parts):
-            return
-        over: list[Dim] = []
-        for dim in parts:
-            over += [other for other in dim.length_dims if other not in over]
-        value = np.maximum(_evaluate(self.expr, over), 0).astype(np.int32)
-        shape = [dim.extent for dim in over]
-        self._lengths, self._length_dims = np.broadcast_to(value, shape), tuple(over)
 
-    def _extent_of_parts(self) -> int:
-        """The extent by that of its parts, where there are no lengths to take the longest of."""
-        assert self.expr is not None
-        return max(int(_evaluate(self.expr, None)), 0)
+def lengths_of_parts(self: Dim) -> Lengths | None:
+    """The lengths of a derived dim, if those of its parts are known."""
+    assert self.expr is not None
+    parts = [dim for dim in _atoms(self.expr) if dim.size is None]
+    if any(dim._known() is None for dim in parts):
+        return None
+    over: list[Dim] = []
+    for dim in parts:
+        over += [other for other in dim.length_dims if other not in over]
+    value = np.maximum(_evaluate(self.expr, over), 0).astype(np.int32)
+    shape = [dim.extent for dim in over]
+    return Lengths(np.broadcast_to(value, shape), over)
 
-    def _resized(self) -> None:
-        """Void what was computed from the lengths that this dim had: plans, and the lengths of what is derived from it."""
-        tell_resized()
-        for dim in list(_interned.values()):
-            if dim.size is None and depends_on(dim, self):
-                dim._reset()
+
+def extent_of_parts(self: Dim) -> int:
+    """The extent by that of its parts, where there are no lengths to take the longest of."""
+    assert self.expr is not None
+    return max(int(_evaluate(self.expr, None)), 0)
+
+
+def resized(self: Dim) -> None:
+    """Void what was computed from the lengths that this dim had: plans, and the lengths of what is derived from it."""
+    tell_resized()
+    for dim in list(_interned.values()):
+        if dim.size is None and depends_on(dim, self):
+            dim._reset()
 
 
 def _is_dim(value: Any) -> TypeGuard[Dim]:
-    return isinstance(value, DimMath)  # every one is a Dim
+    return isinstance(value, DimOperators)  # every one is a Dim
 
 
-def _expr(value: DimMath | int) -> algebra.Sum:
+def _expr(value: DimOperators | int) -> algebra.Sum:
     if _is_dim(value):
         if value.expr is not None:
             return value.expr
@@ -204,7 +212,7 @@ def _atoms(expr: algebra.Sum) -> Iterator[Dim]:
                     yield part
 
 
-def depends_on(dim: Dim, part: DimMath) -> bool:
+def depends_on(dim: Dim, part: DimOperators) -> bool:
     """Whether the lengths of `dim` are computed from those of `part`."""
     return depends_on_any(dim, (part,))
 
@@ -268,11 +276,12 @@ def _value_of(factor: Any, over: list[Dim] | None) -> Any:
             return factor.size
         if over is None:
             return factor.extent
-        lengths, dims = factor._known_lengths(), factor.length_dims
+        lengths = factor._known()
         assert lengths is not None
+        dims = lengths.over
         order = sorted(range(len(dims)), key=lambda axis: over.index(dims[axis]))
         shape = [dim.extent if dim in dims else 1 for dim in over]
-        return lengths.transpose(order).reshape(shape).astype(np.int64)
+        return lengths.array.transpose(order).reshape(shape).astype(np.int64)
     numerator, denominator = _value_of(factor.numerator, over), _value_of(factor.denominator, over)
     return -(-numerator // denominator) if factor.kind.startswith("ceil") else numerator // denominator
 

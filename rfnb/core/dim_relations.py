@@ -1,168 +1,144 @@
-"""The relations between dims: copies, twins, taking over sizes, and the promise that two are the same."""
+"""The relations between dims: copies, twins, taking over sizes, and the promise that two are the same.
+
+`copy`, `declare_same_as`, `copy_from`, `get_same_base` and `get_derived_bases_set` are methods of Dim.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rfnb.core import algebra
-from rfnb.core.dim_lengths import tell_resized
-from rfnb.core.dim_math import DimMath, depends_on, intern, parts_of, substituted
+from rfnb.core.dim_math import depends_on, intern, parts_of, resized, substituted
 from rfnb.core.errors import DimError, message
+from rfnb.core.resizes import tell_resized
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
 
-class DimRelations(DimMath):
-    """A part of Dim: relations to other dims. Abstract."""
+def copy(
+    self: Dim,
+    same_as_self: bool = True,
+    description: str | None = None,
+    kind: str | None = None,
+    match_priority: int | None = None,
+    *,
+    name: str | None = None,
+) -> Dim:
+    """The twin of this dim with `match_priority`, for tensors that need the dim twice (square weights); the same twin
+    every time. `matmul`, `gather`, `softmax`, `top_k` and reductions over this dim mean the twin of the highest priority, so it
+    belongs on the input side. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
 
-    kind: str | None
-    vocab: Any
-    match_priority: int
+    Args:
+        match_priority: Tells twins apart.
+        name, description, kind: Of the new dim; default: those of this one.
+        same_as_self: False makes an independent dim.
+    """
+    if same_as_self:
+        if match_priority is None or match_priority == self.match_priority:
+            return self
+        base = self.twin_of or self
+        if match_priority == base.match_priority:
+            return base
+        return intern(("twin", base, match_priority), lambda: _make_twin(base, match_priority))
+    dim = _plain(self, name or description or self.name, kind or self.kind)
+    if self.size is None:
+        dim._lengths = self._known()
+    if match_priority is not None:
+        dim.match_priority = match_priority
+    return dim
 
-    def copy(
-        self,
-        same_as_self: bool = True,
-        description: str | None = None,
-        kind: str | None = None,
-        match_priority: int | None = None,
-        *,
-        name: str | None = None,
-    ) -> Dim:
-        """The twin of this dim with `match_priority`, for tensors that need the dim twice (square weights); the same twin
-        every time. `matmul`, `gather`, `softmax`, `top_k` and reductions over this dim mean the twin of the highest priority, so it
-        belongs on the input side. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
 
-        Args:
-            match_priority: Tells twins apart.
-            name, description, kind: Of the new dim; default: those of this one.
-            same_as_self: False makes an independent dim.
-        """
-        this = self._dim()
-        if same_as_self:
-            if match_priority is None or match_priority == self.match_priority:
-                return this
-            base = self.twin_of or this
-            if match_priority == base.match_priority:
-                return base
-            return intern(("twin", base, match_priority), lambda: base._make_twin(match_priority))
-        dim = self._plain(name or description or self.name, kind or self.kind)
-        if self.size is None:
-            dim._lengths, dim._length_dims = self.lengths, self.length_dims
-        if match_priority is not None:
-            dim.match_priority = match_priority
-        return dim
+def _make_twin(self: Dim, match_priority: int) -> Dim:
+    twin = _plain(self, self.name, self.kind)
+    twin.match_priority, twin.twin_of = match_priority, self
+    return twin
 
-    def _make_twin(self, match_priority: int) -> Dim:
-        twin = self._plain(self.name, self.kind)
-        twin.match_priority, twin.twin_of = match_priority, self._dim()
-        return twin
 
-    def _plain(self, name: str, kind: str | None) -> Dim:
-        from rfnb.core.dim import Dim  # this is a part of it; the copy of a BeamDim is of no search
+def _plain(self: Dim, name: str, kind: str | None) -> Dim:
+    from rfnb.core.dim import Dim  # this is a part of it; the copy of a BeamDim is of no search
 
-        return Dim(self.size, name=name, kind=kind, vocab=self.vocab)
+    return Dim(self.size, name=name, kind=kind, vocab=self.vocab)
 
-    def declare_same_as(self, other: Dim) -> None:
-        """Promise that this dim and `other` have the same sizes; the promise is checked.
 
-        A dim without size gets the sizes of the other one, now or as soon as it has them, and in every batch. If both have
-        sizes, they are compared. An op that gets x over one of the two and y over the other brings them together: its result has
-        `get_same_base()`, which is `other`, or this dim where only this one had a size. The two stay two dims, and neither
-        changes its hash: a tensor keeps the dim that it has, so its axis is called by that; `rf.replace_dim` puts one for the
-        other. (RETURNN merges the two dims, which changes the meaning of tensors that exist already.)
+def declare_same_as(self: Dim, other: Dim) -> None:
+    """Promise that this dim and `other` have the same sizes; the promise is checked.
 
-        Raises:
-            DimError: If the sizes differ, or if no size is known and both are derived from other dims.
-        """
-        first, second = self._dim(), other
-        if representative(first) is representative(second) or first.get_same_base() is second.get_same_base():
-            return
-        if first.is_dim_known() and second.is_dim_known():
-            check_same_sizes(first, second)
-            _declare(first, second)
-            tell_resized()  # a plan may have been made with the two apart
-            return
-        if first.is_dim_known() or first.expr is not None or first.twin_of is not None:
-            first, second = second, first
-        if first.expr is not None or first.twin_of is not None or depends_on(second, first):
-            raise DimError(
-                message(
-                    "declare_same_as: neither dim has a size that the other could take.",
-                    [("dim", self.short_repr()), ("other", other.short_repr())],
-                    "Both are computed from other dims. Declare those the same, or wait until they have sizes.",
-                )
-            )
-        if second.size is not None:
-            first.copy_from(second)
-        else:
-            first._forward_to(second.get_same_base())
+    A dim without size gets the sizes of the other one, now or as soon as it has them, and in every batch. If both have
+    sizes, they are compared. An op that gets x over one of the two and y over the other brings them together: its result has
+    `get_same_base()`, which is `other`, or this dim where only this one had a size. The two stay two dims, and neither
+    changes its hash: a tensor keeps the dim that it has, so its axis is called by that; `rf.replace_dim` puts one for the
+    other. (RETURNN merges the two dims, which changes the meaning of tensors that exist already.)
+
+    Raises:
+        DimError: If the sizes differ, or if no size is known and both are derived from other dims.
+    """
+    first, second = self, other
+    if representative(first) is representative(second) or first.get_same_base() is second.get_same_base():
+        return
+    if first.is_dim_known() and second.is_dim_known():
+        check_same_sizes(first, second)
         _declare(first, second)
+        tell_resized()  # a plan may have been made with the two apart
+        return
+    if first.is_dim_known() or first.expr is not None or first.twin_of is not None:
+        first, second = second, first
+    if first.expr is not None or first.twin_of is not None or depends_on(second, first):
+        raise DimError(
+            message(
+                "declare_same_as: neither dim has a size that the other could take.",
+                [("dim", self.short_repr()), ("other", other.short_repr())],
+                "Both are computed from other dims. Declare those the same, or wait until they have sizes.",
+            )
+        )
+    if second.size is not None:
+        first.copy_from(second)
+    else:
+        forward_to(first, second.get_same_base())
+    _declare(first, second)
 
-    def _forward_to(self, base: Dim) -> None:
-        this = self._dim()
-        if self._lengths is not None:
-            self._reset()
-        self.same_as = base
-        intern(("same", id(this)), lambda: this)  # among those that hear of it when the sizes of the base change
 
-    def copy_from(self, other: Dim) -> None:
-        """Take over the sizes of `other`, without any further relation.
+def forward_to(self: Dim, base: Dim) -> None:
+    """Let a dim take its sizes from another one, whenever that has them."""
+    if self._lengths is not None:
+        self._reset()
+    self.same_as = base
+    intern(("same", id(self)), lambda: self)  # among those that hear of it when the sizes of the base change
 
-        Raises:
-            DimError: If this dim is static with another size, or computed from other dims.
-        """
-        this = self._dim()
-        if self.size is not None or self.expr is not None or self.twin_of is not None:
-            check_same_sizes(this, other)
-        elif other.size is not None:
-            known = self._lengths is not None
-            self._reset()
-            self.size = other.size
-            if known:
-                self._resized()
-        elif other.lengths is not None:
-            self.dyn_size_ext = other.dyn_size_ext
 
-    def derive_from(self, base: Dim, *, set_derived_from_flag: bool = True) -> None:
-        """`copy_from`, if this dim has no size yet. `set_derived_from_flag`: taken, without effect."""
-        if not self.is_dim_known():
-            self.copy_from(base)
+def copy_from(self: Dim, other: Dim) -> None:
+    """Take over the sizes of `other`, without any further relation.
 
-    def get_same_base(self) -> Dim:
-        """The dim that this one is a twin of, or was declared the same as; else itself."""
-        dim = self._dim()
-        while dim.twin_of is not None or dim.same_as is not None or dim.declared_as is not None:
-            dim = dim.twin_of or dim.same_as or dim.declared_as or dim
-        return dim
+    Raises:
+        DimError: If this dim is static with another size, or computed from other dims.
+    """
+    if self.size is not None or self.expr is not None or self.twin_of is not None:
+        check_same_sizes(self, other)
+    elif other.size is not None:
+        known = self._lengths is not None
+        self._reset()
+        self.size = other.size
+        if known:
+            resized(self)
+    elif other.lengths is not None:
+        self.dyn_size_ext = other.dyn_size_ext
 
-    def get_same_derived_base(self, *, same_dim: bool = False) -> Dim:
-        """The first dim in the expression of a derived dim (of `2 * time + 1` it is `time`), else `get_same_base()`; always the
-        latter with `same_dim`, since another expression is another dim."""
-        dim = self.get_same_base()
-        while dim.expr is not None and not same_dim:
-            part = next(iter(parts_of(dim)), None)
-            if part is None:
-                break
-            dim = part.get_same_base()
-        return dim
 
-    def get_derived_bases_set(self) -> set[Dim]:
-        """This dim and all that its sizes are computed from."""
-        found: list[Dim] = [self._dim()]
-        for dim in found:
-            found += [part for part in parts_of(dim) if part not in found]
-        return set(found)
+def get_same_base(self: Dim) -> Dim:
+    """The dim that this one is a twin of, or was declared the same as; else itself."""
+    dim = self
+    while dim.twin_of is not None or dim.same_as is not None or dim.declared_as is not None:
+        dim = dim.twin_of or dim.same_as or dim.declared_as or dim
+    return dim
 
-    def is_constant_static_dim(self) -> bool:
-        """Whether dim arithmetic made it from a plain int."""
-        return self.expr is not None and algebra.as_int(self.expr) is not None
 
-    def depends_on(self, other: Dim) -> bool:
-        """Whether the lengths of this dim are computed from those of `other`."""
-        return depends_on(self._dim(), other)
+def get_derived_bases_set(self: Dim) -> set[Dim]:
+    """This dim and all that its sizes are computed from."""
+    found: list[Dim] = [self]
+    for dim in found:
+        found += [part for part in parts_of(dim) if part not in found]
+    return set(found)
 
 
 _declarations: list[None] = []  # one is there as soon as any two dims are declared the same

@@ -14,13 +14,13 @@ import numpy as np
 
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
-from rfnb.core.dim_lengths import on_resize
 from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import DimError, NoPlanError, message
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
 from rfnb.core.plan_parts import Build, CannotRebuild, builder
 from rfnb.core.remade import check_remade
+from rfnb.core.resizes import on_resize
 from rfnb.core.structure import IN_FORM, Index, structure_of
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code

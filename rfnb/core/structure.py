@@ -12,9 +12,9 @@ from typing import Any
 from rfnb.core import algebra
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
-from rfnb.core.dim_lengths import resizes
 from rfnb.core.dim_mask import has_empty, has_padding, is_empty
 from rfnb.core.dim_math import parts_of
+from rfnb.core.resizes import resizes
 
 _forms: weakref.WeakValueDictionary[Any, Form] = weakref.WeakValueDictionary()
 

@@ -41,7 +41,7 @@ class RecordedSizes:
 
     def settle(self) -> bool:
         """Give values whose dims have another size now dims of their own; whether there are any."""
-        changed = {dim for dim, (lengths, _) in self._sizes.items() if dim._lengths is not lengths}
+        changed = {dim for dim, (lengths, _) in self._sizes.items() if _array(dim) is not lengths}
         if not changed:
             return False
         more = changed
@@ -114,3 +114,8 @@ def _with_dims(value: Any, made: Mapping[Dim, Dim]) -> Any:
         items = [_with_dims(item, made) for item in value]
         return items if isinstance(value, list) else tuple(items)
     return value
+
+
+def _array(dim: Dim) -> np.ndarray | None:
+    """The lengths that a dim has now, without working any out."""
+    return None if dim._lengths is None else dim._lengths.array

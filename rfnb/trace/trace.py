@@ -11,8 +11,8 @@ from os import PathLike
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.dim_lengths import on_resize
 from rfnb.core.errors import message
+from rfnb.core.resizes import on_resize
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds

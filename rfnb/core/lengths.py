@@ -1,0 +1,85 @@
+"""Lengths: what a Dim holds that is not static. They live on the host, so nothing here makes a GPU wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rfnb.core.errors import DimError, message
+
+if TYPE_CHECKING:
+    from rfnb.core.dim import Dim
+
+_LONGEST = np.iinfo(np.int32).max
+
+
+class Lengths:
+    """One length per sequence; it never changes: a dim of the next batch holds other ones.
+
+    Attributes:
+        array: int32, axes in the order of `over`.
+        over: The dims that they are over, usually (batch,); none of a size that is one number.
+    """
+
+    __slots__ = ("array", "over")
+
+    def __init__(self, array: np.ndarray, over: Sequence[Dim]):
+        self.array, self.over = array, tuple(over)
+
+    def valid(self) -> np.ndarray:
+        """Those that are not themselves in the padding of a ragged dim; 0 instead of the others."""
+        return valid_lengths(self.array, self.over)
+
+    def bounds(self) -> tuple[int, int]:
+        """The shortest and the longest sequence; (0, 0) if there is none."""
+        lengths = self.valid()
+        if lengths.size > 256:
+            return int(lengths.min()), int(lengths.max())
+        few = lengths.ravel().tolist()  # quicker than two functions of NumPy
+        return (min(few), max(few)) if few else (0, 0)
+
+    def mask(self, longest: int) -> np.ndarray:
+        """True for real frames, axes in the order of `over`, the frames last."""
+        mask: np.ndarray = np.arange(longest, dtype=np.int32) < self.array[..., None]
+        return mask
+
+    def text(self, longest: int) -> str:
+        """`7, 5, 3 over batch=3, 29 % padding`; the first eight lengths."""
+        real = self.valid()
+        shown = ", ".join(map(str, real.ravel()[:8])) + (", ..." if real.size > 8 else "")
+        over = ", ".join(dim.short_repr() for dim in self.over)
+        cells = real.size * longest
+        waste = f", {100 * (1 - int(real.sum()) / cells):.0f} % padding" if cells else ""
+        return f"{shown} over {over}{waste}"
+
+
+def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True) -> None:
+    """Raise a DimError unless all are integers from 0 to what an int32 holds."""
+    integers = array.dtype.kind in "iu"
+    if not array.size or (integers and array.min() >= 0 and array.max() <= _LONGEST):
+        return
+    if not is_tensor and array.ndim == 0 and not integers:
+        fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'
+        rule = "A size is an int; lengths are a Tensor of ints; None is a size that comes later."
+        raise DimError(message(f'Dim "{name}": this is no size.', [("got", array.dtype.type.__name__)], rule, fix))
+    found, fix = str(array.dtype), 'rf.cast(lengths, "int32")'
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        found += f", {int(np.isnan(array).sum())} of them NaN"
+        fix = 'lengths = rf.reduce_sum(rf.cast(mask, "int32"), axis=time)    # count the real frames'
+    elif array.size and array.dtype.kind == "f":
+        found += f", smallest {array.min()}"
+    elif array.size and integers:
+        found += f", smallest {array.min()}, largest {array.max()}"
+        fix = f"rf.clip_by_value(lengths, 0, {min(int(array.max()), _LONGEST)})"
+    rule = f"A length counts frames; {_LONGEST} is the most." if integers else "A length counts frames."
+    raise DimError(message(f'Dim "{name}": lengths must be integers, 0 or more.', [("lengths", found)], rule, fix))
+
+
+def valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:
+    """The lengths that are not themselves in the padding of a ragged dim."""
+    for dim in dims:
+        if dim.has_padding() and set(dim.length_dims) <= set(dims):
+            lengths = np.where(dim.host_mask(dims), lengths, 0)
+    return lengths
