@@ -19,7 +19,7 @@ from rfnb.trace.beam_fields import Outcome
 from rfnb.viz.axes import Named
 from rfnb.viz.beams.parts import Parts
 from rfnb.viz.beams.text import prefix
-from rfnb.viz.beams.tree import grow
+from rfnb.viz.beams.tree import grow, tell
 from rfnb.viz.spec import Spec, host
 
 _FIELDS = ("tokens", "parents", "scores")
@@ -77,7 +77,7 @@ def spec(
         _check(index, step, steps[index - 1] if index else None, batch)
     blank = getattr(history, "blank", None)
     by_rank = getattr(history, "by_rank", None) or [True] * len(steps)
-    parts = Parts(steps)
+    parts, threshold = Parts(steps), getattr(history, "threshold", None)
     seqs = []
     for seq in range(batch):
         listed = [_listed(step, seq, labels, cuts, blank, parts) for step, labels in zip(steps, each)]
@@ -88,10 +88,10 @@ def spec(
             one["blank"] = _BLANK
         if parts.names:
             one["parts"] = parts.names
-        seqs.append(_finish(one, length_exponent, join))
+        seqs.append(_finish(one, length_exponent, join, threshold))
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
-    if getattr(history, "threshold", None) is not None:
-        head["threshold"] = history.threshold
+    if threshold is not None:
+        head["threshold"] = threshold
     return Spec("beams", head, {})
 
 
@@ -275,8 +275,8 @@ def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return steps
 
 
-def _finish(seq: dict[str, Any], length_exponent: float, join: str) -> dict[str, Any]:
-    """Add the path of the winner and its text."""
-    nbest = grow(seq, length_exponent=length_exponent).nbest
-    path = nbest[0].path() if nbest else []
-    return {**seq, "best": [[node.step, node.slot] for node in path], "result": prefix(path, join)}
+def _finish(seq: dict[str, Any], length_exponent: float, join: str, threshold: float | None) -> dict[str, Any]:
+    """Add the path of the winner, its text, and what there is to say of each hypothesis."""
+    tree = grow(seq, length_exponent=length_exponent, threshold=threshold)
+    path = tree.nbest[0].path() if tree.nbest else []
+    return {**tell(seq, tree), "best": [[node.step, node.slot] for node in path], "result": prefix(path, join)}

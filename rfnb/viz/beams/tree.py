@@ -1,6 +1,6 @@
 """The decisions of a beam search, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
 
-`widgets/src/beams/tree.ts` is the same in TypeScript; both are tested with the files in `tests/viz/fixtures/`.
+The spec says it too (`tell`), so that `widgets/src/beams/tree.ts` only has to link the nodes.
 Scores are natural-log probabilities, summed over steps; a slot with score None holds no hypothesis.
 
 A node (a hypothesis after one step) is in one of these states:
@@ -65,6 +65,8 @@ class Cut:
     verdict: str
     why: str | None = None  # if not by its rank
     parts: list[float] = field(default_factory=list)
+    margin: float | None = None  # to the last survivor, below 0 if behind; None if that says nothing
+    number: int = 0  # in the list of the spec
 
 
 @dataclass
@@ -89,6 +91,21 @@ def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float 
     best = [(int(step), int(slot)) for step, slot in seq.get("best") or []]
     width = max((sum(not (node and node.left) for node in row) for row in nodes), default=0)
     return Tree(nodes, cuts, best, _nbest(nodes, length_exponent), columns(seq), width)
+
+
+def tell(seq: dict[str, Any], tree: Tree) -> dict[str, Any]:
+    """The sequence of a spec with what its tree says of each hypothesis, and of the candidates that it has."""
+    steps = []
+    for step, row, cuts in zip(seq["steps"], tree.nodes, tree.cuts, strict=True):
+        told = list(step.get("cuts", []))
+        for cut in cuts:
+            margin = {} if cut.margin is None else {"margin": round(cut.margin, 5)}
+            told[cut.number] = {**told[cut.number], **margin, "verdict": cut.verdict}
+        tokens = [node.token if node else token for node, token in zip(row, step["tokens"], strict=True)]
+        states = [node and node.state for node in row]
+        verdicts = [node and node.verdict for node in row]
+        steps.append({**step, "tokens": tokens, "states": states, "verdicts": verdicts, "cuts": told})
+    return {**seq, "steps": steps}
 
 
 def rating(node: Node, length_exponent: float) -> float:
@@ -190,7 +207,7 @@ def _cuts(
         ends = step.get("ends") or [0.0] * len(nodes[index])
         kept = [node.score - (ends[node.slot] or 0.0) for node in nodes[index] if node]  # as they were ranked
         row, rank, by_rank = [], len(kept), step.get("by_rank", True)
-        for cut in step.get("cuts", []):
+        for number, cut in enumerate(step.get("cuts", [])):
             parent, why = nodes[index - 1][cut["parent"]] if index else None, cut.get("why")
             if why not in ("blocked", "merged"):  # these had no part in the contest
                 rank += 1
@@ -199,7 +216,9 @@ def _cuts(
             into = _same_labels(nodes[index], parent, cut["token"], blank) if why == "merged" else None
             verdict = cut_verdict(cut["score"], rank, kept, why, into=into, threshold=threshold, by_rank=by_rank)
             gain = cut["score"] - (parent.score if parent else 0.0)
-            row.append(Cut(index, cut["token"], cut["score"], parent, gain, rank, verdict, why, cut.get("parts", [])))
+            margin = cut["score"] - min(kept) if kept and why in (None, "blocked") else None
+            parts = cut.get("parts", [])
+            row.append(Cut(index, cut["token"], cut["score"], parent, gain, rank, verdict, why, parts, margin, number))
         out.append(row)
     return out
 

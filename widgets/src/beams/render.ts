@@ -138,14 +138,14 @@ class BeamsView implements Rendered<BeamsHead> {
   }
 
   private regrow(): void {
-    const { seqs, live, threshold } = this.head,
+    const { seqs, live } = this.head,
       { scrollLeft, clientWidth, scrollWidth } = this.pane.element,
       atEnd = scrollLeft + clientWidth >= scrollWidth - 8;
     this.seq = Math.min(this.seq, Math.max(0, seqs.length - 1));
     const seq = seqs[this.seq] ?? { steps: [] },
       labels = seqs.map(({ label }, index) => label ?? `sequence ${index}`);
     setOptions(this.seqSelect, labels, this.seq);
-    this.tree = grow(seq, this.exponent, threshold);
+    this.tree = grow(seq, this.exponent);
     this.cursor.hovered = null;
     if (this.cursor.pinned && !placeOf(this.tree, this.cursor.pinned)) this.cursor.pinned = null;
     this.legend.textContent = legend(this.tree, seq.blank);

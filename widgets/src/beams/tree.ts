@@ -1,5 +1,4 @@
-// What a beam search decided, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
-// The same as rfnb/viz/beams_tree.py; both are tested with the files in tests/viz/fixtures/.
+// What a beam search decided, as the `beams` spec of one sequence says it (rfnb/viz/beams/tree.py): its hypotheses linked to a tree.
 
 import type { AnyHead } from "../frame";
 
@@ -9,6 +8,8 @@ export interface CutSpec {
   score: number | null;
   why?: string;
   parts?: number[];
+  margin?: number;
+  verdict?: string;
 }
 export interface StepSpec {
   tokens: string[];
@@ -16,10 +17,10 @@ export interface StepSpec {
   scores: (number | null)[];
   ended: boolean[];
   cuts?: CutSpec[];
-  ends?: (number | null)[];
   left?: boolean[];
   parts?: number[][];
-  by_rank?: boolean;
+  states?: (State | null)[];
+  verdicts?: (string | null)[];
 }
 export interface SeqSpec {
   label?: string;
@@ -32,7 +33,6 @@ export interface SeqSpec {
 export interface BeamsHead extends AnyHead {
   length_exponent?: number;
   join?: string;
-  threshold?: number;
   seqs: SeqSpec[];
 }
 
@@ -50,7 +50,6 @@ export interface Node {
   parent: Node | null;
   gain: number; // natural-log probability of the last token alone
   state: State;
-  rank: number;
   verdict: string;
   children: Node[];
   last: number; // the last step that a continuation of it reached
@@ -66,7 +65,6 @@ export interface Cut {
   score: number;
   parent: Node | null;
   gain: number;
-  rank: number;
   verdict: string;
   why: string | undefined; // if not by its rank
   margin: number | null; // to the last survivor, below 0 if behind; null if that says nothing
@@ -83,14 +81,11 @@ export interface Tree {
   width: number;
 }
 
-export function grow(seq: SeqSpec, lengthExponent = 0, threshold?: number): Tree {
+export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
   const nodes = link(seq.steps, seq.blank);
-  setStates(nodes, seq.steps, carries(seq.steps, nodes));
-  const cuts = cutCandidates(seq.steps, nodes, seq.blank, threshold);
-  nodes.forEach((row, step) => rank(row, cuts[step + 1] ?? []));
   return {
     nodes,
-    cuts,
+    cuts: cutCandidates(seq.steps, nodes, seq.blank),
     best: seq.best ?? [],
     nbest: nbest(nodes, lengthExponent),
     parts: seq.parts ?? [],
@@ -145,9 +140,8 @@ function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
           score,
           parent,
           gain: score - (parent?.score ?? 0),
-          state: "dead",
-          rank: 0,
-          verdict: "",
+          state: spec.states?.[slot] ?? (spec.ended[slot] ? "ended" : "alive"),
+          verdict: spec.verdicts?.[slot] ?? "kept",
           children: [],
           last: step,
           share: Math.exp(score - top) / total,
@@ -160,93 +154,19 @@ function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
       }),
     );
   });
+  for (const row of [...rows].reverse())
+    for (const node of row) if (node?.parent) node.parent.last = Math.max(node.parent.last, node.last);
   return rows;
 }
 
-/** Whether complete hypotheses keep their place in the beam (else they leave it for a pool). */
-function carries(steps: StepSpec[], nodes: (Node | null)[][]): boolean {
-  return steps.some((step, index) => {
-    const ended = steps[index - 1]?.ended;
-    if (!ended) return false;
-    return (
-      nodes[index]!.some((node) => node?.parent && ended[node.parent.slot]) ||
-      (step.cuts ?? []).some((cut) => ended[cut.parent])
-    );
-  });
-}
-
-function setStates(nodes: (Node | null)[][], steps: StepSpec[], carrying: boolean): void {
-  const end = nodes.length - 1;
-  for (const node of nodes.flat())
-    if (node?.parent && steps[node.step - 1]!.ended[node.parent.slot]) {
-      node.state = "carried";
-      node.token = node.parent.token; // that of several sources is any
-    }
-  for (let step = end; step >= 0; step--) {
-    for (const node of nodes[step]!) {
-      if (!node) continue;
-      for (const child of node.children) node.last = Math.max(node.last, child.last);
-      if (node.state === "carried") continue;
-      if (steps[step]!.ended[node.slot]) node.state = !carrying || node.last === end ? "ended" : "dropped";
-      else if (step === end || node.children.some((child) => child.state === "alive" || child.state === "ended"))
-        node.state = "alive";
-    }
-  }
-}
-
-function rank(row: (Node | null)[], following: Cut[]): void {
-  const present = row
-    .filter((node): node is Node => node !== null)
-    .sort((a, b) => b.score - a.score || a.slot - b.slot);
-  present.forEach((node, index) => {
-    node.rank = index + 1;
-    const behind = present[0]!.score - node.score;
-    const place =
-      `rank ${node.rank} of ${present.length}, ` +
-      (index === 0 ? "the best" : `${behind.toFixed(2)} nats behind the best`);
-    node.verdict = nodeVerdict(
-      node,
-      place,
-      following.find((cut) => cut.parent === node),
-    );
-  });
-}
-
-/** `cut`: the best of its continuations that were cut. */
-function nodeVerdict(node: Node, place: string, cut: Cut | undefined): string {
-  if (node.state === "carried") {
-    let first = node;
-    while (first.parent && first.state === "carried") first = first.parent;
-    return `complete since step ${first.step}: ${place}`;
-  }
-  if (node.state === "ended") return `complete${node.left ? ", and left the beam" : ""}: ${place}`;
-  if (node.state === "dropped") return `complete, then cut after step ${node.last}: ${place}`;
-  if (node.state === "alive") return `kept: ${place}`;
-  return (
-    `kept: ${place}; ` +
-    (node.last === node.step
-      ? `nothing that continues it survived${cut ? `, at best ${cut.token} (${cut.verdict})` : ""}`
-      : `the last that continued it was cut after step ${node.last}`)
-  );
-}
-
-function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][], blank?: string, threshold?: number): Cut[][] {
-  return steps.map((step, index) => {
-    const kept = nodes[index]!.flatMap((node) => (node ? [node.score - (step.ends?.[node.slot] ?? 0)] : [])); // as they were ranked
-    const worst = Math.min(...kept),
-      byRank = step.by_rank ?? true;
-    let rank = kept.length;
-    return (step.cuts ?? [])
-      .flatMap((cut): Cut[] => {
+function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][], blank?: string): Cut[][] {
+  return steps.map((step, index) =>
+    (step.cuts ?? [])
+      .flatMap(({ token, score, why, verdict, margin, ...cut }): Cut[] => {
         const parent = index ? (nodes[index - 1]![cut.parent] ?? null) : null;
-        const { token, score, why } = cut,
-          written = blank === undefined || token !== blank;
-        if (why !== "blocked" && why !== "merged") rank++; // these had no part in the contest
         if (score === null || (index && !parent)) return [];
-        const into =
-          why === "merged"
-            ? sameLabels(nodes[index]!, [...labelsOf(pathOf(parent)), ...(written ? [token] : [])])
-            : undefined;
+        const gain = score - (parent?.score ?? 0),
+          written = blank === undefined || token !== blank;
         return [
           {
             step: index,
@@ -254,18 +174,17 @@ function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][], blank?: stri
             token,
             score,
             parent,
-            gain: score - (parent?.score ?? 0),
-            rank,
+            gain,
+            verdict: verdict ?? "cut",
             why,
+            margin: margin ?? null,
             written,
             parts: cut.parts ?? [],
-            margin: kept.length && (why === undefined || why === "blocked") ? score - worst : null,
-            verdict: cutVerdict(score, rank, kept, why, { into, threshold, byRank }),
           },
         ];
       })
-      .map((cut, at) => ({ ...cut, index: at }));
-  });
+      .map((cut, at) => ({ ...cut, index: at })),
+  );
 }
 
 const labelsOf = (path: Node[]): string[] => path.filter((node) => node.written).map((node) => node.token);
@@ -276,43 +195,6 @@ export const cutText = (cut: Cut, join: string): string =>
 
 /** In the place of the text of a hypothesis that has none. */
 export const untold = (item: { token: string; written: boolean }): string => (item.written ? item.token : "(empty)");
-
-/** The slot of the hypothesis that a candidate was merged with; undefined: of none that was kept. */
-function sameLabels(row: (Node | null)[], labels: string[]): number | undefined {
-  return row.find((node) => {
-    if (!node) return false;
-    const own = labelsOf(pathOf(node));
-    return own.length === labels.length && own.every((label, at) => label === labels[at]);
-  })?.slot;
-}
-
-/**
- * Why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
- * `why`: if not by its rank; `into`: the slot of what it was merged with; `byRank`: whether the best were kept, samples are not.
- */
-export function cutVerdict(
-  score: number,
-  rank: number,
-  kept: number[],
-  why?: string,
-  more: { into?: number | undefined; threshold?: number | undefined; byRank?: boolean } = {},
-): string {
-  if (why === "merged")
-    return `merged: part of ${more.into === undefined ? "another hypothesis" : `slot ${more.into}`} with the same labels`;
-  if (!kept.length) return why ? `${why}: no survivor` : `cut: rank ${rank}, with no survivor`;
-  const margin = Math.min(...kept) - score,
-    isBehind = margin >= 0;
-  const behind = `${nats(Math.abs(margin))} ${isBehind ? "behind" : "ahead of"} the last survivor`;
-  if (why === "blocked") return `blocked: forbidden, ${isBehind ? "and" : "although"} ${behind}`;
-  if (why === "below the threshold" && more.threshold != null)
-    return `${why}: ${nats(Math.max(...kept) - score)} behind the best, where ${more.threshold} are allowed`;
-  if (why !== undefined) return `${why}: ${behind}`;
-  if (more.byRank === false) return `not chosen, ${behind}: this choice did not keep the best`;
-  return `cut: rank ${rank}, ${isBehind ? "" : "although "}${behind}`;
-}
-
-/** A difference of scores with as many digits as it takes to see that it is one. */
-const nats = (value: number): string => `${value.toFixed(value > 0 && value < 0.005 ? 5 : 2)} nats`;
 
 /** What is wrong with the head of a `beams` spec, as a sentence; null if it can be drawn. */
 export function problem(head: unknown): string | null {
