@@ -84,7 +84,7 @@ def concat(
         check_devices("concat", *(tensor for tensor, _ in sources))
         raise
     for further, _ in sources:
-        if further.sparse_dim is not out.sparse_dim or further._feature_dim is not out._feature_dim:
+        if further.sparse_dim is not out.sparse_dim or (out._feature_dim is None and further._feature_dim is not None):
             keep_marks(out, further)
     if ragged:
         padded = Dim(sum(dim.extent for _, dim in sources), name="joined")
@@ -205,16 +205,19 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
     Raises:
         DimError: If a source has no feature_dim.
     """
-    need_tensors("concat_features", *sources)
+    pairs = []
     for index, source in enumerate(sources):
-        if source.feature_dim is None:
+        if not isinstance(source, Tensor):
+            need_tensors("concat_features", *sources)
+        dim = source.feature_dim
+        if dim is None:
             raise DimError(
                 message(f"concat_features: source {index} has no feature_dim.", [(f"source {index}", shape_of(source))],
                         "Mark the dim to join along, or name it:", "rf.concat((a, a_dim), (b, b_dim))")
             )  # fmt: skip
-    pairs = [(source, source.feature_dim) for source in sources if source.feature_dim is not None]
-    out, dim = concat(*pairs, allow_broadcast=allow_broadcast)
-    out.feature_dim = dim
+        pairs.append((source, dim))
+    out, joined = concat(*pairs, allow_broadcast=allow_broadcast)
+    out._feature_dim = joined
     return out
 
 

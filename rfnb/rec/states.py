@@ -10,7 +10,6 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.rec.ended import kept
 from rfnb.rec.nested import agree, leaves, map_nested, same_structure
-from rfnb.rec.selection import Selection
 from rfnb.rec.selections import Selections
 from rfnb.rec.state_changes import changed_leaf, changed_structure
 
@@ -110,10 +109,18 @@ class States(NotPicklable):
             self.next.clear()
             return
         for name, old in self.now.items():
-            if name in self.next:
-                after[name] = self._committed(name, old, self.next[name], selection, active)
-            elif selection is not None:
-                after[name] = map_nested(selection.to_carried, old)
+            if name not in self.next:
+                if selection is not None:
+                    after[name] = map_nested(selection.to_carried, old)
+                continue
+            new = self.next[name]
+            if selection is not None:
+                new = map_nested(selection.to_carried_state, new)
+                if active is not None:
+                    old = map_nested(selection.to_carried, old)
+            if selection is not None or not self._unchanged:
+                self._check_same(name, old, new)
+            after[name] = new if active is None else self._frozen(name, old, new, active)
         self.now.update(after)
         self.next.clear()
 
@@ -123,22 +130,16 @@ class States(NotPicklable):
         self.step = None
         self.selections.end_step()
 
-    def _committed(self, name: str, old: Any, new: Any, selection: Selection | None, active: Tensor | None) -> Any:
-        if selection is not None:
-            new = map_nested(selection.to_carried_state, new)
-            if active is not None:
-                old = map_nested(selection.to_carried, old)
-        self._check_same(name, old, new)
-        if active is None:
-            return new
-        late, dims = self._late.setdefault(name, set()), active.dims
+    def _frozen(self, name: str, old: Any, new: Any, active: Tensor) -> Any:
+        late, dims = self._late.setdefault(name, set()), set(active.dims)
 
         def keep(now: Any, before: Any) -> Any:
             if not isinstance(now, Tensor) or not isinstance(before, Tensor) or now is before:
                 return now
-            if set(before.dims) - set(now.dims) - late:
+            if before.dims != now.dims and set(before.dims) - set(now.dims) - late:
                 return now  # it has grown by a frame: that has no place in the old value
-            late.update(dim for dim in dims if dim not in now.dims)
+            if not dims.issubset(now.dims):
+                late.update(dims.difference(now.dims))
             return kept(active, now, before)
 
         return map_nested(keep, new, old)
