@@ -73,7 +73,7 @@ def _extended(labels: Any, blank: int) -> list[int]:
 
 
 def _start(states: list[int]) -> list[Any]:
-    """Before the first frame: no state is reached yet. The last entry, index -1, is where all paths start."""
+    """The scores before the first frame: no state is reached yet. The last entry, index -1, is where all paths start."""
     return [-np.inf] * len(states) + [0.0]
 
 

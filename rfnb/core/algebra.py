@@ -147,7 +147,7 @@ def div_right(expr: Sum, divisor: Sum, as_atom: AsAtom) -> Sum | None:
 
 
 def _take_right(expr: Sum, divisor: Sum, as_atom: AsAtom) -> tuple[int, Sum | None]:
-    """How many terms at the end are a multiple of the divisor, and the multiple."""
+    """The number of terms at the end that are a multiple of the divisor, and the multiple."""
     if len(divisor) == 1:
         return 1, _strip_right(expr[-1], divisor[0], as_atom)
     coefficient, factors = expr[-1]

@@ -1,4 +1,4 @@
-"""What a Dim does not have, but people look for: names of programs written for graphs."""
+"""The names that a Dim does not have, but people look for: those of programs written for graphs."""
 
 from __future__ import annotations
 

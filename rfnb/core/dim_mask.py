@@ -1,4 +1,4 @@
-"""Which frames of a dim are real: masks of ragged dims, made once per order of dims and device.
+"""The real frames of a dim: masks of ragged dims, made once per order of dims and device.
 
 The first three functions are methods of Dim; the others are what planning asks of a dim (`watch.py`).
 """
@@ -53,7 +53,7 @@ def _own(dim: Dim) -> tuple[Dim, ...]:
 
 
 def _lengths(dim: Dim) -> Lengths:
-    """What its mask depends on."""
+    """The lengths that its mask depends on."""
     _ = dim.lengths  # a plan that is being made is for these lengths
     return dim._known() or Lengths(np.asarray(dim.extent, np.int32), ())
 
@@ -65,11 +65,11 @@ def has_padding(dim: Dim) -> bool:
 
 
 def is_empty(dim: Dim) -> bool:
-    """What planning asks by `dim.is_empty()`."""
+    """The question of planning in `dim.is_empty()`."""
     return dim.extent == 0
 
 
 def has_empty(dim: Dim) -> bool:
-    """What planning asks by `dim.has_empty()`."""
+    """The question of planning in `dim.has_empty()`."""
     lengths = dim.lengths
     return lengths is not None and not bool(lengths.all())

@@ -29,7 +29,7 @@ _recent: deque[Dim] = deque(maxlen=128)
 
 
 class DimOperators:
-    """Part of Dim: its operators. Abstract."""
+    """A part of Dim: its operators. Abstract."""
 
     expr: algebra.Sum | None
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OldDimNames:
-    """Part of Dim: what is there for older programs. Abstract."""
+    """A part of Dim: what is there for older programs. Abstract."""
 
     _capacity: int | None = None
 

@@ -90,7 +90,7 @@ def is_intercepted() -> bool:
 
 
 def draws_of_thread() -> int:
-    """How often ops that draw random numbers were called in this thread while somebody intercepted."""
+    """The number of calls of ops that draw random numbers in this thread while somebody intercepted."""
     return _of_thread.draws
 
 

@@ -238,7 +238,7 @@ def _alike(a: Dim, b: Dim) -> bool:
 
 
 def view(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None:
-    """How to bring a raw array over `dims` to broadcast against `out`: None for as it is, else a function."""
+    """The way of a raw array over `dims` to broadcast against `out`: None for as it is, else a function."""
     order = [dim for dim in out if dim in dims]
     perm = [dims.index(dim) for dim in order]
     permuted = perm != list(range(len(perm)))

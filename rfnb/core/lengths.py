@@ -29,7 +29,7 @@ class Lengths:
         self.array, self.over = array, tuple(over)
 
     def valid(self) -> np.ndarray:
-        """Those that are not themselves in the padding of a ragged dim; 0 instead of the others."""
+        """The lengths that are not themselves in the padding of a ragged dim; 0 instead of the others."""
         return valid_lengths(self.array, self.over)
 
     def bounds(self) -> tuple[int, int]:

@@ -68,7 +68,7 @@ def dims_of_lengths(dims: Iterable[Dim]) -> list[Dim]:
 def differences(
     tensor: Tensor, out_shape: Iterable[Dim | MarkedDim], allow_missing_implicit_dims: bool
 ) -> list[tuple[str, str]]:
-    """How the dims of a tensor differ from the promised ones, as rows of a message; none if they are as promised."""
+    """The differences between the dims of a tensor and the promised ones, as rows of a message; none if they are as promised."""
     promised = list(out_shape)
     plain = [dim for dim in promised if isinstance(dim, Dim)]
     optional = [mark.tag for mark in promised if isinstance(mark, OptionalDim)]

@@ -186,7 +186,7 @@ class _Writer:
 
 
 def _derived(dim: Dim, index: Index) -> Build:
-    """How a dim that planning made of others is made."""
+    """The way in which planning has made a dim of others."""
     parts = tuple(dict.fromkeys(parts_of(dim)))
     of_parts = builder(parts, index) if parts and dim.same_as is None else None
     if of_parts is None:

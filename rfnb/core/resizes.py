@@ -1,4 +1,4 @@
-"""What is void when a known size changes: plans, and what else was worked out from sizes."""
+"""The things that are void when a known size changes: plans, and what else was worked out from sizes."""
 
 from __future__ import annotations
 

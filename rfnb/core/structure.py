@@ -20,7 +20,7 @@ _forms: weakref.WeakValueDictionary[Any, Form] = weakref.WeakValueDictionary()
 
 
 class Form:
-    """What a dim is by itself; one object for all dims that are alike, so that it is compared by identity."""
+    """The nature of a dim by itself; one object for all dims that are alike, so that it is compared by identity."""
 
     __slots__ = ("__weakref__", "beam", "key")
 

@@ -1,4 +1,4 @@
-"""How messages and reprs write dims and tensors: `[batch=3, time<=7]`, equal names told apart."""
+"""The text of dims and tensors in messages and reprs: `[batch=3, time<=7]`, equal names told apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def labels_of(dims: Iterable[Dim]) -> dict[Dim, str]:
-    """How a message writes each of these dims: `time<=7`, and where another one has the same name, `time(train.py:12)<=7`, or
+    """The text of each of these dims in a message: `time<=7`, and where another one has the same name, `time(train.py:12)<=7`, or
     `time#1<=7` if they were made in the same place."""
     unique = list(dict.fromkeys(dims))
     labels = {}

@@ -1,4 +1,4 @@
-"""What planning asks of dims whose sizes differ from batch to batch.
+"""The questions of planning about dims whose sizes differ from batch to batch.
 
 A plan serves the dims of another batch if they answer the same. So what reads a size goes through `asked` while a plan is made,
 and whoever works out a decision from several sizes asks for that decision, not for the sizes:
@@ -21,7 +21,7 @@ watching: list[
 
 
 class Watch:
-    """What was asked while one plan was made.
+    """The questions that were asked while one plan was made.
 
     Attributes:
         asked: The answers, by function and dims.

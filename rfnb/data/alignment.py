@@ -82,7 +82,7 @@ class Alignment:
 
     @property
     def errors(self) -> Errors:
-        """How many of each."""
+        """The number of each."""
         kinds = [edit.operation for edit in self.edits]
         return Errors(*(kinds.count(kind) for kind in OPERATIONS))
 
@@ -187,6 +187,6 @@ def _shown(token: Any) -> str:
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The number of columns of a terminal that a text takes."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)

@@ -134,7 +134,7 @@ def _import_linear(parts: list[Any], model_rf: Any) -> None:
 
 
 def _rope_base(config: Any) -> float:
-    """How the rotation is told differs between versions of `transformers`.
+    """The base of the rotation, which versions of `transformers` tell in different ways.
 
     Raises:
         ValueError: If it is not the plain one.

@@ -16,7 +16,7 @@ _LAST = chr(0x10FFFF)  # after all that a word can go on with
 
 
 class Subwords:
-    """How labels make words.
+    """The rules by which labels make words.
 
     Args:
         table: The n-gram model, of words.

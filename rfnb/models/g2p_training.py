@@ -40,7 +40,7 @@ _MAGIC = b"rfnb.state.1\n"  # then the SHA-256 of what follows, a file of torch.
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train; the default is that of the shipped model.
+    """The settings of a training; the default is that of the shipped model.
 
     Attributes:
         learning_rate: The peak, reached after `warm_up` of all steps, then linearly down to 0 at the last one.

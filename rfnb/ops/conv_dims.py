@@ -1,4 +1,4 @@
-"""How many frames a convolution or pooling gives: the arithmetic of filter size, stride, dilation and padding.
+"""The number of frames that a convolution or pooling gives: the arithmetic of filter size, stride, dilation and padding.
 
     time -> "same"   ceil(time / stride); with stride 1 that is time itself
             "valid"  ceil((time - reach) / stride)

@@ -60,7 +60,7 @@ def filter_in_dim(in_dim: Dim, out_dim: Dim, groups: int = 1) -> Dim:
 
 
 def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
-    """How a filter gets its axes in the order of `dims`."""
+    """The way of a filter to have its axes in the order of `dims`."""
     if set(filter.dims) != set(dims) or len(filter.dims) != len(dims):
         raise DimError(
             message(

@@ -1,4 +1,4 @@
-"""How a tensor gets to a kernel that moves along spatial dims, [batch, (channels,) *spatial], and back."""
+"""The way of a tensor to a kernel that moves along spatial dims, [batch, (channels,) *spatial], and back."""
 
 from __future__ import annotations
 

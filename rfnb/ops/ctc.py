@@ -174,7 +174,7 @@ def _warn_of_blanks(what: str, labels: Any, lengths: np.ndarray, blank: int, tar
 
 
 def _equal_neighbours(labels: Any, lengths: np.ndarray, backend: Any, label_loop: bool) -> np.ndarray | int:
-    """How many blanks a sequence needs between equal labels; 0 where that is not known without waiting for a GPU."""
+    """The number of blanks that a sequence needs between equal labels; 0 where that is not known without waiting for a GPU."""
     if not label_loop or not lengths.size or not backend.is_on_host_raw(labels):
         return 0
     host = backend.raw_to_numpy(labels)

@@ -93,7 +93,7 @@ def ctc_durations_from_path(
     check_dims: bool = True,
     stop_on_failed_check: bool = True,
 ) -> tuple[Tensor, Dim]:
-    """How many frames blank, label 1, blank, label 2, ..., blank take in an alignment.
+    """The number of frames that blank, label 1, blank, label 2, ..., blank take in an alignment.
 
     Args:
         path: int {..., path_spatial_dim}, e.g. of `ctc_best_path`. Equal neighbours are one label.
@@ -136,7 +136,7 @@ def ctc_no_label_loop_blank_durations_from_path(
     check_dims: bool = True,
     stop_on_failed_check: bool = True,
 ) -> tuple[Tensor, Dim]:
-    """How many blanks are before each label and after the last one, in an alignment where each label takes one frame.
+    """The number of blanks before each label and after the last one, in an alignment where each label takes one frame.
 
     Arguments and errors as of `ctc_durations_from_path`, but equal neighbours are two labels, and out_spatial_dim is by default
     targets_spatial_dim + 1.

@@ -103,7 +103,7 @@ def mended(error: Exception, op: str, role: str, indices: Tensor, dim: Dim, *ope
 
 
 def _limits(dim: Dim, dims: tuple[Dim, ...]) -> np.ndarray:
-    """How many entries there are for each index; broadcasts against `dims`."""
+    """The number of entries for each index; broadcasts against `dims`."""
     if dim.lengths is None or not set(dim.length_dims) <= set(dims):
         return np.asarray(dim.extent)
     own = dim.length_dims

@@ -146,7 +146,7 @@ def _moving(
 def _counts(
     source: Tensor, spatial: Dims, out_spatial: Dims, windows: tuple[Window, ...], use_mask: bool, dims: Dims
 ) -> Any:
-    """How many real frames (at least 1) each window has, as a function (raw, dtype) -> array that broadcasts against `dims`."""
+    """The number of real frames (at least 1) in each window, as a function (raw, dtype) -> array that broadcasts against `dims`."""
     backend: type[Backend] = source.backend
     lengths = {other for dim in spatial if use_mask and dim.has_padding() for other in dim.length_dims}
     own = tuple(dim for dim in source.dims if dim in spatial or dim in lengths)
@@ -211,7 +211,7 @@ def pool1d(
     in_spatial_dim: Dim,
     out_spatial_dim: Dim | None = None,
 ) -> tuple[Tensor, Dim]:
-    """Along one dim: {..., in_spatial_dim} -> {..., out spatial dim}, and that. See `pool`."""
+    """Pooling along one dim: {..., in_spatial_dim} -> {..., out spatial dim}, and that. See `pool`."""
     out, (dim,) = pool(source, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                        in_spatial_dims=(in_spatial_dim,),
                        out_spatial_dims=None if out_spatial_dim is None else (out_spatial_dim,))  # fmt: skip
@@ -230,7 +230,7 @@ def pool2d(
     in_spatial_dims: Sequence[Dim],
     out_spatial_dims: Sequence[Dim] | None = None,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
-    """Along two dims. See `pool`."""
+    """Pooling along two dims. See `pool`."""
     return pool(source, nd=2, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
@@ -247,6 +247,6 @@ def pool3d(
     in_spatial_dims: Sequence[Dim],
     out_spatial_dims: Sequence[Dim] | None = None,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
-    """Along three dims. See `pool`."""
+    """Pooling along three dims. See `pool`."""
     return pool(source, nd=3, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip

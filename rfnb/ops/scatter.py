@@ -95,7 +95,7 @@ def scatter_count(
     out_dim: Dim | Sequence[Dim] | None = None,
     fill_value: float | int | None = None,
 ) -> Tensor:
-    """How often each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
+    """The number of times that each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
     count = _count(indices, indices_dim, _out_dim("scatter_count", indices, indices, out_dim), True, indices)
     if fill_value is None:
         return count
@@ -182,7 +182,7 @@ def _out_dim(what: str, source: Tensor, indices: Tensor, out_dim: Dim | Sequence
 
 
 def _count(indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool, like: Tensor) -> Tensor:
-    """How many entries each place has; of a source without the dims of `indices` too, since it is repeated over them."""
+    """The number of entries of each place; of a source without the dims of `indices` too, since it is repeated over them."""
     dims = dims_of("scatter", indices_dim)
     lengths = [over for dim in dims for over in dim.length_dims if over not in indices.dims]
     lacking = [dim for dim in (*dims, *lengths) if dim not in indices.dims]

@@ -1,4 +1,4 @@
-"""How many frames a transposed convolution gives, and where in its full result they begin.
+"""The number of frames that a transposed convolution gives, and where in its full result they begin.
 
 Every input frame puts a filter's worth of frames, `stride` apart: (time - 1) * stride + reach + 1 of them in all. Of these
 

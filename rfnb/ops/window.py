@@ -75,7 +75,7 @@ def window(
 
 
 def _left(width: int, left: int | None, right: int | None, padding: str) -> int:
-    """How many frames before the frame itself a window begins."""
+    """The number of frames of a window before the frame itself."""
     if padding == "valid":
         return 0
     if padding != "same":

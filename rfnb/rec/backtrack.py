@@ -31,7 +31,7 @@ class Paths:
             self._history = usual
 
     def follow(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]] | None:
-        """As `backtrack`, with one look at the parents of all steps; None where it takes more than this."""
+        """The same as `backtrack`, with one look at the parents of all steps; None where it takes more than this."""
         first, last = values[0], self.last
         if not self._history or last is None or last.out_dim not in first.dims:
             return None
@@ -57,7 +57,7 @@ class Paths:
 def backtrack(
     values: Sequence[Tensor], history: Sequence[Selection | None]
 ) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
-    """Which hypothesis of every step each final one goes through.
+    """The hypothesis of every step that each final one goes through.
 
     Args:
         values: One per step, under a beam of that step, or without beam.

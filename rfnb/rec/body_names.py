@@ -1,4 +1,4 @@
-"""Which names a loop's body reads before it assigns them: of those that it also assigns, a step reads what the step before has left.
+"""The names that a loop's body reads before it assigns them: of those that it also assigns, a step reads what the step before has left.
 
 Read off the code of the function around (or of the cell of a notebook), since the body is no function of its own.
 """

@@ -41,7 +41,7 @@ class CarriedByFor:
             self._frame, self._before = frame, _variables(frame, self._names.carried)
 
     def check(self, axis: Dim) -> None:
-        """After the first step: warn of tensors that it has replaced by others."""
+        """Warn after the first step of tensors that it has replaced by others."""
         frame, self._frame = self._frame, None
         if frame is None or self._names is None or names_of_for(frame) is not self._names:
             return
@@ -63,7 +63,7 @@ class CarriedByFor:
 
 
 class CarriedByWith:
-    """What the body of a `with` reaches from outside, as it is before it runs; `check` compares."""
+    """All that the body of a `with` reaches from outside, as it is before it runs; `check` compares."""
 
     def __init__(self, loop_name: str, frame: FrameType | None, axis: Dim):
         self._loop_name, self._axis = loop_name, axis

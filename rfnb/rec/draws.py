@@ -1,4 +1,4 @@
-"""Who draws random numbers while a body is recorded: ops may, the body itself may not, other threads are none of its business.
+"""The owners of random numbers while a body is recorded: ops may, the body itself may not, other threads are none of its business.
 
 The generators of Python and NumPy are one for all threads, so that their states alone do not tell. While a body is recorded, their
 functions tell which thread calls them; on torch a mode of the thread does (`Backend.watch_draws`). A function that somebody has
@@ -36,7 +36,7 @@ _MT19937_BYTES = 624 * 4 + 4  # its words and the position in them
 
 
 class Watch:
-    """What draws, from `start` to `stop`.
+    """A watch over what draws, from `start` to `stop`.
 
     Args:
         own: Called with the name of a function by which this thread is about to draw.
@@ -81,13 +81,13 @@ class Watch:
         return self._others == _places_of_others(self._thread)
 
     def forgive(self) -> None:
-        """What was drawn until now is in order: an op did it."""
+        """Accept what was drawn until now: an op did it."""
         if self._told:
             self._told, self._state = False, _state()
 
 
 def _places_of_others(own: int) -> dict[int, tuple[int, int]]:
-    """Which instruction each other thread is at."""
+    """The instruction that each other thread is at."""
     # Only its innermost frame, and no collection of garbage, which could let it run on: what Python makes of the frame of
     # a thread that leaves it at the same time is in memory that is something else by then.
     collecting = gc.isenabled()
@@ -111,7 +111,7 @@ def is_shared(value: Any) -> bool:
 
 
 def library_files() -> tuple[str, ...]:
-    """Where the code of these functions begins."""
+    """The files in which the code of these functions begins."""
     folders = [os.path.dirname(sys.modules[name].__file__ or "") for name in ("torch", "numpy") if name in sys.modules]
     return (random.__file__, *(folder + os.sep for folder in folders))
 
@@ -147,7 +147,7 @@ class _Functions:
 
 
 class _OfInstance:
-    """Those of the generator of Python of which its other functions are made: they find these in the instance."""
+    """The functions of the generator of Python of which its other functions are made: they find these in the instance."""
 
     def __init__(self) -> None:
         told = [(name, _telling(f"random.{name}", getattr(random, name))) for name in _PYTHON]

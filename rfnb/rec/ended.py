@@ -1,4 +1,4 @@
-"""What has ended keeps its state: one rule for loops, `scan` and recurrent units."""
+"""The rule that what has ended keeps its state: one for loops, `scan` and recurrent units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sequences or hypotheses of a loop have ended: on the host, so that asking costs nothing.
+"""The sequences or hypotheses of a loop that have ended: on the host, so that asking costs nothing.
 
 Over a given axis its lengths say it, and all is known before the first step; else a condition of each step.
 """
@@ -31,7 +31,7 @@ class Ends:
     some = False
 
     def begin_step(self, index: int) -> None:
-        """Before step `index`."""
+        """Step `index` begins."""
 
     def all(self) -> bool:
         """Whether all have ended, so that the loop is done before its last step."""
@@ -40,12 +40,12 @@ class Ends:
     @property
     @abstractmethod
     def host(self) -> np.ndarray | None:
-        """Which have ended, bool; None before the first step."""
+        """The ones that have ended, bool; None before the first step."""
 
     @property
     @abstractmethod
     def lengths(self) -> np.ndarray | None:
-        """How many steps each has, int32; None before the first step, and in a loop over a given axis."""
+        """The number of steps of each, int32; None before the first step, and in a loop over a given axis."""
 
 
 class EndsOfAxis(Ends):
@@ -98,7 +98,7 @@ class EndsOfAxis(Ends):
         return min(self._shortest, self.axis.extent)
 
     def step_with_ended(self, index: int) -> StepWithEnded:
-        """What goes on in step `index`, for ops; in a loop over lengths."""
+        """The sequences that go on in step `index`, for ops; in a loop over lengths."""
         assert self._ends_at is not None
         return StepWithEnded(self.dims, index < self._ends_at)
 
@@ -142,7 +142,7 @@ class EndsByCondition(Ends):
         return self.host is not None and (self.some or not self.host.size) and bool(self.host.all())
 
     def end_step(self, cond: Tensor, include_eos: bool, selection: Selection | None, index: int) -> Tensor | None:
-        """After step `index`, with its condition {batch dims, beam}.
+        """Step `index` is over, with its condition {batch dims, beam}.
 
         Args:
             include_eos: Whether the step that ends a sequence counts for it.
@@ -172,7 +172,7 @@ class EndsByCondition(Ends):
         return new_tensor(cond.backend.from_numpy(counted, dtype="bool", device=cond.device), self.dims)
 
     def set_lengths(self, axis: Dim) -> None:
-        """When the loop is done: the lengths of its dim."""
+        """Give the dim of the loop its lengths, when the loop is done."""
         known = self.lengths
         lengths = known if known is not None else np.zeros((), np.int32)
         raw = registry.selected().from_numpy(lengths, dtype="int32", device="cpu")
@@ -186,6 +186,6 @@ class EndsByCondition(Ends):
         return dims
 
     def _followed(self, host: np.ndarray | None, dims: tuple[Dim, ...], selection: Selection | None) -> np.ndarray:
-        """What is known per hypothesis from before this step, for the hypotheses after it."""
+        """The knowledge per hypothesis from before this step, for the hypotheses after it."""
         assert host is not None
         return align_host(host, self.dims, dims) if selection is None else selection.follow_host(host, self.dims, dims)

@@ -97,7 +97,7 @@ class Loop(NotPicklable):
 
     @property
     def state(self) -> LoopState:
-        """What is carried: assign before the loop (initial) and inside (next); read inside (previous) and after (final)."""
+        """The states that are carried: assign before the loop (initial) and inside (next); read inside (previous) and after (final)."""
         return self._face
 
     @state.setter
@@ -112,13 +112,13 @@ class Loop(NotPicklable):
 
     @property
     def num_steps(self) -> int:
-        """How many steps have been done or begun."""
+        """The number of steps that have been done or begun."""
         self.step.check_known("num_steps")
         return self._index + 1
 
     @property
     def num_steps_begun(self) -> int:
-        """As `num_steps`, for messages also while a step is recorded."""
+        """The same as `num_steps`, for messages also while a step is recorded."""
         return self._index + 1
 
     @property
@@ -128,7 +128,7 @@ class Loop(NotPicklable):
 
     @property
     def iter_idx(self) -> Tensor:
-        """Index of this step, an int32 scalar from 0, sparse over the axis."""
+        """The index of this step, an int32 scalar from 0, sparse over the axis."""
         self._need_inside("iter_idx")
         return self.step.index()
 
@@ -184,7 +184,7 @@ class Loop(NotPicklable):
     # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
 
     def ended_before(self) -> np.ndarray | None:
-        """Which hypotheses had ended before this step, over `end_dims`; None if none."""
+        """The hypotheses that had ended before this step, over `end_dims`; None if none."""
         self.step.check_known("ended_before()")
         return self._ends.host if self._ends.some else None
 
@@ -195,13 +195,13 @@ class Loop(NotPicklable):
 
     @property
     def ended(self) -> np.ndarray | None:
-        """Which hypotheses have ended after the last finished step, over `end_dims`."""
+        """The hypotheses that have ended after the last finished step, over `end_dims`."""
         self.step.check_known("ended")
         return self._ends.host
 
     @property
     def step_lengths(self) -> np.ndarray | None:
-        """How many steps each hypothesis has so far, over `end_dims`."""
+        """The number of steps of each hypothesis so far, over `end_dims`."""
         self.step.check_known("step_lengths")
         return self._ends.lengths
 
@@ -404,7 +404,7 @@ def check_frames(what: str, axis: Dim | None) -> None:
 
 @explain_mismatch
 def _forgotten_unstack(operands: Sequence[tuple[str, tuple[Dim, ...]]]) -> tuple[str, str] | None:
-    """Of operands in a step, one of which has all frames."""
+    """The error for operands in a step, one of which has all frames."""
     for loop in reversed(_running.get()):
         whole = [label for label, dims in operands if loop._given_axis in dims]
         if loop._given_axis is not None and whole and len(whole) < len(operands):

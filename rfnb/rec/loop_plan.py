@@ -1,4 +1,4 @@
-"""Which op of a recorded step runs before, inside or after the loop."""
+"""The place of each op of a recorded step: before, inside or after the loop."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class LoopPlan(NotPicklable):
         return out
 
     def _place_of(self, node: Node) -> Any:
-        """What the op offers for all steps at once comes from where it was recorded."""
+        """Let what the op offers for all steps at once come from where it was recorded."""
         if node.run_place is None:
             return contextlib.nullcontext()
         return trace_context.again(node.run_place, whole=True)
@@ -180,7 +180,7 @@ class LoopPlan(NotPicklable):
         return Dim(new_tensor(raw, over), name=axis.name)
 
     def _frontier(self) -> list[int]:
-        """What the ops after the loop read of the steps."""
+        """The values of the steps that the ops after the loop read."""
         made = {register for node in self.after for register in node.writes}
         reads = {register for node in self.after for register in node.reads}
         return sorted(reads - made - self.whole.keys())
@@ -206,7 +206,7 @@ class LoopPlan(NotPicklable):
         return "\n\n".join(map(str, self.listings))
 
     def graphviz(self) -> str:
-        """Source of a graph for graphviz."""
+        """The source of a graph for graphviz."""
         return graph(self)
 
     def places(self) -> list[tuple[str, list[Node]]]:
@@ -224,7 +224,7 @@ class LoopPlan(NotPicklable):
         return names
 
     def results(self) -> dict[str, list[int]]:
-        """What the body gives -> its registers."""
+        """Results of the body -> its registers."""
         recording, reads = self._recording, self._recorder.reads
         found = {f"next {name}": sorted(reads(value)) for name, value in recording.next_states.items()}
         for number, (value, last) in enumerate(recording.outputs):
@@ -235,13 +235,13 @@ class LoopPlan(NotPicklable):
 
 
 def _without(nodes: list[Node], others: list[Node]) -> list[Node]:
-    """Those that are not among the others. By id: a body may have thousands, and a list would be searched for each."""
+    """The nodes that are not among the others. By id: a body may have thousands, and a list would be searched for each."""
     there = {id(node) for node in others}
     return [node for node in nodes if id(node) not in there]
 
 
 def _not_needed(nodes: list[Node], needed: set[int]) -> list[Node]:
-    """Those whose results the recurrence does not need, in order."""
+    """The nodes whose results the recurrence does not need, in order."""
     needed, out = set(needed), []
     for node in reversed(nodes):
         if node.stays or needed & set(node.writes):

@@ -31,7 +31,7 @@ def text(plan: LoopPlan) -> str:
 
 
 def graph(plan: LoopPlan) -> str:
-    """Source for graphviz: an op is a node, a value an edge; the ops of a place stand together."""
+    """The source for graphviz: an op is a node, a value an edge; the ops of a place stand together."""
     names = value_names(plan)
     lines = ["digraph loop {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     made = {register: f"op{index}" for index, node in _numbered(plan) for register in node.writes}

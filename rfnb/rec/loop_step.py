@@ -33,7 +33,7 @@ _MISSING = object()
 
 
 class Step(NotPicklable):
-    """What a Loop needs of its step.
+    """The step of a Loop: where values come from and go to.
 
     Attributes:
         states: What is carried.
@@ -73,7 +73,7 @@ class Step(NotPicklable):
 
     @abstractmethod
     def output(self, value: Tensor, last: bool) -> Tensor:
-        """What the loop collects where the body gives `value` to `stack` (or `last`)."""
+        """The value that the loop collects where the body gives `value` to `stack` (or `last`)."""
 
     @abstractmethod
     def end_with(self, cond: Tensor, include_eos: bool) -> None:

@@ -15,7 +15,7 @@ from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 
 
 class NotLowered(Exception):
-    """What was done cannot be repeated by calls of the array library alone.
+    """The refusal of what cannot be repeated by calls of the array library alone.
 
     Args:
         later: Whether it may be possible in a later step, when what is made once is there.
@@ -151,7 +151,7 @@ def _is_plain(x: Any) -> bool:
 
 
 def needed(lines: Sequence[Line], results: Iterable[str]) -> list[Line]:
-    """Those without which the results would not be there, in order."""
+    """The lines without which the results would not be there, in order."""
     wanted, out = set(results), []
     for line in reversed(lines):
         if line.effect or not wanted.isdisjoint(line.targets):
@@ -161,7 +161,7 @@ def needed(lines: Sequence[Line], results: Iterable[str]) -> list[Line]:
 
 
 def constant_names(lines: Sequence[Line]) -> set[str]:
-    """What lines give that depends on nothing that the step was given, and that nothing writes into: the same in all steps."""
+    """The names that lines give which depend on nothing that the step was given, and that nothing writes into: the same in all steps."""
     written: set[str] = set()
     for line in reversed(lines):
         if (line.effect and line.targets) or (written & set(line.targets) and _name(line.fn) not in _NEW_MEMORY):

@@ -39,7 +39,7 @@ def modes_now() -> Values:
 
 
 def modes_again(values: Values | None) -> Any:
-    """Context manager in which the modes have these values again; None: no change."""
+    """A context manager in which the modes have these values again; None: no change."""
     if values is None:
         return contextlib.nullcontext()
     stack = contextlib.ExitStack()

@@ -1,4 +1,4 @@
-"""What a loop collects: the values of one `stack` or `last` call."""
+"""The output of a loop: the values of one `stack` or `last` call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor
 
 
 class Handle(Tensor):
-    """What `stack` and `last` give out: a Tensor that gets its dims and values, and is a plain one, once the loop is done."""
+    """The Tensor that `stack` and `last` give out: one that gets its dims and values, and is a plain one, once the loop is done."""
 
     _loop: Any
     _what: str
@@ -51,7 +51,7 @@ def handle_of(loop: Any, what: str, name: str, dtype: str) -> Tensor:
 
 
 def end_handle(handle: Tensor, kind: type[Tensor]) -> None:
-    """It is another Tensor from now on."""
+    """Let it be another Tensor from now on."""
     handle.__class__ = kind
     handle.__dict__.pop("_loop", None)
     handle.__dict__.pop("_what", None)

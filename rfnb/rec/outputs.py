@@ -1,4 +1,4 @@
-"""What a loop collects by `stack` and `last`, from all steps."""
+"""The outputs of a loop: all that `stack` and `last` collect from its steps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Outputs(NotPicklable):
         self._index, self._calls = index, 0
 
     def next(self) -> Output | None:
-        """That of the next call in this step; None: there is none yet."""
+        """The output of the next call in this step; None: there is none yet."""
         if self._calls < len(self.all):
             self._calls += 1
             return self.all[self._calls - 1]

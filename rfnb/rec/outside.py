@@ -1,4 +1,4 @@
-"""What the names of a loop's body reach: attributes, items, closures, globals of functions, arrays, generators of random numbers.
+"""The reach of the names of a loop's body: attributes, items, closures, globals of functions, arrays, generators of random numbers.
 
 Each place is a Slot, which knows what was there and says what has changed. Only what user code owns is looked into, and not deep:
 this happens each time that a loop is recorded.
@@ -62,7 +62,7 @@ class Slot:
 
 
 class Contents:
-    """What is compared of something that changes in place: `shown` is for messages."""
+    """The contents of something that changes in place, to be compared: `shown` is for messages."""
 
     def __init__(self, shown: str, key: Any):
         self.shown, self.key = shown, key
@@ -131,7 +131,7 @@ def _reader(read: Callable[[Any], Any], owner: Any) -> Callable[[], Any]:
 
 
 def _contents_of(value: Any) -> Callable[[], Contents] | None:
-    """How to ask for what changes in place."""
+    """The contents of what changes in place, and the way to ask for them."""
     if isinstance(value, (list, deque)):
         return lambda: Contents(f"{type(value).__name__} of {len(value)}", tuple(map(id, value)))
     if isinstance(value, set):

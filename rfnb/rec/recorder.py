@@ -67,7 +67,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Name of the op, for messages."""
+        """The name of the op, for messages."""
         return self.op.name
 
 
@@ -110,7 +110,7 @@ class Recorder(NotPicklable):
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Context manager in which the ops that are called are recorded."""
+        """A context manager in which the ops that are called are recorded."""
         try:
             try:
                 self.start()
@@ -284,7 +284,7 @@ class Recorder(NotPicklable):
         )
 
     def _check_result(self, node: Node) -> None:
-        """What comes out as a plain value (a number, an array) would be that of the first step for ever."""
+        """Refuse a plain value (a number, an array) as result: it would be that of the first step for ever."""
         foreign = [leaf for _, leaf in leaves(node.result) if not isinstance(leaf, (StepTensor, Dim, type(None)))]
         if foreign:
             raise RecordingError(

@@ -1,4 +1,4 @@
-"""What the body of a recorded loop reads and writes, as plain data: what the plan, its text and the replay are made of."""
+"""The record of what the body of a loop reads and writes, as plain data: what the plan, its text and the replay are made of."""
 
 from __future__ import annotations
 

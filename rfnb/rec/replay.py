@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Replay(NotPicklable):
-    """What each step does, from `registers`: a list with the value of each register in this step."""
+    """The run of each step, from `registers`: a list with the value of each register in this step."""
 
     def __init__(self, recording: Recording, plan: LoopPlan, outputs: Outputs):
         self.recording, self.plan = recording, plan
@@ -55,7 +55,7 @@ class Replay(NotPicklable):
         self.stretch = self._stretch(ops)
 
     def _stretch(self, ops: list[Op]) -> Stretch | None:
-        """Where many steps may be one call."""
+        """The program for many steps in one call, where that may be."""
         recording = self.recording
         whole = len(self._parts) == 1 and isinstance(self._parts[0], Segment)
         if not whole or not recording.over_axis or not recording.states or recording.recorder.growing:
@@ -87,7 +87,7 @@ class Replay(NotPicklable):
         return parts
 
     def _sources_in_steps(self) -> list[tuple[int, Tensor]]:
-        """Which registers that the steps read are frames, and of what is known for all steps."""
+        """The registers that the steps read which are frames, and those of what is known for all steps."""
         recording, plan = self.recording, self.plan
         reads = {register for node in plan.inside for register in node.reads}
         reads |= recording.recorder.reads(
@@ -188,7 +188,7 @@ def _dims_of(leaf: Any) -> tuple[Dim, ...]:
 
 
 def _observed(node: Node, run: Run) -> Run:
-    """What the op offers comes from where it was recorded."""
+    """Let what the op offers come from where it was recorded."""
     place = node.run_place
     if place is None:
         return run
@@ -216,7 +216,7 @@ def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
 
 
 class _Masked:
-    """What a layer reads in every step and no step changes, e.g. the encoder that is attended to, with its padding masked once
+    """A value that a layer reads in every step and no step changes, e.g. the encoder that is attended to, with its padding masked once
     instead of in every step."""
 
     def __init__(self) -> None:

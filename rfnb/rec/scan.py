@@ -96,7 +96,7 @@ def scan(
 
 
 class _Frames:
-    """Of one of xs; no list, which would be a part of the structure."""
+    """The frames of one of xs; no list, which would be a part of the structure."""
 
     __slots__ = ("steps",)
 
@@ -155,7 +155,7 @@ def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
 
 
 class _Steps:
-    """Which sequences go on.
+    """The sequences that go on.
 
     Attributes:
         index: The step.
@@ -169,7 +169,7 @@ class _Steps:
 
 
 class _OverDim(_Steps):
-    """By the lengths of a dim."""
+    """The steps of a scan by the lengths of a dim."""
 
     def __init__(self, dim: Dim):
         self._dim, self._ends, self.dims = dim, EndsOfAxis(dim, 0), dim.length_dims
@@ -201,7 +201,7 @@ class _OverDim(_Steps):
 
 
 class _WhileCond(_Steps):
-    """By a condition."""
+    """The steps of a scan by a condition."""
 
     def __init__(self, cond: Callable[[Any, Any], Tensor], dims: Any, before: bool, limit: int | Tensor | None):
         self._cond, self._before = cond, before

@@ -107,7 +107,7 @@ class Segment(NotPicklable):
             registers[register] = value
 
     def _split(self, refused: list[int]) -> None:
-        """Those that are refused run by themselves, the others are programs."""
+        """Let those that are refused run by themselves, the others are programs."""
         self._parts, rest = [], list[Op]()
         for place, (node, run) in enumerate(self.ops):
             if place in refused:
@@ -123,7 +123,7 @@ class Segment(NotPicklable):
                 self._parts[number] = Segment(part, self._needed | read, self._names)
 
     def listings(self) -> list[Listing]:
-        """Its programs to read, in the order of the step."""
+        """The programs of the step to read, in the order of the step."""
         parts = [part for part in self._parts or () if isinstance(part, Segment)]
         return [variant.program.listing for variant in self.variants] + [
             one for part in parts for one in part.listings()

@@ -210,7 +210,7 @@ class Selection(NotPicklable):
         return tuple(self.out_dim if dim is beam else dim for dim in dims)
 
     def host_parents(self, dim: Dim) -> np.ndarray:
-        """Which hypotheses of the beam `dim` are continued, as a host array over the dims of `parents`."""
+        """The hypotheses of the beam `dim` that are continued, as a host array over the dims of `parents`."""
         found = self._host.get(dim)
         if found is None:
             source = self.sources[dim]
@@ -288,7 +288,7 @@ def pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim | No
 
 
 class _Pick(NamedTuple):
-    """How hypotheses are picked.
+    """The way in which hypotheses are picked.
 
     Attributes:
         rows: Raw index -> rows of the value, its batch dims and beam taken together. None: it needs a general gather.

@@ -1,4 +1,4 @@
-"""What the choices of a loop let go on, step by step: the loop, its states, a search and the way back all look here."""
+"""The selections of the choices of a loop, step by step: the loop, its states, a search and the way back all look here."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def stacked(values: Sequence[Tensor], *, axis: Dim, loop_name: str, later: Seque
 
 
 def _padded(value: Tensor, dim: Dim, longest: Dim) -> Tensor:
-    """With zeros at the end of `dim`, which is called `longest` then; its frames are those of the raw array."""
+    """The value with zeros at the end of `dim`, which is called `longest` then; its frames are those of the raw array."""
     here = Dim(dim.extent, name=dim.name)
     plain = replace_dim_v2(value.copy_masked(0), in_dim=dim, out_dim=here)
     return pad(plain, axes=[here], padding=[(0, longest.extent - here.extent)], out_dims=[longest])[0]

@@ -1,4 +1,4 @@
-"""What is said where a state does not stay what it was."""
+"""The errors of a state that does not stay what it was."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class States(NotPicklable):
         self.now[name] = value
 
     def initial_of(self, value: Any) -> Tensor | None:
-        """Of a value that was assigned to a state in this step: what the state has without any step."""
+        """The initial value for one that was assigned to a state in this step: what the state has without any step."""
         for name, assigned in self.next.items():
             for (_, leaf), (_, initial) in zip(leaves(assigned), leaves(self.now[name])):
                 if leaf is value and isinstance(initial, Tensor):
@@ -90,7 +90,7 @@ class States(NotPicklable):
         return None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Dotted path -> each Tensor in the present values."""
+        """The dotted path -> each Tensor in the present values."""
         return {path: leaf for path, leaf in leaves(self.now) if isinstance(leaf, Tensor)}
 
     def with_late_dims(self) -> list[str]:
@@ -125,7 +125,7 @@ class States(NotPicklable):
         self.next.clear()
 
     def close(self) -> None:
-        """After the last step, or when the loop is left early: what remains is what the last whole step has left."""
+        """The loop is done, or left early: what remains is what the last whole step has left."""
         self.next.clear()
         self.step = None
         self.selections.end_step()

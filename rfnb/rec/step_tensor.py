@@ -1,4 +1,4 @@
-"""What the body of a recorded loop (`with loop:`) works with: tensors of the first step that remember where they came from."""
+"""The values that the body of a recorded loop (`with loop:`) works with: tensors of the first step that remember where they came from."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StepTensor(NotPicklable, Tensor):
 
     @property
     def dims(self) -> tuple[Dim, ...]:  # type: ignore[override]
-        """Its dims; who asks for them in the body gets those of the first step. The layers of rfnb name the dims they mean."""
+        """The dims; who asks for them in the body gets those of the first step. The layers of rfnb name the dims they mean."""
         if not self.owner.busy and not sys._getframe(1).f_globals.get("__name__", "").startswith("rfnb."):
             self.dims_seen = True
         return self._dims
@@ -99,7 +99,7 @@ class StepTensor(NotPicklable, Tensor):
 
 
 class StepDim(Dim):
-    """What a dim is during the recording, if each step has another one in its place (a history that grows, a dim that an op of the
+    """A dim during the recording, if each step has another one in its place (a history that grows, a dim that an op of the
     step makes): its size differs from step to step, so only ops may look at it."""
 
     @property
@@ -164,6 +164,6 @@ def begin_growing(dim: Dim, recorder: Any) -> None:
 
 
 def end_growing(dim: Dim) -> None:
-    """It is a plain Dim again."""
+    """Let it be a plain Dim again."""
     dim.__class__ = Dim
     dim.__dict__.pop("recorder", None)

@@ -130,7 +130,7 @@ class Stretch(NotPicklable):
             self._tries = 0
 
     def listings(self) -> list[Listing]:
-        """Its programs to read."""
+        """The programs to read."""
         return [steps.program.listing for steps in self._programs.values()]
 
 
@@ -283,7 +283,7 @@ def _own(leaf: Any) -> Any:
 
 
 def _carried(step: Step, lasts: Sequence[Output]) -> dict[str, Tensor]:
-    """What goes from step to step: the states and the last values."""
+    """The values that go from step to step: the states and the last values."""
     out = {path: leaf for path, leaf in leaves(step.states.now, "state") if isinstance(leaf, Tensor)}
     return out | {
         f"last {number}": output.last_value for number, output in enumerate(lasts) if output.last_value is not None

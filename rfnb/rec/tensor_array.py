@@ -103,7 +103,7 @@ class TensorArray:
 
 
 def index_space(x: Tensor) -> Dim | None:
-    """What the values index into. Floats may have it from integers that they were computed from, and are no indices."""
+    """The dim that the values index into. Floats may have it from integers that they were computed from, and are no indices."""
     return None if is_float_dtype(x.dtype) else x.sparse_dim
 
 

@@ -27,7 +27,7 @@ _TAKEN = "step", "steps", "keep", "make", "slice", "active"
 
 
 class Circumstances:
-    """What ops look at besides their arguments, as it is in this step. In equal ones they do the same."""
+    """The circumstances that ops look at besides their arguments, as they are in this step. In equal ones they do the same."""
 
     def __init__(self) -> None:
         self.steps: tuple[StepWithEnded, ...] = steps_now()
@@ -35,7 +35,7 @@ class Circumstances:
 
     @property
     def listeners(self) -> tuple[Any, ...]:
-        """Those who hear what ops offer."""
+        """The listeners who hear what ops offer."""
         return self.key[2]
 
     def unseen(self) -> bool:
@@ -101,12 +101,12 @@ def input_names(keys: Iterable[Any], names: Mapping[Any, str]) -> dict[Any, str]
 
 
 def note(nodes: Sequence[Node], place: int) -> str:
-    """What to write above the lines of an op."""
+    """The comment above the lines of an op."""
     return f"{nodes[place].name}  {place_text(nodes[place].place)}".rstrip()
 
 
 def guard(value: Tensor) -> Any:
-    """What ops look at of a value besides its numbers."""
+    """The properties of a value that ops look at, besides its numbers."""
     return (
         value.dims, value.sparse_dim, value._feature_dim, value._finite, value.backend.signature_raw(value._raw)
     )  # fmt: skip

@@ -41,7 +41,7 @@ _SHOWN = 4  # sequences in the note of an error
 
 @dataclass
 class SearchResult:
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
         history: All steps, see `BeamHistory`: verdicts, smaller beams, other length exponents, search errors.
@@ -294,7 +294,7 @@ def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:
 
 
 def _text_of(history: BeamHistory, item: Hypothesis, join: str, end_label: int) -> str:
-    """Without the label that ends it."""
+    """The text of a hypothesis without the label that ends it."""
     shown = item.tokens[:-1] if item.ended and item.tokens[-1] == end_label else item.tokens
     return join.join(map(history.label, shown))
 
@@ -341,7 +341,7 @@ class _Watch:
         search.keep = self.values.append
 
     def history(self) -> BeamHistory:
-        """What was decided so far."""
+        """The history of what was decided so far."""
         for index in range(len(self.steps), len(self.values)):
             self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
         history = BeamHistory.of_values(self.values, steps=self.steps)
@@ -369,7 +369,7 @@ class _Watch:
         return stop.safe and None not in stop.decided
 
     def tell(self, error: Exception) -> None:
-        """What was found before an error is not lost."""
+        """Keep what was found before an error."""
         if not self.values:
             return
         history = self.history()

@@ -12,7 +12,7 @@ from rfnb.search.search_state import host_of
 
 
 def reference_index(flat: Flat, target: Tensor, loop: Loop, end_label: int) -> np.ndarray:
-    """Where the reference label of the reference path is in `flat`, int64 {batch dims}."""
+    """The place where the reference label of the reference path is in `flat`, int64 {batch dims}."""
     labels = np.clip(host_of(target, flat.rest), 0, flat.num_labels - 1).astype(np.int64)
     ended = loop.ended_before()
     dims = loop.end_dims
@@ -24,7 +24,7 @@ def reference_index(flat: Flat, target: Tensor, loop: Loop, end_label: int) -> n
 
 
 def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
-    """Which hypothesis is the reference path: the last one; after a choice of this step that does not cheat, the best of those
+    """The hypothesis that is the reference path: the last one; after a choice of this step that does not cheat, the best of those
     that continue the last one from before it."""
     assert flat.in_dim is not None
     count = flat.in_dim.extent

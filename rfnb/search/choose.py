@@ -226,7 +226,7 @@ def parts_of(
     flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: Options,
     has_ended: Tensor | None,
 ) -> Parts:  # fmt: skip
-    """What a listener is told of the scores."""
+    """The parts of the scores that a listener is told."""
     backend = flat.backend
 
     def same(x: Tensor) -> Any:

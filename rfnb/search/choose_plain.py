@@ -58,7 +58,7 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
 
 @dataclass(slots=True)
 class _Plain:
-    """What the steps of a search have in common.
+    """The common part of the steps of a search.
 
     Attributes:
         kind, scores, axis, in_dim, base, options: What it is for: class of raw array, dims of the scores, labels, beam before the

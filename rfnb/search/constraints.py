@@ -1,4 +1,4 @@
-"""Which labels a hypothesis may take: forced prefixes, banned labels, no n-gram twice."""
+"""The labels that a hypothesis may take: forced prefixes, banned labels, no n-gram twice."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
 
 
 def _no_ngram_again(written: Written | None, length: int, axis: Dim, like: Tensor) -> Tensor | None:
-    """Without the labels that would complete an n-gram which the hypothesis has already."""
+    """The scores without the labels that would complete an n-gram which the hypothesis has already."""
     if written is None or written[0].shape[-1] < length:
         return None
     tokens, dims = written

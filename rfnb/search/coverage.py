@@ -60,7 +60,7 @@ class Coverage:
         return float(self.steps[-1][seq, parent])
 
     def penalty(self, seq: int, item: Hypothesis) -> float:
-        """Of a hypothesis, when it was complete."""
+        """The penalty of a hypothesis, when it was complete."""
         step, _ = item.path[-1]
         parent = item.path[-2][1] if step else 0
         return float(self.steps[step][seq, parent])

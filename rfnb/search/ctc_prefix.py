@@ -238,7 +238,7 @@ def check_beam_size(what: str, beam_size: int) -> None:
 
 
 def output_labels(what: str, target_dim: Dim | None, classes: Dim, blank: int) -> Dim:
-    """What the resulting labels are over.
+    """The dims that the resulting labels are over.
 
     Raises:
         DimError: If that does not fit the classes.

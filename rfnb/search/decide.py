@@ -1,4 +1,4 @@
-"""What comes out of a search: the best hypothesis, all of them as a table, their scores and parents."""
+"""The results of a search: the best hypothesis, all of them as a table, their scores and parents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def get_beam_scores(x: Tensor) -> Tensor:
 
 @op(decides=True)
 def get_src_beams(x: Tensor) -> Tensor:
-    """Which hypothesis each one continues, of the choice in a step that made `x`: int {batch, beam}; 0 in the first step.
+    """The hypothesis that each one continues, of the choice in a step that made `x`: int {batch, beam}; 0 in the first step.
 
     Raises:
         ValueError: If x has no beam dim of a search.

@@ -16,7 +16,7 @@ from rfnb.rec.selection import Selection
 
 
 class Decision(Selection):
-    """Which hypotheses go on, through which labels, with which scores.
+    """The hypotheses that go on, through which labels, with which scores.
 
     Attributes:
         tokens: The labels, {batch dims, out_dim}.

@@ -1,4 +1,4 @@
-"""When a search has its results: when nothing that comes later can be better, or by a rule that only makes it likely.
+"""The moment when a search has its results: when nothing that comes later can be better, or by a rule that only makes it likely.
 
 The score of a hypothesis only falls as it grows, if it is made of log probabilities. So an unfinished one ends with at most the score that
 it has, divided by at most the largest length to the power of the exponent, and a coverage penalty only takes away.
@@ -104,7 +104,7 @@ class EarlyStop:
                 self.decided[seq] = length
 
     def _watch_growth(self, fields: Mapping[str, np.ndarray], seq: int, ran: np.ndarray) -> None:
-        """What grows is made of something else than log probabilities."""
+        """Warn where scores grow: they are made of something else than log probabilities."""
         if not ran.any():
             return
         grown = (fields["scores"][seq][ran] - fields["base"][seq][ran]).max()

@@ -10,7 +10,7 @@ from rfnb.lm.ngram import NGramLM
 
 
 class FusedLM:
-    """What an n-gram model and a bonus per label add to the scores of prefixes.
+    """The scores that an n-gram model and a bonus per label add to the scores of prefixes.
 
     Args:
         what: Name of the search, for messages.
@@ -60,7 +60,7 @@ class FusedLM:
         self.contexts = np.full(shape, lm.start, np.int64)
 
     def of_next(self) -> np.ndarray:
-        """Score of each label after each prefix, [batch, beam, classes] or [classes]; 0 for the blank."""
+        """The score of each label after each prefix, [batch, beam, classes] or [classes]; 0 for the blank."""
         if self._lm is None:
             return self._row
         scores = self._lm.rows(self.contexts.reshape(-1)).take(self._label, axis=1) * self._scale + self._bonus
@@ -97,7 +97,7 @@ class FusedLM:
         return {"end_scores": self._scale * own, "end_part:lm": own}
 
     def end_scores(self) -> np.ndarray:
-        """Score of the end after each prefix."""
+        """The score of the end after each prefix."""
         if self._lm is None:
             return np.zeros(self.scores.shape)
         return self._scale * self._lm.end_scores(self.contexts.reshape(-1)).reshape(self.contexts.shape)

@@ -91,7 +91,7 @@ def rank_unfinished(
 
 @functools.lru_cache(maxsize=64)
 def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_label: int) -> tuple[Any, Any]:
-    """Which continuations are an end {hypothesis * label}, and the index of that of each hypothesis."""
+    """The continuations that are an end {hypothesis * label}, and the index of that of each hypothesis."""
     index = np.arange(num_hypotheses) * num_labels + end_label
     mask = np.zeros(num_hypotheses * num_labels, bool)
     mask[index] = True

@@ -14,7 +14,7 @@ from rfnb.search.score import INPUT_TYPES, Fusion
 
 
 class Options(NamedTuple):
-    """What `rf.choice` documents, by the same names; and of several sources the label of each for each combination, as `tokens`.
+    """The options of `rf.choice` by their documented names; and of several sources the label of each for each combination, as `tokens`.
 
     A named tuple: one is made in each step of a search, where a frozen dataclass costs three times as much.
     """
@@ -81,7 +81,7 @@ class Options(NamedTuple):
         return scales and self.input_type != "score" and self.custom_score_combine is None and not self.fusion
 
     def check_kind(self) -> None:
-        """What kind of choice it is, is one of those that there are.
+        """Check that the kind of choice is one of those that there are.
 
         Raises:
             ValueError: If it is none.
@@ -159,7 +159,7 @@ class Options(NamedTuple):
             raise ValueError(f"choice: length_normalization_exponent={exponent}.\nAn exponent is a finite number.")
 
     def _check_sampling(self) -> None:
-        """What is sampled from is a distribution."""
+        """Check that what is sampled from is a distribution."""
         temperature, top_k, top_p = self.temperature, self.top_k, self.top_p
         if not self.sampling and (temperature != 1 or top_k is not None or top_p is not None):
             raise ValueError(

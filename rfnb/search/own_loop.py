@@ -53,7 +53,7 @@ def beam_search_step(
     keep_beams: bool = False,
     end_label: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Which hypotheses go on: their labels, parents and scores, best first.
+    """The hypotheses that go on: their labels, parents and scores, best first.
 
     Args:
         scores: {..., axis}, with the beam of the hypotheses so far, if there are several: scores of the next label of each.

@@ -21,7 +21,7 @@ _DEAD, _BEFORE = np.int64(-0x7EADBEEF7EADBEEF), np.int64(-0x1234567812345678)
 
 @dataclass
 class Step:
-    """What one step has decided; arrays [batch, beam] but the candidates.
+    """The decisions of one step; arrays [batch, beam] but the candidates.
 
     Attributes:
         tokens: The label that was added, or the blank.
@@ -113,7 +113,7 @@ class PrefixBeam:
     def _candidates(
         self, flat: np.ndarray, kept: np.ndarray, labels: int, merged: tuple[np.ndarray, ...], count: int
     ) -> dict[str, np.ndarray]:
-        """What was kept, then the best others, the merged ones with what they have brought."""
+        """The candidates that were kept, then the best others, the merged ones with what they have brought."""
         others, is_merged = flat.copy(), np.zeros(flat.shape, bool)
         np.put_along_axis(others, kept, NEVER, 1)
         _, slots, tokens, brought = merged

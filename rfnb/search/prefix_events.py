@@ -86,7 +86,7 @@ class Report:
         *,
         beam: bool = True,
     ) -> tuple[Tensor, Tensor, Dim]:
-        """As `result`, of classes [batch, beam, label] and their numbers."""
+        """The same as `result`, of classes [batch, beam, label] and their numbers."""
         lengths = np.where(scores > -np.inf, lengths, 0)
         tokens = tokens[:, :, : int(lengths.max(initial=0))]
         if labels.extent < self._classes.extent:

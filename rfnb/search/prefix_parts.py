@@ -1,4 +1,4 @@
-"""What the scores of a step over alignments are made of, for the `beams` event.
+"""The parts that the scores of a step over alignments are made of, for the `beams` event.
 
 The log probability of a step is by how much the log of the sum over the alignments has changed from the prefix before: so over all steps
 they add up to that sum, also where alignments of two prefixes were added.

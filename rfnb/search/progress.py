@@ -1,4 +1,4 @@
-"""How far a search is: what a function of the user gets after each step, or a bar on the terminal."""
+"""The progress of a search: what a function of the user gets after each step, or a bar on the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH = 20
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search is, after a step.
+    """The place of a search after a step.
 
     Attributes:
         step, max_steps: Steps done, and their limit.

@@ -47,7 +47,7 @@ class Flat:
 
 @dataclass(slots=True)
 class Ranked:
-    """What a choice lets go on, {batch dims, out_dim}: score, and index into the last axis of Flat.
+    """The continuations that a choice lets go on, {batch dims, out_dim}: score, and index into the last axis of Flat.
 
     Attributes:
         scores, index: Raw arrays.

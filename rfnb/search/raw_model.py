@@ -64,7 +64,7 @@ class RawModel:
 
     @staticmethod
     def checked(out: Any) -> tuple[Any, ...]:
-        """What a step function gives.
+        """The result of a step function, checked.
 
         Raises:
             TypeError: If it is not at least the scores and the state.

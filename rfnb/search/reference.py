@@ -24,7 +24,7 @@ from rfnb.search.search_state import Search, host_of, on_backend, place_of
 
 
 def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
-    """What a choice without a search gives: the reference labels, a sample in their place, or the hypotheses with their scores."""
+    """The result of a choice without a search: the reference labels, a sample in their place, or the hypotheses with their scores."""
     if options.scheduled_sampling:
         return _sampled(scores, axis, options)
     if options.target is None:

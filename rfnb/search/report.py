@@ -27,7 +27,7 @@ from rfnb.trace.probe import Later, probe_later
 
 @dataclass
 class Parts:
-    """What a score is made of, for a report.
+    """The parts of a score, for a report.
 
     Attributes:
         log_prob: Of the labels in this step, unscaled, before anything is filtered, like `flat.raw`.
@@ -51,7 +51,7 @@ class Parts:
 
 
 def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
-    """How many candidates the trace gets."""
+    """The number of candidates that the trace gets."""
     return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
 
 
@@ -78,7 +78,7 @@ class Some(NamedTuple):
         return cls(index, scores, take(flat, index, parts.log_prob), fused, tokens)
 
     def first(self, backend: Any, axis: int, count: int) -> Some:
-        """Only the first ones."""
+        """The first ones only."""
         cut = lambda raw: backend.slice_raw(raw, axis, 0, count)  # noqa: E731
         fused = {name: cut(raw) for name, raw in self.fused.items()}
         return Some(cut(self.index), cut(self.scores), cut(self.log_prob), fused, [cut(raw) for raw in self.tokens])
@@ -90,7 +90,7 @@ class Some(NamedTuple):
 
 
 class Seen:
-    """What a step keeps of its choice, until somebody looks.
+    """The record that a step keeps of its choice, until somebody looks.
 
     Args:
         count: How many candidates.
@@ -203,7 +203,7 @@ class Seen:
         return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
 
     def host(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, np.ndarray]:
-        """Of the hypotheses that are kept scores and what they are made of, as host arrays [batch, beam]."""
+        """The scores of the hypotheses that are kept, and what they are made of, as host arrays [batch, beam]."""
         flat, numpy = self.flat, self.flat.backend.raw_to_numpy
         rows = math.prod(dim.extent for dim in flat.rest)
         some = self.candidates if self.kept is None else self.kept
@@ -249,7 +249,7 @@ def tell(
 
 
 def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:
-    """Which of `index` are in `kept`, where that has a hypothesis at all."""
+    """The ones of `index` that are in `kept`, where that has a hypothesis at all."""
     kept = backend.where_raw(backend.unary_fn("is_neg_infinite")(scores), -1, kept)
     same = backend.binary_fn("equal")(backend.expand_dims_raw(index, axis + 1), backend.expand_dims_raw(kept, axis))
     return backend.reduce_raw(same, "any", (axis + 1,))

@@ -154,7 +154,7 @@ def gumbel(like: Tensor) -> Tensor:
 
 
 def filtered(log_prob: Tensor, axis: Dim, *, temperature: float, top_k: int | None, top_p: float | None) -> Tensor:
-    """What a label is sampled from, as unnormalized log probabilities: sharpened, and without the unlikely labels.
+    """The scores that a label is sampled from, as unnormalized log probabilities: sharpened, and without the unlikely labels.
 
     Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", sections 3.1 and 5 (top-p, top-k).
     """

@@ -1,4 +1,4 @@
-"""What the choices of a loop keep from step to step: scores, beam dims, and what they need of the hypotheses so far."""
+"""The state that the choices of a loop keep from step to step: scores, beam dims, and what they need of the hypotheses so far."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ class Search:
 
     @classmethod
     def of(cls, loop: Loop) -> Search:
-        """That of a loop; made with its first choice."""
+        """The state of a loop; made with its first choice."""
         if loop.search is None:
             loop.search = cls(loop.selections)
         return loop.search
 
     @property
     def last(self) -> Decision | None:
-        """What was decided last; None before the first choice."""
+        """The last decision; None before the first choice."""
         return cast("Decision | None", self._selections.last)
 
     def is_watched(self) -> bool:
@@ -148,7 +148,7 @@ class Search:
         self._selections.last = last
 
     def ended(self, loop: Loop) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
-        """Which hypotheses have ended before this step, for those that the choice being made starts from; None if none."""
+        """The hypotheses that have ended before this step, for those that the choice being made starts from; None if none."""
         host = loop.ended_before()
         return None if host is None else self._of_now(host, loop.end_dims)
 
@@ -188,7 +188,7 @@ class Search:
         return [last.to_carried(value) if over(value) else value for value in values]
 
     def slot_dim(self, size: int) -> Dim:
-        """What a beam is replaced by where values are not to follow their parents."""
+        """The dim that a beam is replaced by where values are not to follow their parents."""
         if size not in self._slots:
             self._slots[size] = Dim(size, name="slot")
         return self._slots[size]
@@ -199,7 +199,7 @@ class Search:
         return tuple(dim for dim in self.last.scores.dims if dim is not self.last.out_dim)
 
     def decided(self, x: Tensor) -> Decision | None:
-        """What the choice of this step has decided that x comes from; None if x is of another step."""
+        """The decision of the choice of this step that x comes from; None if x is of another step."""
         found = (link.last for link in self.links if link.last is not None and link.last.out_dim in x.dims)
         return next(found, None)
 
@@ -244,12 +244,12 @@ def beam_dim_of(x: Tensor) -> BeamDim | None:
 
 
 def place_of(loop: Loop) -> str:
-    """Where a choice is made, for messages."""
+    """The place of a choice, for messages."""
     return f'choice in loop "{loop.name}", step {loop.num_steps - 1}'
 
 
 def first_of(bad: np.ndarray, dims: tuple[Dim, ...]) -> str:
-    """Where in a host array over `dims` the first True is, for messages."""
+    """The place in a host array over `dims` where the first True is, for messages."""
     return ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
 
 

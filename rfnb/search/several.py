@@ -86,7 +86,7 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
 
 
 class _Limits:
-    """What the labels of one source may be."""
+    """The limits of the labels of one source."""
 
     def __init__(self, prefix: Tensor | None, banned: Any, no_repeat_ngram: int, end_label: int | None):
         self.prefix, self.banned, self.no_repeat_ngram, self.end_label = prefix, banned, no_repeat_ngram, end_label

@@ -43,7 +43,7 @@ class Diagnosis:
 
 @dataclass
 class _Way:
-    """How far a reference came.
+    """The steps that a reference came through.
 
     Attributes:
         length: Of the reference, up to its end.
@@ -239,7 +239,7 @@ def _way_over_alignments(history: BeamHistory, seq: int, tokens: list[int]) -> _
 
 
 def _steps_of(history: BeamHistory, seq: int) -> int:
-    """How many steps there are until all hypotheses of a sequence have ended."""
+    """The number of steps until all hypotheses of a sequence have ended."""
     for step, fields in enumerate(history.steps):
         real = fields["scores"][seq] > -np.inf
         if fields["ended"][seq][real].all():

@@ -64,7 +64,7 @@ def labels_of(fields: Mapping[str, Any]) -> Labels:
 
 
 def num_labels(fields: Mapping[str, Any]) -> int | None:
-    """How many labels, or combinations, there are in a step; None: not known."""
+    """The number of labels, or combinations, in a step; None: not known."""
     dims = [fields[name].sparse_dim for name in ("tokens", *further_sources(fields))]
     return None if None in dims else int(np.prod([dim.extent for dim in dims], dtype=np.int64))
 

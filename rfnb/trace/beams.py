@@ -145,7 +145,7 @@ class BeamHistory:
 
     @property
     def num_steps(self) -> int:
-        """How many steps there are so far."""
+        """The number of steps so far."""
         return len(self.steps)
 
     @property

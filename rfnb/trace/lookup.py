@@ -83,7 +83,7 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         return [self._cached(full, index, run) for index, run in enumerate(self._runs_of(full))]
 
     def num_runs(self, path: str) -> int:
-        """How many runs were recorded at a path."""
+        """The number of runs that were recorded at a path."""
         return len(self._runs_of(self.find(path)))
 
     def events(self, path: str, run: int = -1) -> list[Event]:

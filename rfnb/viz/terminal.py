@@ -38,7 +38,7 @@ def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, i
 
 
 def width_of(token: str) -> int:
-    """How many columns of a terminal a text takes, with the marks that `clip` makes in it."""
+    """The number of columns of a terminal that a text takes, with the marks that `clip` makes in it."""
     return _columns(visible(token))
 
 

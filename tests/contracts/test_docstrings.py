@@ -68,6 +68,28 @@ def test_everything_public_has_a_docstring():
     assert lacking == []
 
 
+# -- first lines -------------------------------------------------------------------------------------------------------
+# What begins with one of these words is a part of a sentence. A docstring begins with a sentence, or a noun with its article.
+FRAGMENT = re.compile(
+    r"(?:Of|That|Those|What|Which|Why|Where|Who|Whoever|With|Without|By|At|On|As|Its|It|Same|Not|Has|Made|Only|How|When|Before|After|Along|Until)\b"
+    r"|(?:Number|Name|Index|Length|Sum|Mean|Product|Part|Base|Size|Kind|Position|Score|Text|Source) (?:of|over|for)\b"
+    r"|(?:Context manager|Decorator|Dotted path|Weighted mean)\b"
+)
+
+
+def fragments(path):
+    """First lines of docstrings that begin in the middle of a sentence."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = (ast.get_docstring(node) or "").split("\n")[0]
+            if FRAGMENT.match(first):
+                yield f"{path.name}: {getattr(node, 'name', 'module')}: {first}"
+
+
+def test_first_lines_are_sentences_or_nouns_with_their_article():
+    assert [line for path in FILES for line in fragments(path)] == []
+
+
 # -- public ops and layers ---------------------------------------------------------------------------------------------
 def public_functions():
     """(name, function) of what `rfnb` exports, with __call__ of its modules."""
@@ -155,6 +177,14 @@ def test_what_lacks_a_docstring_is_seen(tmp_path):
         "def op(x):\n    return x\n\nclass Layer:\n    '''A layer.'''\n    def run(self): ...\n"
     )
     assert undocumented(tmp_path / "new.py") == ["op", "Layer.run"]
+
+
+@pytest.mark.parametrize(
+    "first", ["Of two dims the first.", "That of the loop.", "What is drawn.", "Where a path ends.", "Number of axes."]
+)
+def test_a_fragment_is_seen(tmp_path, first):
+    (tmp_path / "new.py").write_text(f'def op(x):\n    """{first}"""\n\ndef of(x):\n    """The first dim."""\n')
+    assert list(fragments(tmp_path / "new.py")) == [f"new.py: op: {first}"]
 
 
 def test_an_error_that_is_not_said_is_seen():

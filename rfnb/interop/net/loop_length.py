@@ -1,4 +1,4 @@
-"""How long a loop runs: the documented rules, the first that fits."""
+"""The length of a loop: the documented rules, the first that fits."""
 
 from __future__ import annotations
 

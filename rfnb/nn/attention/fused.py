@@ -173,7 +173,7 @@ def _blinds(causal_dim: Dim, axis: Dim) -> bool:
 
 
 def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.ndarray:
-    """Which key is seen: bool, broadcasting over {common, queries, axis}."""
+    """The keys that are seen: bool, broadcasting over {common, queries, axis}."""
     dims: tuple[Any, ...] = (*common, *queries, _KEY)
     seen: Any = True
     if axis.has_padding():

@@ -31,7 +31,7 @@ def query_offset(query_dim: Dim | None, key_dim: Dim, like: Tensor) -> int | Ten
 
 
 def keys_before(query_dim: Dim | None, key_dim: Dim) -> tuple[np.ndarray, tuple[Dim, ...]]:
-    """How many keys are in front of the first query, and over which dims that is: none where it is the same for all."""
+    """The number of keys in front of the first query, and the dims that it is over: none where it is the same for all."""
     over = tuple(dict.fromkeys((*(() if query_dim is None else query_dim.length_dims), *key_dim.length_dims)))
     before = _lengths(key_dim, over) - (1 if query_dim is None else _lengths(query_dim, over))
     if before.size and (before == before.flat[0]).all():

@@ -75,7 +75,7 @@ def _without_self(fn: Callable[..., Any]) -> inspect.Signature:
 
 
 def _first_state(features: set[Dim], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """How the state of the first step is made: over all dims of what is worked on but the one moved along and the features."""
+    """The way to make the state of the first step: over all dims of what is worked on but the one moved along and the features."""
     source = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
     along = [value for value in (*args, *kwargs.values()) if isinstance(value, Dim)]
     batch = "[...]"

@@ -140,7 +140,7 @@ class Parameter(Tensor):
 
     @property
     def initial(self) -> Any:
-        """How this parameter was initialised; assigning initialises at once (None: zeros)."""
+        """The initial values of this parameter; assigning initialises at once (None: zeros)."""
         return self._initial
 
     @initial.setter

@@ -40,7 +40,7 @@ def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any
 
 
 def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | None:
-    """How to bring a raw array over `dims` to two axes, the features and everything else of `target`; None: it has them."""
+    """The way of a raw array over `dims` to two axes, the features and everything else of `target`; None: it has them."""
     shape, flat, reshape = Shape(*target), Shape(target[:-1], target[-1]), backend.reshape_raw
     if dims == target:
         return None if len(dims) == 2 else lambda raw: reshape(raw, flat)

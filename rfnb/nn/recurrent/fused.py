@@ -87,7 +87,7 @@ def rnn_sequence(
 
 
 class _Call:
-    """How one call fits the kernel: time first, all that is like a batch in one axis, and back."""
+    """The fit of one call to the kernel: time first, all that is like a batch in one axis, and back."""
 
     def __init__(self, what: str, source: Tensor, state: Tensor, in_dim: Dim, out_dim: Dim, spatial_dim: Dim):
         self.backend, self.spatial_dim = source.backend, spatial_dim

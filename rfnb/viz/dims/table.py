@@ -142,7 +142,7 @@ def alarm_text(stats: dict[str, Any] | None) -> str:
 
 
 def padding_text(stats: dict[str, Any] | None) -> str:
-    """How much of a tensor is padding and what lies there that is no number, or nothing if none is."""
+    """The share of a tensor that is padding, and what lies there that is no number, or nothing if none is."""
     if not stats or stats["cells"] == stats["valid"]:
         return ""
     odd = f" with {stats['padding_odd']} NaN or inf" if stats.get("padding_odd") else ""
