@@ -9,6 +9,10 @@ documentation of the RETURNN frontend; what is not listed here is not promised.
 # fmt: off
 import typing as _typing
 
+from rfnb.places.startup import NoCollection as _NoCollection
+
+_loading = _NoCollection()
+
 # -- Dims and tensors --------------------------------------------------------------------------------------------------
 from rfnb.core.dim import Dim, batch_dim, ragged_dim, single_step_dim
 from rfnb.core.tensor import Tensor, VerifyOutShapeException
@@ -340,5 +344,6 @@ if not _typing.TYPE_CHECKING:  # for a type checker there are the names above, a
 _backend_methods.bind(globals())
 _required_dims.name_the_dims(globals())
 _paths.make_modules(globals())
-del _backend_methods, _marking, _operators, _paths, _required_dims, _typing
+_loading.end()
+del _NoCollection, _backend_methods, _loading, _marking, _operators, _paths, _required_dims, _typing
 __version__ = "0.1.0"

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.attention.spec import spec as _attention
-from rfnb.viz.beams.spec import spec as _beams
-from rfnb.viz.curves.spec import spec as _curves
-from rfnb.viz.dims.spec import spec as _dims
-from rfnb.viz.plan.spec import spec as _plan
+from rfnb.viz.kinds import spec_of as _spec_of
 from rfnb.viz.reprs import bind as _bind_reprs
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
 from rfnb.viz.spec import Spec
-from rfnb.viz.states.spec import spec as _states
 from rfnb.viz.view import View
 
 _bind_reprs()
@@ -32,7 +27,7 @@ def attention(weights: Any, **options: Any) -> View:
     Options: source, target (labels, or a list of labels per sequence), source_lengths, target_lengths, source_dim, target_dim, dims
     (names of the axes of a plain array), names, title, live. See `rfnb/viz/attention/spec.py`.
     """
-    return View(_attention(weights, **options))
+    return View(_spec_of("attention", weights, **options))
 
 
 def states(tracks: Any, **options: Any) -> View:
@@ -40,17 +35,17 @@ def states(tracks: Any, **options: Any) -> View:
 
     Options: steps (labels), lengths, step_dim, dims (names of the axes of plain arrays), names, title. See `rfnb/viz/states/spec.py`.
     """
-    return View(_states(tracks, **options))
+    return View(_spec_of("states", tracks, **options))
 
 
 def beams(history: Any = None, **options: Any) -> View:
     """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams/spec.py`."""
-    return View(_beams(history, **options))
+    return View(_spec_of("beams", history, **options))
 
 
 def dims(value: Any, **options: Any) -> View:
     """The view of the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims/spec.py`."""
-    return View(_dims(value, **options))
+    return View(_spec_of("dims", value, **options))
 
 
 def curves(series: Any, **options: Any) -> View:
@@ -58,7 +53,7 @@ def curves(series: Any, **options: Any) -> View:
 
     Options: x (what x counts), units, best ("min", "max" or None by label), log (labels), title, live. See `rfnb/viz/curves/spec.py`.
     """
-    return View(_curves(series, **options))
+    return View(_spec_of("curves", series, **options))
 
 
 def plan(loop: Any, **options: Any) -> View:
@@ -66,4 +61,4 @@ def plan(loop: Any, **options: Any) -> View:
 
     Options: title. See `rfnb/viz/plan/spec.py`.
     """
-    return View(_plan(loop, **options))
+    return View(_spec_of("plan", loop, **options))

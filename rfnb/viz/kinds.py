@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from rfnb.core.errors import message
+from rfnb.viz.spec import Spec
 
 KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
 _NO_WIDGET = ("plan",)  # a picture that stands still
@@ -31,6 +32,12 @@ def check_kind(kind: str) -> None:
 def has_widget(kind: str) -> bool:
     """Whether a widget draws this kind too."""
     return kind not in _NO_WIDGET
+
+
+def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
+    """The spec of a view of this kind; it is loaded by its first view, not with the package."""
+    spec: Spec = import_module(f"rfnb.viz.{kind}.spec").spec(*args, **options)
+    return spec
 
 
 def text_of(spec: Any) -> str:

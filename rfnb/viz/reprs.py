@@ -11,7 +11,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.viz.dims.spec import dim_html, tensor_html
+from rfnb.viz.kinds import html_of, spec_of
 from rfnb.viz.visible import safe
 
 # Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
@@ -25,8 +25,8 @@ _STYLES = {
 
 def bind() -> None:
     """Give Tensor and Dim their `_repr_html_`."""
-    setattr(Tensor, "_repr_html_", _safe(tensor_html))  # noqa: B010 (mypy does not take an assignment)
-    setattr(Dim, "_repr_html_", _safe(dim_html))  # noqa: B010
+    setattr(Tensor, "_repr_html_", _safe(_of_tensor))  # noqa: B010 (mypy does not take an assignment)
+    setattr(Dim, "_repr_html_", _safe(_of_dim))  # noqa: B010
 
 
 def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -40,3 +40,13 @@ def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:
             return f"<pre>{escape(f'{type(value).__name__}: {error}')}</pre>"
 
     return repr_html
+
+
+def _of_tensor(tensor: Tensor) -> str:
+    """One Tensor as an HTML table, without looking at its values if they are on a GPU."""
+    return html_of(spec_of("dims", tensor, values=tensor.device in (None, "cpu")))
+
+
+def _of_dim(dim: Dim) -> str:
+    """One Dim as an HTML table."""
+    return html_of(spec_of("dims", dim))

@@ -20,10 +20,7 @@ from rfnb.rec.loop_plan import LoopPlan
 from rfnb.search.beam_search import SearchResult
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.trace import Trace
-from rfnb.viz import of_trace
-from rfnb.viz.beams.spec import spec as beams_spec
-from rfnb.viz.dims.spec import spec as dims_spec
-from rfnb.viz.plan.spec import spec as plan_spec
+from rfnb.viz.kinds import spec_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
@@ -50,13 +47,15 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
     if isinstance(value, Spec):
         return View(value)
     if isinstance(value, Trace):
+        from rfnb.viz import of_trace  # with all that it shows, by the first that is shown
+
         follow = not value.closed if live is None else live and not value.closed
         view = View(of_trace.spec(value, live=follow, **options))
         return view.follow(value, lambda more: of_trace.spec(value, live=more, **options)) if follow else view
     if isinstance(value, (Loop, LoopPlan)):
-        return View(plan_spec(value, **options))
+        return View(spec_of("plan", value, **options))
     if isinstance(value, (BeamHistory, SearchResult)):
-        return View(beams_spec(value, **options))
+        return View(spec_of("beams", value, **options))
     if hasattr(value, "named_parameters") and not hasattr(value, "module_path"):
         raise TypeError(
             message(
@@ -71,7 +70,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         or hasattr(value, "named_parameters")
         or hasattr(value, "__array__")
     ):
-        return View(dims_spec(value, **options))
+        return View(spec_of("dims", value, **options))
     raise TypeError(
         message(
             f"show: there is no view of {type(value).__name__}.",

@@ -14,7 +14,6 @@ from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import ShapeError
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import table
-from rfnb.viz.dims.spec import dim_html, tensor_html
 from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
@@ -218,7 +217,7 @@ def test_a_failure_stands_above_the_dims():
 
 def test_html_of_a_tensor_and_of_a_dim_is_a_table_without_script_or_style():
     d = names()
-    for page in (tensor_html(tensor("x", d.batch, d.time)), dim_html(d.time)):
+    for page in (html_of(dims_spec(tensor("x", d.batch, d.time))), html_of(dims_spec(d.time))):
         assert "<table>" in page and "time&lt;=5" in page
         assert not re.search("<(script|style|svg)| style=", page)
 

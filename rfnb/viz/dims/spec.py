@@ -16,7 +16,6 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ShapeError, message
 from rfnb.core.tensor import Tensor
-from rfnb.viz.dims.html import html
 from rfnb.viz.dims.values import array_stats, bytes_of, lengths_of, stats_of
 from rfnb.viz.spec import Spec, host
 
@@ -55,16 +54,6 @@ def spec(
         "failure": failure,
     }
     return Spec("dims", head, {})
-
-
-def tensor_html(tensor: Tensor) -> str:
-    """One Tensor as an HTML table, without looking at its values if they are on a GPU."""
-    return html(spec(tensor, values=tensor.device in (None, "cpu")))
-
-
-def dim_html(dim: Dim) -> str:
-    """One Dim as an HTML table."""
-    return html(spec(dim))
 
 
 class _Rows:
