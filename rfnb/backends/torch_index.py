@@ -27,17 +27,17 @@ def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
             return raw.gather(num_batch, indices.long().unsqueeze(num_batch)).squeeze(num_batch)
         picked = raw.gather(num_batch, indices.long().flatten(num_batch))
         return picked if indices.dim() == num_batch + 1 else picked.reshape(indices.shape)
-    return raw[(*_grids(raw.shape[:num_batch], indices.dim(), raw.device), indices)]
+    if num_batch == 1:  # the usual one, without tuples of sizes
+        return raw[_grid(raw.shape[0], 0, indices.dim(), raw.device), indices]
+    device, ndim = raw.device, indices.dim()
+    return raw[(*(_grid(raw.shape[axis], axis, ndim, device) for axis in range(num_batch)), indices)]
 
 
 @functools.lru_cache(maxsize=256)
-def _grids(sizes: tuple[int, ...], ndim: int, device: torch.device) -> tuple[Any, ...]:
-    """An index along each batch axis that broadcasts against `ndim` axes."""
-    with torch.inference_mode(False):  # else a later training could not use them
-        return tuple(
-            torch.arange(size, device=device).view([-1 if other == axis else 1 for other in range(ndim)])
-            for axis, size in enumerate(sizes)
-        )
+def _grid(size: int, axis: int, ndim: int, device: torch.device) -> Any:
+    """An index along a batch axis that broadcasts against `ndim` axes."""
+    with torch.inference_mode(False):  # else a later training could not use it
+        return torch.arange(size, device=device).view([-1 if other == axis else 1 for other in range(ndim)])
 
 
 def scatter(raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:

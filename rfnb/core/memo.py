@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
 from collections import deque
@@ -64,14 +63,10 @@ def kept_bytes() -> int:
 
 def bytes_of(array: Any) -> int:
     """The bytes of a raw array, or of that of a Tensor."""
-    raw = getattr(array, "_raw", array)
-    backend = registry.get_backend_by_raw_tensor_type(type(raw))
-    dtype = backend.get_dtype_name_raw(raw)
-    bits = int("".join(filter(str.isdigit, dtype)) or 8)
-    return int(math.prod(backend.get_shape_raw(raw))) * bits // 8
+    raw = array if registry.is_raw_tensor_type(type(array)) else array._raw
+    return int(registry.BY_TYPE[type(raw)].num_bytes_raw(raw))
 
 
 def is_array(value: Any) -> bool:
     """Whether it is a raw array, or a Tensor that has one."""
-    raw = getattr(value, "_raw", value)
-    return registry.is_raw_tensor_type(type(raw))
+    return registry.is_raw_tensor_type(type(value)) or registry.is_raw_tensor_type(type(getattr(value, "_raw", None)))

@@ -13,13 +13,18 @@ import numpy as np
 from rfnb.core.algebra import Sum
 from rfnb.core.dim_math import derived
 from rfnb.core.errors import DimError, message
-from rfnb.core.memo import Memo
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
 # Of a Dim, but not of its copy elsewhere.
-_NOT_PICKLED: dict[str, Any] = {"_structure": None, "_size_tensor": None, "_extent": None, "_declared": None}
+_NOT_PICKLED: dict[str, Any] = {
+    "_structure": None,
+    "_memo": None,
+    "_size_tensor": None,
+    "_extent": None,
+    "_declared": None,
+}
 _OWN = ("kind", "vocab", "_place", "by_user")  # what a dim has of its own although it is made of others
 
 
@@ -31,7 +36,7 @@ def reduce_dim(dim: Dim, special: str | None) -> Any:
     """
     if special is not None:
         return special_dim, (special, dim.lengths)
-    state = {**dim.__dict__, **_NOT_PICKLED, "_masks": Memo(), "_place": dim.created}
+    state = {**dim.__dict__, **_NOT_PICKLED, "_place": dim.created}
     own = {name: state[name] for name in _OWN if name in state}
     if dim.expr is not None:
         return derived_dim, (dim.expr, {**own, "name": dim.name})

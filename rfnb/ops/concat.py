@@ -56,6 +56,7 @@ def concat(
             raws = [first._raw, second._raw]
             parts: Any = (raws[0].__class__, first.dims, dim, raws[1].__class__, second.dims, other)
         else:
+            second = None
             raws = [tensor._raw for tensor, _ in sources]
             parts = tuple([(tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources])
     except (AttributeError, TypeError, ValueError):
@@ -83,8 +84,8 @@ def concat(
     except RuntimeError:
         check_devices("concat", *(tensor for tensor, _ in sources))
         raise
-    for further, _ in sources:
-        if further.sparse_dim is not out.sparse_dim or (out._feature_dim is None and further._feature_dim is not None):
+    if second is None or second.sparse_dim is not None or second._feature_dim is not None:
+        for further, _ in sources[1:]:
             keep_marks(out, further)
     if ragged:
         padded = Dim(sum(dim.extent for _, dim in sources), name="joined")
@@ -242,7 +243,9 @@ def split(source: Tensor, *, axis: Dim, out_dims: Sequence[Dim], **unknown: Neve
         key = (raw.__class__, source.dims, axis, out_dims)
         split_raw, sizes, index, dims = _split_plans.make(key, _plan_split, source, axis, out_dims)
     finite = source._finite
-    pieces = [new_tensor(piece, its, source, finite) for piece, its in zip(split_raw(raw, sizes, index), dims)]
+    pieces = []
+    for piece_raw, piece_dims in zip(split_raw(raw, sizes, index), dims):
+        pieces.append(new_tensor(piece_raw, piece_dims, source, finite))
     if source._feature_dim is axis:
         for piece, dim in zip(pieces, out_dims):
             piece._feature_dim = dim

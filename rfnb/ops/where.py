@@ -58,7 +58,9 @@ def where(cond: Any, true_: Any, false_: Any, *, allow_broadcast_all_sources: bo
     except RuntimeError:
         check_devices("where", *(x for x in (cond, true_, false_) if isinstance(x, Tensor)))
         raise
-    return keep_marks(out, false_) if false_is else out
+    if false_is and (false_.sparse_dim is not None or false_._feature_dim is not None):
+        return keep_marks(out, false_)
+    return out
 
 
 def _plan(cond: Tensor, true_: Any, false_: Any, outer: bool) -> Any:
