@@ -276,3 +276,19 @@ def test_states_over_the_same_steps_are_tracks_of_one_part():
     assert part.head["title"] == "States: enc.layers"
     assert [track["label"] for track in part.head["tracks"]] == ["0.forward.h", "0.backward.h", "1.forward.h"]
     assert [part.blocks[track["block"]][0, 0, 0] for track in part.head["tracks"]] == [0, 1, 2]
+
+
+def test_a_function_keeps_its_name_when_the_folder_of_its_kind_is_loaded():
+    script = """
+import numpy as np, rfnb as rf
+from types import FunctionType
+rf.viz.attention(np.ones((2, 3)) / 3).html(), rf.viz.states(np.ones((2, 3))).text(), rf.viz.curves({"loss": [1.0]}).html()
+rf.show(rf.ones([rf.Dim(2, name="x")])), rf.ones(())._repr_html_()
+from rfnb.viz.kinds import KINDS, html_of, text_of
+from importlib import import_module
+for kind in KINDS:
+    [import_module(f"rfnb.viz.{kind}.{part}") for part in ("spec", "text", "html")]
+print([kind for kind in KINDS if kind != "group" and type(getattr(rf.viz, kind)) is not FunctionType])
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    assert run.stdout.splitlines()[-1:] == ["[]"], run.stderr
