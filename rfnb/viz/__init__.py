@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.viz.kinds import load_folders as _load_folders
 from rfnb.viz.kinds import spec_of as _spec_of
 from rfnb.viz.reprs import bind as _bind_reprs
 from rfnb.viz.save import save_html
@@ -15,12 +16,13 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
 _bind_reprs()
+_load_folders()
 
 __all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "plan", "save_html", "show", "states"]
 
 
-# The functions have the names of the modules they take their spec from; `rfnb.viz.attention` is the function, and the module is
-# imported by `from rfnb.viz.attention.spec import ...`.
+# The functions have the names of the folders they take their spec from; `rfnb.viz.attention` is the function, and a module of the
+# folder is imported by `from rfnb.viz.attention.spec import ...`.
 def attention(weights: Any, **options: Any) -> View:
     """The view of attention weights {target, source, ...}: a Tensor, an array, or a dict of them by label.
 

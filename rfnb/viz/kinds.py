@@ -37,6 +37,16 @@ def has_widget(kind: str) -> bool:
     return kind not in _NO_WIDGET
 
 
+def load_folders() -> None:
+    """Load the folders of all kinds, which are empty packages.
+
+    Python binds a package to its name when it loads it, once. Later that would replace the function of the same name, as
+    `rfnb.viz.attention`, by the package.
+    """
+    for kind in KINDS:
+        import_module(f"rfnb.viz.{kind}")
+
+
 def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
     """The spec of a view of this kind; it is loaded by its first view, not with the package."""
     spec: Spec = import_module(f"rfnb.viz.{kind}.spec").spec(*args, **options)

@@ -5,8 +5,12 @@ After adding a name to rfnb/__init__.py:  python tests/contracts/test_public_nam
 
 import ast
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
+
+from waiting import LONG
 
 ROOT = Path(__file__).parents[2]
 INIT = ROOT / "rfnb" / "__init__.py"
@@ -53,6 +57,22 @@ def test_nothing_else_is_in_the_package():
     public = {name: value for name, value in vars(rfnb).items() if not name.startswith("_")}
     names = {name for name, value in public.items() if not isinstance(value, types.ModuleType)}
     assert names == {name for name in rfnb.__all__ if not isinstance(public[name], types.ModuleType)}
+
+
+def test_no_module_takes_the_place_of_a_name_when_it_is_loaded():
+    """Python binds a module to its name in the package when it loads it, which may be late."""
+    script = """
+import importlib, pkgutil
+import rfnb
+
+places = {"rfnb": rfnb, "rfnb.viz": rfnb.viz}
+before = {place: {name: getattr(module, name) for name in module.__all__} for place, module in places.items()}
+for module in pkgutil.walk_packages(rfnb.__path__, "rfnb."):
+    importlib.import_module(module.name)
+print([f"{place}.{name}" for place in places for name, value in before[place].items() if getattr(places[place], name) is not value])
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    assert (run.stdout, run.stderr) == ("[]\n", "")
 
 
 def test_a_name_more_or_less_is_seen():
