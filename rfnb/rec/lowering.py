@@ -1,21 +1,28 @@
 """From the calls of an array library that a step made to the lines of a program that makes them again.
 
-An array is a name there: what the step was given, or what a call of the step gave. Any other array was there before the step (a weight,
-an encoder, the mask of a plan) and is a constant. What cannot be told apart from that is refused.
+An array has a name there if the step was given it, or if a call of the step gave it. Any other array was there before the step (a weight,
+an encoder, the mask of a plan): a constant, as what is computed of constants alone. What cannot be told apart from that is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 
+_SMALL = (
+    4  # numbers up to this one are written out: axes, mostly; sizes are constants, so that batches share their code
+)
+_WORDS = "dtype", "device", "layout", "memory_format", "Size"  # of the library
+TAKEN = "step", "steps", "keep", "make", "slice", "active"
+
 
 class NotLowered(Exception):
-    """The refusal of what cannot be repeated by calls of the array library alone.
+    """What was done cannot be repeated by calls of the array library alone.
 
     Args:
         later: Whether it may be possible in a later step, when what is made once is there.
@@ -26,35 +33,21 @@ class NotLowered(Exception):
         self.later = later
 
 
-class Ref(NamedTuple):
-    """An array of the step, by its name."""
-
-    name: str
-
-
-class Constant(NamedTuple):
-    """Anything that was there before the step."""
-
-    value: Any
-
-
 class Line(NamedTuple):
     """One call.
 
     Attributes:
-        targets: Names of what it gives; one that is no sequence has one target.
+        targets: Names of what it gives.
+        text: The call; `uses` are the names of the step in it.
         single: Whether it gives one array, and not a sequence of them.
-        uses: Names in the arguments.
-        effect: Whether it is called even if nobody needs what it gives.
+        effect: Whether it is made even if nobody needs what it gives.
         place: Number of the op that it belongs to.
     """
 
     targets: tuple[str, ...]
-    single: bool
-    fn: Any
-    args: Any
-    kwargs: dict[str, Any]
+    text: str
     uses: frozenset[str]
+    single: bool
     effect: bool
     place: int
 
@@ -62,16 +55,23 @@ class Line(NamedTuple):
 class Lowering:
     """Collects the lines of a step.
 
+    Attributes:
+        bound: What the names of the lines stand for that are none of the step: functions, constants.
+
     Args:
         inputs: id of an array that the step was given -> its name.
+        array: The type of arrays.
+        fold: Whether what is computed of constants is a constant. Not where arrays are written to: they may be these.
     """
 
-    def __init__(self, inputs: dict[int, str], array: type):
+    def __init__(self, inputs: Mapping[int, str], array: type, *, fold: bool):
         self.lines: list[Line] = []
-        self._inputs, self._names, self._array = inputs, dict(inputs), array
-        self.arrays: dict[str, Any] = {}  # what calls gave, by name
+        self.bound: dict[str, Any] = {}
+        self._inputs, self._names, self._array, self._fold = inputs, dict(inputs), array, fold
         self._made: set[int] = set()  # ids of what was made of values of the host
-        self._number = 0
+        self._taken = {*TAKEN, *inputs.values()}
+        self._of_key: dict[Any, str] = {}
+        self._count = 0
         self._uses: set[str] = set()
         self._kept: list[Any] = []  # so that their ids stay theirs
 
@@ -81,114 +81,112 @@ class Lowering:
         Raises:
             NotLowered: If one of them cannot be made again.
         """
-        calls = list(calls)
-        self._kept.append(calls)
         for call in calls:
             kind = call.kind
-            if kind == ASK:
-                continue
-            if kind == MADE:
+            self._kept.append(call)
+            if kind in (CALL, CHANGE):
+                self._call(call, kind == CHANGE, place)
+            elif kind == MADE:
                 self._names.pop(id(call.out), None)
                 if id(call.out) in self._inputs:
                     self._names[id(call.out)] = self._inputs[id(call.out)]
                 else:
                     self._made.add(id(call.out))
-                continue
-            if kind not in (CALL, CHANGE):
+            elif kind != ASK:
                 raise NotLowered(kind)
-            self._call(call, kind == CHANGE, place)
 
     def _call(self, call: RawCall, changes: bool, place: int) -> None:
-        self._uses = set()
-        args, kwargs = tuple(map(self.value, call.args)), {key: self.value(item) for key, item in call.kwargs.items()}
-        uses = frozenset(self._uses)
+        uses = self._uses = set()
+        args = [*map(self.text, call.args), *(f"{key}={self.text(item)}" for key, item in call.kwargs.items())]
         single = not isinstance(call.out, (tuple, list))
-        outs = [call.out] if single else list(call.out)
+        outs = [call.out] if single else call.out
+        if self._fold and not uses:
+            for out in outs:  # from here on a constant
+                self._names.pop(id(out), None)
+                self._made.discard(id(out))
+            return
         targets = tuple("_" if out is None else self._new(out) for out in outs)
-        self.lines.append(Line(targets, single, call.fn, args, kwargs, uses, changes, place))
+        text = f"{self.function(call.fn)}({', '.join(args)})"
+        self.lines.append(Line(targets, text, frozenset(uses), single, changes, place))
 
     def effect(self, fn: Any, args: Sequence[Any], place: int) -> None:
-        """A call of a function that is none of the library, for its effect."""
-        uses = frozenset(arg.name for arg in args if isinstance(arg, Ref))
-        self.lines.append(Line((), True, fn, tuple(args), {}, uses, True, place))
+        """A call of a function that is none of the library, for its effect on others."""
+        self._uses = set()
+        text = f"{self.function(fn)}({', '.join(map(self.text, args))})"
+        self.lines.append(Line((), text, frozenset(self._uses), True, True, place))
 
-    def _new(self, raw: Any) -> str:
-        self._number += 1
-        name = self._names[id(raw)] = f"r{self._number}"
-        self.arrays[name] = raw
-        self._made.discard(id(raw))
-        return name
+    def is_of_step(self, raw: Any) -> bool:
+        """Whether an array is none of the constants.
 
-    def value(self, x: Any) -> Any:
-        """An argument: with names in the place of arrays.
+        Raises:
+            NotLowered: If it was made of values of the host.
+        """
+        if id(raw) in self._made:
+            raise NotLowered("uses what was made of values of the host", later=True)
+        return id(raw) in self._names
+
+    def text(self, x: Any) -> str:
+        """An argument as it is written.
 
         Raises:
             NotLowered: For an array that was made of values of the host, and for what is no plain value.
         """
         if isinstance(x, self._array):
-            if id(x) in self._made:
-                raise NotLowered("uses what was made of values of the host", later=True)
-            name = self._names.get(id(x))
-            if name is None:
-                self._kept.append(x)
-                return Constant(x)
-            self._uses.add(name)
-            return Ref(name)
-        if isinstance(x, slice):
-            return slice(self.value(x.start), self.value(x.stop), self.value(x.step))
-        if isinstance(x, dict):
-            return {key: self.value(item) for key, item in x.items()}
+            if self.is_of_step(x):
+                name = self._names[id(x)]
+                self._uses.add(name)
+                return name
+            return self._bind("c0", x, id(x))
+        if x is None or isinstance(x, (bool, str)):
+            return repr(x)
+        if isinstance(x, (int, float, complex, np.generic)):
+            return repr(x) if type(x) is int and abs(x) <= _SMALL else self._bind("k0", x, (type(x), repr(x)))
         if isinstance(x, (tuple, list)) and type(x) in (tuple, list):
-            return type(x)(self.value(item) for item in x)
-        if x is None or x is Ellipsis or isinstance(x, (bool, int, float, complex, str, np.generic)) or _is_plain(x):
-            return Constant(x)
+            items = ", ".join(map(self.text, x))
+            return f"[{items}]" if isinstance(x, list) else f"({items}{',' if len(x) == 1 else ''})"
+        if isinstance(x, slice):
+            return f"slice({self.text(x.start)}, {self.text(x.stop)}, {self.text(x.step)})"
+        if x is Ellipsis:
+            return "..."
+        if type(x).__module__ == "torch" and type(x).__name__ in _WORDS:
+            return self._bind("t0", x, (type(x), repr(x)))
         raise NotLowered(f"passes a {type(x).__name__}")
 
+    def function(self, fn: Any) -> str:
+        """The name of a function."""
+        found = self._of_key.get(id(fn))
+        if found is not None:
+            return found
+        name = getattr(fn, "__name__", "call")
+        name = getattr(fn.__self__, "__name__", name) if name == "__get__" else name
+        return self._bind(re.sub(r"\W", "", name.strip("_")) or "call", fn, id(fn))
 
-def _is_plain(x: Any) -> bool:
-    """Whether it is a word of the library: a dtype, a device, a shape."""
-    return type(x).__module__ == "torch" and type(x).__name__ in ("dtype", "device", "layout", "memory_format", "Size")
+    def _new(self, raw: Any) -> str:
+        self._count += 1
+        name = self._names[id(raw)] = f"r{self._count}"
+        self._made.discard(id(raw))
+        return name
+
+    def _bind(self, name: str, value: Any, key: Any) -> str:
+        found = self._of_key.get(key)
+        if found is not None:
+            return found
+        first, number = name, 0
+        while name in self._taken:
+            number += 1
+            name = f"{first}_{number}" if callable(value) else f"{first[0]}{number}"
+        self._taken.add(name)
+        self._of_key[key] = name
+        self.bound[name] = value
+        self._kept.append(value)
+        return name
 
 
-def needed(lines: Sequence[Line], results: Iterable[str]) -> list[Line]:
-    """The lines without which the results would not be there, in order."""
-    wanted, out = set(results), []
+def needed(lines: Sequence[Line], wanted: Iterable[str]) -> tuple[list[Line], set[str]]:
+    """Those without which what is wanted would not be there, in order; all names that are read."""
+    used, out = set(wanted), []
     for line in reversed(lines):
-        if line.effect or not wanted.isdisjoint(line.targets):
-            wanted |= line.uses
+        if line.effect or not used.isdisjoint(line.targets):
+            used |= line.uses
             out.append(line)
-    return out[::-1]
-
-
-def constant_names(lines: Sequence[Line]) -> set[str]:
-    """The names that lines give which depend on nothing that the step was given, and that nothing writes into: the same in all steps."""
-    written: set[str] = set()
-    for line in reversed(lines):
-        if (line.effect and line.targets) or (written & set(line.targets) and _name(line.fn) not in _NEW_MEMORY):
-            if _has_constant(line.args[:1] if line.effect else (line.args, line.kwargs)):
-                return set()  # it writes into what was there before the step
-            written |= line.uses | set(line.targets)
-    found: set[str] = set()
-    for line in lines:
-        if not line.effect and line.uses <= found and not written & set(line.targets):
-            found |= set(line.targets)
-    return found - {"_"}
-
-
-# What is never a view of an argument.
-_NEW_MEMORY = set(
-    "bmm matmul addmm mm linear softmax log_softmax add sub mul div truediv cat stack full zeros ones empty arange full_like zeros_like"
-    " empty_like where exp log tanh sigmoid relu sum mean amax clone embedding index_select gather".split()
-)
-
-
-def _name(fn: Any) -> str:
-    return getattr(fn, "__name__", "").strip("_")
-
-
-def _has_constant(value: Any) -> bool:
-    if isinstance(value, Constant):
-        return hasattr(value.value, "shape")
-    if isinstance(value, dict):
-        return any(map(_has_constant, value.values()))
-    return isinstance(value, (tuple, list)) and not isinstance(value, Ref) and any(map(_has_constant, value))
+    return out[::-1], used

@@ -87,7 +87,7 @@ class Segment(NotPicklable):
         masks = [(index, key) for index, step in enumerate(now.steps) for key in step.masks]
         for number, (index, key) in enumerate(masks):
             inputs[id(now.steps[index].masks[key])] = f"going_on{number}"
-        lowering = Lowering(inputs, backend.RawTensorType)
+        lowering = Lowering(inputs, backend.RawTensorType, fold=not seen.changes)
         try:
             refused = seen.lower(lowering)
         except NotLowered:
@@ -98,7 +98,7 @@ class Segment(NotPicklable):
             elif refused:
                 self._split(refused)
             else:
-                results = [lowering.value(registers[register]._raw) for register in self._writes]
+                results = [lowering.text(registers[register]._raw) for register in self._writes]
                 program = Program(lowering, [*inputs.values()], results, partial(note, [node for node, _ in self.ops]))
                 writes = [(register, attributes(registers[register])) for register in self._writes]
                 guards = [(register, guard(value)) for register, value in given.items()]

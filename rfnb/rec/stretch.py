@@ -191,12 +191,12 @@ class _Watch:
         if active is not None:
             over.append("active")
             inputs[id(active._raw)] = "active"
-        lowering = Lowering(inputs, backend.RawTensorType)
+        lowering = Lowering(inputs, backend.RawTensorType, fold=not self._seen.changes)
         try:
             if self._seen.lower(lowering):
                 return None
             lowering.add(calls, len(of.ops))
-            results = [lowering.value(value._raw) for value in (*after.values(), *stacked)]
+            results = [lowering.text(value._raw) for value in (*after.values(), *stacked)]
         except NotLowered:
             return None
         nodes = [node for node, _ in of.ops]

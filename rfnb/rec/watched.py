@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from rfnb.backends.raw_calls import RawCall
+from rfnb.backends.raw_calls import CHANGE, RawCall
 from rfnb.core.dim import Dim
 from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.intercept import is_intercepted
 from rfnb.core.place import place_text
 from rfnb.core.tensor import Tensor
-from rfnb.rec.lowering import Lowering, NotLowered, Ref
+from rfnb.rec.lowering import TAKEN, Lowering, NotLowered
 from rfnb.rec.modes import modes_now
 from rfnb.rec.nested import map_nested
 from rfnb.rec.recorder import Node
@@ -23,7 +23,6 @@ from rfnb.trace.probe import Offer, held_back, listeners, offer_again, offer_her
 Registers = list[Any]
 Run = Callable[[Registers, dict[Dim, Dim]], None]
 Op = tuple[Node, Run]  # with the function that runs it from the registers
-_TAKEN = "step", "steps", "keep", "make", "slice", "active"
 
 
 class Circumstances:
@@ -67,6 +66,11 @@ class Watched:
                 offer_again(offers)
         self.made_dims = dims != before
 
+    @property
+    def changes(self) -> bool:
+        """Whether arrays were written to."""
+        return any(call.kind == CHANGE for calls, _ in self._seen for call in calls)
+
     def lower(self, lowering: Lowering) -> list[int]:
         """Add the lines of all ops; gives the numbers of those that are no part of a program.
 
@@ -80,7 +84,7 @@ class Watched:
         try:
             lowering.add(calls, place)
             for register in self._ops[place][0].writes:
-                lowering.value(self._registers[register]._raw)
+                lowering.is_of_step(self._registers[register]._raw)
             for offer in offers:
                 _lower_offer(lowering, offer, place)
         except NotLowered as error:
@@ -95,7 +99,7 @@ def input_names(keys: Iterable[Any], names: Mapping[Any, str]) -> dict[Any, str]
     found: dict[Any, str] = {}
     for key in keys:
         name = re.sub(r"\W+", "_", names.get(key, "x").replace("#", "op")).strip("_")
-        free = name.isidentifier() and not keyword.iskeyword(name) and name not in (*found.values(), *_TAKEN)
+        free = name.isidentifier() and not keyword.iskeyword(name) and name not in (*found.values(), *TAKEN)
         found[key] = name if free else f"x{len(found)}"
     return found
 
@@ -139,9 +143,8 @@ def _lower_offer(lowering: Lowering, offer: Offer, place: int) -> None:
 
     def taken(leaf: Any) -> Any:
         if isinstance(leaf, Tensor) and leaf._raw is not None:
-            raw = lowering.value(leaf._raw)
-            if isinstance(raw, Ref):
-                raws.append(raw)
+            if lowering.is_of_step(leaf._raw):
+                raws.append(leaf._raw)
                 return _Slot(len(raws) - 1, attributes(leaf))
         elif not isinstance(leaf, (Tensor, Dim, str, int, float, type(None))):
             raise NotLowered(f"offers a {type(leaf).__name__}")
