@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
+from rfnb.core.structure import structure_of
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
@@ -18,11 +21,14 @@ from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.program import Listing
 from rfnb.rec.recorder import Node
+from rfnb.rec.step_tensor import StepTensor
 from rfnb.trace.probe import held_back, trace_context
 
 if TYPE_CHECKING:
     from rfnb.rec.recording import Recording
 
+_good: dict[Any, frozenset[int]] = {}  # which of the ops of a body are the same for all steps at once
+_BODIES = 256
 _LARGEST = 1 << 27  # elements of a value of all steps that are still made at once: 512 MiB of float32
 
 
@@ -117,16 +123,18 @@ class LoopPlan(NotPicklable):
     def _fits(self, node: Node, axis: Dim) -> bool:
         """Whether the dims of the results do not depend on the step, the values of all steps are not huge, and no dim goes away
         that says which frames are real."""
-        steps = max(axis.extent if axis.is_dim_known() else 1, 1)
-        dims_in = {dim for _, leaf in leaves((node.args, node.kwargs)) if isinstance(leaf, Tensor) for dim in leaf.dims}
-        mentioned = [leaf for _, leaf in leaves((node.args, node.kwargs, node.result)) if isinstance(leaf, Dim)]
-        if any(self._recorder.grows(dim) for dim in (*dims_in, *mentioned)):
-            return False
-        lengths_over = dims_in & set(axis.length_dims if axis.is_dim_known() else ())
-        for out in node.step_tensors:
-            if not lengths_over <= set(out.dims) or steps * np.prod([dim.extent for dim in out.dims]) > _LARGEST:
+        found = [leaf for _, leaf in leaves((node.args, node.kwargs))]
+        dims_in = {dim for leaf in found if isinstance(leaf, Tensor) for dim in leaf.dims}
+        if self._recorder.growing:
+            mentioned = [leaf for leaf in (*found, *(leaf for _, leaf in leaves(node.result))) if isinstance(leaf, Dim)]
+            if any(self._recorder.grows(dim) for dim in (*dims_in, *mentioned)):
                 return False
-        return True
+        known = axis.is_dim_known()
+        steps, lengths_over = max(axis.extent if known else 1, 1), dims_in & set(axis.length_dims if known else ())
+        return all(
+            lengths_over <= set(out.dims) and steps * math.prod(dim.extent for dim in out.dims) <= _LARGEST
+            for out in node.step_tensors
+        )
 
     # -- inside and after --------------------------------------------------------------------------------------------------
 
@@ -151,12 +159,46 @@ class LoopPlan(NotPicklable):
         return self._recorder.reads([value for value, last in self._recording.outputs if not last])
 
     def _vectorizable(self, candidates: list[Node]) -> set[int]:
-        """ids of the nodes that are the same on the values of all steps; tried on a loop of one step."""
+        """ids of the nodes that are the same on the values of all steps; tried once for ops and dims of one structure."""
+        key = self._structure(candidates)
+        good = None if key is None else _good.get(key)
+        if good is None:
+            good = frozenset(self._try(candidates))
+            while len(_good) >= _BODIES:
+                _good.pop(next(iter(_good)), None)
+            if key is not None:
+                _good[key] = good
+        return {id(candidates[number]) for number in good}
+
+    def _structure(self, candidates: list[Node]) -> Any | None:
+        """All that says which of them are the same on the values of all steps; None, if there may be more."""
+        end, axis, recorder = self._recording.end, self.axis, self._recorder
+        key: list[Any] = [self._recording.over_axis, axis.length_dims if end is None else end[0].dims]
+        numbers: dict[int, int] = {}
+        for node in candidates:
+            if node.modes is not None:
+                return None
+            key.append(node.fn)
+            for path, leaf in leaves((node.args, node.kwargs)):
+                if isinstance(leaf, Tensor) and (recorder.owns(leaf) or not isinstance(leaf, StepTensor)):
+                    number = numbers.setdefault(leaf.register, len(numbers)) if recorder.owns(leaf) else None
+                    key.append((path, number, leaf.dims, leaf.dtype, leaf.sparse_dim, leaf.feature_dim))
+                elif leaf is None or isinstance(leaf, (bool, int, float, str, Dim)):
+                    key += path, leaf.__class__, leaf
+                else:
+                    return None
+            for value in node.step_tensors:
+                numbers[value.register] = len(numbers)
+                key += value.dims, value.dtype
+        found = structure_of(tuple(key))
+        return None if found is None else found[0]
+
+    def _try(self, candidates: list[Node]) -> Iterator[int]:
+        """The numbers of those that are the same on a loop of one step."""
         axis = self._one_step()
         whole: dict[int, Tensor] = {}
-        good: set[int] = set()
         with registry.selected().no_grad(), held_back():
-            for node in candidates:
+            for number, node in enumerate(candidates):
                 for register in node.reads:
                     if register not in whole:
                         value = self._recorder.registers[register].value
@@ -164,8 +206,7 @@ class LoopPlan(NotPicklable):
                 result = self.run_whole(node, whole, axis)
                 if result is not None:
                     whole.update(result)
-                    good.add(id(node))
-        return good
+                    yield number
 
     def _one_step(self) -> Dim:
         """A dim like that of the loop, with one frame."""

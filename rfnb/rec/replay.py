@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
-from rfnb.rec.segment import Alone, Segment
+from rfnb.rec.segment import Segment, segments
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.rec.stretch import Stretch
 from rfnb.rec.watched import Circumstances, Op, Run
@@ -39,7 +38,9 @@ class Replay(NotPicklable):
         self.dims: dict[Dim, Dim] = {}
         masked = _Masked()
         ops = [(node, _observed(node, _runner(node, recording.recorder, masked))) for node in plan.inside]
-        self._parts = self._segments(ops)
+        self._names = value_names(plan)
+        alone = {number for number, (node, _) in enumerate(ops) if not _may_be_lowered(node, recording.recorder)}
+        self._parts = segments(ops, alone, self._needed(), self._names)
         self._sources = self._sources_in_steps()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
         self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
@@ -67,24 +68,13 @@ class Replay(NotPicklable):
             recording.index.register if recording.index is not None else None,
             [output for output in outputs if not output.last] + self._stacked,
             [output for output in outputs if output.last],
-            value_names(self.plan),
+            self._names,
         )
 
-    def _segments(self, runs: list[tuple[Node, Run]]) -> list[Any]:
-        """The ops of a step: those that follow each other and may become a program, and the others."""
-        recording, recorder = self.recording, self.recording.recorder
-        needed = recording.roots() | recorder.reads([value for value, _ in recording.outputs]) | set(self.plan.stacked)
-        lowerable = [_may_be_lowered(node, recorder) for node, _ in runs]
-        names, parts = value_names(self.plan), list[Any]()
-        for may, group in itertools.groupby(zip(runs, lowerable, strict=True), key=lambda item: item[1]):
-            nodes = [item for item, _ in group]
-            if not may:
-                parts += [Alone(run) for _, run in nodes]
-                continue
-            own = {id(node) for node, _ in nodes}
-            read = {register for node, _ in runs if id(node) not in own for register in node.reads}
-            parts.append(Segment(nodes, needed | read, names))
-        return parts
+    def _needed(self) -> set[int]:
+        """The registers that are read after the ops of a step."""
+        reads = self.recording.recorder.reads([value for value, _ in self.recording.outputs])
+        return self.recording.roots() | reads | set(self.plan.stacked)
 
     def _sources_in_steps(self) -> list[tuple[int, Tensor]]:
         """The registers that the steps read which are frames, and those of what is known for all steps."""

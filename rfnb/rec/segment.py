@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from rfnb.backends import registry
@@ -46,7 +47,7 @@ class Segment(NotPicklable):
     def __init__(self, ops: Sequence[Op], needed: set[int], names: Mapping[int, str]):
         self.ops, self.variants = list(ops), list[Variant]()
         self._needed, self._names = needed, names
-        self._parts: list[Any] | None = None  # some of its ops are no part of a program
+        self._parts: list[Segment | Alone] | None = None  # some of its ops are no part of a program
         self._tries = 0
         made = {register for node, _ in ops for register in node.writes}
         reads = dict.fromkeys(register for node, _ in ops for register in node.reads)
@@ -96,7 +97,7 @@ class Segment(NotPicklable):
             if seen.made_dims:
                 self._tries = _TRIES
             elif refused:
-                self._split(refused)
+                self._parts = segments(self.ops, set(refused), self._needed, self._names)
             else:
                 results = [lowering.text(registers[register]._raw) for register in self._writes]
                 program = Program(lowering, [*inputs.values()], results, partial(note, [node for node, _ in self.ops]))
@@ -106,28 +107,32 @@ class Segment(NotPicklable):
         for register, value in given.items():
             registers[register] = value
 
-    def _split(self, refused: list[int]) -> None:
-        """Let those that are refused run by themselves, the others are programs."""
-        self._parts, rest = [], list[Op]()
-        for place, (node, run) in enumerate(self.ops):
-            if place in refused:
-                self._parts += [rest, Alone(run)] if rest else [Alone(run)]
-                rest = []
-            else:
-                rest.append((node, run))
-        self._parts += [rest] if rest else []
-        for number, part in enumerate(self._parts):
-            if isinstance(part, list):
-                own = {id(node) for node, _ in part}
-                read = {register for node, _ in self.ops if id(node) not in own for register in node.reads}
-                self._parts[number] = Segment(part, self._needed | read, self._names)
-
     def listings(self) -> list[Listing]:
         """The programs of the step to read, in the order of the step."""
         parts = [part for part in self._parts or () if isinstance(part, Segment)]
         return [variant.program.listing for variant in self.variants] + [
             one for part in parts for one in part.listings()
         ]
+
+
+def segments(ops: Sequence[Op], alone: set[int], needed: set[int], names: Mapping[int, str]) -> list[Segment | Alone]:
+    """Ops in the order of the step: those that follow each other together, and those by themselves whose numbers are `alone`.
+
+    Args:
+        needed: Registers that are read after them.
+    """
+    last_read = {register: place for place, (node, _) in enumerate(ops) for register in node.reads}
+    parts: list[Segment | Alone] = []
+    for by_itself, group in groupby(range(len(ops)), key=alone.__contains__):
+        places = list(group)
+        if by_itself:
+            parts += [Alone(ops[place][1]) for place in places]
+            continue
+        own = [ops[place] for place in places]
+        made = {register for node, _ in own for register in node.writes}
+        later = {register for register in made if last_read.get(register, -1) > places[-1]}
+        parts.append(Segment(own, needed | later, names))
+    return parts
 
 
 class Alone:

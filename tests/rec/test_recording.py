@@ -424,3 +424,18 @@ def test_the_plan_as_a_graph():
     for part in ("cluster_before", "op1 -> op2", "op2 -> op3", "op3 -> op4", 'op3 -> "next h"', 'op4 -> "stack 0"'):
         assert part in source, source
     assert source.count("{") == source.count("}")
+
+
+def test_an_op_that_is_another_one_for_all_steps_with_other_arguments_of_the_same_body():
+    feat = Dim(2, name="feat")
+    x = randn(BATCH, TIME, feat)
+
+    def body(loop, axis):
+        loop.state.h = loop.state.h + loop.unstack(x)
+        return loop.stack(rf.reduce_sum(loop.state.h, axis=axis))
+
+    places = []
+    for axis in (feat, BATCH, BATCH, feat):  # what lengths are over is reduced in each step
+        loop = assert_faces_agree(lambda loop, axis=axis: body(loop, axis), {"h": rf.zeros([BATCH, feat])}, axis=TIME)
+        places.append([where for where, nodes in loop.plan.places() if "reduce_sum" in names(nodes)])
+    assert places == [["after"], ["inside"], ["inside"], ["after"]]
