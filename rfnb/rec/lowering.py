@@ -22,7 +22,7 @@ TAKEN = "step", "steps", "keep", "make", "slice", "active"
 
 
 class NotLowered(Exception):
-    """What was done cannot be repeated by calls of the array library alone.
+    """An op cannot be repeated by calls of the array library alone.
 
     Args:
         later: Whether it may be possible in a later step, when what is made once is there.
@@ -183,7 +183,7 @@ class Lowering:
 
 
 def needed(lines: Sequence[Line], wanted: Iterable[str]) -> tuple[list[Line], set[str]]:
-    """Those without which what is wanted would not be there, in order; all names that are read."""
+    """The lines without which what is wanted would not be there, in order, and all names that are read."""
     used, out = set(wanted), []
     for line in reversed(lines):
         if line.effect or not used.isdisjoint(line.targets):
