@@ -72,18 +72,17 @@ def cross_entropy(
                 "rf.cross_entropy(..., label_smoothing=0.1)",
             )
         )
+    key = (estimated._raw.__class__, estimated.dims, target.dims, target.dtype, target.sparse_dim, axis)
+    if estimated_type == "logits":
+        try:
+            plan = _plans[key]
+        except KeyError:
+            plan = None
+        if plan is not None:
+            return _of_logits(plan, estimated, target, axis, label_smoothing)
     if axis not in estimated.dims:
         raise missing_dim("cross_entropy", estimated, axis, "estimated")
-    labels_dim = target.sparse_dim
-    if labels_dim is not None and labels_dim is not axis and labels_dim.extent > axis.extent:
-        raise DimError(
-            message(
-                "cross_entropy: the targets may not be indices into the classes.",
-                [("target", f"{shape_of(target)} over {labels_dim.short_repr()}"), ("axis", axis.short_repr())],
-                "There are more labels than classes. If the targets are indices into the classes, say so:",
-                f"target = rf.set_sparse_dim(target, {axis.name if axis.name.isidentifier() else '...'})",
-            )
-        )
+    _check_labels(target, axis)
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
     of_target = tuple(dim for dim in target.dims if dim is not axis)
     if set(rest) != set(of_target):
@@ -110,11 +109,11 @@ def cross_entropy(
         )
     if axis in target.dims or estimated_type != "logits":
         return _composed(estimated, target, axis, estimated_type, label_smoothing)
-    key = (estimated._raw.__class__, estimated.dims, target.dims, target.dtype, axis)
-    try:
-        order, order_target, shape, mask = _plans[key]
-    except KeyError:
-        order, order_target, shape, mask = _plans.make(key, _plan, estimated, target, rest, axis)
+    return _of_logits(_plans.make(key, _plan, estimated, target, rest, axis), estimated, target, axis, label_smoothing)
+
+
+def _of_logits(plan: tuple[Any, ...], estimated: Tensor, target: Tensor, axis: Dim, label_smoothing: float) -> Tensor:
+    order, order_target, shape, mask, rest = plan
     backend = estimated.backend
     raw = estimated._raw if order is None else order(estimated._raw)
     ids = target._raw if order_target is None else order_target(target._raw)
@@ -130,10 +129,24 @@ def cross_entropy(
 
 
 def _plan(estimated: Tensor, target: Tensor, rest: Dims, axis: Dim) -> tuple[Any, ...]:
+    _check_labels(target, axis)  # here too: a plan serves other dims if they would pass
     backend = common_backend("cross_entropy", estimated, target)
     check_integers("cross_entropy", "target", target, ("estimated", estimated))
     orders = to_order(estimated.dims, (*rest, axis), backend), to_order(target.dims, rest, backend)
-    return *orders, Shape(*rest), _flat_mask(rest, backend)
+    return *orders, Shape(*rest), _flat_mask(rest, backend), rest
+
+
+def _check_labels(target: Tensor, axis: Dim) -> None:
+    labels_dim = target.sparse_dim
+    if labels_dim is not None and labels_dim is not axis and labels_dim.extent > axis.extent:
+        raise DimError(
+            message(
+                "cross_entropy: the targets may not be indices into the classes.",
+                [("target", f"{shape_of(target)} over {labels_dim.short_repr()}"), ("axis", axis.short_repr())],
+                "There are more labels than classes. If the targets are indices into the classes, say so:",
+                f"target = rf.set_sparse_dim(target, {axis.name if axis.name.isidentifier() else '...'})",
+            )
+        )
 
 
 def _flat_mask(dims: Dims, backend: Any) -> Any:
