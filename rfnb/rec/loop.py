@@ -15,8 +15,7 @@ The loop knows the order of the steps and what has ended; values come from its s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.finite import around_step
-from rfnb.core.layout import explain_mismatch
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import shape_of
+from rfnb.rec import running
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import EndsByCondition, EndsOfAxis
 from rfnb.rec.loop_plan import LoopPlan
@@ -40,7 +39,6 @@ from rfnb.rec.selections import Selections
 from rfnb.rec.states import States
 from rfnb.trace.probe import listening, probe, trace_context
 
-_running: ContextVar[tuple[Loop, ...]] = ContextVar("rfnb_loops", default=())  # the innermost last
 _nothing = contextlib.nullcontext()
 
 
@@ -56,6 +54,7 @@ class Loop(NotPicklable):
         name: In traces and messages.
 
     Attributes:
+        given_axis: The dim that it runs over, if it was there before.
         step: Where the values of a step come from and where they go (`rfnb/rec/loop_step.py`).
         plan: What `with loop:` has planned; None before.
     """
@@ -73,7 +72,7 @@ class Loop(NotPicklable):
     ):
         self.name = name
         self.max_seq_len = max_seq_len
-        self._given_axis = axis
+        self.given_axis = axis
         self.axis = axis if axis is not None else Dim(None, name=f"{name}:time")
         self._index = -1
         self._phase = "before"  # "before", "in", "after"
@@ -92,8 +91,7 @@ class Loop(NotPicklable):
     @staticmethod
     def current() -> Loop | None:
         """The innermost loop that is running in this context."""
-        stack = _running.get()
-        return stack[-1] if stack else None
+        return running.innermost()
 
     @property
     def state(self) -> LoopState:
@@ -140,7 +138,7 @@ class Loop(NotPicklable):
             DimError: If source does not have it.
         """
         self._need_inside("unstack")
-        if self._given_axis is None:
+        if self.given_axis is None:
             raise ValueError(
                 message(f'Loop "{self.name}": unstack without axis.', [("source", shape_of(source))],
                         "A loop that unstacks says over which dim.", "rf.Loop(axis=time)")
@@ -169,7 +167,7 @@ class Loop(NotPicklable):
         self._need_inside("end")
         if self.step.end is not None:
             raise ValueError(f'Loop "{self.name}": end was called twice in step {self._index}. One condition decides.')
-        if self._given_axis is None and self.max_seq_len is None:
+        if self.given_axis is None and self.max_seq_len is None:
             raise ValueError(
                 f'Loop "{self.name}": end without max_seq_len.\nA loop that never ends has to be cut somewhere.\n'
                 f"    rf.Loop(max_seq_len=50, ...)"
@@ -225,7 +223,7 @@ class Loop(NotPicklable):
     def __enter__(self) -> Loop:
         """Record the first step; see `rfnb/rec/recorded_step.py`."""
         self._check_new()
-        over_axis = self._given_axis is not None
+        over_axis = self.given_axis is not None
         none = (over_axis or self.max_seq_len is not None) and self._max_steps() == 0
         step = RecordedStep(self.step, name=self.name, axis=self.axis, over_axis=over_axis, no_steps=none)
         self.step, steps = step, self._steps(in_python=False)
@@ -255,7 +253,7 @@ class Loop(NotPicklable):
         carried = CarriedByFor(self.name, caller(1)) if in_python else None
         self._phase = "in"
         self._states.step = step = self.step
-        _running.set((*_running.get(), self))
+        running.enter(self)
         try:
             only_recorded = isinstance(step, RecordedStep) and step.no_steps
             while only_recorded or self._goes_on():
@@ -265,7 +263,7 @@ class Loop(NotPicklable):
                     continue
                 self._index += 1
                 if self._index == 0:
-                    check_frames(f'Loop "{self.name}"', self._given_axis)
+                    running.check_frames(f'Loop "{self.name}"', self.given_axis)
                 self._ends.begin_step(self._index)
                 with self._around():
                     step.begin(self._index)
@@ -278,13 +276,14 @@ class Loop(NotPicklable):
                 if carried is not None:
                     carried.check(self.axis)
                     carried = None
+            running.leave(self)
             if isinstance(self._ends, EndsByCondition):
                 self._ends.set_lengths(self.axis)
             if self.search is not None:
                 self.search.finish(self)
             step.finish()
         finally:
-            _leave(self)
+            running.leave(self)
             self._phase = "after"
             step.close()
 
@@ -310,7 +309,7 @@ class Loop(NotPicklable):
         return self._index + 1 < self._max_steps() and not self._ends.all()
 
     def _max_steps(self) -> int:
-        if self._given_axis is not None:
+        if self.given_axis is not None:
             return self.axis.extent
         if self.max_seq_len is None:
             return 1  # the first step tells what is missing: an end (which then asks for max_seq_len)
@@ -372,43 +371,3 @@ class Loop(NotPicklable):
             raise RuntimeError(
                 f'Loop "{self.name}": {what} is used inside of the loop.\n    for _ in loop:\n        ... loop.{what}(...)'
             )
-
-
-def _leave(loop: Loop) -> None:
-    """The loop runs no longer, nor does any in it that an interrupt has not let end. A generator (`for _ in loop`) that another
-    thread's garbage collector closes finds no loops there."""
-    loops = _running.get()
-    if loop in loops:
-        _running.set(loops[: loops.index(loop)])
-
-
-def check_frames(what: str, axis: Dim | None) -> None:
-    """Raise a DimError for steps over an `axis` whose lengths are over that of a running loop: a step of that one has one of them."""
-    around = () if axis is None or not axis.has_padding() else _running.get()
-    for loop in around:
-        if axis is not None and loop._given_axis in axis.length_dims and loop._given_axis is not axis:
-            frames, outer = (dim.name if dim.name.isidentifier() else "..." for dim in (axis, loop.axis))
-            raise DimError(
-                message(
-                    f"{what}: the lengths of {axis.short_repr()} are over {outer}.",
-                    [
-                        ("around", f'Loop "{loop.name}" over {loop.axis.short_repr()}'),
-                        ("lengths", dims_text(axis.length_dims)),
-                    ],
-                    f"A step of the loop around has one frame of {outer}, with frames of its own. Cut them out, in Python steps:",
-                    f"x_t, {frames}_t = rf.slice(loop.unstack(x), axis={frames}, size=loop.unstack({frames}.dyn_size_ext))"
-                    f'      # loop "{loop.name}"',
-                )
-            )
-
-
-@explain_mismatch
-def _forgotten_unstack(operands: Sequence[tuple[str, tuple[Dim, ...]]]) -> tuple[str, str] | None:
-    """The error for operands in a step, one of which has all frames."""
-    for loop in reversed(_running.get()):
-        whole = [label for label, dims in operands if loop._given_axis in dims]
-        if loop._given_axis is not None and whole and len(whole) < len(operands):
-            has = " and ".join(whole)
-            rule = f'{has} has all frames of {loop.axis.name}; a step of loop "{loop.name}" works on one. Unstack it before:'
-            return rule, "\n".join(f"{label}_t = loop.unstack({label})" for label in whole)
-    return None

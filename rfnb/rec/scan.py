@@ -15,8 +15,8 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.frames import frames
 from rfnb.rec.ends import EndsOfAxis
-from rfnb.rec.loop import check_frames
 from rfnb.rec.nested import agree, leaves, map_nested, structure_text, where_nested
+from rfnb.rec.running import check_frames
 from rfnb.rec.selection import align_host
 from rfnb.rec.tensor_array import TensorArray, check_like
 from rfnb.rec.while_loop import check_state
