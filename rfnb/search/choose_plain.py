@@ -13,10 +13,12 @@ from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
-from rfnb.search.choose import choose
+from rfnb.search import rank
+from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.decision import Decision
 from rfnb.search.options import Options
-from rfnb.search.rank import falls
+from rfnb.search.rank import Flat
+from rfnb.search.report import num_candidates
 from rfnb.search.score import only_end_label
 from rfnb.search.search_state import Link, Search, on_backend
 
@@ -32,23 +34,34 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     plain = link.plain
     if plain is None or last is None or not plain.fits(scores, last, axis, options):
         plain = link.plain = _prepared(search, link, last, scores, axis, options)
-    if plain is None or last is None or link.cheats or search.is_watched():
+    if plain is None or last is None or link.cheats:
         return choose(loop, scores, axis, options)
-    ended, given = search.ended(loop), scores
+    ended, given, has_ended = search.ended(loop), scores, None
     if ended is not None:
-        scores = only_end_label(scores, on_backend(*ended, scores, "bool"), axis, link, 0)
+        has_ended = on_backend(*ended, scores, "bool")
+        scores = only_end_label(scores, has_ended, axis, link, 0)
         if scores.dims != given.dims:
             scores = scores.copy_transpose(given.dims)
     raw = scores._raw if plain.order is None else plain.order(scores._raw)
     reshape, slice_raw = plain.backend.reshape_raw, plain.backend.slice_raw
     total = reshape(plain.add(raw, reshape(last.scores._raw, plain.base_shape)), plain.shape)
     count, place = options.beam_size, len(plain.shape) - 1
+    if search.is_watched():
+        flat = Flat(total, plain.dims[:-1], axis.extent, plain.in_dim, axis, plain.backend)
+        ranked, base = rank.best_of(flat, count, num_candidates(None, count)), search.begin()[1]
+        if not ranked.distinct or ranked.host.max() > 0:
+            return choose(loop, given, axis, options)
+        labels = follow(search, link, flat, ranked)
+        tell_at_end(
+            loop, link, flat, ranked, parts_of(flat, scores, scores, None, given, base, options, has_ended), options
+        )
+        return labels
     best, index = plain.backend.top_k_raw(total, count + 1, True)
     host = plain.backend.raw_to_numpy(best)
-    if not falls(host, count + 1) or host.item(0) > 0 or (host.size > count + 1 and host.max() > 0):
+    if not rank.falls(host, count + 1) or host.item(0) > 0 or (host.size > count + 1 and host.max() > 0):
         return choose(loop, given, axis, options)  # equal ones, or something to tell: seldom
     index = slice_raw(index, place, 0, count)
-    parents, labels = new_tensor(plain.divide(index, axis.extent), plain.dims), None
+    parents = new_tensor(plain.divide(index, axis.extent), plain.dims)
     parents.sparse_dim = plain.in_dim
     labels = new_tensor(plain.remainder(index, axis.extent), plain.dims)
     labels.sparse_dim = axis
