@@ -9,12 +9,14 @@ import itertools
 
 import pytest
 import torch
+from test_decoder_loop import BATCH, SOURCE, World
 from test_transformer import Setup
 
 import rfnb as rf
 from rfnb import Dim
 
 LIMITS = {"small": 1.6, "large": 1.15}
+LOOPS = {"stepped": 1.3, "scanned": 1.3, "recorded": 0.7}
 
 
 class Batches(Setup):
@@ -79,6 +81,56 @@ def test_training_step_with_new_dims(size, overhead):
         return _update(optimizers[1], torch.where(real.unsqueeze(-1), out.square(), 0).sum() / count)
 
     overhead(f"encoder training step, new dims, {size}", ours, raw, limit=LIMITS[size])
+
+
+class Decoders(World):
+    """The model of `test_decoder_loop.py`, with batches of which each has dims of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.arrays = self.inputs.raw_tensor, self.targets.raw_tensor, self.encoder.raw_tensor.detach()
+        self.longest = itertools.cycle(range(3)), itertools.cycle(range(3))
+
+    def new_lengths(self, side: int) -> list[int]:
+        """Those of the next batch; both sides get the same ones in turn."""
+        longest = SOURCE - next(self.longest[side])
+        return [longest - row % 5 for row in range(BATCH)]
+
+    def renewed(self, face: str) -> torch.Tensor:
+        """The loss by one face of the loop; the dims are new."""
+        lengths, (inputs, targets, encoder) = self.new_lengths(0), self.arrays
+        self.batch, self.time = Dim(BATCH, name="batch"), Dim(inputs.shape[1], name="time")
+        self.source = rf.ragged_dim(lengths, over=self.batch, name="source")
+        self.inputs, self.targets = (
+            rf.convert_to_tensor(raw, dims=[self.batch, self.time], sparse_dim=self.labels) for raw in (inputs, targets)
+        )
+        dims = [self.batch, self.source, self.model.ctx_dim]
+        self.encoder = rf.convert_to_tensor(encoder[:, : lengths[0]], dims=dims)
+        return getattr(self, face)()
+
+    def raw_renewed(self) -> torch.Tensor:
+        """The loss by raw torch, step by step, with a mask of its own."""
+        inputs, targets, encoder = self.arrays
+        lengths = torch.tensor(self.new_lengths(1))
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+        bias = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+        encoder = encoder[:, : mask.shape[1]]
+        zero, no_bias, losses = torch.zeros(BATCH, encoder.shape[-1]), torch.zeros(4 * encoder.shape[-1]), []
+        h = c = context = zero
+        for label, target in zip(inputs.unbind(1), targets.unbind(1), strict=True):
+            x = torch.nn.functional.embedding(label, self.model.embedding.weight.raw_tensor)
+            h, c, context = self._raw_step(x, h, c, context, self._raw_keys(encoder), encoder, bias, no_bias)
+            logits = self._raw_logits(torch.cat([h, context], -1))
+            losses.append(torch.nn.functional.cross_entropy(logits, target, reduction="none"))
+        return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("face", LOOPS)
+def test_decoder_with_new_dims(face, overhead):
+    decoders = Decoders()
+    ours = decoders.training_step(lambda: decoders.renewed(face))
+    raw = decoders.training_step(decoders.raw_renewed)
+    overhead(f"decoder, new dims, {face}", ours, raw, limit=LOOPS[face], turns=15, warmup=3)
 
 
 def _update(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> torch.Tensor:

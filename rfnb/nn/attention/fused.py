@@ -176,6 +176,10 @@ def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.
     """The keys that are seen: bool, broadcasting over {common, queries, axis}."""
     dims: tuple[Any, ...] = (*common, *queries, _KEY)
     seen: Any = True
+    lengths = axis.lengths
+    if causal_dim is None and lengths is not None and lengths.ndim == 1:  # the usual case, in fewer calls
+        sizes = [lengths.size if dim in axis.length_dims else 1 for dim in dims[:-1]]
+        return np.arange(axis.extent) < lengths.reshape(*sizes, 1)
     if axis.has_padding():
         over = tuple(dim for dim in dims if dim in axis.length_dims)
         seen = _spread(axis.host_mask((*over, axis)), (*over, _KEY), dims)
@@ -208,6 +212,8 @@ def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:
 
 def _grouped_mask(seen: np.ndarray, groups: tuple[Dims, ...]) -> np.ndarray:
     """One axis per group, of length 1 where all of the group's axes have that."""
+    if all(len(group) == 1 for group in groups):
+        return seen
     full: list[int] = []
     grouped: list[int] = []
     first = 0
