@@ -18,7 +18,7 @@ from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import DimError, NoPlanError, message
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
-from rfnb.core.plan_parts import Build, CannotRebuild, builder
+from rfnb.core.plan_parts import Build, CannotRebuild, Shape, builder
 from rfnb.core.remade import check_remade
 from rfnb.core.resizes import on_resize
 from rfnb.core.structure import IN_FORM, Index, structure_of
@@ -78,6 +78,9 @@ class PlanCache(dict):
                 account(self, key, bytes_of(array))
         _count()
         return plan
+
+    def __contains__(self, key: Any) -> bool:
+        return super().__contains__(key) or key in self.before
 
     def pop(self, key: Any, default: Any = None) -> Any:
         """Forget the plan for these dims."""
@@ -308,3 +311,17 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
         return found
 
     return mask
+
+
+def spread_mask(mask: Callable[[Any], Any], full: Shape, flat: Shape, backend: Any) -> Callable[[Any], Any]:
+    """A function raw -> what `mask` gives for it, of the shape `full`, and then with axes flattened to `flat`; made once per device."""
+    masks, device_of = Memo(), backend.device_key_raw
+
+    def spread(raw: Any) -> Any:
+        device = device_of(raw)
+        found = masks.get(device)
+        if found is None:
+            found = masks.keep(device, backend.reshape_raw(backend.broadcast_raw(mask(raw), full), flat))
+        return found
+
+    return spread

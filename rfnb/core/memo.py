@@ -41,9 +41,9 @@ def account(holder: Any, key: Any, size: int) -> None:
 
 
 def _shrink() -> None:
-    """Drop those whose holder is gone; if there still is too much the oldest go, to half of the limit."""
+    """Drop those that are gone; if there still is too much the oldest go, to half of the limit."""
     with _lock:
-        alive = [entry for entry in (_kept.popleft() for _ in range(len(_kept))) if entry[0]() is not None]
+        alive = [entry for entry in (_kept.popleft() for _ in range(len(_kept))) if _is_there(*entry)]
         total, first = sum(size for _, _, size in alive), 0
         if total > LIMIT:
             while total > LIMIT // 2:
@@ -58,7 +58,12 @@ def _shrink() -> None:
 
 def kept_bytes() -> int:
     """The bytes of all arrays that are kept now."""
-    return sum(size for ref, key, size in list(_kept) if key in (ref() or ()))
+    return sum(entry[2] for entry in list(_kept) if _is_there(*entry))
+
+
+def _is_there(ref: weakref.ref[Any], key: Any, size: int) -> bool:
+    holder = ref()
+    return holder is not None and key in holder
 
 
 def bytes_of(array: Any) -> int:

@@ -50,28 +50,30 @@ def structure_of(key: tuple[Any, ...]) -> tuple[Any, Index] | None:
 
 
 def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
+    get, add, now = index.get, out.append, resizes[0]
     for part in parts:
-        if part.__class__ is tuple:
+        kind = part.__class__
+        if kind is tuple:
             out += (_TUPLE, len(part))
             if not _walk(part, index, out):
                 return False
-        elif isinstance(part, Dim):
-            place = index.get(part)
+        elif kind is Dim or isinstance(part, Dim):
+            place = get(part)
             if place is not None:
-                out.append(PLACES[place])
+                add(PLACES[place])
                 continue
             known = part._structure
-            if known is None or known[0] != resizes[0]:
-                known = part._structure = (resizes[0], *_form_of(part))
+            if known is None or known[0] != now:
+                known = part._structure = (now, *_form_of(part))
             _, form, related = known
             if form is None or (form.beam and any(other._structure[1].beam for other in index)):
                 return False
             index[part] = len(index)
-            out.append(form)
+            add(form)
             if related and not _walk(related, index, out):
                 return False
         else:
-            out.append(part)
+            add(part)
     return True
 
 

@@ -8,8 +8,7 @@ from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, message
 from rfnb.core.generations import aligned, with_beams
-from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
-from rfnb.core.memo import Memo
+from rfnb.core.layout import Dims, PlanCache, masks_for, spread_mask, to_order
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.plan_parts import Shape
@@ -154,16 +153,7 @@ def _flat_mask(dims: Dims, backend: Any) -> Any:
     mask = masks_for(dims, dims, backend, "cross_entropy")
     if mask is None:
         return None
-    flat, shape = Memo(), Shape(*dims)
-
-    def of(raw: Any) -> Any:
-        device = backend.device_key_raw(raw)
-        found = flat.get(device)
-        if found is None:
-            found = flat.keep(device, backend.reshape_raw(backend.broadcast_raw(mask(raw), shape), (-1,)))
-        return found
-
-    return of
+    return spread_mask(mask, Shape(*dims), Shape(dims), backend)
 
 
 def _same_axis_code(estimated: Tensor, target: Tensor, rest: Dims) -> str:

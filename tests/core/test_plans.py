@@ -8,7 +8,7 @@ from asserting import randn
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.core import layout
+from rfnb.core import layout, memo
 from rfnb.core.layout import PlanCache, clear_plans, forget_dims, masks_for
 from rfnb.core.memo import Memo
 from rfnb.core.plan_parts import Shape
@@ -254,11 +254,13 @@ def _model():
         rf.Linear(feat, out),
         rf.SelfAttention(out, proj_dim=out, key_dim_total=Dim(4), value_dim_total=Dim(4), num_heads=2),
     )
+    lstm = rf.LSTM(out, Dim(2, name="units"))
 
     def run(lengths):
         batch, time = batch_of(lengths)
         h = linear(randn(batch, time, feat))
-        h = attention(h, axis=time)
+        state = lstm.default_initial_state(batch_dims=[batch])
+        h, _ = lstm(attention(h, axis=time), state=state, spatial_dim=time)
         return rf.reduce_mean(rf.reduce_logsumexp(h, axis=time), axis=batch)
 
     return run
@@ -269,8 +271,10 @@ def test_nothing_grows_with_the_number_of_batches(monkeypatch):
     run, rng = _model(), np.random.default_rng(0)
 
     def held():
+        memo._shrink()
         gc.collect()
         entries = sum(len(cache) + len(cache.before) + len(cache.templates) for cache in layout._caches)
+        entries += len(memo._kept)
         return entries, sum(issubclass(type(each), Dim) for each in gc.get_objects())
 
     sizes = []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.layout import Dims, PlanCache, full_shape, view
+from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, spread_mask, view
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.remade import check_remade
@@ -50,16 +50,17 @@ def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | No
 
 @op
 def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
-    """The real frames, bool (time, batch); None if all are. One per dims and device.
+    """The real frames, bool (time, batch); None if all are. One for all calls with these dims.
 
     Raises:
         DimError: If the lengths are over a dim that is not in `batch`.
     """
-    key = (spatial_dim, batch, source._raw.__class__, source.backend.device_key_raw(source._raw))
+    key = (spatial_dim, batch, source._raw.__class__)
     try:
-        return _masks[key]
+        mask = _masks[key]
     except KeyError:
-        return _masks.make(key, _make_mask, what, source, spatial_dim, batch)
+        mask = _masks.make(key, _plan_mask, what, source, spatial_dim, batch)
+    return None if mask is None else mask(source._raw)
 
 
 def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> None:
@@ -67,11 +68,8 @@ def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim,
     check_lengths_here(what, [("source", source.dims), ("batch dims", batch)], spatial_dim, "source")
 
 
-def _make_mask(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
-    if not spatial_dim.has_padding():
-        return None
+def _plan_mask(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
     check_lengths(what, source, spatial_dim, batch)
-    mask, dims = spatial_dim.get_mask(device=source.device), (spatial_dim, *batch)
-    backend = mask.backend
-    raw = backend.broadcast_raw(mask.copy_compatible_to_dims_raw(dims), full_shape(dims))
-    return backend.reshape_raw(raw, (dims[0].extent, math.prod(full_shape(dims[1:]))))
+    dims, backend = (spatial_dim, *batch), source.backend
+    mask = masks_for(dims, [spatial_dim], backend, what)
+    return None if mask is None else spread_mask(mask, Shape(*dims), Shape(spatial_dim, batch), backend)
