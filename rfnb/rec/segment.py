@@ -58,7 +58,10 @@ class Segment(NotPicklable):
         """Run them."""
         for variant in self.variants:
             if variant.fits(registers, now):
-                return variant(registers, now)
+                try:
+                    return variant(registers, now)
+                except Exception:  # op by op, the one that fails says what is wrong
+                    return self._by_op(registers, dims)
         if self._parts is not None:
             for part in self._parts:
                 part(registers, dims, now)

@@ -262,3 +262,22 @@ def test_inference_mode():
     with torch.inference_mode():
         x, weight = source(), randn(IN + OUT, NEW, seed=2)
         both(cell(x, weight), h=rf.zeros([BATCH, OUT]))
+
+
+@pytest.mark.parametrize("listened", [False, True], ids=["many steps at once", "step by step"])
+def test_what_is_wrong_in_a_late_step_is_said_by_its_op(listened):
+    table = randn(OUT, BATCH)
+
+    def message(face):
+        def body(loop):
+            picked = rf.gather(table, indices=loop.state.place, axis=OUT, clip_to_valid=False)
+            loop.state.place = loop.state.place + 1
+            loop.state.sum = loop.state.sum + picked
+            return loop.stack(picked)
+
+        place = rf.zeros([BATCH], dtype="int64", sparse_dim=OUT)
+        with listen(lambda *event: None) if listened else torch.enable_grad(), pytest.raises(Exception) as error:
+            run_face(face, body, axis=Dim(8, name="time"), place=place, sum=rf.zeros([BATCH]))
+        return type(error.value), re.sub(r"called in \S+:", "called in ...:", str(error.value))
+
+    assert message("with") == message("for")
