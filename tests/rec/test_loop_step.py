@@ -322,3 +322,21 @@ def test_a_loop_is_gone_when_nobody_has_it(face):
     finally:
         gc.enable()
     assert_same(out, rf.cumsum(X, spatial_dim=TIME) * 2.0)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_an_error_that_somebody_keeps_keeps_no_loop_running(face):
+    """A notebook keeps the last one, with all its frames."""
+    loop = rf.Loop(axis=TIME)
+    loop.state.h = rf.zeros([BATCH, FEAT])
+
+    def body():
+        loop.state.h = loop.state.h + loop.unstack(X)
+        if loop.num_steps_begun == 1:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError) as kept:
+        run_steps(loop, face, body)
+    assert rf.Loop.current() is None and loop.has_ended
+    assert_same(loop.state.h, rf.zeros([BATCH, FEAT]))
+    assert kept.value.args == ("mine",)
