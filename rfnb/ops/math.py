@@ -130,10 +130,17 @@ def _binary_slow(
     space = a.sparse_dim if a.sparse_dim is b.sparse_dim else None
     key, given = (a._raw.__class__, b._raw.__class__, a.dims, b.dims), (kind, a, b, outer, order, space)
     one_has_all = set(a.dims) <= set(b.dims) or set(b.dims) <= set(a.dims)
-    if plans is None or not (space is None or one_has_all):  # plans know no sparse_dim
-        fn, dims, whole_a, whole_b, grad_enabled, tracks = _plan(*given)
+    if plans is _shaped_plans:
+        plan = plans.make((kind, *key, outer, order, space), _plan, *given)
+    elif plans is None or not (space is None or one_has_all):  # plans know no sparse_dim
+        plan = _plan(*given)
     else:
-        fn, dims, whole_a, whole_b, grad_enabled, tracks = plans.make(key, _plan, *given)
+        plan = plans.make(key, _plan, *given)
+    return _computed(kind, plan, a, b)
+
+
+def _computed(kind: str, plan: tuple[Any, ...], a: Tensor, b: Tensor) -> Tensor:
+    fn, dims, whole_a, whole_b, grad_enabled, tracks = plan
     raw_a, raw_b, finite = a._raw, b._raw, kind in KEEP_FINITE and (whole_a or a._finite) and (whole_b or b._finite)
     if grad_enabled is not None and not finite and grad_enabled() and tracks(raw_a, raw_b):
         raw_a, raw_b, finite = safe_operands(kind, a, b)
@@ -241,7 +248,22 @@ def combine(
 def _by_kind(kind: str, a: Any, b: Any, outer: bool | None, dim_order: Sequence[Dim] | None) -> Any:
     if not outer and dim_order is None:
         return _BY_KIND[kind](a, b)
-    return _binary_slow(kind, None, a, b, bool(outer), dim_order)
+    outer, order = bool(outer), None if dim_order is None else tuple(dim_order)
+    if kind.startswith("logical"):  # asks for the dtypes in each call
+        return _binary_slow(kind, None, a, b, outer, order)
+    try:
+        space = a.sparse_dim if a.sparse_dim is b.sparse_dim else None
+        plan = _shaped_plans[kind, a._raw.__class__, b._raw.__class__, a.dims, b.dims, outer, order, space]
+    except (KeyError, AttributeError):
+        return _binary_slow(kind, _shaped_plans, a, b, outer, order)
+    try:
+        return _computed(kind, plan, a, b)
+    except RuntimeError:
+        check_devices(kind, a, b)
+        raise
+
+
+_shaped_plans = PlanCache()  # of outer products, and of results whose order is given
 
 
 @op

@@ -230,3 +230,18 @@ ERRORS = {
 def test_error(call, error, text):
     with raises_message(error, text):
         call()
+
+
+def test_what_is_said_of_an_outer_product_holds_for_its_call_only():
+    rows, columns = Dim(2, name="rows"), Dim(3, name="columns")
+    a, b = tensor([1.0, 2.0], rows), tensor([10.0, 20.0, 30.0], columns)
+    for _ in range(2):
+        assert rf.combine_bc(a, "add", b).dims == (rows, columns)
+        assert rf.combine_bc(a, "add", b, dim_order=[columns, rows]).dims == (columns, rows)
+        assert_same(rf.combine_bc(a, "add", b), tensor([[11.0, 21.0, 31.0], [12.0, 22.0, 32.0]], rows, columns))
+        assert_same(rf.combine_bc(a, "mul", b), tensor([[10.0, 20.0, 30.0], [20.0, 40.0, 60.0]], rows, columns))
+        assert_same(rf.compare_bc(a, "less", b), tensor([[True] * 3, [True] * 3], rows, columns))
+        with pytest.raises(DimError, match="the dims of the operands do not match"):
+            rf.combine(a, "add", b)
+        with pytest.raises(DimError, match="dim_order does not name the dims of the result"):
+            rf.combine_bc(a, "add", b, dim_order=[rows])
