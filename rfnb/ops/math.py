@@ -65,8 +65,10 @@ def _binary(kind: str, doc: str) -> Callable[[Any, Any], Any]:
         out = _make()
         try:
             out._raw = fn(raw_a, raw_b)
-        except RuntimeError:
+        except RuntimeError as error:
             check_devices(kind, a, b)
+            if isinstance(error, _OtherDtype):
+                raise _not_bool(kind, a, b) from None
             raise
         out.dims = dims
         out._finite = finite
@@ -158,11 +160,26 @@ def _plan(kind: str, a: Tensor, b: Tensor, outer: bool, order: Any, space: Dim |
         view(a.dims, dims, backend),
         view(b.dims, dims, backend),
     )
+    if kind.startswith("logical"):
+        fn = _of_bools(fn, backend.dtype_key_raw, backend.dtype_key_raw(a._raw))
     whole_a, whole_b = (whole_padding(x.dims, backend) is None for x in (a, b))
     grad_enabled, tracks = backend.grad_enabled, backend.tracks_gradients_raw
     if kind not in FROM_OPERANDS or (whole_a and whole_b):
         grad_enabled, tracks = (backend.grad_enabled, tracked_in_step) if kind in SAFE else (None, None)
     return fn, dims, whole_a, whole_b, grad_enabled, tracks
+
+
+class _OtherDtype(RuntimeError):
+    """The next operands with the same dims are no bools."""
+
+
+def _of_bools(fn: Any, dtype_of: Any, bools: Any) -> Any:
+    def checked(a: Any, b: Any) -> Any:
+        if not dtype_of(a) == dtype_of(b) == bools:
+            raise _OtherDtype
+        return fn(a, b)
+
+    return checked
 
 
 def _shaped(fn: Any, view_a: Any, view_b: Any) -> Any:

@@ -27,9 +27,13 @@ CALLS = {
     "log_softmax over feat": (lambda x: rf.log_softmax(x, axis=feat), X),
     "top_k over time": (lambda x: rf.top_k(x, axis=time, k_dim=batch_of_time)[0], X),
     "where": (lambda x: rf.where(x, X, 1.0), X),
+    "logical_and": (lambda x: rf.logical_and(x, x), X),
+    "logical_or with an outer product": (lambda x: rf.combine_bc(x, "logical_or", rf.cast(SEEN, x.dtype)), X),
+    "logical_not": (rf.logical_not, X),
     "cross_entropy": (lambda x: rf.cross_entropy(estimated=x, target=LABELS, axis=feat, estimated_type="logits"), X),
 }  # fmt: skip
 batch_of_time = Dim(2, name="best")
+SEEN = tensor([True, False], Dim(2, name="seen"))
 LABELS = tensor([[0, 1, 2, 0], [1, 1, 0, 0]], batch, time, sparse_dim=feat)
 
 
