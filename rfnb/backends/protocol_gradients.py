@@ -111,6 +111,11 @@ class Gradients:
         return contextlib.nullcontext()
 
     @classmethod
+    def current_modes(cls) -> Callable[[], None]:
+        """A function that makes current again in this thread what is current now: gradients, modes of the library."""
+        return lambda: None
+
+    @classmethod
     def trace_calls(cls) -> Any | None:
         """A context manager that gives the list of the calls of the library that are made in it (`rfnb/backends/raw_calls.py`), of
         which recorded loops make programs. None: they are not seen, and such loops run op by op."""

@@ -23,6 +23,7 @@ from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_
 from rfnb.backends.torch_gradient import scaled_gradient
 from rfnb.backends.torch_graph import graph_inputs, graph_order, graph_place
 from rfnb.backends.torch_lstm import lstm, lstm_step
+from rfnb.backends.torch_modes import current_modes
 from rfnb.backends.torch_random import (
     generator,
     generator_state,
@@ -329,6 +330,7 @@ class TorchBackend(Backend):
     checkpoint_scope = CheckpointScope
     watch_draws = WatchDraws
     trace_calls = staticmethod(trace_calls)
+    current_modes = staticmethod(current_modes)
     signature_raw = staticmethod(signature)
 
     @classmethod

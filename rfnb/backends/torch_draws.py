@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+from rfnb.backends.torch_modes import OwnMode
 
 _DRAW = re.compile(
     "_?(native_|functional_)?(feature_)?(alpha_)?dropout|rand|normal|bernoulli|multinomial|poisson$|binomial|rrelu|uniform_|random_"
@@ -15,22 +15,12 @@ _DRAW = re.compile(
 _DROPPED = "dropout_p"  # of attention
 
 
-class WatchDraws(TorchFunctionMode):
+class WatchDraws(OwnMode):
     """See `Backend.watch_draws`. A mode is that of the thread."""
 
     def __init__(self, draws: Callable[[str], None]):
         super().__init__()
         self._draws = draws
-        self._above: list[Any] = []  # modes that somebody has entered inside and not left
-
-    def __exit__(self, *error: Any) -> None:
-        while self in _get_current_function_mode_stack():
-            self._above.append(_pop_mode())
-        while self._above:
-            mode = self._above[-1]
-            if mode is not self:
-                _push_mode(mode)
-            self._above.pop()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
+from rfnb.backends.torch_modes import OwnMode, modes
 
 _ASKING = {
     "shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_cpu", "is_cuda", "is_sparse", "is_quantized", "is_nested",
@@ -22,7 +22,6 @@ _IN_PLACE |= {"__setitem__"}
 # What also changes how an array behaves, or what gives it a past that a call does not have.
 _NEVER = {"requires_grad_", "detach_", "resize_", "resize_as_", "set_", "share_memory_", "retain_grad", "register_hook", "grad",
           "_make_subclass", "as_subclass", "_make_wrapper_subclass", "__deepcopy__"}  # fmt: skip
-_active: list[list[RawCall]] = []  # of all threads
 
 
 class _Call(RawCall):
@@ -46,7 +45,7 @@ class _Made(RawCall):
         return MADE
 
 
-class _Trace(TorchFunctionMode):
+class _Trace(OwnMode):
     """A mode is that of the thread."""
 
     def __init__(self) -> None:
@@ -64,19 +63,15 @@ class _Trace(TorchFunctionMode):
 @contextmanager
 def trace_calls() -> Iterator[list[RawCall]]:
     """See `Backend.trace_calls`."""
-    mode = _Trace()
-    _active.append(mode.calls)
-    try:
-        with mode:
-            yield mode.calls
-    finally:
-        _active[:] = [calls for calls in _active if calls is not mode.calls]
+    with _Trace() as mode:
+        yield mode.calls
 
 
 def note_made(raw: Any) -> Any:
     """`raw`, made of values of the host: those who watch do not see that otherwise."""
-    for calls in _active:
-        calls.append(_Made(None, (), {}, raw))
+    for mode in modes():
+        if isinstance(mode, _Trace):
+            mode.calls.append(_Made(None, (), {}, raw))
     return raw
 
 

@@ -5,7 +5,6 @@ The expressions themselves are in `core/algebra.py`; here they meet dims and the
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -22,7 +21,7 @@ from rfnb.core.resizes import tell_resized
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
 
-_lock = threading.RLock()  # what is made may have parts
+_made: dict[Any, Dim] = {}  # what a thread has made and not yet put to the interned ones
 _interned: weakref.WeakValueDictionary[Any, Dim] = weakref.WeakValueDictionary()
 # Nobody holds a dim that an op makes on its way (`time + 2` of a padding); made again in each call, it would find no plans.
 _recent: deque[Dim] = deque(maxlen=128)
@@ -182,14 +181,19 @@ def derived(expr: algebra.Sum, own: Mapping[str, Any]) -> Dim:
 
 
 def intern(key: Any, make: Callable[[], Dim]) -> Dim:
-    """The dim that is kept for `key`; `make` makes it if there is none."""
+    """The dim that is kept for `key`; `make` makes it if there is none.
+
+    Two threads that make it at the same time get the same. There is no lock, which an interrupt could leave locked: of what is made
+    the first is taken (`setdefault` is one step), and it is interned before it is taken out of `_made` again.
+    """
     dim = _interned.get(key)
     if dim is None:
-        with _lock:
-            dim = _interned.get(key)  # another thread may have been quicker
-            if dim is None:
-                dim = _interned[key] = make()
-                _recent.append(dim)
+        first = _made.setdefault(key, make())
+        dim = _interned.get(key)  # another thread may have been done before
+        if dim is None:
+            dim = _interned[key] = first
+            _recent.append(dim)
+        _made.pop(key, None)
     return dim
 
 

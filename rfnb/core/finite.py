@@ -107,6 +107,11 @@ def steps_now() -> tuple[StepWithEnded, ...]:
     return tuple(step for step in _steps if step.thread == get_ident()) if _steps else ()
 
 
+def only_steps(steps: tuple[StepWithEnded, ...]) -> None:
+    """This thread is in no others than these; an interrupt may come before one is left."""
+    _steps[:] = [step for step in _steps if step.thread != get_ident() or step in steps]
+
+
 _steps: list[StepWithEnded] = []  # of all threads, so that asking whether there is one is quick
 _nothing = nullcontext()
 

@@ -55,8 +55,10 @@ class Watch:
         _watches.append(self)
         _settle()
         self._others = _places_of_others(self._thread)
-        with _numpy_generator._bit_generator.lock:  # what another thread has begun to draw is drawn now
-            self._state = _state()
+        # Draws nothing, but takes the lock of the generator: what another thread has begun to draw is drawn now. Not `with` that
+        # lock, since an interrupt in it would keep it for ever.
+        _numpy_generator.random_sample(0)
+        self._state = _state()
         self._on_backend.__enter__()
 
     def stop(self) -> None:

@@ -27,6 +27,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec import running
+from rfnb.rec.before import Before, Exit, block_of
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import EndsByCondition, EndsOfAxis
 from rfnb.rec.loop_plan import LoopPlan
@@ -40,6 +41,14 @@ from rfnb.rec.states import States
 from rfnb.trace.probe import listening, probe, trace_context
 
 _nothing = contextlib.nullcontext()
+
+
+class _Recorded:
+    """A with-block whose body is recorded."""
+
+    def __init__(self, block: Any, steps: Generator[int], step: RecordedStep, before: Before):
+        self.block, self.steps, self.step, self.before = block, steps, step, before
+        self.carried: CarriedByWith | None = None
 
 
 class Loop(NotPicklable):
@@ -85,7 +94,7 @@ class Loop(NotPicklable):
         self.search: Any = None  # what a choice keeps from step to step
         self._on_commit: list[Callable[[], None]] = []
         self._move_out = optimize_move_layers_out is not False
-        self._entered: tuple[Generator[int], RecordedStep, CarriedByWith] | None = None
+        self._recorded: _Recorded | None = None
         self.plan: LoopPlan | None = None
 
     @staticmethod
@@ -218,74 +227,112 @@ class Loop(NotPicklable):
     # -- running -----------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[int]:
-        return self._steps(in_python=True)
+        return self._steps(Before(), in_python=True)
 
     def __enter__(self) -> Loop:
         """Record the first step; see `rfnb/rec/recorded_step.py`."""
+        block = block_of(self)
         self._check_new()
         over_axis = self.given_axis is not None
         none = (over_axis or self.max_seq_len is not None) and self._max_steps() == 0
         step = RecordedStep(self.step, name=self.name, axis=self.axis, over_axis=over_axis, no_steps=none)
-        self.step, steps = step, self._steps(in_python=False)
+        # Until it is known how the block is left.
+        before = Before(interrupted=True)
+        steps = self._steps(before, in_python=False)
+        self._recorded = _Recorded(block, steps, step, before)
         try:
+            self.step = step
             next(steps)
-            self._entered = steps, step, CarriedByWith(self.name, caller(1), self.axis)
-        except BaseException:
-            steps.close()
+            self._recorded.carried = CarriedByWith(self.name, caller(1), self.axis)
+        except BaseException as error:
+            before.interrupted = not isinstance(error, Exception)
+            self._close_recorded()
             raise
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        assert self._entered is not None
-        (steps, step, carried), self._entered = self._entered, None
+    def _leave_with(self, *error: Any) -> None:
+        recorded = self._recorded
+        assert recorded is not None and recorded.carried is not None
         try:
-            if error[0] is None:
-                self.plan = step.end_recording(carried, move_out=self._move_out)
-                for _ in steps:
-                    raise AssertionError("a step of a recorded loop is made without its body")
+            try:
+                if error[0] is None:
+                    self.plan = recorded.step.end_recording(recorded.carried, move_out=self._move_out)
+                    for _ in recorded.steps:
+                        raise AssertionError("a step of a recorded loop is made without its body")
+                recorded.before.interrupted = error[0] is not None and not issubclass(error[0], Exception)
+            except Exception:
+                recorded.before.interrupted = False
+                raise
+            finally:
+                self._close_recorded()
         finally:
-            steps.close()
-            self.step = step.inner
+            self._close_recorded()
 
-    def _steps(self, *, in_python: bool) -> Generator[int]:
+    def _over(self, block: Any) -> None:
+        if self._recorded is not None and self._recorded.block is block:
+            self._close_recorded()
+
+    def _close_recorded(self) -> None:
+        """The with-block is left; a second time this does nothing."""
+        recorded = self._recorded
+        if recorded is not None:
+            recorded.steps.close()
+            self.step = recorded.step.inner
+            recorded.before.restore()
+            self._recorded = None
+
+    __exit__: Any = Exit(_leave_with, _over)
+
+    def _steps(self, before: Before, *, in_python: bool) -> Generator[int]:
         """All steps; gives the index of each that the body makes, which runs while this waits."""
         self._check_new()
         carried = CarriedByFor(self.name, caller(1)) if in_python else None
         self._phase = "in"
         self._states.step = step = self.step
-        running.enter(self)
         try:
-            only_recorded = isinstance(step, RecordedStep) and step.no_steps
-            while only_recorded or self._goes_on():
-                made = step.run_on(self._index + 1, self._ends)
-                if made:
-                    self._index += made
-                    continue
-                self._index += 1
-                if self._index == 0:
-                    running.check_frames(f'Loop "{self.name}"', self.given_axis)
-                self._ends.begin_step(self._index)
-                with self._around():
-                    step.begin(self._index)
-                    if not step.run():
-                        yield self._index
-                    if only_recorded:
-                        self._index = -1
-                        break
-                    self._commit()
-                if carried is not None:
-                    carried.check(self.axis)
-                    carried = None
-            running.leave(self)
-            if isinstance(self._ends, EndsByCondition):
-                self._ends.set_lengths(self.axis)
-            if self.search is not None:
-                self.search.finish(self)
-            step.finish()
+            try:
+                running.enter(self)
+                only_recorded = isinstance(step, RecordedStep) and step.no_steps
+                while only_recorded or self._goes_on():
+                    made = step.run_on(self._index + 1, self._ends)
+                    if made:
+                        self._index += made
+                        continue
+                    self._index += 1
+                    if self._index == 0:
+                        running.check_frames(f'Loop "{self.name}"', self.given_axis)
+                    self._ends.begin_step(self._index)
+                    with self._around():
+                        step.begin(self._index)
+                        if not step.run():
+                            yield self._index
+                        if only_recorded:
+                            self._index = -1
+                            break
+                        self._commit()
+                    if carried is not None:
+                        carried.check(self.axis)
+                        carried = None
+                running.leave(self)
+                if isinstance(self._ends, EndsByCondition):
+                    self._ends.set_lengths(self.axis)
+                if self.search is not None:
+                    self.search.finish(self)
+                step.finish()
+            except BaseException as error:
+                before.note(error)
+                raise
+            finally:
+                self._close(step, before)
         finally:
-            running.leave(self)
-            self._phase = "after"
-            step.close()
+            self._close(step, before)
+
+    def _close(self, step: Step, before: Before) -> None:
+        """The loop is left. An interrupt may come here too, so it is done twice."""
+        running.leave(self)
+        self._phase = "after"
+        step.close()
+        before.restore()
 
     def _check_new(self) -> None:
         if self._phase != "before":

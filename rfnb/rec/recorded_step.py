@@ -11,7 +11,6 @@ Since an op finds its dims by identity, the op for all steps is the same op on t
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -45,7 +44,6 @@ class RecordedStep(StepAround):
         self.recording = Recording(name, axis, over_axis)
         self.no_steps = no_steps
         self._generators = get_random_state() if no_steps else None  # which draws nothing
-        self._open = contextlib.ExitStack()
         self._records = False
         self._replay: Replay | None = None
 
@@ -61,7 +59,7 @@ class RecordedStep(StepAround):
             recording.states[name] = recorder.wrap(value)
         for dim in recorder.growing:
             begin_growing(dim, recorder)
-        self._open.enter_context(recorder.recording())
+        recorder.start()
         self._records = True
 
     def end_recording(self, carried: CarriedByWith, *, move_out: bool) -> LoopPlan:
@@ -92,7 +90,7 @@ class RecordedStep(StepAround):
     def stop(self) -> None:
         """Record no further ops; may be called again."""
         self._records = False
-        self._open.close()
+        self.recording.recorder.stop()
         self.recording.recorder.busy = True  # from here on the loop itself looks at the dims
 
     def run_on(self, index: int, ends: Ends) -> int:

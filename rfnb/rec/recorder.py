@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 from rfnb.core.dim import Dim, dims_so_far
@@ -107,18 +105,6 @@ class Recorder(NotPicklable):
             self._intercepted.stop()
         finally:
             self.draws.stop()
-
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """A context manager in which the ops that are called are recorded."""
-        try:
-            try:
-                self.start()
-                yield
-            finally:
-                self.stop()
-        finally:
-            self.stop()
 
     def new(self, value: Tensor) -> StepTensor:
         """A register for a value."""

@@ -14,6 +14,7 @@ from rfnb.core.finite import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.frames import frames
+from rfnb.rec.before import Before
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.nested import agree, leaves, map_nested, structure_text, where_nested
 from rfnb.rec.running import check_frames
@@ -60,6 +61,7 @@ def scan(
     """
     _check_arguments(spatial_dim, xs, cond)
     check_frames("scan", spatial_dim)
+    before = Before()
     steps: _OverDim | _WhileCond
     if spatial_dim is not None:
         steps = _OverDim(spatial_dim)
@@ -74,8 +76,13 @@ def scan(
         x = None if xs is None else map_nested(steps.frame, xs)
         if not steps.begin(x, state):
             break
-        with around_step(steps.dims, steps.ended):
-            y, new = body(x, state)
+        try:
+            with around_step(steps.dims, steps.ended):
+                y, new = body(x, state)
+        except BaseException as error:
+            before.note(error)
+            before.restore()
+            raise
         check_state(f"scan, step {steps.index}", state, new)
         active = steps.active((y, new))
         state = new if active is None else where_nested(new, state, condition=active)

@@ -338,7 +338,7 @@ def test_no_frame_is_kept_alive():
     loop = rf.Loop(axis=TIME)
     with loop:
         loop.stack(loop.unstack(source()))
-    assert loop._entered is None
+    assert loop._recorded is None
 
 
 def test_a_loop_is_recorded_under_inference_mode_and_what_is_counted_there_is_refused():

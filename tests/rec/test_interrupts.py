@@ -1,16 +1,20 @@
 """An interrupt in the body of a loop, in an op, or in what a switch does: nothing is left half-done."""
 
 import contextlib
+import gc
+import os
 import random
 
 import numpy as np
 import pytest
 import torch
-from asserting import assert_same, randn
+from asserting import assert_same, ragged, randn
+from interrupting import Interrupts, instructions
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.core import intercept
+from rfnb.backends import torch_modes
+from rfnb.core import finite, intercept
 from rfnb.core.generations import are_steps_apart
 from rfnb.core.op import all_ops
 from rfnb.debugging import poison
@@ -29,7 +33,10 @@ def state_of_the_library():
         "poison": poison.switched_on(), "property": isinstance(rf.Tensor.__dict__["_raw"], property), "apart": are_steps_apart(),
         "watches": list(draws._watches), "random": random.random, "numpy": np.random.randn, "generator": set(vars(draws._generator)),
         "run": rf.get_run_ctx(), "dtype": rf.get_default_float_dtype(), "listening": probe.listening(), "recordings": probe._open[0],
-        "gradients": torch.is_grad_enabled(), "place": probe.trace_context.place.path,
+        "gradients": torch.is_grad_enabled(), "place": probe.trace_context.place, "listeners": probe._listeners.get(),
+        "ended": finite.steps_now(), "modes": len(torch_modes.modes()), "seed": torch.manual_seed, "collecting": gc.isenabled(),
+        "class of a dim": type(BATCH),
+        "indices": rf.get_default_array_index_dtype(), "lock": np.random.mtrand._rand._bit_generator.lock._is_owned(),
     }  # fmt: skip
 
 
@@ -78,3 +85,68 @@ def test_an_interrupt_leaves_nothing_behind(around, face, when):
             run(tanh_or_interrupt)
     assert state_of_the_library() == before
     assert_same(run(rf.tanh), expected)
+
+
+RAGGED = ragged([3, 2], BATCH, "ragged")
+Y = randn(BATCH, RAGGED)
+Y.raw_tensor.requires_grad_(True)  # what has ended is masked then
+
+
+def loop_over(axis, x, *, face):
+    def run():
+        loop = rf.Loop(axis=axis)
+        loop.state.h = rf.zeros([BATCH])
+        for _ in loop if face == "for" else ():
+            loop.state.h = rf.tanh(loop.state.h + loop.unstack(x))
+            out = loop.stack(rf.exp(loop.state.h))
+        if face == "with":
+            with loop:
+                loop.state.h = rf.tanh(loop.state.h + loop.unstack(x))
+                out = loop.stack(rf.exp(loop.state.h))
+        return out
+
+    return run
+
+
+def scan_over(axis, x):
+    def body(x_t, h):
+        h = rf.tanh(h + x_t)
+        return rf.exp(h), h
+
+    return lambda: rf.scan(spatial_dim=axis, xs=x, initial=rf.zeros([BATCH]), body=body)[0]
+
+
+RUNS = {
+    "for": (loop_over(TIME, X, face="for"), "nothing"),
+    "with": (loop_over(TIME, X, face="with"), "nothing"),
+    "scan": (scan_over(TIME, X), "nothing"),
+    "for, ragged": (loop_over(RAGGED, Y, face="for"), "nothing"),
+    "with, ragged": (loop_over(RAGGED, Y, face="with"), "nothing"),
+    "scan, ragged": (scan_over(RAGGED, Y), "nothing"),
+    "for, recorded by a trace": (loop_over(TIME, X, face="for"), "record"),
+    "with, recorded by a trace": (loop_over(TIME, X, face="with"), "record"),
+    "with, indices checked": (loop_over(TIME, X, face="with"), "indices"),
+}
+# What puts things back: every instruction of these counts. Of all others a part does, another one in each run that has a number.
+CRITICAL = ("rec/loop.py", "rec/before.py", "core/intercept.py", "rec/draws.py", "backends/torch_modes.py")
+HITS = int(os.environ.get("RFNB_INTERRUPTS", "40"))  # all: a large number
+PART = int(os.environ.get("GITHUB_RUN_NUMBER", "0"))
+
+
+@pytest.mark.parametrize("part", ["what puts things back", "anything"])
+@pytest.mark.parametrize("name", RUNS)
+def test_an_interrupt_before_any_instruction_leaves_nothing_behind(name, part):
+    run, around = RUNS[name]
+    with AROUND[around]():
+        for _ in range(4):  # what is made once is there
+            expected = run()
+        before = state_of_the_library()
+        seen = instructions(run)
+        critical = part == "what puts things back"
+        numbers = [at for at, file in enumerate(seen) if file.endswith(CRITICAL) is critical]
+        stride = max(len(numbers) // (4 * HITS if critical else HITS), 1)
+        for at in numbers[PART % stride :: stride]:
+            interrupts = Interrupts(at)
+            interrupts.run(run)
+            assert state_of_the_library() == before, interrupts.place
+        assert_same(run(), expected)

@@ -1,0 +1,50 @@
+"""The modes of torch: what is current in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+
+
+class OwnMode(TorchFunctionMode):
+    """A mode that is left by itself, wherever it is in the stack, and once: an interrupt may come before another one is left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._above: list[Any] = []
+
+    def __exit__(self, *error: Any) -> None:
+        while any(mode is self for mode in _get_current_function_mode_stack()):
+            self._above.append(_pop_mode())
+        while self._above:
+            mode = self._above[-1]
+            if mode is not self:
+                _push_mode(mode)
+            self._above.pop()
+
+
+def modes() -> list[Any]:
+    """The modes of this thread, the outermost first."""
+    return _get_current_function_mode_stack()
+
+
+def current_modes() -> Callable[[], None]:
+    """See `Backend.current_modes`."""
+    gradients, stack = torch.is_grad_enabled(), modes()
+    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
+
+    def again() -> None:
+        torch._C._set_grad_enabled(gradients)
+        for kind, enabled, dtype in autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+        if list(map(id, modes())) != list(map(id, stack)):
+            while modes():
+                _pop_mode()
+            for mode in stack:
+                _push_mode(mode)
+
+    return again

@@ -1,0 +1,71 @@
+"""The state of a thread as a loop begins: after an interrupt it is current again, whatever the interrupt has hit.
+
+Ctrl+C is an exception between any two instructions: also in the `__exit__` that would have put something back, and just before it. So
+what a loop leaves by an interrupt is put back by value, from outside of all blocks.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any
+
+from rfnb.backends import registry
+from rfnb.core.finite import only_steps, steps_now
+from rfnb.core.pickling import NotPicklable
+
+
+class Before(NotPicklable):
+    """The state of this thread and context.
+
+    Attributes:
+        interrupted: Whether an interrupt has come since, or may have.
+    """
+
+    def __init__(self, *, interrupted: bool = False):
+        self.interrupted = interrupted
+        self._thread = threading.get_ident()
+        self._context, self._steps, self._modes_again = copy_context(), steps_now(), registry.selected().current_modes()
+
+    def note(self, error: BaseException) -> None:
+        """The loop is left by this exception."""
+        self.interrupted = self.interrupted or not isinstance(error, (Exception, GeneratorExit))
+
+    def restore(self) -> None:
+        """Put it back if an interrupt has come; not in another thread, where the garbage collector may close a loop."""
+        if not self.interrupted or self._thread != threading.get_ident():
+            return
+        self._modes_again()
+        only_steps(self._steps)
+        nothing_set = Context()
+        for variable in copy_context():
+            if variable.name.startswith("rfnb_"):
+                variable.set(self._context[variable] if variable in self._context else nothing_set.run(variable.get))
+
+
+class Exit:
+    """The `__exit__` of a class whose objects are told when their with-block is over, even if an interrupt comes before `__exit__`
+    has begun: what the with-statement is going to call goes away with the block.
+
+    Args:
+        leave: The method.
+        over: Called with the object and the block, which is `block_of` the object as it was entered.
+    """
+
+    def __init__(self, leave: Callable[..., Any], over: Callable[[Any, Any], None]):
+        self._leave, self._over = leave, over
+
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., Any]:
+        if instance is None:
+            return self._leave
+        leave = partial(self._leave, instance)
+        instance.__dict__["_block"] = weakref.ref(leave, partial(self._over, instance))
+        return leave
+
+
+def block_of(instance: Any) -> Any:
+    """The with-block that is being entered, for `over`; None if nobody can tell when it is over."""
+    return instance.__dict__.pop("_block", None)
