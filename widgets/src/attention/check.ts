@@ -1,4 +1,4 @@
-// What is wrong with one row of weights, in words; which maps have such rows is decided in rfnb/viz/attention_check.py.
+// What is wrong with one row of weights, in words; which maps have such rows is decided in rfnb/viz/attention/check.py.
 
 import { short } from "../number";
 import type { Matrix } from "./layout";

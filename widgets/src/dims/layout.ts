@@ -1,4 +1,4 @@
-// From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims_table.py.
+// From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims/table.py.
 
 import type { AnyHead } from "../frame";
 
