@@ -16,6 +16,7 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.core import intercept
 from rfnb.core.generations import are_steps_apart
+from rfnb.core.op import all_ops
 from rfnb.debugging.poison import switched_on
 
 BATCH, FEAT, VOCAB = Dim(2, name="batch"), Dim(8, name="feat"), Dim(3, name="vocab")
@@ -194,6 +195,40 @@ def test_the_same_expression_is_the_same_dim_in_all_threads():
     finally:
         sys.setswitchinterval(interval)
     assert all(a is b is c for a, b, c in zip(*results, strict=True))
+
+
+def test_threads_that_record_at_once_with_other_defaults():
+    """Each finds its own dtype and run context; what all have left is gone."""
+    interval, codes = sys.getswitchinterval(), [op.fn.__code__ for op in all_ops()]
+    begin, failed = threading.Barrier(3), []
+
+    def work(dtype, step):
+        try:
+            begin.wait(LONG)
+            with rf.set_default_float_dtype_ctx(dtype), rf.init_train_step_run_ctx(step=step):
+                for _ in range(15):
+                    loop = rf.Loop(axis=TIME)
+                    loop.state.h = rf.zeros([BATCH])
+                    with loop:
+                        loop.state.h = rf.tanh(loop.state.h + rf.ones([BATCH]))
+                        out = loop.stack(rf.dropout(loop.state.h, 0.0))
+                    assert (out.dtype, rf.get_run_ctx().step, rf.Loop.current()) == (dtype, step, None)
+        except BaseException as error:
+            failed.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [
+            threading.Thread(target=work, args=each) for each in (("float32", 1), ("float64", 2), ("bfloat16", 3))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed
+    assert [op.fn.__code__ for op in all_ops()] == codes and not intercept._open
 
 
 def test_nothing_current_is_a_global():
