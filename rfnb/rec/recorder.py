@@ -91,7 +91,7 @@ class Recorder(NotPicklable):
         self._thread = threading.get_ident()
         self._before_step = dims_so_far()
         self._modes = modes_now()
-        self._intercepted = Intercepted(self._call)
+        self._intercepted, self._stopped = Intercepted(self._call), False
         self.draws = Watch(self._body_draws)
 
     def start(self) -> None:
@@ -101,10 +101,13 @@ class Recorder(NotPicklable):
 
     def stop(self) -> None:
         """Record no longer; a second time does nothing."""
+        if self._stopped:
+            return
         try:
             self._intercepted.stop()
         finally:
             self.draws.stop()
+        self._stopped = True  # last, so that it is not before all is done
 
     def new(self, value: Tensor) -> StepTensor:
         """A register for a value."""
