@@ -78,7 +78,8 @@ def test_training_improves_the_loss_and_says_how_good_it_is(run):
     curves = next(o.data["text/html"] for o in run.cell("train_live(").outputs if "text/html" in o.get("data", {}))
     first, last = re.search(r"loss \(nats\): first (\S+), last (\S+?),? ", curves).groups()
     assert float(last) < float(first) - 0.3
-    (errors,) = re.search(r"phoneme errors \(%\): .*?(?:last|first) (\d+\.?\d*)", curves).groups()
+    # on a slow machine there is a measurement in the middle too
+    (errors,) = re.search(r"phoneme errors \(%\): (?:first \d+\.?\d*, last|first) (\d+\.?\d*)", curves).groups()
     assert int(said[1]) > 10 and float(said[2]) == pytest.approx(float(errors), abs=0.06)
 
 
