@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from rfnb.backends.torch_modes import OwnMode
@@ -25,6 +26,11 @@ class WatchDraws(OwnMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if (_DRAW.match(name) and kwargs.get("training", True)) or kwargs.get(_DROPPED):
+        if (_may_draw(name) and kwargs.get("training", True)) or kwargs.get(_DROPPED):
             self._draws(f"torch.{name}")
         return func(*args, **kwargs)
+
+
+@lru_cache(maxsize=4096)
+def _may_draw(name: str) -> bool:
+    return _DRAW.match(name) is not None

@@ -25,7 +25,7 @@ from rfnb.core.place import in_package, warn_at
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.body_names import names_in, names_of_for
-from rfnb.rec.nested import leaves
+from rfnb.rec.nested import values_in
 from rfnb.rec.outside import Contents, reached
 from rfnb.rec.step_tensor import RecordingError
 
@@ -92,7 +92,7 @@ class CarriedByWith:
         now = _variables(frame, names.carried)
 
         def was_used(value: Any) -> bool:
-            return not _is_source(value, self._axis) and any(id(leaf) in used for _, leaf in leaves(value))
+            return not _is_source(value, self._axis) and any(id(leaf) in used for leaf in values_in(value))
 
         for name, line in names.carried.items():
             if name in before and _makes_a_difference(before[name], now.get(name), was_used(before[name])):
@@ -156,7 +156,7 @@ def _may_be_first(value: Any, axis: Dim) -> bool:
 
 
 def _has_tensor(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) for _, leaf in leaves(value))
+    return any(isinstance(leaf, Tensor) for leaf in values_in(value))
 
 
 def _text(value: Any) -> str:
@@ -165,7 +165,7 @@ def _text(value: Any) -> str:
         return value.shown
     if isinstance(value, Tensor):
         return f"{shape_of(value)} {value.dtype}"
-    tensors = [leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor)]
+    tensors = [leaf for leaf in values_in(value) if isinstance(leaf, Tensor)]
     if tensors:
         return f"{type(value).__name__} of {', '.join(map(_text, tensors))}"
     return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else f"a {type(value).__name__}"

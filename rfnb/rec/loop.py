@@ -241,9 +241,10 @@ class Loop(NotPicklable):
         steps = self._steps(before, in_python=False)
         self._recorded = _Recorded(block, steps, step, before)
         try:
+            # Before anybody watches: what it asks of arrays would be seen.
+            self._recorded.carried = CarriedByWith(self.name, caller(1), self.axis)
             self.step = step
             next(steps)
-            self._recorded.carried = CarriedByWith(self.name, caller(1), self.axis)
         except BaseException as error:
             before.interrupted = not isinstance(error, Exception)
             self._close_recorded()

@@ -18,7 +18,7 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.rec.loop_plan_text import graph, state_names, text
 from rfnb.rec.modes import modes_again
-from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.program import Listing
 from rfnb.rec.recorder import Node
 from rfnb.rec.step_tensor import StepTensor
@@ -98,7 +98,7 @@ class LoopPlan(NotPicklable):
 
     def _registers(self, node: Node, result: Any, axis: Dim) -> dict[int, Tensor] | None:
         """The registers of a result for all steps; None if it is not the result of the step with one more dim."""
-        recorded, got = list(leaves(node.result)), list(leaves(result))
+        recorded, got = leaves(node.result), leaves(result)
         if [path for path, _ in recorded] != [path for path, _ in got]:
             return None
         out: dict[int, Tensor] = {}
@@ -123,10 +123,10 @@ class LoopPlan(NotPicklable):
     def _fits(self, node: Node, axis: Dim) -> bool:
         """Whether the dims of the results do not depend on the step, the values of all steps are not huge, and no dim goes away
         that says which frames are real."""
-        found = [leaf for _, leaf in leaves((node.args, node.kwargs))]
+        found = node.given
         dims_in = {dim for leaf in found if isinstance(leaf, Tensor) for dim in leaf.dims}
         if self._recorder.growing:
-            mentioned = [leaf for leaf in (*found, *(leaf for _, leaf in leaves(node.result))) if isinstance(leaf, Dim)]
+            mentioned = [leaf for leaf in (*found, *values_in(node.result)) if isinstance(leaf, Dim)]
             if any(self._recorder.grows(dim) for dim in (*dims_in, *mentioned)):
                 return False
         known = axis.is_dim_known()

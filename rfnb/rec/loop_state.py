@@ -8,7 +8,7 @@ from typing import Any
 
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.rec.nested import leaves
+from rfnb.rec.nested import values_in
 from rfnb.rec.states import States
 
 
@@ -84,4 +84,4 @@ class LoopState(NotPicklable):
     @_Method
     def deep_tensors(self) -> list[Tensor]:
         """All tensors inside."""
-        return [leaf for name in self for _, leaf in leaves(self[name]) if isinstance(leaf, Tensor)]
+        return [leaf for name in self for leaf in values_in(self[name]) if isinstance(leaf, Tensor)]

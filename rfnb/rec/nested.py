@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
@@ -17,17 +17,34 @@ from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.ended import kept
 
+_CONTAINERS = (dict, list, tuple)
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+
+def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
     """(dotted path, leaf) of everything inside, in order."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves(item, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from leaves(item, f"{path}.{index}" if path else str(index))
-    else:
-        yield path, value
+    if not isinstance(value, _CONTAINERS):
+        return [(path, value)]
+    out: list[tuple[str, Any]] = []
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        here = f"{path}.{key}" if path else str(key)
+        if isinstance(item, _CONTAINERS):
+            out += leaves(item, here)
+        else:
+            out.append((here, item))
+    return out
+
+
+def values_in(value: Any) -> list[Any]:
+    """The leaves of everything inside, in order."""
+    if not isinstance(value, _CONTAINERS):
+        return [value]
+    out: list[Any] = []
+    for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(item, _CONTAINERS):
+            out += values_in(item)
+        else:
+            out.append(item)
+    return out
 
 
 def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
@@ -51,9 +68,6 @@ def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
     return not isinstance(b, _CONTAINERS) and same(a, b)
 
 
-_CONTAINERS = (dict, list, tuple)
-
-
 def same_structure(a: Any, b: Any) -> bool:
     """Whether two values have leaves at the same paths (the order of dict items does not matter)."""
     return agree(lambda *leaves: True, a, b)
@@ -74,19 +88,24 @@ def structure_text(value: Any) -> str:
 
 def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
     """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
-    if isinstance(value, Tensor):  # most are, so this is asked first
+    if not isinstance(value, _CONTAINERS):
         return fn(value, *others)
+    kind = type(value)
     if isinstance(value, dict):
         if others:
-            items = {key: map_nested(fn, item, *(other[key] for other in others)) for key, item in value.items()}
+            items = {key: map_nested(fn, item, *[other[key] for other in others]) for key, item in value.items()}
         else:
-            items = {key: map_nested(fn, item) for key, item in value.items()}
-        return type(value)(items)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_nested(fn, item, *(other[i] for other in others)) for i, item in enumerate(value)))
-    if isinstance(value, (list, tuple)):
-        return type(value)(map_nested(fn, item, *(other[i] for other in others)) for i, item in enumerate(value))
-    return fn(value, *others)
+            items = {
+                key: map_nested(fn, item) if isinstance(item, _CONTAINERS) else fn(item) for key, item in value.items()
+            }
+        return items if kind is dict else kind(items)
+    if others:
+        mapped = [map_nested(fn, item, *[other[i] for other in others]) for i, item in enumerate(value)]
+    else:
+        mapped = [map_nested(fn, item) if isinstance(item, _CONTAINERS) else fn(item) for item in value]
+    if kind is list:
+        return mapped
+    return kind(*mapped) if hasattr(kind, "_fields") else kind(mapped)
 
 
 def gather_nested(s: Any, *, indices: Tensor, dim_map: dict[Dim, Dim] | None = None) -> Any:
@@ -108,7 +127,7 @@ def gather_nested(s: Any, *, indices: Tensor, dim_map: dict[Dim, Dim] | None = N
                     "The indices have no sparse_dim, so say what they index into:", "rf.set_sparse_dim(indices, beam)")
         )  # fmt: skip
     dims = {} if dim_map is None else dim_map
-    for _, leaf in leaves(s):
+    for leaf in values_in(s):
         if isinstance(leaf, Dim) and leaf not in dims and axis in leaf.length_dims:
             lengths = gather(leaf.get_size_tensor(), indices=copy_to_device(indices, "cpu"), axis=axis)
             dims[leaf] = Dim(lengths, name=leaf.name)

@@ -13,7 +13,7 @@ from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.masked import masked_scatter, masked_select
 from rfnb.ops.where import where
-from rfnb.rec.nested import leaves, map_nested, same_structure
+from rfnb.rec.nested import leaves, map_nested, same_structure, values_in
 
 
 def masked_select_nested(
@@ -39,7 +39,7 @@ def masked_select_nested(
     mask = mask if mask_cpu is None else mask_cpu
     new = {} if dim_map is None else dim_map
     _, out_dim = masked_select(mask, mask=mask, dims=dims, out_dim=out_dim)
-    for _, leaf in leaves(s):
+    for leaf in values_in(s):
         for dim in leaf.dims if isinstance(leaf, Tensor) else [leaf] if isinstance(leaf, Dim) else []:
             if dim not in new and set(dims) & set(dim.length_dims):
                 lengths, _ = masked_select(dim.get_size_tensor(), mask=mask, dims=dims, out_dim=out_dim)

@@ -22,7 +22,7 @@ import numpy as np
 from rfnb.core.place import in_package
 from rfnb.core.tensor import Tensor
 from rfnb.rec.draws import is_shared
-from rfnb.rec.nested import leaves
+from rfnb.rec.nested import values_in
 
 _DEPTH = 3  # self.layers[0].h
 _MOST_SLOTS = 2000
@@ -30,6 +30,7 @@ _MOST_ITEMS = 100
 _MOST_BYTES = 1 << 20  # of an array that is copied to be compared
 _LOOKED_AT = 1 << 12  # entries of a tensor of torch's inference mode
 _MISSING = object()
+_IN_PLACE = list, deque, set, np.ndarray, np.random.Generator, np.random.RandomState, random.Random
 
 
 class Slot:
@@ -54,7 +55,7 @@ class Slot:
             return None if _same(before, now) else (before, now)
         if now is before or now is _MISSING:
             return None
-        if any(isinstance(leaf, Tensor) for _, leaf in leaves(before)):
+        if any(isinstance(leaf, Tensor) for leaf in values_in(before)):
             return (before, now) if was_used(before) else None
         if not isinstance(before, (int, float)) or isinstance(before, bool):
             return None
@@ -132,6 +133,8 @@ def _reader(read: Callable[[Any], Any], owner: Any) -> Callable[[], Any]:
 
 def _contents_of(value: Any) -> Callable[[], Contents] | None:
     """The contents of what changes in place, and the way to ask for them."""
+    if not _may_change_in_place(type(value)):
+        return None
     if isinstance(value, (list, deque)):
         return lambda: Contents(f"{type(value).__name__} of {len(value)}", tuple(map(id, value)))
     if isinstance(value, set):
@@ -164,6 +167,12 @@ def _contents_of(value: Any) -> Callable[[], Contents] | None:
     if isinstance(value, Iterator) and operator.length_hint(value, -1) >= 0:
         return lambda: Contents(f"{operator.length_hint(value)} items left", operator.length_hint(value))
     return None
+
+
+@lru_cache(maxsize=1024)
+def _may_change_in_place(kind: type) -> bool:
+    """Whether objects of a class may be among those that `_contents_of` knows."""
+    return issubclass(kind, (*_IN_PLACE, Tensor, Iterator)) or kind.__module__.split(".")[0] == "torch"
 
 
 @lru_cache(maxsize=1024)

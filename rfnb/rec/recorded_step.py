@@ -21,7 +21,7 @@ from rfnb.rec.carried import CarriedByWith
 from rfnb.rec.ends import Ends, EndsOfAxis
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_step import PlainStep, Step, StepAround
-from rfnb.rec.nested import leaves
+from rfnb.rec.nested import values_in
 from rfnb.rec.recorder import copied
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
@@ -55,7 +55,7 @@ class RecordedStep(StepAround):
             return
         recording, recorder = self.recording, self.recording.recorder
         for name, value in self.states.now.items():
-            recorder.growing.update(leaf for _, leaf in leaves(value) if isinstance(leaf, Dim))
+            recorder.growing.update(leaf for leaf in values_in(value) if isinstance(leaf, Dim))
             recording.states[name] = recorder.wrap(value)
         for dim in recorder.growing:
             begin_growing(dim, recorder)

@@ -20,7 +20,7 @@ from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.rec.draws import Watch, library_files
 from rfnb.rec.modes import Values, modes_now
-from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
@@ -31,6 +31,7 @@ class Node:
     Attributes:
         op, fn: The op, and its function.
         args, kwargs: Of the call; StepTensors in it stand for registers.
+        given: The leaves of these.
         result: What it gave in the first step, with StepTensors.
         step_tensors: Those in the result.
         new_dims: Dims in the result that it made, or gave a size: each step has its own.
@@ -44,8 +45,8 @@ class Node:
         place: Where in the user's code.
     """
 
-    def __init__(self, op: Op, args: Any, kwargs: Any):
-        self.op, self.fn, self.args, self.kwargs = op, op.fn, args, kwargs
+    def __init__(self, op: Op, args: Any, kwargs: Any, given: list[Any]):
+        self.op, self.fn, self.args, self.kwargs, self.given = op, op.fn, args, kwargs, given
         self.modes: Values | None = None
         self.random = False
         self.reads: list[int] = []
@@ -121,7 +122,7 @@ class Recorder(NotPicklable):
 
     def owns(self, leaf: Any) -> TypeGuard[StepTensor]:
         """Whether it is a StepTensor of this loop, not of one around it."""
-        return isinstance(leaf, StepTensor) and leaf.owner is self
+        return leaf.__class__ is StepTensor and leaf.owner is self
 
     def unwrapped(self, value: Any) -> Any:
         """A nested structure with the values of the first step."""
@@ -129,7 +130,7 @@ class Recorder(NotPicklable):
 
     def reads(self, value: Any) -> set[int]:
         """The registers of all StepTensors in a nested structure."""
-        return {leaf.register for _, leaf in leaves(value) if self.owns(leaf)}
+        return {leaf.register for leaf in values_in(value) if leaf.__class__ is StepTensor and leaf.owner is self}
 
     def _call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if threading.get_ident() != self._thread:
@@ -151,7 +152,7 @@ class Recorder(NotPicklable):
             if isinstance(leaf, Tensor):
                 self.used.add(id(leaf))
                 before.update(leaf.dims)
-                if self.owns(leaf):
+                if leaf.__class__ is StepTensor and leaf.owner is self:
                     reads[leaf.register] = None
                     depends = True
             elif isinstance(leaf, Dim):
@@ -173,7 +174,7 @@ class Recorder(NotPicklable):
         if not depends and not random and not offers:
             return result  # once is enough
         # Copies: the body may change the lists that it passed.
-        node = Node(op, *((copied(args), copied(kwargs)) if nested else (args, kwargs)))
+        node = Node(op, *((copied(args), copied(kwargs)) if nested else (args, kwargs)), given)
         modes = modes_now()
         node.modes = None if modes == self._modes else modes
         node.random, node.offers, node.reads = random, offers, list(reads)
@@ -190,7 +191,7 @@ class Recorder(NotPicklable):
             growing = node.new_dims
         else:
             self._check_result(node)
-            growing = [*node.new_dims, *(x for _, x in leaves(result) if isinstance(x, Dim) and self.grows(x))]
+            growing = [*node.new_dims, *(x for x in values_in(result) if isinstance(x, Dim) and self.grows(x))]
         self.nodes.append(node)
         for dim in growing:
             if dim not in self.growing:
@@ -201,7 +202,7 @@ class Recorder(NotPicklable):
     def forget(self) -> None:
         """Keep no values: which op was done, and with what, is all that is looked at from now on."""
         for node in self.nodes:
-            node.args, node.kwargs, node.result, node.offers = (), {}, None, []
+            node.args, node.kwargs, node.given, node.result, node.offers = (), {}, [], None, []
         for tensor in self.registers:
             tensor.forget()
 
@@ -209,24 +210,26 @@ class Recorder(NotPicklable):
         """Arguments with the values of the first step."""
         if nested:
             return self.unwrapped(args), self.unwrapped(kwargs)
+        owns = self.owns
         return (
-            [leaf.marked_value() if self.owns(leaf) else leaf for leaf in args],
-            {key: leaf.marked_value() if self.owns(leaf) else leaf for key, leaf in kwargs.items()},
+            [leaf.marked_value() if owns(leaf) else leaf for leaf in args],
+            {key: leaf.marked_value() if owns(leaf) else leaf for key, leaf in kwargs.items()} if kwargs else kwargs,
         )
 
     def note_used(self, value: Any) -> None:
         """The body computes with what is in here, or gives it to the loop."""
-        self.used.update(id(leaf) for _, leaf in leaves(value) if isinstance(leaf, Tensor))
+        self.used.update(id(leaf) for leaf in values_in(value) if isinstance(leaf, Tensor))
 
     def _offer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A probe of the body offers in every step."""
         if not listening():
             return
-        values = [leaf for _, leaf in leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        values = [leaf for leaf in values_in((args, kwargs)) if isinstance(leaf, Tensor)]
         now = self.unwrapped(args), self.unwrapped(kwargs)
         # Of the call of a module nobody wants values: those of the first step say the dims, and nothing has to be computed for it.
         same = args[:1] == ("module",) and not any(self.grows(dim) for value in values for dim in value.dims)
-        node = Node(op, *(now if same else (copied(args), copied(kwargs))))
+        called = now if same else (copied(args), copied(kwargs))
+        node = Node(op, *called, values_in(called))
         node.reads = [] if same else list(dict.fromkeys(value.register for value in values if self.owns(value)))
         with held_back() as node.offers:
             probe(*now[0], **now[1])
@@ -239,7 +242,7 @@ class Recorder(NotPicklable):
             parts = parts_of(dim)
             return any(map(is_new, parts)) if parts else dim.serial > serial
 
-        found = result.dims if isinstance(result, Tensor) else [dim for _, x in leaves(result) for dim in _dims_of(x)]
+        found = result.dims if isinstance(result, Tensor) else [dim for x in values_in(result) for dim in _dims_of(x)]
         new = [dim for dim in found if dim not in before and is_new(dim) and not self.grows(dim)]
         return list(dict.fromkeys([*new, *sized]))
 
@@ -247,7 +250,7 @@ class Recorder(NotPicklable):
         """Dims in a result that an op makes from one that grows, also where it has kept them from another loop."""
         if not any(map(self.grows, before)):
             return []
-        dims = dict.fromkeys(leaf for _, leaf in leaves(result) if isinstance(leaf, Dim))
+        dims = dict.fromkeys(leaf for leaf in values_in(result) if isinstance(leaf, Dim))
         return [dim for dim in dims if dim not in before and dim not in known and not self.grows(dim)]
 
     def _body_draws(self, name: str) -> None:
@@ -274,7 +277,7 @@ class Recorder(NotPicklable):
 
     def _check_result(self, node: Node) -> None:
         """Refuse a plain value (a number, an array) as result: it would be that of the first step for ever."""
-        foreign = [leaf for _, leaf in leaves(node.result) if not isinstance(leaf, (StepTensor, Dim, type(None)))]
+        foreign = [leaf for leaf in values_in(node.result) if not isinstance(leaf, (StepTensor, Dim, type(None)))]
         if foreign:
             raise RecordingError(
                 message(
@@ -316,5 +319,5 @@ def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
     given = [*args, *kwargs.values()]
     for leaf in given:
         if isinstance(leaf, (dict, list, tuple)):
-            return [leaf for _, leaf in leaves(given)], True
+            return values_in(given), True
     return given, False

@@ -109,7 +109,7 @@ class Recording(NotPicklable):
 
 def _same_leaves(a: Any, b: Any) -> bool:
     """Whether two structures hold the same objects."""
-    one, other = list(leaves(a)), list(leaves(b))
+    one, other = leaves(a), leaves(b)
     return len(one) == len(other) and all(
         path == path_b and leaf is leaf_b for (path, leaf), (path_b, leaf_b) in zip(one, other)
     )

@@ -14,7 +14,7 @@ from rfnb.ops.stack import stack
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
 from rfnb.rec.modes import modes_again
-from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder
 from rfnb.rec.segment import Segment, segments
@@ -167,10 +167,10 @@ def _may_be_lowered(node: Node, recorder: Recorder) -> bool:
         return False
     if not node.fn.__module__.startswith(("rfnb.ops.", "rfnb.nn.", "rfnb.core.", "rfnb.trace.")):
         return False
-    found = [leaf for _, leaf in leaves((node.args, node.kwargs, node.result))]
-    if any(isinstance(leaf, StepTensor) and not recorder.owns(leaf) for leaf in found):
+    found = [*node.given, *values_in(node.result)]
+    if any(leaf.__class__ is StepTensor and leaf.owner is not recorder for leaf in found):
         return False  # of the recording of a loop around this one
-    return not any(recorder.grows(dim) for leaf in found for dim in _dims_of(leaf))
+    return not recorder.growing or not any(recorder.grows(dim) for leaf in found for dim in _dims_of(leaf))
 
 
 def _dims_of(leaf: Any) -> tuple[Dim, ...]:
@@ -192,7 +192,7 @@ def _observed(node: Node, run: Run) -> Run:
 
 def _bind(read: Any, value: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
     """Put the leaves of a value where the body read the leaves of `read`."""
-    for (_, leaf), (_, now) in zip(leaves(read), leaves(value), strict=True):
+    for leaf, now in zip(values_in(read), values_in(value), strict=True):
         if isinstance(leaf, StepTensor):
             registers[leaf.register] = now
         elif isinstance(leaf, Dim) and leaf is not now:
@@ -234,9 +234,9 @@ def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
     fn, result = node.fn, node.result
     args, kwargs = masked(node)
     single = result.register if recorder.owns(result) else None
-    flat = all(not isinstance(arg, (dict, list, tuple)) for arg in (*args, *kwargs.values()))
+    flat = not any(isinstance(arg, (dict, list, tuple)) for arg in (*args, *kwargs.values()))
 
-    returned = {leaf for _, leaf in leaves(result) if isinstance(leaf, Dim)}
+    returned = {leaf for leaf in values_in(result) if isinstance(leaf, Dim)} if node.new_dims else ()
     hidden = [dim for dim in node.new_dims if dim not in returned and dim not in node.sized]
 
     def store(out: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:

@@ -16,7 +16,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.frames import frames
 from rfnb.rec.before import Before
 from rfnb.rec.ends import EndsOfAxis
-from rfnb.rec.nested import agree, leaves, map_nested, structure_text, where_nested
+from rfnb.rec.nested import agree, map_nested, structure_text, values_in, where_nested
 from rfnb.rec.running import check_frames
 from rfnb.rec.selection import align_host
 from rfnb.rec.tensor_array import TensorArray, check_like
@@ -266,4 +266,4 @@ class _WhileCond(_Steps):
 
 
 def _first_tensor(values: Any) -> Tensor | None:
-    return next((leaf for _, leaf in leaves(values) if isinstance(leaf, Tensor)), None)
+    return next((leaf for leaf in values_in(values) if isinstance(leaf, Tensor)), None)

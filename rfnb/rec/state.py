@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.tensor import Tensor
-from rfnb.rec.nested import leaves
+from rfnb.rec.nested import values_in
 
 
 class State(dict):
@@ -38,7 +38,7 @@ class State(dict):
     def cls_flatten_tensors(cls, obj: Any) -> list[Tensor]:
         """All tensors inside any nested structure, each once."""
         found: list[Tensor] = []
-        for _, leaf in leaves(obj):
+        for leaf in values_in(obj):
             if isinstance(leaf, Tensor) and not any(leaf is other for other in found):
                 found.append(leaf)
         return found

@@ -17,7 +17,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.lowering import Lowering, NotLowered
-from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.watched import (
@@ -161,7 +161,7 @@ class _Watch:
 
     def may_keep(self, step: Step) -> bool:
         """Whether values have the dims of the lengths already: else they get them when the first sequence has ended."""
-        values = [leaf for _, leaf in leaves(step.states.next) if isinstance(leaf, Tensor)]
+        values = [leaf for leaf in values_in(step.states.next) if isinstance(leaf, Tensor)]
         values += [*self._before.values(), *(output.values[-1] for output in self._of.lasts)]
         return all(set(self._ends.dims) <= set(value.dims) for value in values)
 

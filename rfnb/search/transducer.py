@@ -32,7 +32,7 @@ from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths, volume
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
-from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.selection import pick
 from rfnb.search.ctc_prefix import check_beam_size, check_log_probs, output_labels
 from rfnb.search.fused_lm import FusedLM
@@ -211,7 +211,7 @@ class _Search:
 
     def begin(self, state: Any, label: int | None, normalized: bool) -> None:
         """The state of all hypotheses before the first step."""
-        if any(isinstance(leaf, Dim) for _, leaf in leaves(state)):
+        if any(isinstance(leaf, Dim) for leaf in values_in(state)):
             raise ValueError(
                 message(f"{self.what}: the state has a Dim.", [("state", ", ".join(path for path, _ in leaves(state)))],
                         "Hypotheses have labels in different numbers, so a state needs a fixed size: no growing history.")
