@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -23,18 +23,25 @@ _IN_PLACE |= {"__setitem__"}
 _NEVER = {"requires_grad_", "detach_", "resize_", "resize_as_", "set_", "share_memory_", "retain_grad", "register_hook", "grad",
           "_make_subclass", "as_subclass", "_make_wrapper_subclass", "__deepcopy__"}  # fmt: skip
 
+_NORMS = "batch_norm", "instance_norm", "native_batch_norm"
+_BY_ARGUMENTS = {"__getitem__", "where", *_NORMS}  # those whose kind says no name alone
+
 
 class _Call(RawCall):
-    __slots__ = ("modes_differ",)
+    __slots__ = ("_known", "modes_differ")
 
     def __init__(self, fn: Any, args: Any, kwargs: Any, out: Any, modes_differ: bool):
         super().__init__(fn, args, kwargs, out)
         self.modes_differ = modes_differ
+        self._known: str | None = None
 
     @property
     def kind(self) -> str:
-        # A function of torch with a derivative of its own is not seen, but what it calls is, without gradients.
-        return "runs under a mode of its own" if self.modes_differ else _kind(self.fn, self.args, self.kwargs, self.out)
+        if self._known is None:
+            # A function of torch with a derivative of its own is not seen, but what it calls is, without gradients.
+            own = self.modes_differ
+            self._known = "runs under a mode of its own" if own else _kind(self.fn, self.args, self.kwargs, self.out)
+        return self._known
 
 
 class _Made(RawCall):
@@ -85,9 +92,11 @@ def _modes() -> tuple[Any, ...]:
 
 
 def _kind(fn: Any, args: Any, kwargs: Any, out: Any) -> str:
-    name = name_of(fn)
-    if name in _NEVER or (getattr(fn, "__module__", None) or "").startswith("torch.autograd"):
+    name, never, writes, dynamic = _nature_of(fn)
+    if never:
         return f"calls {name}"
+    if out.__class__ is torch.Tensor and not (writes or dynamic or "out" in kwargs or name in _BY_ARGUMENTS):
+        return CALL
     leaves = [out] if isinstance(out, torch.Tensor) else list(out) if isinstance(out, (tuple, list)) else [out]
     arrays = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not arrays and name not in _IN_PLACE:
@@ -95,14 +104,24 @@ def _kind(fn: Any, args: Any, kwargs: Any, out: Any) -> str:
     if any(leaf is not None and not isinstance(leaf, torch.Tensor) for leaf in leaves):
         return f"gives plain values ({name})"
     picks = (name == "__getitem__" and _picks_by_bool(args[1])) or (name == "where" and len(args) == 1)
-    if picks or _shape_depends_on_values(name):
+    if picks or dynamic:
         return f"gives a shape that depends on values ({name})"
-    in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None
+    in_place = writes or kwargs.get("out") is not None
     if kwargs.get("out") is not None and args and args[0] is not kwargs["out"]:
         return f"writes into an argument ({name})"
-    if name in ("batch_norm", "instance_norm", "native_batch_norm") and (kwargs.get("training", True)):
+    if name in _NORMS and (kwargs.get("training", True)):
         return f"writes into an argument ({name})"
     return CHANGE if in_place else CALL
+
+
+@lru_cache(maxsize=1024)
+def _nature_of(fn: Any) -> tuple[str, bool, bool, bool]:
+    """The name of a function; whether it is never called again, whether it writes to its first argument, and whether the shape
+    of what it gives depends on values."""
+    name = name_of(fn)
+    never = name in _NEVER or (getattr(fn, "__module__", None) or "").startswith("torch.autograd")
+    writes = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+    return name, never, writes, _shape_depends_on_values(name)
 
 
 def name_of(fn: Any) -> str:
@@ -119,7 +138,6 @@ def _picks_by_bool(index: Any) -> bool:
     )
 
 
-@cache
 def _shape_depends_on_values(name: str) -> bool:
     """Whether a function of this name is one of those that torch has marked so; indexing is looked at by itself."""
     if name in ("__getitem__", "__setitem__", "where", "index_put", "index_put_"):

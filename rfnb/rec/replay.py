@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rfnb.rec.outputs import Outputs
     from rfnb.rec.recording import Recording
 
+Filler = Callable[[list[Any], dict[Dim, Dim]], Any]
+
 
 class Replay(NotPicklable):
     """The run of each step, from `registers`: a list with the value of each register in this step."""
@@ -36,6 +38,10 @@ class Replay(NotPicklable):
         self.recording, self.plan = recording, plan
         self.registers: list[Any] = [None] * len(recording.recorder.registers)
         self.dims: dict[Dim, Dim] = {}
+        owns = recording.recorder.owns
+        self._reads = [(name, _places(read)) for name, read in recording.states.items()]
+        self._next = [(name, _filler(value, owns)) for name, value in recording.next_states.items()]
+        self._end = None if recording.end is None else (_filler(recording.end[0], owns), recording.end[1])
         masked = _Masked()
         ops = [(node, _observed(node, _runner(node, recording.recorder, masked))) for node in plan.inside]
         self._names = value_names(plan)
@@ -46,13 +52,13 @@ class Replay(NotPicklable):
         self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
         for register, output in zip(plan.stacked, self._stacked, strict=True):
             output.values.append(recording.recorder.registers[register].value)
-        self._collected: list[tuple[Any, Output]] = []
+        self._collected: list[tuple[Filler, Output]] = []
         self._whole: list[tuple[int, Output]] = []
         for (value, last), output in zip(recording.outputs, outputs.all, strict=True):
             if not last and recording.recorder.owns(value) and value.register in made:
                 self._whole.append((value.register, output))
             else:
-                self._collected.append((value, output))
+                self._collected.append((_filler(value, owns), output))
         self.stretch = self._stretch(ops)
 
     def _stretch(self, ops: list[Op]) -> Stretch | None:
@@ -94,8 +100,8 @@ class Replay(NotPicklable):
         watching = self.stretch if self.stretch is not None and self.stretch.watching else None
         if watching is not None:
             watching.begin(step)
-        for name, read in recording.states.items():
-            _bind(read, step.states.now[name], registers, dims)
+        for name, places in self._reads:
+            _bind(places, step.states.now[name], registers, dims)
         for register, source in self._sources:
             registers[register] = step.frame(source)
         if recording.index is not None:
@@ -106,16 +112,16 @@ class Replay(NotPicklable):
             now = Circumstances()
             for part in self._parts:
                 part(registers, dims, now)
-        for name, value in recording.next_states.items():
-            step.states.next[name] = self._filled(value)
-        for value, output in self._collected:
-            output.values.append(self._filled(value))
+        for name, fill in self._next:
+            step.states.next[name] = fill(registers, dims)
+        for fill, output in self._collected:
+            output.values.append(fill(registers, dims))
         for register, output in zip(self.plan.stacked, self._stacked, strict=True):
             output.values.append(registers[register])
         step.outputs.all_given()
-        if recording.end is not None:
-            cond, include_eos = recording.end
-            step.end_with(self._filled(cond), include_eos)
+        if self._end is not None:
+            cond, include_eos = self._end
+            step.end_with(cond(registers, dims), include_eos)
 
     def finish(self, stacked: Callable[[Output], Tensor | None]) -> None:
         """Run the ops after the loop, on the values of all steps."""
@@ -149,17 +155,6 @@ class Replay(NotPicklable):
                 values[register].append(registers[register])
         return {register: stack(steps, out_dim=axis)[0] for register, steps in values.items()}
 
-    def _filled(self, value: Any) -> Any:
-        """A nested structure of the body with the values of this step."""
-        registers, dims, owns = self.registers, self.dims, self.recording.recorder.owns
-
-        def of_step(leaf: Any) -> Any:
-            if owns(leaf):
-                return registers[leaf.register]
-            return current(leaf, dims) if isinstance(leaf, Dim) and dims else leaf
-
-        return map_nested(of_step, value)
-
 
 def _may_be_lowered(node: Node, recorder: Recorder) -> bool:
     """Whether calls of the array library may be all that the op does in a step, and the same ones in all steps."""
@@ -190,13 +185,40 @@ def _observed(node: Node, run: Run) -> Run:
     return run_there
 
 
-def _bind(read: Any, value: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
-    """Put the leaves of a value where the body read the leaves of `read`."""
-    for leaf, now in zip(values_in(read), values_in(value), strict=True):
-        if isinstance(leaf, StepTensor):
-            registers[leaf.register] = now
-        elif isinstance(leaf, Dim) and leaf is not now:
-            dims[leaf] = now
+def _places(read: Any) -> list[int | Dim | None]:
+    """For each leaf of what the body read where its value of a step goes: a register, or in the place of a dim."""
+    return [
+        leaf.register if isinstance(leaf, StepTensor) else leaf if isinstance(leaf, Dim) else None
+        for leaf in values_in(read)
+    ]
+
+
+def _bind(places: list[int | Dim | None], value: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
+    """Put the leaves of a value where the body read those at the same places."""
+    for place, now in zip(places, values_in(value), strict=True):
+        if isinstance(place, int):
+            registers[place] = now
+        elif place is not None and place is not now:
+            dims[place] = now
+
+
+def _filler(value: Any, owns: Callable[[Any], bool]) -> Filler:
+    """A function that gives a nested structure of the body with the values of a step."""
+    if owns(value):
+        register = value.register
+        return lambda registers, dims: registers[register]
+    if isinstance(value, Dim):
+        return lambda registers, dims: current(value, dims) if dims else value
+    if not isinstance(value, (dict, list, tuple)):
+        return lambda registers, dims: value
+    kind = type(value)
+    if isinstance(value, dict):
+        items = [(key, _filler(item, owns)) for key, item in value.items()]
+        return lambda registers, dims: kind({key: fill(registers, dims) for key, fill in items})
+    parts = [_filler(item, owns) for item in value]
+    if hasattr(kind, "_fields"):
+        return lambda registers, dims: kind(*[fill(registers, dims) for fill in parts])
+    return lambda registers, dims: kind([fill(registers, dims) for fill in parts])
 
 
 def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
@@ -233,7 +255,7 @@ def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
     """A function that computes the results of a node from the registers."""
     fn, result = node.fn, node.result
     args, kwargs = masked(node)
-    single = result.register if recorder.owns(result) else None
+    single, places = result.register if recorder.owns(result) else None, _places(result)
     flat = not any(isinstance(arg, (dict, list, tuple)) for arg in (*args, *kwargs.values()))
 
     returned = {leaf for leaf in values_in(result) if isinstance(leaf, Dim)} if node.new_dims else ()
@@ -243,7 +265,7 @@ def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
         if single is not None:
             registers[single] = out
         else:
-            _bind(result, out, registers, dims)
+            _bind(places, out, registers, dims)
         for tensor in node.step_tensors if marked else ():
             tensor.mark(registers[tensor.register])
         for tensor in node.step_tensors if hidden else ():
