@@ -49,23 +49,20 @@ def values_in(value: Any) -> list[Any]:
 
 def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
     """Whether two values have leaves at the same paths (the order of dict items does not matter), and all pairs are the `same`."""
-    if isinstance(a, Tensor):  # most are, so this is asked first
+    if not isinstance(a, _CONTAINERS):
         return not isinstance(b, _CONTAINERS) and same(a, b)
     if isinstance(a, dict):
-        if not isinstance(b, dict) or len(a) != len(b):
+        if not isinstance(b, dict) or a.keys() != b.keys():
             return False
-        for key, item in a.items():
-            if key not in b or not agree(same, item, b[key]):
-                return False
-        return True
-    if isinstance(a, (list, tuple)):
-        if not isinstance(b, (list, tuple)) or len(a) != len(b):
+        pairs = [(item, b[key]) for key, item in a.items()]
+    elif isinstance(b, (list, tuple)) and len(a) == len(b):
+        pairs = list(zip(a, b))
+    else:
+        return False
+    for item, other in pairs:
+        if not agree(same, item, other):
             return False
-        for item, other in zip(a, b):
-            if not agree(same, item, other):
-                return False
-        return True
-    return not isinstance(b, _CONTAINERS) and same(a, b)
+    return True
 
 
 def same_structure(a: Any, b: Any) -> bool:

@@ -133,7 +133,7 @@ def _reader(read: Callable[[Any], Any], owner: Any) -> Callable[[], Any]:
 
 def _contents_of(value: Any) -> Callable[[], Contents] | None:
     """The contents of what changes in place, and the way to ask for them."""
-    if not _may_change_in_place(type(value)):
+    if not _may_change_in_place(cast(Hashable, type(value))):
         return None
     if isinstance(value, (list, deque)):
         return lambda: Contents(f"{type(value).__name__} of {len(value)}", tuple(map(id, value)))

@@ -174,7 +174,7 @@ class Recorder(NotPicklable):
         if not depends and not random and not offers:
             return result  # once is enough
         # Copies: the body may change the lists that it passed.
-        node = Node(op, *((copied(args), copied(kwargs)) if nested else (args, kwargs)), given)
+        node = Node(op, copied(args), copied(kwargs), given) if nested else Node(op, args, kwargs, given)
         modes = modes_now()
         node.modes = None if modes == self._modes else modes
         node.random, node.offers, node.reads = random, offers, list(reads)
@@ -229,7 +229,7 @@ class Recorder(NotPicklable):
         # Of the call of a module nobody wants values: those of the first step say the dims, and nothing has to be computed for it.
         same = args[:1] == ("module",) and not any(self.grows(dim) for value in values for dim in value.dims)
         called = now if same else (copied(args), copied(kwargs))
-        node = Node(op, *called, values_in(called))
+        node = Node(op, called[0], called[1], values_in(called))
         node.reads = [] if same else list(dict.fromkeys(value.register for value in values if self.owns(value)))
         with held_back() as node.offers:
             probe(*now[0], **now[1])

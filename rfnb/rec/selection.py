@@ -140,7 +140,8 @@ class Selection(NotPicklable):
         So every step but the first sees the same dims. What has none of the batch dims (a counter) stays as it is.
         """
         out = self.to_carried(value)
-        if not isinstance(out, Tensor) or not out.dims or self.carried in out.dims:
+        dims = out.dims if isinstance(out, Tensor) else ()
+        if not dims or self.carried in dims:
             return out
         batch = tuple(dim for dim in self.parents.dims if dim is not self.out_dim)
         if not set(batch) <= set(out.dims) or any(is_beam(dim) and dim not in batch for dim in out.dims):

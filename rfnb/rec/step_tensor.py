@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_of_user, place_text
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 
 
@@ -68,7 +68,9 @@ class StepTensor(NotPicklable, Tensor):
 
     def forget(self) -> None:
         """Keep its dims and dtype only."""
-        self.value = Tensor(self.name, self._dims, self.value.dtype)
+        like = new_tensor(None, self._dims)
+        like.name, like._dtype = self.name, self.value.dtype
+        self.value = like
 
     @property
     def was_marked(self) -> bool:
