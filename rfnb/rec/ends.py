@@ -84,6 +84,10 @@ class EndsOfAxis(Ends):
             self._active = active_in_steps(self.axis, backend, device)
         return self._active[index]
 
+    def pass_until(self, index: int) -> None:
+        """The steps before step `index` are over, none of them the first one."""
+        self._done, self.some = index, index > self._first
+
     def kind(self, index: int) -> tuple[bool, bool]:
         """Whether some have ended before step `index`, and whether it counts for less than all."""
         return index >= self._first, index >= self._shortest

@@ -103,10 +103,9 @@ class RecordedStep(StepAround):
         ):
             return 0
         made = replay.stretch.run_on(index, ends, self.inner)
-        for number in range(index, index + made):
-            ends.begin_step(number)
-            ends.end_step(number, lambda: None)
-            self.states.selections.note_step()
+        if made:
+            ends.pass_until(index + made)
+            self.states.selections.note_step(made)
         return made
 
     def commit(self, active: Tensor | None) -> None:

@@ -35,9 +35,9 @@ class Selections(NotPicklable):
         """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
         self.now = self.last = selection
 
-    def note_step(self) -> None:
-        """The body of the step is over."""
-        self.steps.append(self.now)
+    def note_step(self, count: int = 1) -> None:
+        """The body of the step is over; of `count` steps that were made at once."""
+        self.steps += [self.now] * count
 
     def end_step(self) -> None:
         """Everything of the step has followed, or the loop was left."""
