@@ -116,11 +116,12 @@ _steps: list[StepWithEnded] = []  # of all threads, so that asking whether there
 _nothing = nullcontext()
 
 
-def around_step(dims: Dims, ended: np.ndarray | None) -> AbstractContextManager[Any]:
+def around_step(dims: Dims, ended: Callable[[], np.ndarray | None]) -> AbstractContextManager[Any]:
     """`StepWithEnded` if some sequences have ended and gradients are followed, else nothing."""
-    if ended is None or not registry.selected().grad_enabled():
+    if not registry.selected().grad_enabled():
         return _nothing
-    return StepWithEnded(dims, ~ended)
+    host = ended()
+    return _nothing if host is None else StepWithEnded(dims, ~host)
 
 
 def tracked_in_step(a: Any, b: Any) -> bool:

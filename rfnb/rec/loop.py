@@ -344,7 +344,7 @@ class Loop(NotPicklable):
         ends = self._ends
         if not ends.some and not listening():
             return _nothing
-        ended = around_step(ends.dims, ends.host if ends.some else None)
+        ended = around_step(ends.dims, lambda: ends.host if ends.some else None)
         if not listening():
             return ended
         stack = contextlib.ExitStack()

@@ -151,6 +151,15 @@ def where_nested(x: Any, y: Any, *, condition: Tensor, condition_cpu: Tensor | N
     Raises:
         ValueError: If the structures differ.
     """
+    needed = set(condition.dims)
+
+    def ready(a: Any, b: Any) -> bool:
+        if isinstance(a, Tensor):
+            return isinstance(b, Tensor) and a.dims == b.dims and needed.issubset(a.dims)
+        return a is b
+
+    if agree(ready, x, y):  # most steps of a loop: no dim is to be replaced or added
+        return map_nested(lambda a, b: kept(condition, a, b) if isinstance(a, Tensor) else a, x, y)
     return mask_nested(x, mask=condition, mask_cpu=condition_cpu, mask_value=y)
 
 

@@ -77,7 +77,7 @@ def scan(
         if not steps.begin(x, state):
             break
         try:
-            with around_step(steps.dims, steps.ended):
+            with around_step(steps.dims, steps.ended_before):
                 y, new = body(x, state)
         except BaseException as error:
             before.note(error)
@@ -173,6 +173,10 @@ class _Steps:
     index = 0
     dims: tuple[Dim, ...] = ()
     ended: np.ndarray | None = None
+
+    def ended_before(self) -> np.ndarray | None:
+        """`ended`."""
+        return self.ended
 
 
 class _OverDim(_Steps):
