@@ -76,6 +76,47 @@ def keep(value: Any) -> Any:
     return value
 
 
+class Templates:
+    """The parts of `module` events that a trace keeps: Tensors reduced to dims and dtype. Calls that look the same share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def keep(self, values: Mapping[str, Any]) -> tuple[Any, int]:
+        """The same values with templates for Tensors, and the bytes of the rest."""
+        key = _look_of(values)
+        if key is None:
+            kept = keep_template(values)
+            return kept, bytes_of(kept)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= 4096:  # of old batches
+                self._known.clear()
+            found = self._known[key] = keep_template(values)
+        return found, 0
+
+
+def _look_of(values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """All that templates of the values say; None for others than text and lists of named results of ops."""
+    look: list[Any] = []
+    for name, value in values.items():
+        look.append(name)
+        if value.__class__ is str:
+            look.append(value)
+        elif value.__class__ is list:
+            for item in value:
+                if item.__class__ is not tuple or len(item) != 2:
+                    return None
+                label, x = item
+                if label.__class__ is not str or x.__class__ is not Tensor or x._raw is None:
+                    return None
+                raw, notes = x._raw, (x.name, x.available_for_inference)
+                look += (label, raw.__class__, x.backend.dtype_key_raw(raw), x.dims, x.sparse_dim, x._feature_dim, notes)
+        else:
+            return None
+    return tuple(look)
+
+
 def keep_template(value: Any) -> Any:
     """The same value with Tensors reduced to dims and dtype."""
     if isinstance(value, Tensor):
@@ -92,12 +133,12 @@ def bytes_of(value: Any) -> int:
     """bytes of the arrays in a value."""
     if isinstance(value, Tensor):
         return 0 if value._raw is None else value.backend.num_bytes_raw(value._raw)
-    if isinstance(value, Later):
-        return value.num_bytes
+    if isinstance(value, (str, Dim, int, float)) or value is None:
+        return 0
     if isinstance(value, dict):
         return sum(map(bytes_of, value.values()))
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
     if isinstance(value, (list, tuple)):
         return sum(map(bytes_of, value))
-    return 0
+    if isinstance(value, Later):
+        return value.num_bytes
+    return int(value.nbytes) if isinstance(value, np.ndarray) else 0

@@ -273,19 +273,17 @@ class TraceContext:
                     return found[1]
         return None
 
-    @contextmanager
-    def again(self, place: Place, *, whole: bool = False) -> Iterator[None]:
-        """Be at the path of a place where the run has been, in this step; or, if `whole`, in no step of its loop but in all."""
+    def again(self, place: Place, *, whole: bool = False) -> _Again:
+        """A context manager: at the path of a place where the run has been, in this step; or, if `whole`, in no step of its loop but
+        in all."""
         before = _here()
         if whole:
             around = place.steps[:-1]
-            _place.set(place._replace(step=None, axis=None, steps=around, entry=0))
-        else:
-            _place.set(before._replace(path=place.path, module=place.module))
-        try:
-            yield
-        finally:
-            _place.set(before)
+            return _Again(place._replace(step=None, axis=None, steps=around, entry=0))
+        path, module = place.path, place.module
+        return _Again(
+            Place(path, before.step, before.axis, module, before.steps, before.entry, before.key, before.outer)
+        )
 
     @property
     def place(self) -> Place:
@@ -294,6 +292,22 @@ class TraceContext:
 
 
 trace_context = TraceContext()
+
+
+class _Again:
+    """Enters a place; leaving restores the one that was there."""
+
+    __slots__ = ("_before", "_inside")
+
+    def __init__(self, inside: Place):
+        self._inside = inside
+
+    def __enter__(self) -> None:
+        self._before = _here()
+        _place.set(self._inside)
+
+    def __exit__(self, *exc: object) -> None:
+        _place.set(self._before)
 
 
 class _Within:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rfnb.core.errors import message
-from rfnb.trace.event import keep, keep_template
+from rfnb.trace.event import Templates, keep
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place, listen
 from rfnb.trace.trace import Trace
@@ -56,7 +56,7 @@ def record(
                     "rf.record(limit=512 << 20)    # 512 MiB")
         )  # fmt: skip
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
-    trace = Trace(limit=limit)
+    trace, templates = Trace(limit=limit), Templates()
 
     def listener(kind: str, place: Place, values: Mapping[str, Any]) -> None:
         if trace.closed or not wants_kind(kind) or not wants_path(place.path, place.module):
@@ -66,8 +66,10 @@ def record(
         if trace.truncated is not None:
             trace.count_dropped()
             return
-        kept = (keep_template if kind == "module" else keep)(values)
-        trace.add(kind, place, kept)
+        if kind == "module":
+            trace.add(kind, place, *templates.keep(values))
+        else:
+            trace.add(kind, place, keep(values))
 
     names = _names_of(model)
     try:

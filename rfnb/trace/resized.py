@@ -6,13 +6,14 @@ their own with that size, the same one for all values of that batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
+from rfnb.core.resizes import resizes
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
 from rfnb.trace.probe import Later
@@ -26,18 +27,49 @@ class RecordedSizes:
     def __init__(self) -> None:
         self._sizes: dict[Dim, Sizes] = {}
         self._events: list[Event] = []
+        self._noted: set[Any] = set()  # dims that are static or in `_sizes`, dims of Tensors, ids of values, with only such
+        self._resizes = -1
 
     def note(self, event: Event) -> None:
         """Remember the sizes that the dims of an event have now."""
         self._events.append(event)
-        for dim in _dims_in((event.values, event.loop_dim)):
-            self._note_dim(dim)
+        if self._resizes != resizes[0]:
+            self._noted.clear()
+            self._resizes = resizes[0]
+        values = event.values  # some events share them, and the event keeps them, so that their id stays theirs
+        if id(values) not in self._noted and self._note(values):
+            self._noted.add(id(values))
+        self._note(event.loop_dim)
 
-    def _note_dim(self, dim: Dim) -> None:
-        if dim.size is None and dim not in self._sizes and dim.lengths is not None:
+    def _note(self, value: Any) -> bool:
+        """Whether nothing of the value is left to be noted, before some size changes."""
+        if isinstance(value, Tensor):
+            done = value.dims in self._noted or all([self._note_dim(dim) for dim in value.dims])
+            if done:
+                self._noted.add(value.dims)
+            return (value.sparse_dim is None or self._note_dim(value.sparse_dim)) and done
+        if isinstance(value, Dim):
+            return self._note_dim(value)
+        if isinstance(value, dict):
+            return all([self._note(item) for item in value.values()])
+        if isinstance(value, (list, tuple)):
+            return all([self._note(item) for item in value])
+        if not isinstance(value, (str, int, float, Later)) and isinstance(value, Mapping):
+            return all([self._note(item) for item in value.values()])
+        return True
+
+    def _note_dim(self, dim: Dim) -> bool:
+        """Whether nothing of the dim is left to be noted, before some size changes."""
+        if dim in self._noted:
+            return True
+        if dim.size is None and dim not in self._sizes:
+            if dim.lengths is None:
+                return False
             self._sizes[dim] = dim.lengths, dim.length_dims
             for other in dim.length_dims:
                 self._note_dim(other)
+        self._noted.add(dim)
+        return True
 
     def settle(self) -> bool:
         """Give values whose dims have another size now dims of their own; whether there are any."""
@@ -55,6 +87,7 @@ class RecordedSizes:
             event.values = _with_dims(event.values, made)
             event.loop_dim = made.get(event.loop_dim, event.loop_dim) if event.loop_dim is not None else None
         self._sizes = {dim: sizes for dim, sizes in self._sizes.items() if dim not in changed}
+        self._noted.clear()
         if not self._sizes:
             self._events = []
         return True
@@ -75,21 +108,6 @@ class RecordedSizes:
             made[dim] = Dim(size, name=dim.name, kind=dim.kind, vocab=dim.vocab)
             made[dim].created = dim.created
         return made[dim]
-
-
-def _dims_in(value: Any) -> Iterator[Dim]:
-    if isinstance(value, Tensor):
-        yield from value.dims
-        if value.sparse_dim is not None:
-            yield value.sparse_dim
-    elif isinstance(value, Dim):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in () if isinstance(value, Later) else value.values():
-            yield from _dims_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _dims_in(item)
 
 
 def _with_dims(value: Any, made: Mapping[Dim, Dim]) -> Any:

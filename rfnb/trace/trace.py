@@ -186,9 +186,13 @@ class Trace:
 
     # -- for record and load -------------------------------------------------------------------------------------------
 
-    def add(self, kind: str, place: Place, values: Mapping[str, Any]) -> Event | None:
-        """Append an event; None if it does not fit in the limit any more."""
-        num_bytes = bytes_of(values)
+    def add(self, kind: str, place: Place, values: Mapping[str, Any], num_bytes: int | None = None) -> Event | None:
+        """Append an event; None if it does not fit in the limit any more.
+
+        Args:
+            num_bytes: Those of the values, if they are known.
+        """
+        num_bytes = bytes_of(values) if num_bytes is None else num_bytes
         with self._lock:
             if self.truncated is not None:
                 self.truncated.dropped += 1
