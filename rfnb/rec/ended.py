@@ -42,7 +42,12 @@ def _plan(active: Tensor, new: Tensor, old: Tensor) -> Any:
     if active.dtype != "bool" or not set(active.dims) <= set(new.dims):
         return None
     backend = new.backend
-    return backend.where_raw, view(active.dims, new.dims, backend), backend.dtype_key_raw, backend.dtype_key_raw(raws[0])
+    return (
+        backend.where_raw,
+        view(active.dims, new.dims, backend),
+        backend.dtype_key_raw,
+        backend.dtype_key_raw(raws[0]),
+    )
 
 
 def active_in_steps(axis: Dim, backend: Any, device: str | None) -> list[Tensor | None]:

@@ -27,7 +27,9 @@ class RecordedSizes:
     def __init__(self) -> None:
         self._sizes: dict[Dim, Sizes] = {}
         self._events: list[Event] = []
-        self._noted: set[Any] = set()  # dims that are static or in `_sizes`, dims of Tensors, ids of values, with only such
+        self._noted: set[Any] = (
+            set()
+        )  # dims that are static or in `_sizes`, dims of Tensors, ids of values, with only such
         self._resizes = -1
 
     def note(self, event: Event) -> None:
@@ -44,18 +46,18 @@ class RecordedSizes:
     def _note(self, value: Any) -> bool:
         """Whether nothing of the value is left to be noted, before some size changes."""
         if isinstance(value, Tensor):
-            done = value.dims in self._noted or all([self._note_dim(dim) for dim in value.dims])
+            done = value.dims in self._noted or all(self._note_dim(dim) for dim in value.dims)
             if done:
                 self._noted.add(value.dims)
             return (value.sparse_dim is None or self._note_dim(value.sparse_dim)) and done
         if isinstance(value, Dim):
             return self._note_dim(value)
         if isinstance(value, dict):
-            return all([self._note(item) for item in value.values()])
+            return all(self._note(item) for item in value.values())
         if isinstance(value, (list, tuple)):
-            return all([self._note(item) for item in value])
+            return all(self._note(item) for item in value)
         if not isinstance(value, (str, int, float, Later)) and isinstance(value, Mapping):
-            return all([self._note(item) for item in value.values()])
+            return all(self._note(item) for item in value.values())
         return True
 
     def _note_dim(self, dim: Dim) -> bool:

@@ -19,7 +19,14 @@ class Same(rf.Module):
 
 
 def _input(**changed):
-    given = {"name": None, "dims": [BATCH, FEAT], "dtype": "float32", "sparse_dim": None, "feature_dim": FEAT, **changed}
+    given = {
+        "name": None,
+        "dims": [BATCH, FEAT],
+        "dtype": "float32",
+        "sparse_dim": None,
+        "feature_dim": FEAT,
+        **changed,
+    }
     name, dims, dtype = given.pop("name"), given.pop("dims"), given.pop("dtype")
     x = rf.zeros(dims, dtype=dtype)
     x.sparse_dim, x.feature_dim, x.name = given["sparse_dim"], given["feature_dim"], name
