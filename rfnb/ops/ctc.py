@@ -147,7 +147,7 @@ def _compute(
         options["zero_infinity"] = options["zero_infinity"] is not False
     out = kernel(flat_batch(logits, batch, (time, classes)), labels, lengths, label_lengths, blank=blank, **options)
     if what == "ctc_loss" and options["normalized"]:
-        rows = [("logits", f"{shape_of(logits)}, logits_normalized"), ("targets", shape_of(targets))]
+        rows = lambda: [("logits", f"{shape_of(logits)}, logits_normalized"), ("targets", shape_of(targets))]  # noqa: E731
         fix = "rf.ctc_loss(..., logits_normalized=False)    # any numbers\nlogits = rf.safe_log(logits)                 # of probabilities"
         warn_below_zero(what, out, logits, rows, fix)
     return batch, out

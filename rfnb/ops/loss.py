@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
@@ -181,20 +182,20 @@ def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str,
     out = out.copy_transpose([dim for dim in more.dims if dim is not axis]).copy_masked(0)
     if estimated_type != "logits":
         other = "probs" if estimated_type == "log-probs" else "log-probs"
-        rows = [("estimated", f"{shape_of(estimated)} as {estimated_type}"), ("target", shape_of(target))]
         fix = f'estimated_type="logits"       # any numbers\nestimated_type="{other}"'
+        rows = lambda: [("estimated", f"{shape_of(estimated)} as {estimated_type}"), ("target", shape_of(target))]  # noqa: E731
         warn_below_zero("cross_entropy", out._raw, estimated, rows, fix)
     return out
 
 
-def warn_below_zero(what: str, raw: Any, like: Tensor, rows: list[tuple[str, str]], fix: str) -> None:
+def warn_below_zero(what: str, raw: Any, like: Tensor, rows: Callable[[], list[tuple[str, str]]], fix: str) -> None:
     """Warn of losses that come from no probabilities. Only on a host, since a GPU would have to be waited for."""
     if not on_host(like.device):
         return
     host = like.backend.raw_to_numpy(raw)
     if host.size and host.min() < -(0.05 if like.dtype in ("float16", "bfloat16") else 1e-3):  # less is of rounding
         rule = "A probability is at most 1, and -log of it at least 0. So these are none; say what they are:"
-        warn_user(message(f"{what}: a loss below 0.", [*rows, ("lowest", f"{host.min():.4g}")], rule, fix))
+        warn_user(message(f"{what}: a loss below 0.", [*rows(), ("lowest", f"{host.min():.4g}")], rule, fix))
 
 
 @op

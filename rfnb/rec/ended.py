@@ -39,7 +39,7 @@ def _plan(active: Tensor, new: Tensor, old: Tensor) -> Any:
     raws = active._raw, new._raw, old._raw
     if not raws[0].__class__ is raws[1].__class__ is raws[2].__class__ or raws[0] is None:
         return None
-    if active.dtype != "bool" or not set(active.dims) <= set(new.dims):
+    if active.dtype != "bool" or not (active.dims == new.dims or set(active.dims) < set(new.dims)):
         return None
     backend = new.backend
     return (

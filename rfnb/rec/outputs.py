@@ -106,7 +106,8 @@ class Outputs(NotPicklable):
         if last is not None:
             values, positions, position_dims = self._selections.back(values)
             # Before the first choice a value has no beam: it is the same for all hypotheses.
-            values = expanded(values, list({dim: None for value in values for dim in value.dims if is_beam(dim)}))
+            different = dict.fromkeys(value.dims for value in values)
+            values = expanded(values, list({dim: None for dims in different for dim in dims if is_beam(dim)}))
         first = values[0]
         later = self._ends.dims if output.inner else ()
         out = stacked(values, axis=self._axis, loop_name=self._loop_name, later=later)
