@@ -1,4 +1,4 @@
-"""What has ended keeps its state: the quick way gives what `where` gives, whatever differs from the call before."""
+"""What has ended keeps its state: alone and in structures it is as `where` gives it, whatever differs from the call before."""
 
 from __future__ import annotations
 
