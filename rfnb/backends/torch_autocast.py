@@ -42,7 +42,7 @@ def autocast(dtype: Any) -> Iterator[None]:
         for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
             # Without a cache of cast weights: it would go on holding old ones while an optimizer changes them.
             scopes.enter_context(torch.autocast(device, dtype, cache_enabled=False))
-        scopes.enter_context(_InFloat32())
+        scopes.enter_context(InFloat32())
         yield
 
 
@@ -56,7 +56,9 @@ def full_precision() -> Iterator[None]:
         yield
 
 
-class _InFloat32(TorchFunctionMode):
+class InFloat32(TorchFunctionMode):
+    """Gives the functions of `_IN_FLOAT32` their arrays in float32."""
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {} if kwargs is None else kwargs
         if func in _IN_FLOAT32:
