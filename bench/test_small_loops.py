@@ -90,8 +90,8 @@ def in_loop(decoder, face, labels, time, batch, encoder, source):
         return rf.scan(spatial_dim=time, xs=labels, initial=decoder.start(batch), body=body)[0]
     loop = rf.Loop(axis=time)
     loop.state.decoder = decoder.start(batch)
-    if face == "with":
-        with loop:
+    if face in ("with", "compiled"):
+        with rf.compile_loops("inductor" if face == "compiled" else None), loop:
             out, loop.state.decoder = decoder.step(loop.unstack(labels), loop.state.decoder, keys, encoder, source)
             logits = loop.stack(out)
     else:
@@ -141,7 +141,7 @@ class Decoding:
         return torch.zeros(())
 
 
-FACES = {"by hand": None, "for": 1.25, "scan": 1.25, "with": 1.0}
+FACES = {"by hand": None, "for": 1.25, "scan": 1.25, "with": 1.0, "compiled": None}
 
 
 @pytest.mark.parametrize("face", FACES)

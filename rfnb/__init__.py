@@ -197,6 +197,7 @@ from rfnb.nn.recurrent.zoneout import ZoneoutLSTMCell
 from rfnb.nn.recurrent.zoneout_lstm import ZoneoutLSTM
 
 # -- Loops, states, branches -------------------------------------------------------------------------------------------
+from rfnb.rec.compiled import compile_loops
 from rfnb.rec.cond import cond
 from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state
 from rfnb.rec.loop import Loop
@@ -285,9 +286,9 @@ __all__ = [
     "audio", "backtrack", "batch_dim", "batch_norm_distributed_default", "beam_search", "beam_search_step",
     "build_dict", "build_from_dict", "calc_conv_out_length", "calc_transposed_conv_out_length", "cast", "ceil",
     "ceil_divide", "character_errors", "check_params_complete", "choice", "clip_by_value", "combine", "combine_bc",
-    "compare", "compare_bc", "complex_as_real", "concat", "concat_features", "cond", "constant", "control_flow_ctx",
-    "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos", "cross_entropy",
-    "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
+    "compare", "compare_bc", "compile_loops", "complex_as_real", "concat", "concat_features", "cond", "constant",
+    "control_flow_ctx", "conv", "conv_norm_use_mask_default", "convert_to_tensor", "copy", "copy_to_device", "cos",
+    "cross_entropy", "ctc_best_path", "ctc_durations_from_path", "ctc_forced_align", "ctc_greedy_decode", "ctc_loss",
     "ctc_no_label_loop_blank_durations_from_path", "ctc_prefix_beam_search", "cum_concat", "cum_concat_initial_state",
     "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "dim_match_priority_when_needed", "dot",
     "dot_attention", "dot_attention_weights", "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal",

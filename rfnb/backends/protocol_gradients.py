@@ -122,6 +122,19 @@ class Gradients:
         return None
 
     @classmethod
+    def compile_raw(
+        cls, fn: Callable[..., Any], how: str, *, changes: bool
+    ) -> Callable[..., Callable[..., Any]] | None:
+        """A function that takes the first arguments of `fn`, which stay the same in all steps of a loop, and gives one that takes
+        the others: it does what `fn` does, which makes calls of the library only, compiled. None: there is no way to.
+
+        Args:
+            how: As `rf.compile_loops`.
+            changes: Whether `fn` writes into arrays.
+        """
+        return None
+
+    @classmethod
     def signature_raw(cls, raw: Any) -> Any:
         """A summary of an array, besides its shape, without reading values; with `==`."""
         return cls.get_dtype_name_raw(raw), cls.get_device_raw(raw), cls.tracks_gradient_raw(raw)

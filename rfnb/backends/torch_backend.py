@@ -16,6 +16,7 @@ from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_checkpoint import CheckpointScope
+from rfnb.backends.torch_compiled import compile_function
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
 from rfnb.backends.torch_draws import WatchDraws
 from rfnb.backends.torch_dtypes import DTYPES, HALF, NAMES
@@ -330,6 +331,7 @@ class TorchBackend(Backend):
     checkpoint_scope = CheckpointScope
     watch_draws = WatchDraws
     trace_calls = staticmethod(trace_calls)
+    compile_raw = staticmethod(compile_function)
     current_modes = staticmethod(current_modes)
     signature_raw = staticmethod(signature)
 

@@ -13,10 +13,11 @@ Weights, functions and numbers are bound as names, so bodies that do the same sh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from rfnb.core.pickling import NotPicklable
+from rfnb.rec.compiled import compiled_step, maker
 from rfnb.rec.lowering import Line, Lowering, needed
 
 
@@ -34,6 +35,7 @@ class Program(NotPicklable):
         over: Names that each step has another value of. With these, the function makes many steps, `run(steps, keep, *inputs)`:
             their values come from `steps`; the first results are the inputs of the next step, the others go to the functions in
             `keep`.
+        backend: The backend of the arrays, which may compile it (`rfnb/rec/compiled.py`).
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Program(NotPicklable):
         note: Callable[[int], str],
         *,
         over: Sequence[str] | None = None,
+        backend: Any = None,
     ):
         lines, used = needed(lowering.lines, results)
         if over is None:
@@ -58,9 +61,21 @@ class Program(NotPicklable):
             tail += [_tuple(inputs, indent, f" = {_tuple(results[:count])}"), _tuple(inputs, "    return ")]
         code = [(line.place, indent + _text(line, used)) for line in lines]
         self.listing = Listing(head, code, tail, note, lowering.bound)
+        self.run: Callable[..., tuple[Any, ...]]
+        compiled = compiled_step(
+            backend,
+            lowering.bound,
+            lines,
+            [text.strip() for _, text in code],
+            [*(over or ()), *inputs],
+            _tuple(results),
+        )
+        if compiled is not None:
+            self.run = (lambda *args: compiled()(*args)) if over is None else partial(_many, compiled, len(inputs))
+            return
         body = "\n".join([*head, *(text for _, text in code), *tail]).replace("\n", "\n    ")
         source = f"def make({', '.join(lowering.bound)}):\n    {body}\n    return step"
-        self.run: Callable[..., tuple[Any, ...]] = _compiled(source)(*lowering.bound.values())
+        self.run = _maker(source)(*lowering.bound.values())
 
 
 def _text(line: Line, used: set[str]) -> str:
@@ -109,9 +124,17 @@ def _described(value: Any) -> str:
     return f"{str(dtype).removeprefix('torch.')} {list(shape)}"
 
 
-@lru_cache(maxsize=256)
-def _compiled(source: str) -> Any:
-    """The function `make` of a source."""
-    scope: dict[str, Any] = {"__builtins__": {"slice": slice}}
-    exec(compile(source, "<a step of a recorded loop>", "exec"), scope)
-    return scope["make"]
+def _many(
+    step: Callable[[], Callable[..., tuple[Any, ...]]], count: int, steps: Any, keep: Sequence[Any], *carried: Any
+) -> tuple[Any, ...]:
+    """Many steps by a function for one; `count` values are carried."""
+    run = step()
+    for row in steps:
+        results = run(*row, *carried)
+        carried = results[:count]
+        for to, value in zip(keep, results[count:], strict=True):
+            to(value)
+    return carried
+
+
+_maker = lru_cache(maxsize=256)(maker)

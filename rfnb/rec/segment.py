@@ -103,7 +103,8 @@ class Segment(NotPicklable):
                 self._parts = segments(self.ops, set(refused), self._needed, self._names)
             else:
                 results = [lowering.text(registers[register]._raw) for register in self._writes]
-                program = Program(lowering, [*inputs.values()], results, partial(note, [node for node, _ in self.ops]))
+                nodes = [node for node, _ in self.ops]
+                program = Program(lowering, [*inputs.values()], results, partial(note, nodes), backend=backend)
                 writes = [(register, attributes(registers[register])) for register in self._writes]
                 guards = [(register, guard(value)) for register, value in given.items()]
                 self.variants.append(Variant(program, now.key, guards, masks, writes, backend))

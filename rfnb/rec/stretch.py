@@ -201,7 +201,7 @@ class _Watch:
             return None
         nodes = [node for node, _ in of.ops]
         inputs_of_first = [names[path] for path in before]
-        program = Program(lowering, inputs_of_first, results, partial(_note, nodes), over=over)
+        program = Program(lowering, inputs_of_first, results, partial(_note, nodes), over=over, backend=backend)
         return _Steps(program, self._now.key, of, before, stacked, self._given, masks, active is not None)
 
 

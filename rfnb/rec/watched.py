@@ -14,6 +14,7 @@ from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.intercept import is_intercepted
 from rfnb.core.place import place_text
 from rfnb.core.tensor import Tensor
+from rfnb.rec.compiled import compiled_how
 from rfnb.rec.lowering import TAKEN, Lowering, NotLowered
 from rfnb.rec.modes import modes_now
 from rfnb.rec.nested import map_nested
@@ -30,7 +31,7 @@ class Circumstances:
 
     def __init__(self) -> None:
         self.steps: tuple[StepWithEnded, ...] = steps_now()
-        self.key = modes_now(), tuple([step.dims for step in self.steps]), listeners()
+        self.key = modes_now(), tuple([step.dims for step in self.steps]), listeners(), compiled_how()
 
     @property
     def listeners(self) -> tuple[Any, ...]:

@@ -9,7 +9,11 @@ import weakref
 
 import pytest
 import torch
+from asserting import assert_same, randn
+from loop_faces import run_face
 
+import rfnb as rf
+from rfnb import Dim
 from rfnb.backends.torch_captured import Captured
 
 
@@ -199,3 +203,26 @@ def test_what_cannot_be_captured_runs_as_before():
         "The results are the same. torch.compile needs no capture:\n"
         '    with rf.compile_loops("inductor"):'
     ]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("how", ["cuda_graph", "inductor"])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_loops_on_a_gpu(how, gradients):
+    with rf.set_default_device_ctx("cuda"), torch.set_grad_enabled(gradients):
+        out, new = Dim(5, name="out"), Dim(5, name="new")
+        for size in (2, 3, 2):
+            batch, time = Dim(size, name="batch"), Dim(7, name="time")
+            layer, x = rf.Linear(out, new), rf.copy_to_device(randn(time, batch, out, seed=size), "cuda")
+
+            def body(loop, layer=layer, x=x):
+                y = rf.replace_dim_v2(layer(loop.state.h), in_dim=new, out_dim=out)
+                loop.state.h = rf.tanh(y + loop.unstack(x))
+                return loop.stack(loop.state.h * 2)
+
+            faces = {}
+            for face in ("for", "with"):
+                with rf.compile_loops(how):
+                    faces[face] = run_face(face, body, axis=time, h=rf.zeros([batch, out]))[0]
+            assert_same(rf.copy_to_device(faces["with"], "cpu"), rf.copy_to_device(faces["for"], "cpu"))
+            assert faces["with"].raw_tensor.requires_grad == gradients

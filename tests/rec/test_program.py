@@ -102,8 +102,9 @@ def test_an_op_that_gives_what_it_got():
     both(body, h=randn(BATCH), before=randn(BATCH, seed=1))
 
 
+@pytest.mark.parametrize("how", [None, "aot_eager"])
 @pytest.mark.parametrize("lengths", [[6, 6], [6, 2], [0, 6]])
-def test_gradients_of_programs_with_sequences_that_end(lengths):
+def test_gradients_of_programs_with_sequences_that_end(lengths, how):
     axis = ragged(lengths, BATCH, "time")
     layer, x, grads = rf.Linear(IN + OUT, OUT), source(axis), []
     for face in ("for", "with"):
@@ -119,7 +120,8 @@ def test_gradients_of_programs_with_sequences_that_end(lengths):
             loop.state.h = h
             return loop.stack(rf.sqrt(h))
 
-        out, states = run_face(face, body, axis=axis, h=h0)
+        with rf.compile_loops(how):
+            out, states = run_face(face, body, axis=axis, h=h0)
         loss = rf.reduce_sum(out, axis=out.dims) + rf.reduce_sum(states.h, axis=states.h.dims)
         loss.raw_tensor.backward()
         inputs = x.raw_tensor, h0.raw_tensor, *(parameter.raw_tensor for parameter in layer.parameters())
@@ -159,6 +161,9 @@ CHANGES = {
     "gradients": lambda now: now.update(gradients=not now["gradients"]),
     "the mode": lambda now: now.update(train=True),
     "a listener": lambda now: now.update(listens=True),
+    "the sign of zero": lambda now: now.update(number=-0.0),
+    "compiled": lambda now: now.update(how="aot_eager"),
+    "not compiled": lambda now: now.update(how=None),
 }
 
 
@@ -186,16 +191,17 @@ def run_changed(face, now):
 
     with listen(heard) if now["listens"] else torch.enable_grad():
         rf.init_train_step_run_ctx(train_flag=now["train"])
-        out, states = run_face(face, body, axis=axis, h=rf.zeros([batch, OUT], dtype=now["dtype"]))
+        with rf.compile_loops(now["how"]):
+            out, states = run_face(face, body, axis=axis, h=rf.zeros([batch, OUT], dtype=now["dtype"]))
     return axis, out, states.h, events
 
 
 @pytest.mark.parametrize("second", CHANGES)
-@pytest.mark.parametrize("first", ["nothing", "gradients", "the lengths", "a listener"])
+@pytest.mark.parametrize("first", ["nothing", "gradients", "the lengths", "a listener", "compiled"])
 def test_what_changes_between_two_runs_is_not_that_of_the_first(first, second):
     now = {"weight": randn(OUT, NEW, seed=6), "number": 0.5, "branch": False, "function": rf.tanh,
            "axis_of_mean": OUT, "dtype": "float32", "batch": BATCH, "lengths": None, "steps": 6, "gradients": False,
-           "train": False, "listens": False}  # fmt: skip
+           "train": False, "listens": False, "how": None}  # fmt: skip
     for change in (first, "nothing", second):
         CHANGES[change](now)
         axis, out, h, events = run_changed("with", now)

@@ -1,0 +1,68 @@
+"""Functions of arrays compiled by torch: the programs of recorded loops."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from rfnb.backends.torch_captured import Captured
+from rfnb.backends.torch_modes import modes
+
+
+def compile_function(fn: Callable[..., Any], how: str, *, changes: bool) -> Callable[..., Callable[..., Any]] | None:
+    """See `Backend.compile_raw`."""
+    if how == "cuda_graph":
+        return None if changes or not torch.cuda.is_available() else Captured(fn)
+    return _Compiled(fn, how)
+
+
+class _Compiled:
+    """A function that is compiled when it is first called, for these dtypes and shapes, and again where others need it."""
+
+    def __init__(self, fn: Callable[..., Any], how: str):
+        self._fn, self._how, self._failed = fn, how, False
+        # As a whole: a part could have changed arrays before the next one fails.
+        self._compiled = torch.compile(fn, backend=how, fullgraph=True)
+
+    def __call__(self, *constants: Any) -> Callable[..., Any]:
+        if self._failed or _somebody_watches():
+            return partial(self._fn, *constants)
+        return partial(self._run, *constants)
+
+    def _run(self, *args: Any) -> Any:
+        if self._failed:
+            return self._fn(*args)
+        try:
+            return self._compiled(*args)
+        except Exception as error:
+            from torch._dynamo.exc import TorchDynamoException
+
+            if not isinstance(error, TorchDynamoException):
+                raise
+            self._failed = True
+            warnings.warn(
+                f'compile_loops("{self._how}"): torch cannot compile a step; the loop runs without.\n'
+                f"  because  {_first_line(error)}\n"
+                "The results are the same. Without a compiler for C++ (g++, clang++) there is no inductor:\n"
+                '    with rf.compile_loops("aot_eager"):',
+                stacklevel=2,
+            )
+            return self._fn(*args)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _somebody_watches() -> bool:
+    """Whether somebody wants to see each call, or each array that is kept for gradients; a compiled function has other ones."""
+    return (
+        bool(modes())
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    )

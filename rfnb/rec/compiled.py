@@ -1,0 +1,116 @@
+"""The programs of recorded loops compiled by the array library: `rf.compile_loops`.
+
+A program is compiled for one step, and called for each. Its arrays are arguments, weights too, and so are sizes: the compiled function
+is that of the lines alone, and serves every loop that has the same ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import message
+from rfnb.rec.lowering import Line
+
+WAYS = "inductor", "aot_eager", "cuda_graph"
+_current: ContextVar[str | None] = ContextVar("rfnb_compile_loops", default=None)
+
+
+@contextmanager
+def compile_loops(how: str | None = "inductor") -> Iterator[None]:
+    """Compile the steps of the loops that are recorded (`with loop:`) in this with-block.
+
+        with rf.compile_loops():
+            logits = decoder(...)
+
+    Results and gradients are those of the loop without, up to rounding. What cannot be compiled runs as without: ops that draw random
+    numbers or read values, steps somebody listens to, mixed precision; and if the library fails to, with a warning.
+    It takes seconds once for each kind of step. On a CPU it seldom pays, see docs/compile.md.
+
+    Args:
+        how: "inductor": `torch.compile`, which fuses elementwise ops (on a CPU it needs a compiler for C++).
+            "aot_eager": `torch.compile` without code generation; for tests, not quicker.
+            "cuda_graph": the kernels of a step are started all at once, without gradients only, for arrays on a GPU; each kind and
+            shape is captured once, and keeps its memory. None: as without.
+
+    Raises:
+        ValueError: For another `how`.
+    """
+    if how is not None and how not in WAYS:
+        raise ValueError(
+            message("compile_loops: how is unknown.", [("how", repr(how)), ("known", ", ".join(map(repr, WAYS)))],
+                    "It is a way to compile, or None.", "with rf.compile_loops():")
+        )  # fmt: skip
+    token = _current.set(how)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def compiled_how() -> str | None:
+    """The way to compile in this context."""
+    return _current.get()
+
+
+def compiled_step(
+    backend: Any,
+    bound: Mapping[str, Any],
+    lines: Sequence[Line],
+    code: Sequence[str],
+    inputs: Sequence[str],
+    results: str,
+) -> Callable[[], Callable[..., tuple[Any, ...]]] | None:
+    """A function that gives one of the inputs, for a run of steps in which nobody changes the constants; None: it is not compiled.
+
+    Args:
+        bound: What names of the lines stand for.
+        code: The lines as text.
+    """
+    how = compiled_how()
+    if (
+        how is None or backend is None or not all(line.targets for line in lines)
+    ):  # the others call what is none of the library
+        return None
+    body = "\n        ".join([*code, f"return {results}"])
+    words = set(re.findall(r"\w+", body))
+    used = {name: x for name, x in bound.items() if name in words}
+    given = {name: x for name, x in used.items() if type(x) is int or isinstance(x, backend.RawTensorType)}
+    parts = {name: x for name, x in used.items() if name not in given}
+    source = (
+        f"def make({', '.join(parts)}):\n    def step({', '.join([*given, *inputs])}):\n        {body}\n    return step"
+    )
+    changes = any(line.effect for line in lines)
+    bind = _compiled(source, tuple([_Part(_key(x), x) for x in parts.values()]), backend, how, changes)
+    return None if bind is None else partial(bind, *given.values())
+
+
+@dataclass(frozen=True)
+class _Part:
+    key: Any
+    value: Any = field(compare=False)
+
+
+def _key(x: Any) -> Any:
+    """Functions and words of the library are themselves; of numbers also 0.0 and -0.0, 1 and True are told apart."""
+    return (type(x), repr(x)) if isinstance(x, (float, complex, np.generic)) else x
+
+
+@lru_cache(maxsize=128)
+def _compiled(source: str, parts: tuple[_Part, ...], backend: Any, how: str, changes: bool) -> Any:
+    """The compiled function of a source; its code is its own, since torch keeps what it has compiled there."""
+    return backend.compile_raw(maker(source)(*[part.value for part in parts]), how, changes=changes)
+
+
+def maker(source: str) -> Any:
+    """The function `make` of a source."""
+    scope: dict[str, Any] = {"__builtins__": {"slice": slice}}
+    exec(compile(source, "<a step of a recorded loop>", "exec"), scope)
+    return scope["make"]
