@@ -84,8 +84,8 @@ class Captured:
     def _new(self, key: Any, old: _Graph | None, constants: Any, inputs: Any) -> _Graph | None:
         copied = set() if old is None else old.copied | old.moved(constants)
         self._graphs.pop(key, None)
-        while len(self._graphs) >= _MOST:
-            self._graphs.pop(next(iter(self._graphs)), None)
+        for oldest in list(self._graphs)[: max(0, len(self._graphs) - _MOST + 1)]:
+            self._graphs.pop(oldest, None)
         try:
             graph = self._graphs[key] = _Graph(self._fn, constants, inputs, copied, self._capture)
         except RuntimeError as error:

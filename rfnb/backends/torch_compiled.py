@@ -20,6 +20,13 @@ def compile_function(fn: Callable[..., Any], how: str, *, changes: bool) -> Call
     return _Compiled(fn, how)
 
 
+_RULE = {
+    "inductor": "The results are the same. Without a compiler for C++ (g++, clang++) there is no inductor:\n"
+    '    with rf.compile_loops("aot_eager"):',
+    "": "The results are the same. To run it so without this warning:\n    with rf.compile_loops(None):",
+}
+
+
 class _Compiled:
     """A function that is compiled when it is first called, for these dtypes and shapes, and again where others need it."""
 
@@ -39,16 +46,12 @@ class _Compiled:
         try:
             return self._compiled(*args)
         except Exception as error:
-            from torch._dynamo.exc import TorchDynamoException
-
-            if not isinstance(error, TorchDynamoException):
-                raise
+            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise  # the step itself
             self._failed = True
             warnings.warn(
                 f'compile_loops("{self._how}"): torch cannot compile a step; the loop runs without.\n'
-                f"  because  {_first_line(error)}\n"
-                "The results are the same. Without a compiler for C++ (g++, clang++) there is no inductor:\n"
-                '    with rf.compile_loops("aot_eager"):',
+                f"  because  {_first_line(error)}\n" + _RULE.get(self._how, _RULE[""]),
                 stacklevel=2,
             )
             return self._fn(*args)

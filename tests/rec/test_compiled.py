@@ -1,5 +1,6 @@
 """`rf.compile_loops`: the programs of recorded loops under torch.compile; as CUDA graphs in tests/backends/test_captured.py."""
 
+import re
 import threading
 import warnings
 
@@ -46,7 +47,9 @@ def cell(x, layer):
 def world(batch=2, steps=7, dtype="float32"):
     batch, new = Dim(batch, name="batch"), Dim(OUT.size, name="new")
     time = Dim(steps, name="time")
-    return time, cell(randn(time, batch, OUT, seed=1), rf.Linear(OUT, new)), rf.zeros([batch, OUT])
+    with rf.set_default_float_dtype_ctx(dtype):
+        layer = rf.Linear(OUT, new)
+    return time, cell(rf.cast(randn(time, batch, OUT, seed=1), dtype), layer), rf.zeros([batch, OUT], dtype=dtype)
 
 
 def check(how, axis, body, h):
@@ -208,6 +211,23 @@ def test_without_a_compiler_for_cpp_the_loop_runs_as_before(monkeypatch):
         '    with rf.compile_loops("aot_eager"):',
     ]
     rf.rec.compiled._compiled.cache_clear()
+
+
+def test_past_the_limit_of_recompilations_the_loop_runs_as_before(compiled):
+    how, graphs = compiled
+    (time, body, h), double = world(), world(dtype="float64")
+    with torch._dynamo.config.patch(recompile_limit=1), torch.no_grad():
+        check(how, time, body, h)
+        with pytest.warns(UserWarning) as warned:
+            check(how, *double)
+            check(how, *double)
+    assert len(graphs) == 1
+    (text,) = [str(one.message) for one in warned]
+    assert re.fullmatch(
+        r"compile_loops\(.*\): torch cannot compile a step; the loop runs without.\n  because  .+\n"
+        r"The results are the same. To run it so without this warning:\n    with rf.compile_loops\(None\):",
+        text,
+    )
 
 
 def test_a_graph_needs_a_gpu_and_loops_run_without():
