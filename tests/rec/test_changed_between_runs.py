@@ -73,7 +73,11 @@ def weight_of(dtype, value=0.5):
     return torch.tensor([value, 2 * value, -value], dtype=getattr(torch, dtype), requires_grad=True)
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=str)
+@pytest.mark.parametrize(
+    "change",
+    CHANGES,
+    ids=lambda change: ", ".join(f"{key} {getattr(value, '__name__', value)}" for key, value in change.items()),
+)
 def test_the_second_run_is_like_that_of_python(change):
     second = FIRST | change
     both(weight_of(FIRST["dtype"]), **FIRST)
