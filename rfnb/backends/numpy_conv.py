@@ -56,13 +56,7 @@ def transposed_conv(
 
 
 def pool(
-    x: Any,
-    kind: str,
-    size: Sequence[int],
-    pads: Pads,
-    strides: Sequence[int],
-    dilation: Sequence[int],
-    neutral: float,
+    x: Any, kind: str, size: Sequence[int], pads: Pads, strides: Sequence[int], dilation: Sequence[int], neutral: float
 ) -> Any:
     """See `Backend.pool_raw`."""
     seen = windows_of(x, size, pads, strides, dilation, neutral)

@@ -76,13 +76,7 @@ def _lacks_mean(ndim: int, x: Any) -> bool:
 
 
 def pool(
-    x: Any,
-    kind: str,
-    size: Sequence[int],
-    pads: Pads,
-    strides: Sequence[int],
-    dilation: Sequence[int],
-    neutral: float,
+    x: Any, kind: str, size: Sequence[int], pads: Pads, strides: Sequence[int], dilation: Sequence[int], neutral: float
 ) -> Any:
     """See `Backend.pool_raw`."""
     short = _short(x, pads, [(count - 1) * rate for count, rate in zip(size, dilation)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from rfnb.core.errors import message
+from rfnb.core.errors import attribute_error
 
 
 class Absent:
@@ -17,7 +17,7 @@ class Absent:
 
     def __get__(self, instance: Any, owner: type) -> NoReturn:
         rows = [] if instance is None else [(self.owner.split()[-1].lower(), self._show(instance))]
-        raise AttributeError(message(f"{self.owner} has no attribute {self.name!r}.", rows, self.rule, self.instead))
+        raise attribute_error(f"{self.owner} has no attribute {self.name!r}.", rows, self.rule, self.instead)
 
     @staticmethod
     def _show(instance: Any) -> str:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.place import user_frame
 from rfnb.core.tensor_text import MissingDim, dims_text, labels_of
 
@@ -151,7 +151,7 @@ def explain_call(
     if first_state is not None and "state" in call.missing and "state" not in call.placed:
         lines.insert(0, f"state = {first_state}")
     lines += call.comments
-    return TypeError(message(first, rows, call.rule(), "\n".join(lines)))
+    return type_error(first, rows, call.rule(), "\n".join(lines))
 
 
 class _Call:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_relations import any_declared, check_same_sizes, representative
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
 
@@ -63,11 +63,9 @@ def _with_dims(tensor: Tensor, put: dict[Dim, Dim]) -> Tensor:
 
 def _without_lengths(what: str, values: Sequence[Any], dim: Dim, over: Dim, base: Dim) -> DimError:
     operands = [(chr(ord("a") + place), value) for place, value in enumerate(values) if isinstance(value, Tensor)]
-    return DimError(
-        message(
-            f"{what}: the lengths of {dim.short_repr()} are over {over.short_repr()}, which is declared the same as another dim.",
-            [*operand_rows(operands), ("declared", f"{over.name} as {base.name}")],
-            f"With {base.name} in its place, {dim.name} would have no lengths. Say over which dim they are:",
-            f"{dim.name} = rf.ragged_dim([...], over={base.name})",
-        )
+    return dim_error(
+        f"{what}: the lengths of {dim.short_repr()} are over {over.short_repr()}, which is declared the same as another dim.",
+        [*operand_rows(operands), ("declared", f"{over.name} as {base.name}")],
+        f"With {base.name} in its place, {dim.name} would have no lengths. Say over which dim they are:",
+        f"{dim.name} = rf.ragged_dim([...], over={base.name})",
     )

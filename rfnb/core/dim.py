@@ -21,7 +21,7 @@ from rfnb.core import algebra, dim_mask, dim_math, dim_relations, dim_sizes
 from rfnb.core.dim_absent import put_all_absent
 from rfnb.core.dim_math import DimOperators
 from rfnb.core.dim_old_names import OldDimNames
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error
 from rfnb.core.lengths import Lengths, check_lengths
 from rfnb.core.memo import Memo
 from rfnb.core.pickling import reduce_dim
@@ -117,9 +117,7 @@ class Dim(DimOperators, OldDimNames):
             dimension = dyn_size_ext
         if isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool):
             if dimension < 0:
-                raise DimError(
-                    message(f'Dim "{self.name}": negative size.', [("size", dimension)], "Sizes are 0 or more.")
-                )
+                raise dim_error(f'Dim "{self.name}": negative size.', [("size", dimension)], "Sizes are 0 or more.")
             self.size = int(dimension)
         elif dimension is not None:
             self.dyn_size_ext = dimension
@@ -206,21 +204,17 @@ class Dim(DimOperators, OldDimNames):
                 "It says that there is one step and no axis for it. What needs an axis is left out for one step, or gets another dim."
             )
         if self is batch_dim:
-            return DimError(
-                message(
-                    "batch_dim has no size yet.",
-                    [],
-                    "It takes its size from the first array or lengths that it is used with.",
-                    "rf.convert_to_tensor(array, dims=[batch_dim, ...])    # before what is made of no array",
-                )
+            return dim_error(
+                "batch_dim has no size yet.",
+                [],
+                "It takes its size from the first array or lengths that it is used with.",
+                "rf.convert_to_tensor(array, dims=[batch_dim, ...])    # before what is made of no array",
             )
-        return DimError(
-            message(
-                f'Dim "{self.name}" has no size yet.',
-                [("created", self.created)],
-                "A dim made without size gets it from the op that it is passed to as out_dim, or by hand.",
-                f"{self.name}.dyn_size_ext = lengths",
-            )
+        return dim_error(
+            f'Dim "{self.name}" has no size yet.',
+            [("created", self.created)],
+            "A dim made without size gets it from the op that it is passed to as out_dim, or by hand.",
+            f"{self.name}.dyn_size_ext = lengths",
         )
 
     @property
@@ -236,12 +230,10 @@ class Dim(DimOperators, OldDimNames):
     def check_assignable(self, what: str) -> None:
         """Raise a DimError if the lengths are computed from those of other dims."""
         if self.expr is not None or self.twin_of is not None:
-            raise DimError(
-                message(
-                    f'{what}: the lengths of "{self.name}" are computed from those of other dims.',
-                    [("dim", self.short_repr())],
-                    "Change the dims that it is made of.",
-                )
+            raise dim_error(
+                f'{what}: the lengths of "{self.name}" are computed from those of other dims.',
+                [("dim", self.short_repr())],
+                "Change the dims that it is made of.",
             )
 
     def is_dim_known(self) -> bool:
@@ -361,24 +353,20 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
         DimError: If the count of lengths is not the size of `over`.
     """
     if not isinstance(over, Dim):
-        raise DimError(
-            message(
-                f'ragged_dim "{name}": over is not a Dim.',
-                [("over", type(over).__name__)],
-                "Lengths are one per entry of another dim, usually the batch:",
-                'batch = Dim(3, name="batch")',
-            )
+        raise dim_error(
+            f'ragged_dim "{name}": over is not a Dim.',
+            [("over", type(over).__name__)],
+            "Lengths are one per entry of another dim, usually the batch:",
+            'batch = Dim(3, name="batch")',
         )
     array = np.asarray(lengths)
     if over.is_batch_dim() and not over.is_dim_known() and array.ndim == 1:
         over.dyn_size_ext = np.int32(len(array))  # the batch dim takes its size from the data at hand
     if array.shape != (over.extent,):
-        raise DimError(
-            message(
-                f'ragged_dim "{name}": as many lengths as {over.short_repr()} has entries are needed.',
-                [("lengths", f"array {array.shape}"), ("over", over.short_repr())],
-                "Each entry of `over` has one length.",
-            )
+        raise dim_error(
+            f'ragged_dim "{name}": as many lengths as {over.short_repr()} has entries are needed.',
+            [("lengths", f"array {array.shape}"), ("over", over.short_repr())],
+            "Each entry of `over` has one length.",
         )
     check_lengths(name, array)
     dim = Dim(None, name=name)

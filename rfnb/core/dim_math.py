@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from rfnb.core import algebra
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.lengths import Lengths
 from rfnb.core.op import op
 from rfnb.core.resizes import tell_resized
@@ -104,9 +104,7 @@ class DimOperators:
             return _derive(exact)
         number = algebra.as_int(divisor)
         if number == 0:
-            raise DimError(
-                message("Division of a dim by 0.", [("dim", self.short_repr())], "The divisor is 1 or more.")
-            )
+            raise dim_error("Division of a dim by 0.", [("dim", self.short_repr())], "The divisor is 1 or more.")
         inner = expr[0][1][0] if len(expr) == 1 and expr[0][0] == 1 and len(expr[0][1]) == 1 else None
         if (
             number is not None
@@ -157,8 +155,8 @@ def _expr(value: DimOperators | int) -> algebra.Sum:
         return algebra.atom(value)
     if isinstance(value, (int, np.integer)):
         return algebra.constant(int(value))
-    raise DimError(
-        message("Arithmetic of dims takes dims and ints.", [("got", type(value).__name__)], "Sizes are whole numbers.")
+    raise dim_error(
+        "Arithmetic of dims takes dims and ints.", [("got", type(value).__name__)], "Sizes are whole numbers."
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rfnb.core.dim_math import depends_on, intern, parts_of, resized, substituted
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.resizes import tell_resized
 
 if TYPE_CHECKING:
@@ -85,12 +85,10 @@ def declare_same_as(self: Dim, other: Dim) -> None:
     if first.is_dim_known() or first.expr is not None or first.twin_of is not None:
         first, second = second, first
     if first.expr is not None or first.twin_of is not None or depends_on(second, first):
-        raise DimError(
-            message(
-                "declare_same_as: neither dim has a size that the other could take.",
-                [("dim", self.short_repr()), ("other", other.short_repr())],
-                "Both are computed from other dims. Declare those the same, or wait until they have sizes.",
-            )
+        raise dim_error(
+            "declare_same_as: neither dim has a size that the other could take.",
+            [("dim", self.short_repr()), ("other", other.short_repr())],
+            "Both are computed from other dims. Declare those the same, or wait until they have sizes.",
         )
     if second.size is not None:
         first.copy_from(second)
@@ -196,10 +194,8 @@ def check_same_sizes(a: Dim, b: Dim) -> None:
     """Raise a DimError if the sizes of two dims differ, as far as they are known."""
     if not b.is_dim_known() or same_sizes(a, b):
         return
-    raise DimError(
-        message(
-            "These dims are not the same: their sizes differ.",
-            [(dim.name, f"{dim.short_repr()}, {sizes_text(dim)}, created {dim.created}") for dim in (a, b)],
-            "Dims that are declared the same have the same size in every sequence.",
-        )
+    raise dim_error(
+        "These dims are not the same: their sizes differ.",
+        [(dim.name, f"{dim.short_repr()}, {sizes_text(dim)}, created {dim.created}") for dim in (a, b)],
+        "Dims that are declared the same have the same size in every sequence.",
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim_math import resized
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.lengths import Lengths, check_lengths, valid_lengths
 from rfnb.core.op import op
 
@@ -34,7 +34,7 @@ def sizes(self: Dim) -> Tensor | None:
 def assign_sizes(self: Dim, value: Any) -> None:
     """Give a dim that is not static its lengths: a Tensor of them, a template of one, or one number for all sequences."""
     if self.size is not None:
-        raise DimError(message(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths."))
+        raise dim_error(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths.")
     known = self._lengths is not None
     if hasattr(value, "dims"):
         self.declared_length_dims = tuple(value.dims)
@@ -45,13 +45,11 @@ def assign_sizes(self: Dim, value: Any) -> None:
     else:
         array = np.asarray(value)
         if array.ndim:
-            raise DimError(
-                message(
-                    f'Dim "{self.name}": these lengths do not say over which dim they are.',
-                    [("lengths", f"array {array.shape}")],
-                    "Lengths are a Tensor, whose dims tell.",
-                    f'{self.name} = rf.ragged_dim(lengths, over=batch, name="{self.name}")',
-                )
+            raise dim_error(
+                f'Dim "{self.name}": these lengths do not say over which dim they are.',
+                [("lengths", f"array {array.shape}")],
+                "Lengths are a Tensor, whose dims tell.",
+                f'{self.name} = rf.ragged_dim(lengths, over=batch, name="{self.name}")',
             )
         dims = ()
     check_lengths(self.name, valid_lengths(array, tuple(dims)), is_tensor=hasattr(value, "dims"))

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+E = TypeVar("E", bound=Exception)
 
 
 class NoPlanError(KeyError):
@@ -44,3 +47,23 @@ def message(what: str, operands: Iterable[tuple[str, object]], rule: str, fix: s
     if fix:
         lines += [f"    {line}" for line in fix.splitlines()]
     return "\n".join(lines)
+
+
+class _ErrorOf(Generic[E]):
+    """A maker of errors of one type with such a message: `raise dim_error(what, operands, rule, fix)`."""
+
+    def __init__(self, kind: type[E]):
+        self.kind = kind
+
+    def __call__(self, what: str, operands: Iterable[tuple[str, object]], rule: str, fix: str | None = None) -> E:
+        return self.kind(message(what, operands, rule, fix))
+
+
+attribute_error = _ErrorOf(AttributeError)
+dim_error = _ErrorOf(DimError)
+index_error = _ErrorOf(IndexError)
+not_implemented_error = _ErrorOf(NotImplementedError)
+runtime_error = _ErrorOf(RuntimeError)
+shape_error = _ErrorOf(ShapeError)
+type_error = _ErrorOf(TypeError)
+value_error = _ErrorOf(ValueError)

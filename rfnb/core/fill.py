@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rfnb.backends import registry
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -37,13 +37,11 @@ def number_to_fill(what: str, tensor: Tensor, value: Any, name: str = "value") -
     kept = bool(value) if kind == 0 else int(value) if value == value and abs(value) != float("inf") else None
     if kept != value:
         dtype = "float32" if isinstance(value, float) else "int32"
-        raise TypeError(
-            message(
-                f"{what}: {value} is not {tensor.dtype}.",
-                [("tensor", f"{tensor.get_batch_axes_short_description()} {tensor.dtype}"), (name, repr(value))],
-                "What is put into a tensor has its dtype. Cast first, if the result is meant to have another:",
-                f'rf.cast(x, "{dtype}")',
-            )
+        raise type_error(
+            f"{what}: {value} is not {tensor.dtype}.",
+            [("tensor", f"{tensor.get_batch_axes_short_description()} {tensor.dtype}"), (name, repr(value))],
+            "What is put into a tensor has its dtype. Cast first, if the result is meant to have another:",
+            f'rf.cast(x, "{dtype}")',
         )
     return kept
 
@@ -59,13 +57,11 @@ def check_entries_to_fill(what: str, tensor: Tensor, value: Tensor) -> None:
             (label, f"{x.get_batch_axes_short_description()} {x.dtype}")
             for label, x in (("tensor", tensor), ("value", value))
         ]
-        raise TypeError(
-            message(
-                f"{what}: {value.dtype} into {tensor.dtype}.",
-                operands,
-                "What is put into a tensor has its dtype. Cast one of them first:",
-                f'rf.cast(value, "{tensor.dtype}")',
-            )
+        raise type_error(
+            f"{what}: {value.dtype} into {tensor.dtype}.",
+            operands,
+            "What is put into a tensor has its dtype. Cast one of them first:",
+            f'rf.cast(value, "{tensor.dtype}")',
         )
 
 

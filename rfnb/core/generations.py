@@ -14,7 +14,7 @@ from typing import Any
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.declared import brought_together
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
@@ -93,28 +93,24 @@ def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tupl
     if inside and len(searches) == len(beams):
         return None
     if len(searches) > 1 and not inside:
-        raise DimError(
-            message(
-                f"{what}: the operands are from different searches.",
-                _shown(values),
-                "Hypothesis 0 of one search has nothing to do with hypothesis 0 of another. Take the best of each first:",
-                "rf.decide(x)",
-            )
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: the operands are from different searches.",
+            _shown(values),
+            "Hypothesis 0 of one search has nothing to do with hypothesis 0 of another. Take the best of each first:",
+            "rf.decide(x)",
+        )
     out = values
     for key, search in searches.items():
         if len(own[key]) > 1:
             out = tuple(search.align(list(out)))
     left = {dim for value in out for dim in beams_of(value) if dim not in but}
     if len(left) > len(searches):
-        raise DimError(
-            message(
-                f"{what}: the operands are of different steps of a search.",
-                _shown(values),
-                "A value of an earlier step does not follow its hypothesis by itself. Carry it in the state of the loop:",
-                "loop.state.x = x",
-            )
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: the operands are of different steps of a search.",
+            _shown(values),
+            "A value of an earlier step does not follow its hypothesis by itself. Carry it in the state of the loop:",
+            "loop.state.x = x",
+        )
     return out
 
 

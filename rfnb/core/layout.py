@@ -15,7 +15,7 @@ import numpy as np
 from rfnb.backends import protocol
 from rfnb.core.dim import Dim
 from rfnb.core.dim_relations import same_sizes
-from rfnb.core.errors import DimError, NoPlanError, message
+from rfnb.core.errors import NoPlanError, dim_error
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
 from rfnb.core.plan_parts import Build, CannotRebuild, Shape, builder
@@ -165,12 +165,10 @@ def union(
         check_remade(what, operands)
     if order is not None:
         if set(order) != set(result) or len(order) != len(result):
-            raise DimError(
-                message(
-                    f"{what}: dim_order does not name the dims of the result.",
-                    [*((label, dims_text(dims)) for label, dims in operands), ("dim_order", dims_text(tuple(order)))],
-                    f"The result has the dims {dims_text(result)}.",
-                )
+            raise dim_error(
+                f"{what}: dim_order does not name the dims of the result.",
+                [*((label, dims_text(dims)) for label, dims in operands), ("dim_order", dims_text(tuple(order)))],
+                f"The result has the dims {dims_text(result)}.",
             )
         return tuple(order)
     return complete if complete is not None else tuple(result)
@@ -213,7 +211,7 @@ def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[D
                 continue
             known = next(filter(None, (explain(operands) for explain in _explanations)), None)
             if known is not None:
-                raise DimError(message(f"{what}: the dims of the operands do not match.", shown, *known))
+                raise dim_error(f"{what}: the dims of the operands do not match.", shown, *known)
             pairs = [
                 (one, other) for one in only_a for other in only_b if one.name == other.name and same_sizes(one, other)
             ]
@@ -225,7 +223,7 @@ def _check_outer(what: str, operands: Sequence[tuple[str, Dims]], result: list[D
                 fix = f"{replace_code(label_b, b, second, first, place)}\n{fix}"
             else:
                 rule += "\nIf it is meant, say so:"
-            raise DimError(message(f"{what}: the dims of the operands do not match.", shown, rule, fix))
+            raise dim_error(f"{what}: the dims of the operands do not match.", shown, rule, fix)
 
 
 def _outer_code(what: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -63,7 +63,7 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
     if not is_tensor and array.ndim == 0 and not integers:
         fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'
         rule = "A size is an int; lengths are a Tensor of ints; None is a size that comes later."
-        raise DimError(message(f'Dim "{name}": this is no size.', [("got", array.dtype.type.__name__)], rule, fix))
+        raise dim_error(f'Dim "{name}": this is no size.', [("got", array.dtype.type.__name__)], rule, fix)
     found, fix = str(array.dtype), 'rf.cast(lengths, "int32")'
     if array.dtype.kind == "f" and np.isnan(array).any():
         found += f", {int(np.isnan(array).sum())} of them NaN"
@@ -74,7 +74,7 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
         found += f", smallest {array.min()}, largest {array.max()}"
         fix = f"rf.clip_by_value(lengths, 0, {min(int(array.max()), _LONGEST)})"
     rule = f"A length counts frames; {_LONGEST} is the most." if integers else "A length counts frames."
-    raise DimError(message(f'Dim "{name}": lengths must be integers, 0 or more.', [("lengths", found)], rule, fix))
+    raise dim_error(f'Dim "{name}": lengths must be integers, 0 or more.', [("lengths", found)], rule, fix)
 
 
 def valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:

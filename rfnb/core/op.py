@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar, cast, overload
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -65,14 +65,12 @@ def op(fn: Any = None, /, *, draws: bool = False, changes_state: bool = False, d
 
     def register(fn: Function) -> Function:
         if not isinstance(fn, FunctionType):
-            raise TypeError(
-                message(
-                    "op: this is no function that `def` has made.",
-                    [("got", f"a {type(fn).__name__}")],
-                    "Calls of an op are seen wherever it is referred to, which Python allows for such functions only.\n"
-                    "Below other decorators, directly above the `def`:",
-                    "@op",
-                )
+            raise type_error(
+                "op: this is no function that `def` has made.",
+                [("got", f"a {type(fn).__name__}")],
+                "Calls of an op are seen wherever it is referred to, which Python allows for such functions only.\n"
+                "Below other decorators, directly above the `def`:",
+                "@op",
             )
         _ops[fn] = Op(fn, draws=draws, changes_state=changes_state, decides=decides)
         return cast(Function, fn)

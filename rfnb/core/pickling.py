@@ -12,7 +12,7 @@ import numpy as np
 
 from rfnb.core.algebra import Sum
 from rfnb.core.dim_math import derived
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error
 
 if TYPE_CHECKING:
     from rfnb.core.dim import Dim
@@ -59,13 +59,11 @@ def special_dim(name: str, length: np.ndarray | None) -> Dim:
     if not dim.is_dim_known():
         dim.dyn_size_ext = length
     elif dim.extent != int(length):
-        raise DimError(
-            message(
-                f"Loading a pickle: rf.{name} has another size here.",
-                [("here", dim.extent), ("pickle", int(length))],
-                f"There is one {name} in a process, and it has one size. Let it forget that of the last batch:",
-                f"rf.{name}.reset_eager()",
-            )
+        raise dim_error(
+            f"Loading a pickle: rf.{name} has another size here.",
+            [("here", dim.extent), ("pickle", int(length))],
+            f"There is one {name} in a process, and it has one size. Let it forget that of the last batch:",
+            f"rf.{name}.reset_eager()",
         )
     return dim
 
@@ -91,11 +89,9 @@ class NotPicklable:
     """The base of what belongs to a loop that runs: its values are of one step, its plan is of this process."""
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            message(
-                "A loop cannot be pickled or copied.",
-                [("object", type(self).__name__)],
-                "What it carries and records belongs to its run. Take what comes out of it:",
-                "outputs, last = loop.stack(h), loop.state.h    # `last` after the loop",
-            )
+        raise type_error(
+            "A loop cannot be pickled or copied.",
+            [("object", type(self).__name__)],
+            "What it carries and records belongs to its run. Take what comes out of it:",
+            "outputs, last = loop.stack(h), loop.state.h    # `last` after the loop",
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_dict import TensorDict
 
@@ -133,10 +133,11 @@ def tensor_dict_dims_random_seq_len_min_max(
         bounds = by_dim.get(dim, by_dim.get(dim.name, by_dim.get(None)))
         low, high = (bounds, bounds) if isinstance(bounds, int) else bounds or (SHORTEST, LONGEST)
         if low > high:
-            raise ValueError(
-                message("tensor_dict_dims_random_seq_len_min_max: the bounds are the wrong way round.",
-                        [("dim", dim.short_repr()), ("shortest", low), ("longest", high)], "The shortest comes first.")
-            )  # fmt: skip
+            raise value_error(
+                "tensor_dict_dims_random_seq_len_min_max: the bounds are the wrong way round.",
+                [("dim", dim.short_repr()), ("shortest", low), ("longest", high)],
+                "The shortest comes first.",
+            )
         out.append((dim, low, high))
     return out
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_relations import same_sizes
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
 
 _ANONYMOUS = "dim"
@@ -43,13 +43,11 @@ def _made_twice(
     old, new = sorted((dim, other), key=lambda each: each.serial)
     (kept, kept_dims), (label, label_dims) = operands[place], operands[later]
     name = f"{kept}.dims[{list(kept_dims).index(dim)}]"
-    return DimError(
-        message(
-            f"{what}: the same dim, made twice, would be in the result two times.",
-            [(each, dims_text(dims, labels)) for each, dims in operands],
-            f"{plain[new]} was made anew after {plain[old]}, as when a cell runs again. A Dim is itself only, whatever its name.\n"
-            "If they are the same axis, make both tensors with one, or replace one first; if they are two, give one another name:",
-            f"{replace_code(label, label_dims, other, dim, name)}\n"
-            f'{other.name if other.name.isidentifier() else "dim"} = Dim(..., name="other_{other.name}")',
-        )
+    return dim_error(
+        f"{what}: the same dim, made twice, would be in the result two times.",
+        [(each, dims_text(dims, labels)) for each, dims in operands],
+        f"{plain[new]} was made anew after {plain[old]}, as when a cell runs again. A Dim is itself only, whatever its name.\n"
+        "If they are the same axis, make both tensors with one, or replace one first; if they are two, give one another name:",
+        f"{replace_code(label, label_dims, other, dim, name)}\n"
+        f'{other.name if other.name.isidentifier() else "dim"} = Dim(..., name="other_{other.name}")',
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
@@ -56,13 +56,11 @@ class SizeTensor(Tensor):
         refs = self.__dict__.get("_sized", ())
         name = next((dim.name for dim in (ref() for ref in refs) if dim is not None), "dim")
         name = name if name.isidentifier() else "dim"
-        return TypeError(
-            message(
-                f'Dim "{name}": its lengths are written in place.',
-                [("lengths", f"{shape_of(self)} {self.dtype}")],
-                "Masks and plans are made of lengths once, and would not hear of it. Assign others:",
-                f"{name}.dyn_size_ext = rf.minimum({name}.dyn_size_ext, 5)    # any op makes others",
-            )
+        return type_error(
+            f'Dim "{name}": its lengths are written in place.',
+            [("lengths", f"{shape_of(self)} {self.dtype}")],
+            "Masks and plans are made of lengths once, and would not hear of it. Assign others:",
+            f"{name}.dyn_size_ext = rf.minimum({name}.dyn_size_ext, 5)    # any op makes others",
         )
 
     def __reduce__(self) -> Any:

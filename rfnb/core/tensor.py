@@ -18,7 +18,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core import marked_dim, tensor_copies, tensor_mask
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.errors import DimError, dim_error, message, shape_error, type_error, value_error
 from rfnb.core.not_specified import NotSpecified, is_specified
 from rfnb.core.tensor_absent import old_options_error, put_all_absent
 from rfnb.core.tensor_checks import check_shape, check_unique
@@ -120,13 +120,11 @@ class Tensor(TensorOperators, OldTensorNames):
             check_shape(self, backend.get_shape_tuple_raw(raw))
             got = backend.get_dtype_name_raw(raw)
             if self._dtype is not None and got != self._dtype:
-                raise ShapeError(
-                    message(
-                        f'Tensor "{self.name}": dtype differs.',
-                        [("tensor", self._dtype), ("array", got)],
-                        "A tensor keeps the dtype it was declared with. Declare the one of the array:",
-                        f'Tensor("{self.name}", dims=[...], dtype="{got}")',
-                    )
+                raise shape_error(
+                    f'Tensor "{self.name}": dtype differs.',
+                    [("tensor", self._dtype), ("array", got)],
+                    "A tensor keeps the dtype it was declared with. Declare the one of the array:",
+                    f'Tensor("{self.name}", dims=[...], dtype="{got}")',
                 )
         self._raw = raw
         self.__dict__.pop("_finite", None)
@@ -140,12 +138,10 @@ class Tensor(TensorOperators, OldTensorNames):
     @feature_dim.setter
     def feature_dim(self, dim: Dim | None) -> None:
         if dim is not None and dim not in self.dims:
-            raise DimError(
-                message(
-                    "feature_dim is not a dim of the tensor.",
-                    [("tensor", shape_of(self)), ("feature_dim", dim.short_repr())],
-                    "The feature dim is one of the dims.",
-                )
+            raise dim_error(
+                "feature_dim is not a dim of the tensor.",
+                [("tensor", shape_of(self)), ("feature_dim", dim.short_repr())],
+                "The feature dim is one of the dims.",
             )
         self._feature_dim = dim
 
@@ -179,8 +175,8 @@ class Tensor(TensorOperators, OldTensorNames):
             ValueError: Of a template.
         """
         if self._raw is None:
-            raise ValueError(
-                message("numpy: a template has no values.", [("tensor", repr(self))], "Assign x.raw_tensor first.")
+            raise value_error(
+                "numpy: a template has no values.", [("tensor", repr(self))], "Assign x.raw_tensor first."
             )
         return self.backend.raw_to_numpy(self._raw)
 
@@ -212,13 +208,11 @@ class Tensor(TensorOperators, OldTensorNames):
             raise self._no_sparse_dim("sparse")
 
     def _no_sparse_dim(self, what: str) -> DimError:
-        return DimError(
-            message(
-                f"{what}: the tensor has no sparse_dim.",
-                [("tensor", dims_text(self.dims))],
-                "Into what the values are indices is a Dim:",
-                'x.sparse_dim = Dim(n, name="vocab")',
-            )
+        return dim_error(
+            f"{what}: the tensor has no sparse_dim.",
+            [("tensor", dims_text(self.dims))],
+            "Into what the values are indices is a Dim:",
+            'x.sparse_dim = Dim(n, name="vocab")',
         )
 
     @property
@@ -263,8 +257,8 @@ class Tensor(TensorOperators, OldTensorNames):
         """The index of a dim; an index is checked."""
         if isinstance(axis, int):
             if not -len(self.dims) <= axis < len(self.dims):
-                raise DimError(
-                    message(f"{what}: no axis {axis}.", [("tensor", dims_text(self.dims))], "Axes are counted from 0.")
+                raise dim_error(
+                    f"{what}: no axis {axis}.", [("tensor", dims_text(self.dims))], "Axes are counted from 0."
                 )
             return axis % len(self.dims)
         return self.axis_of(axis, what)
@@ -381,13 +375,11 @@ _OLD_OPTIONS = {  # of the documentation, before every axis had a Dim
 
 def _old_options(name: str | None, options: dict[str, Any]) -> TypeError:
     lines = [_OLD_OPTIONS[option] for option in options if option in _OLD_OPTIONS]
-    return TypeError(
-        message(
-            f'Tensor "{name}": unknown options.',
-            [("got", ", ".join(options))],
-            "Every axis has its Dim, which says all about it." if lines else "Leave them out.",
-            "\n".join(lines) or None,
-        )
+    return type_error(
+        f'Tensor "{name}": unknown options.',
+        [("got", ", ".join(options))],
+        "Every axis has its Dim, which says all about it." if lines else "Leave them out.",
+        "\n".join(lines) or None,
     )
 
 

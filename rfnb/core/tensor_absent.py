@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.absent import put_absent
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 
 _INSTEAD = {  # attributes of arrays that a Tensor does not have, because they mean positions
     "shape": "x.dims                      # or x.raw_tensor.shape",
@@ -196,11 +196,9 @@ def put_all_absent(cls: type) -> None:
 def old_options_error(name: str | None, options: dict[str, Any]) -> TypeError:
     """The error for options that Tensor had once."""
     lines = [_OLD_OPTIONS[option] for option in options if option in _OLD_OPTIONS]
-    return TypeError(
-        message(
-            f'Tensor "{name}": unknown options.',
-            [("got", ", ".join(options))],
-            "Every axis has its Dim, which says all about it." if lines else "Leave them out.",
-            "\n".join(lines) or None,
-        )
+    return type_error(
+        f'Tensor "{name}": unknown options.',
+        [("got", ", ".join(options))],
+        "Every axis has its Dim, which says all about it." if lines else "Leave them out.",
+        "\n".join(lines) or None,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.dim import Dim, batch_dim, single_step_dim
-from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.errors import ShapeError, dim_error, shape_error
 from rfnb.core.tensor_text import dims_text, labels_of, no_dim
 
 if TYPE_CHECKING:
@@ -51,18 +51,13 @@ def check_lengths_here(
         dim.name if dim.name.isidentifier() else f"{label}.dims[{list(dims).index(dim)}]" if dim in dims else "..."
     )
     picked = f"rf.gather({in_code}.dyn_size_ext, indices=i, axis={over.name})"
-    raise DimError(
-        message(
-            f"{what}: the lengths of {labels[dim]} are over {dims_text(lacking, labels)}, which is not here.",
-            [
-                *((each, dims_text(own, labels)) for each, own in operands),
-                ("lengths", dims_text(dim.length_dims, labels)),
-            ],
-            "Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;\n"
-            "what is the same for all sequences needs their dim:",
-            f"{label}, {dim.name if dim.name.isidentifier() else 'frames'} = rf.slice({label}, axis={in_code}, size={picked})\n"
-            f"{label} = rf.expand_dim({label}, dim={over.name})",
-        )
+    raise dim_error(
+        f"{what}: the lengths of {labels[dim]} are over {dims_text(lacking, labels)}, which is not here.",
+        [*((each, dims_text(own, labels)) for each, own in operands), ("lengths", dims_text(dim.length_dims, labels))],
+        "Which frames are real differs per sequence. One sequence that was picked (i) keeps its own frames if they are cut out first;\n"
+        "what is the same for all sequences needs their dim:",
+        f"{label}, {dim.name if dim.name.isidentifier() else 'frames'} = rf.slice({label}, axis={in_code}, size={picked})\n"
+        f"{label} = rf.expand_dim({label}, dim={over.name})",
     )
 
 
@@ -72,22 +67,18 @@ def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
         if not isinstance(dim, Dim):
             raise no_dim(what, dim)
     if single_step_dim in dims:
-        raise DimError(
-            message(
-                f"{what}: single_step_dim is no axis.",
-                [("dims", dims_text(dims))],
-                "It says that there is one step and no axis for it. Leave it out.",
-            )
+        raise dim_error(
+            f"{what}: single_step_dim is no axis.",
+            [("dims", dims_text(dims))],
+            "It says that there is one step and no axis for it. Leave it out.",
         )
     if len(set(dims)) != len(dims):
         twice = next(dim for dim in dims if dims.count(dim) > 1)
-        raise DimError(
-            message(
-                f"{what}: the same dim twice.",
-                [("dims", dims_text(dims)), ("twice", twice.short_repr())],
-                "A tensor holds a dim once. A square weight uses the dim and its twin:",
-                f"{twice.name}.copy(match_priority=1)",
-            )
+        raise dim_error(
+            f"{what}: the same dim twice.",
+            [("dims", dims_text(dims)), ("twice", twice.short_repr())],
+            "A tensor holds a dim once. A square weight uses the dim and its twin:",
+            f"{twice.name}.copy(match_priority=1)",
         )
     return dims
 
@@ -123,11 +114,9 @@ def _misfit(tensor: Tensor, shape: tuple[int, ...]) -> ShapeError:
         rule = f"\n{labels[dims[wrong[0]]]} has the size of earlier data. Before data of another size:"
         fix = f"{'rf.batch_dim' if dims[wrong[0]] is batch_dim else dims[wrong[0]].name}.reset_eager()"
     name = "" if tensor.name is None else f' "{tensor.name}"'
-    return ShapeError(
-        message(
-            f"Tensor{name}: raw shape {shape} does not fit its dims.",
-            zip(["axis", *map(str, range(len(lines) - 1))], lines),
-            f"The dims of a tensor are in the order of its raw array.{rule}",
-            fix,
-        )
+    return shape_error(
+        f"Tensor{name}: raw shape {shape} does not fit its dims.",
+        zip(["axis", *map(str, range(len(lines) - 1))], lines),
+        f"The dims of a tensor are in the order of its raw array.{rule}",
+        fix,
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor_text import dims_text, labels_of
 
@@ -47,12 +47,10 @@ def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool =
                 self.axis_of(item, "copy_transpose")  # type: ignore[arg-type]  # raises
     order = [item if isinstance(item, int) else self.axis_of(item, "copy_transpose") for item in perm]
     if sorted(order) != list(range(len(self.dims))):
-        raise DimError(
-            message(
-                "copy_transpose: the order must name each dim once.",
-                [("tensor", dims_text(self.dims)), ("order", ", ".join(map(_show, perm)))],
-                "A transposition keeps all dims.",
-            )
+        raise dim_error(
+            "copy_transpose: the order must name each dim once.",
+            [("tensor", dims_text(self.dims)), ("order", ", ".join(map(_show, perm)))],
+            "A transposition keeps all dims.",
         )
     if order == list(range(len(order))):
         return self
@@ -107,12 +105,10 @@ def check_superset(own: tuple[Dim, ...], dims: Sequence[Dim]) -> None:
     lacking = [dim for dim in own if dim not in dims]
     if lacking:
         labels = labels_of([*own, *dims])
-        raise DimError(
-            message(
-                f"copy_compatible_to_dims: the given dims lack {labels[lacking[0]]}.",
-                [("tensor", dims_text(own, labels)), ("dims", dims_text(tuple(dims), labels))],
-                "The given dims are all dims of the tensor and any further ones.",
-            )
+        raise dim_error(
+            f"copy_compatible_to_dims: the given dims lack {labels[lacking[0]]}.",
+            [("tensor", dims_text(own, labels)), ("dims", dims_text(tuple(dims), labels))],
+            "The given dims are all dims of the tensor and any further ones.",
         )
 
 

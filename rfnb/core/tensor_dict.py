@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import MissingKeyError, ShapeError, message
+from rfnb.core.errors import MissingKeyError, ShapeError, message, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
@@ -119,10 +119,12 @@ class TensorDict:
         seen: set[Dim] = set()
         for name, tensor in self.data.items():
             if tensor.raw_tensor is None:
-                raise ValueError(
-                    message("as_raw_tensor_dict: a template has no values.", [(name, repr(tensor))],
-                            "Every Tensor needs its array:", f'data["{name}"].raw_tensor = ...')
-                )  # fmt: skip
+                raise value_error(
+                    "as_raw_tensor_dict: a template has no values.",
+                    [(name, repr(tensor))],
+                    "Every Tensor needs its array:",
+                    f'data["{name}"].raw_tensor = ...',
+                )
             out[name] = tensor.raw_tensor
             for axis, dim in enumerate(tensor.dims):
                 wanted = include_const_sizes if dim.is_static() else include_scalar_dyn_sizes or bool(dim.length_dims)
@@ -186,19 +188,22 @@ def _of_the_array(dim: Dim, with_scalar_dyn_sizes: bool) -> bool:
 
 def _other_type(name: str, value: Any, expected: Any) -> TypeError:
     names = [kind.__name__ for kind in (expected if isinstance(expected, tuple) else (expected,))]
-    return TypeError(
-        message("as_raw_tensor_dict: a value of another type.",
-                [("name", name), ("got", type(value).__name__), ("expected", ", ".join(names))],
-                "Raw arrays are those of the backend. For NumPy:", "data[name].numpy()")
-    )  # fmt: skip
+    return type_error(
+        "as_raw_tensor_dict: a value of another type.",
+        [("name", name), ("got", type(value).__name__), ("expected", ", ".join(names))],
+        "Raw arrays are those of the backend. For NumPy:",
+        "data[name].numpy()",
+    )
 
 
 def _name_of(tensor: Any) -> str:
     if not isinstance(tensor, Tensor) or not tensor.name:
-        raise ValueError(
-            message("TensorDict: an entry without name.", [("entry", repr(tensor))],
-                    "In a sequence every entry is a Tensor with a name. Name it here:", 'TensorDict({"x": tensor})')
-        )  # fmt: skip
+        raise value_error(
+            "TensorDict: an entry without name.",
+            [("entry", repr(tensor))],
+            "In a sequence every entry is a Tensor with a name. Name it here:",
+            'TensorDict({"x": tensor})',
+        )
     return tensor.name
 
 
@@ -206,10 +211,12 @@ def _from_options(name: str, options: Any, auto_convert: bool) -> Tensor:
     if not auto_convert or not isinstance(options, Mapping):
         got = f"options {', '.join(map(str, options))}" if isinstance(options, Mapping) else type(options).__name__
         fix = "data.update({...}, auto_convert=True)" if isinstance(options, Mapping) else None
-        raise TypeError(
-            message(f'TensorDict: "{name}" is no Tensor.', [("got", got), ("options", ", ".join(_OPTIONS))],
-                    "An entry is a Tensor, or with auto_convert a dict of these options.", fix)
-        )  # fmt: skip
+        raise type_error(
+            f'TensorDict: "{name}" is no Tensor.',
+            [("got", got), ("options", ", ".join(_OPTIONS))],
+            "An entry is a Tensor, or with auto_convert a dict of these options.",
+            fix,
+        )
     return Tensor(name, **options)
 
 
@@ -242,10 +249,11 @@ def _guess_over(tensor: Tensor, dim: Dim, count: int) -> tuple[Dim, ...]:
 
 
 def _wrong_size(name: str, dim: Dim, got: str) -> ShapeError:
-    return ShapeError(
-        message(f'TensorDict: the sizes given with "{name}" do not fit.', [("dim", dim.short_repr()), ("got", got)],
-                "A dim has one size, in all Tensors.")
-    )  # fmt: skip
+    return shape_error(
+        f'TensorDict: the sizes given with "{name}" do not fit.',
+        [("dim", dim.short_repr()), ("got", got)],
+        "A dim has one size, in all Tensors.",
+    )
 
 
 def _host(raw: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error, type_error
 from rfnb.core.not_specified import NotSpecified
 from rfnb.core.op import op
 from rfnb.core.tensor_copies import check_superset
@@ -106,13 +106,11 @@ class OldTensorNames:
         axes = self.get_axes_by_tag_name(name, spatial_only)
         if len(axes) == 1:
             return axes[0]
-        raise DimError(
-            message(
-                f'get_axis_by_tag_name: {len(axes) or "no"} {"dims" if len(axes) > 1 else "dim"} named "{name}".',
-                [("tensor", dims_text(self.dims))],
-                "A name does not identify a dim. Use the Dim:",
-                "x.axis_of(dim)",
-            )
+        raise dim_error(
+            f'get_axis_by_tag_name: {len(axes) or "no"} {"dims" if len(axes) > 1 else "dim"} named "{name}".',
+            [("tensor", dims_text(self.dims))],
+            "A name does not identify a dim. Use the Dim:",
+            "x.axis_of(dim)",
         )
 
     def get_dim_tag(self, axis: int) -> Dim:
@@ -214,12 +212,10 @@ class OldTensorNames:
             DimError: If the dim is there already.
         """
         if dim_tag in self.dims:
-            raise DimError(
-                message(
-                    "copy_add_dim_by_tag: the dim is there already.",
-                    [("tensor", dims_text(self.dims)), ("dim", dim_tag.short_repr())],
-                    "A dim occurs once.",
-                )
+            raise dim_error(
+                "copy_add_dim_by_tag: the dim is there already.",
+                [("tensor", dims_text(self.dims)), ("dim", dim_tag.short_repr())],
+                "A dim occurs once.",
             )
         dims, axis = list(self.dims), axis or 0
         dims.insert(axis if axis >= 0 else axis + len(dims) + 1, dim_tag)
@@ -235,13 +231,11 @@ class OldTensorNames:
         indices = {self._index(axis, "copy_squeeze_axes") for axis in axes}
         long = [self.dims[index] for index in sorted(indices) if self.dims[index].extent != 1]
         if long:
-            raise DimError(
-                message(
-                    "copy_squeeze_axes: an axis that is not of size 1.",
-                    [("tensor", dims_text(self.dims)), ("axis", long[0].short_repr())],
-                    "Only an axis of one entry can go without losing values.",
-                    f"rf.gather(x, indices=0, axis={long[0].name})",
-                )
+            raise dim_error(
+                "copy_squeeze_axes: an axis that is not of size 1.",
+                [("tensor", dims_text(self.dims)), ("axis", long[0].short_repr())],
+                "Only an axis of one entry can go without losing values.",
+                f"rf.gather(x, indices=0, axis={long[0].name})",
             )
         dims = tuple(dim for index, dim in enumerate(self.dims) if index not in indices)
         return self._like(None if self._raw is None else self.backend.squeeze_raw(self._raw, tuple(indices)), dims)
@@ -268,13 +262,11 @@ class OldTensorNames:
             TypeError: If sparse_dim or dtype differ.
         """
         if (check_sparse and self.sparse_dim is not data.sparse_dim) or (check_dtype and self.dtype != data.dtype):
-            raise TypeError(
-                message(
-                    "copy_compatible_to: other values than those of the other tensor.",
-                    [("tensor", repr(self)), ("data", repr(data))],
-                    "sparse_dim and dtype are compared. If they may differ:",
-                    "x.copy_compatible_to(data, check_sparse=False, check_dtype=False)",
-                )
+            raise type_error(
+                "copy_compatible_to: other values than those of the other tensor.",
+                [("tensor", repr(self)), ("data", repr(data))],
+                "sparse_dim and dtype are compared. If they may differ:",
+                "x.copy_compatible_to(data, check_sparse=False, check_dtype=False)",
             )
         left_out = [data.feature_dim] if except_feature else []
         if except_axis is not None:
@@ -450,24 +442,20 @@ class OldTensorNames:
             "time": 'The time dim has lengths per sequence, or is of kind "spatial". Name the Dim:',
         }
         fix = f"{kind} = x.dims[0]    # or rather the Dim that the data was made with"
-        raise DimError(message(f"{what}: no dim is it.", [("tensor", dims_text(self.dims))], rule[kind], fix))
+        raise dim_error(f"{what}: no dim is it.", [("tensor", dims_text(self.dims))], rule[kind], fix)
 
     def _unclear(self, what: str, found: list[Dim]) -> DimError:
         rows = [("tensor", dims_text(self.dims)), ("candidates", dims_text(found))]
         fix = "\n".join(f"x.dims[{self.dims.index(dim)}]    # {dim.name}" for dim in found)
-        return DimError(
-            message(f"{what}: several dims could be it.", rows, "Nothing is guessed here. Name the Dim:", fix)
-        )
+        return dim_error(f"{what}: several dims could be it.", rows, "Nothing is guessed here. Name the Dim:", fix)
 
     def _same_axis(self, what: str, now: int | None, axis: int | None) -> None:
         if axis != now:
-            raise DimError(
-                message(
-                    f"{what}: cannot be set to {axis}.",
-                    [("tensor", dims_text(self.dims)), (what, now)],
-                    "Which dim is first is not what it means; the order of the raw array changes by a copy:",
-                    f"x.copy_with_{what}({axis})",
-                )
+            raise dim_error(
+                f"{what}: cannot be set to {axis}.",
+                [("tensor", dims_text(self.dims)), (what, now)],
+                "Which dim is first is not what it means; the order of the raw array changes by a copy:",
+                f"x.copy_with_{what}({axis})",
             )
 
     def reset(self) -> None:

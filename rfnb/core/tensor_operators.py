@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor_text import dims_text
 
 if TYPE_CHECKING:
@@ -27,14 +27,12 @@ class TensorOperators:
     def __bool__(self) -> bool:
         if not self.dims:
             return bool(self._number("bool"))
-        raise TypeError(
-            message(
-                "A Tensor has no truth value.",
-                [("tensor", dims_text(self.dims))],
-                "Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.",
-                "bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one\n"
-                "any(x is y for y in xs)                # the same object",
-            )
+        raise type_error(
+            "A Tensor has no truth value.",
+            [("tensor", dims_text(self.dims))],
+            "Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.",
+            "bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one\n"
+            "any(x is y for y in xs)                # the same object",
         )
 
     def __float__(self) -> float:
@@ -52,34 +50,28 @@ class TensorOperators:
     def _number(self, what: str) -> Any:
         """The one value as a number of Python."""
         if self.dims:
-            raise TypeError(
-                message(
-                    f"{what}: a Tensor with dims is not one number.",
-                    [("tensor", dims_text(self.dims))],
-                    "Only a scalar is one, a Tensor without dims. Reduce it, or take an entry:",
-                    "rf.reduce_mean(x, axis=x.dims)\nrf.gather(x, indices=0, axis=...)",
-                )
+            raise type_error(
+                f"{what}: a Tensor with dims is not one number.",
+                [("tensor", dims_text(self.dims))],
+                "Only a scalar is one, a Tensor without dims. Reduce it, or take an entry:",
+                "rf.reduce_mean(x, axis=x.dims)\nrf.gather(x, indices=0, axis=...)",
             )
         return self.numpy().item()
 
     def __getitem__(self, key: Any) -> NoReturn:
-        raise TypeError(
-            message(
-                "A Tensor has no [...].",
-                [("tensor", dims_text(self.dims)), ("key", type(key).__name__)],
-                "The order of its dims is no part of its meaning. Name the dim:",
-                "rf.gather(x, indices=0, axis=...)\nrf.slice(x, axis=..., start=0, end=3)\nrf.masked_select(x, mask=..., dims=[...])",
-            )
+        raise type_error(
+            "A Tensor has no [...].",
+            [("tensor", dims_text(self.dims)), ("key", type(key).__name__)],
+            "The order of its dims is no part of its meaning. Name the dim:",
+            "rf.gather(x, indices=0, axis=...)\nrf.slice(x, axis=..., start=0, end=3)\nrf.masked_select(x, mask=..., dims=[...])",
         )
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise TypeError(
-            message(
-                "A Tensor has no [...] = ...",
-                [("tensor", dims_text(self.dims)), ("key", type(key).__name__)],
-                "Ops make new tensors, and dims are named:",
-                "rf.where(mask, value, x)\nrf.scatter(value, indices=..., indices_dim=..., out_dim=...)",
-            )
+        raise type_error(
+            "A Tensor has no [...] = ...",
+            [("tensor", dims_text(self.dims)), ("key", type(key).__name__)],
+            "Ops make new tensors, and dims are named:",
+            "rf.where(mask, value, x)\nrf.scatter(value, indices=..., indices_dim=..., out_dim=...)",
         )
 
     def __matmul__(self, other: Any) -> NoReturn:
@@ -89,23 +81,19 @@ class TensorOperators:
         raise self._no_matmul(other, self)
 
     def __len__(self) -> int:
-        raise TypeError(
-            message(
-                "A Tensor has no len().",
-                [("tensor", dims_text(self.dims))],
-                "Which dim is first is no part of its meaning. Name the dim:",
-                "dim.extent           # longest sequence\nx.batch_ndim         # number of axes\nx.num_elements()     # without padding",
-            )
+        raise type_error(
+            "A Tensor has no len().",
+            [("tensor", dims_text(self.dims))],
+            "Which dim is first is no part of its meaning. Name the dim:",
+            "dim.extent           # longest sequence\nx.batch_ndim         # number of axes\nx.num_elements()     # without padding",
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise TypeError(
-            message(
-                "A Tensor does not become an array by itself.",
-                [("tensor", dims_text(self.dims))],
-                "Its dims have no order that an array could rely on. Say the order:",
-                "x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims",
-            )
+        raise type_error(
+            "A Tensor does not become an array by itself.",
+            [("tensor", dims_text(self.dims))],
+            "Its dims have no order that an array could rely on. Say the order:",
+            "x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims",
         )
 
     @classmethod
@@ -114,7 +102,7 @@ class TensorOperators:
         rows = [("got", dims_text(arg.dims)) for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, cls)]
         rule = "Functions of torch know axes by their positions. Take the function of rfnb that names dims, or the raw tensor:"
         fix = f"rf.{name}(x)    # if there is one; dir(rf)\ntorch.{name}(x.raw_tensor)"
-        raise TypeError(message(f"torch.{name}: of a Tensor of rfnb.", rows, rule, fix))
+        raise type_error(f"torch.{name}: of a Tensor of rfnb.", rows, rule, fix)
 
     @staticmethod
     def _no_matmul(a: Any, b: Any) -> TypeError:
@@ -124,7 +112,7 @@ class TensorOperators:
         shared = [dim.name for dim in getattr(a, "dims", ()) if dim in getattr(b, "dims", ())]
         reduce = shared[-1] if shared and shared[-1].isidentifier() else "..."
         rule = "Which dim is summed over does not follow from an order of dims. Name it:"
-        return TypeError(message("A Tensor has no @.", rows, rule, f"rf.matmul(a, b, reduce={reduce})"))
+        return type_error("A Tensor has no @.", rows, rule, f"rf.matmul(a, b, reduce={reduce})")
 
     __hash__ = object.__hash__
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_relations import representative, sizes_text
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error
 from rfnb.core.place import user_frame
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:
     code = label if label != "tensor" else "x"
     rule = "An axis is named by its Dim, never by a letter, a name or a position:"
     if isinstance(value, MissingDim):
-        return DimError(message(f"{what}: {value.name} is missing.", rows, rule, _candidates(value.name, code, dims)))
+        return dim_error(f"{what}: {value.name} is missing.", rows, rule, _candidates(value.name, code, dims))
     rows.append(("got", type(value).__name__))
     numbers = range(-len(dims), 0) if isinstance(value, int) and value < 0 else range(len(dims))
     place = next((index for index, dim in zip(numbers, dims) if dim.name == value or index == value), None)
@@ -80,7 +80,7 @@ def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:
         fix = _candidates("axis", code, dims)
     else:
         fix = f'Dim({value if isinstance(value, int) else 3}, name="{value if isinstance(value, str) else "..."}")'
-    return DimError(message(f"{what}: {value!r} is not a Dim.", rows, rule, fix))
+    return dim_error(f"{what}: {value!r} is not a Dim.", rows, rule, fix)
 
 
 def _candidates(keyword: str, code: str, dims: Sequence[Dim]) -> str:
@@ -141,7 +141,7 @@ def missing_dim(
         fix = replace_code(label if label.isidentifier() and label != "tensor" else "x", tensor.dims, other, dim)
     rows = [(name, dims_text(operand.dims, labels)) for name, operand in operands]
     first_line = f"{what}: {f'{label} has ' if role else ''}no dim {labels[dim]}{f' to {role}' if role else ''}."
-    return DimError(message(first_line, [*rows, (role or "dim", labels[dim])], rule, fix))
+    return dim_error(first_line, [*rows, (role or "dim", labels[dim])], rule, fix)
 
 
 def replace_code(label: str, dims: Sequence[Dim], in_dim: Dim, out_dim: Dim, out_label: str | None = None) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 
 OPERATIONS = {"=": "correct", "S": "substituted", "D": "deleted", "I": "inserted"}
 
@@ -164,20 +164,19 @@ def character_errors(references: Iterable[str], hypotheses: Iterable[str]) -> Er
 def _summed(what: str, references: Iterable[str], hypotheses: Iterable[str], split: Any) -> Errors:
     for name, texts in (("references", references), ("hypotheses", hypotheses)):
         if isinstance(texts, str):
-            raise TypeError(
-                message(
-                    f"{what}: a single text.",
-                    [(name, repr(texts[:40]))],
-                    "There is one text per sequence.",
-                    f"{name} = [{name}]",
-                )
+            raise type_error(
+                f"{what}: a single text.",
+                [(name, repr(texts[:40]))],
+                "There is one text per sequence.",
+                f"{name} = [{name}]",
             )
     left, right = list(references), list(hypotheses)
     if len(left) != len(right):
-        raise ValueError(
-            message(f"{what}: not as many hypotheses as references.", [("references", len(left)), ("hypotheses", len(right))],
-                    "The n-th hypothesis belongs to the n-th reference.")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: not as many hypotheses as references.",
+            [("references", len(left)), ("hypotheses", len(right))],
+            "The n-th hypothesis belongs to the n-th reference.",
+        )
     return sum((align(split(one), split(other)).errors for one, other in zip(left, right)), Errors())
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.generations import steps_apart
 from rfnb.debugging import poison
 from rfnb.debugging.index_check import check_indices
@@ -33,13 +33,11 @@ class Debug:
         self._stack = ExitStack()
         if padding is not None:
             if poison.switched_on():
-                raise RuntimeError(
-                    message(
-                        "debug: the padding is filled already.",
-                        [("padding", "another rf.debug(padding=...) is on")],
-                        "There is one value for all padding. Switch the other one off first:",
-                        "switch.off()",
-                    )
+                raise runtime_error(
+                    "debug: the padding is filled already.",
+                    [("padding", "another rf.debug(padding=...) is on")],
+                    "There is one value for all padding. Switch the other one off first:",
+                    "switch.off()",
                 )
             self._poison = poison.switch_on(padding)
             self._stack.push(self._release)
@@ -90,13 +88,11 @@ def debug(*, padding: str | float | None = None, indices: bool = False, beams: b
     value = None
     if padding is not None:
         if padding != "nan" and (isinstance(padding, (str, bool)) or not isinstance(padding, (int, float))):
-            raise ValueError(
-                message(
-                    f"debug: padding={padding!r}.",
-                    [("known", '"nan", or a number')],
-                    "It is what the padding is filled with.",
-                    'rf.debug(padding="nan")',
-                )
+            raise value_error(
+                f"debug: padding={padding!r}.",
+                [("known", '"nan", or a number')],
+                "It is what the padding is filled with.",
+                'rf.debug(padding="nan")',
             )
         value = float(padding)
     return Debug(value, indices, beams)

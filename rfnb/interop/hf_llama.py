@@ -17,7 +17,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.interop.torch_nn import import_params_torch_linear_to_rf
 
 
@@ -142,23 +142,19 @@ def _rope_base(config: Any) -> float:
     rotation: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     kind = rotation.get("rope_type", rotation.get("type", "default"))
     if kind != "default":
-        raise ValueError(
-            message(
-                "import_params_hf_llama: another kind of rotation.",
-                [("transformers", kind), ("rfnb", "default")],
-                "Angles here are position * base ** (-2m / size), without scaling.",
-            )
+        raise value_error(
+            "import_params_hf_llama: another kind of rotation.",
+            [("transformers", kind), ("rfnb", "default")],
+            "Angles here are position * base ** (-2m / size), without scaling.",
         )
     return rotation["rope_theta"] if "rope_theta" in rotation else getattr(config, "rope_theta", 1e4)
 
 
 def _same(what: str, theirs: Any, ours: Any, fix: str) -> None:
     if theirs != ours:
-        raise ValueError(
-            message(
-                f"import_params_hf_llama: another {what}.",
-                [("transformers", theirs), ("rfnb", getattr(ours, "__name__", ours))],
-                "The model of rfnb is made with the sizes and options of the other one:",
-                fix.format(theirs),
-            )
+        raise value_error(
+            f"import_params_hf_llama: another {what}.",
+            [("transformers", theirs), ("rfnb", getattr(ours, "__name__", ours))],
+            "The model of rfnb is made with the sizes and options of the other one:",
+            fix.format(theirs),
         )

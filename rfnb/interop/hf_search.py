@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 
 Processor = Callable[[Any, Any], Any]
 
@@ -134,7 +134,7 @@ def _check_inputs(module: Any, inputs: dict[str, Any], known: Sequence[str] | No
             rule = "Models often take any keyword, and do nothing with it." + (" Did you mean:" if alike else "")
             fix = f"rf.hf_search_options(model, {alike[0]}=...)" if alike else None
         rows = [("model", type(module).__name__), ("known", ", ".join(known))]
-        raise TypeError(message(f"hf_search_options: {name} is no input of the model.", rows, rule, fix))
+        raise type_error(f"hf_search_options: {name} is no input of the model.", rows, rule, fix)
 
 
 # Of the same call, but about how and what it gives.
@@ -203,11 +203,12 @@ class _Past:
 def _prompts(inputs: dict[str, Any]) -> Any:
     prompts = inputs.get("input_ids")
     if prompts is None or not prompts.shape[1]:
-        raise ValueError(
-            message("hf_search_options: a decoder alone without input_ids.", [("given", ", ".join(inputs))],
-                    "It goes on from its prompts; at least the first label.",
-                    "rf.hf_search_options(model, input_ids=ids, attention_mask=mask)")
-        )  # fmt: skip
+        raise value_error(
+            "hf_search_options: a decoder alone without input_ids.",
+            [("given", ", ".join(inputs))],
+            "It goes on from its prompts; at least the first label.",
+            "rf.hf_search_options(model, input_ids=ids, attention_mask=mask)",
+        )
     return prompts
 
 
@@ -224,10 +225,12 @@ def _start(config: Any) -> int:
 def _end(end: Any) -> int:
     ends = end if isinstance(end, (list, tuple)) else [end]
     if len(ends) != 1 or ends[0] is None:
-        raise ValueError(
-            message("hf_search_options: there is not one end of a sequence.", [("eos_token_id", end)],
-                    "A search ends hypotheses with one label.", "rf.hf_search_options(model, end_token_id=2, ...)")
-        )  # fmt: skip
+        raise value_error(
+            "hf_search_options: there is not one end of a sequence.",
+            [("eos_token_id", end)],
+            "A search ends hypotheses with one label.",
+            "rf.hf_search_options(model, end_token_id=2, ...)",
+        )
     return int(ends[0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
@@ -50,16 +50,11 @@ def _assign(what: str, weights: list[tuple[str, Module, Tensor]], model_pt: Any,
     """Copy the weights and the bias, once all is known to fit."""
     bias_pt, bias_rf = getattr(model_pt, "bias", None), getattr(model_rf, "bias", None)
     if (bias_pt is None) != (bias_rf is None):
-        raise ValueError(
-            message(
-                f"import_params_torch: {what} with and without bias.",
-                [
-                    ("torch", "no bias" if bias_pt is None else "bias"),
-                    ("rfnb", "no bias" if bias_rf is None else "bias"),
-                ],
-                "Both need the same parameters.",
-                f"rf.{what}(..., with_bias={bias_pt is not None})",
-            )
+        raise value_error(
+            f"import_params_torch: {what} with and without bias.",
+            [("torch", "no bias" if bias_pt is None else "bias"), ("rfnb", "no bias" if bias_rf is None else "bias")],
+            "Both need the same parameters.",
+            f"rf.{what}(..., with_bias={bias_pt is not None})",
         )
     bias = None if bias_rf is None else _fitting(what, bias_pt, bias_rf, bias_rf.dims)
     for name, module, weight in weights:
@@ -71,11 +66,9 @@ def _assign(what: str, weights: list[tuple[str, Module, Tensor]], model_pt: Any,
 def _fitting(what: str, raw: Any, parameter: Parameter, dims: tuple[Dim, ...]) -> Tensor:
     """A torch parameter as Tensor {dims}, in the order that torch has."""
     if raw is None or tuple(raw.shape) != tuple(dim.extent for dim in dims):
-        raise ValueError(
-            message(
-                f"import_params_torch: {what} of another size.",
-                [("torch", "no weight" if raw is None else tuple(raw.shape)), ("rfnb", shape_of(parameter))],
-                "Parameters of the same layer have the same sizes.",
-            )
+        raise value_error(
+            f"import_params_torch: {what} of another size.",
+            [("torch", "no weight" if raw is None else tuple(raw.shape)), ("rfnb", shape_of(parameter))],
+            "Parameters of the same layer have the same sizes.",
         )
     return Tensor(what, dims, raw_tensor=raw.detach())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
@@ -36,11 +36,12 @@ def reorder_gates(values: np.ndarray, *, source: str, target: str, axis: int = -
         ValueError: If the orders have other letters, or the axis does not have so many blocks.
     """
     if sorted(source) != sorted(target) or values.shape[axis] % len(source):
-        raise ValueError(
-            message("reorder_gates: no such order.", [("values", values.shape), ("source", source), ("target", target)],
-                    "Both orders have the same letters, and the axis has a block for each.",
-                    'reorder_gates(W, source="jifo", target="ifjo")')
-        )  # fmt: skip
+        raise value_error(
+            "reorder_gates: no such order.",
+            [("values", values.shape), ("source", source), ("target", target)],
+            "Both orders have the same letters, and the axis has a block for each.",
+            'reorder_gates(W, source="jifo", target="ifjo")',
+        )
     blocks = dict(zip(source, np.split(values, len(source), axis=axis)))
     return np.concatenate([blocks[part] for part in target], axis=axis)
 
@@ -59,10 +60,11 @@ def lstm_matrices(model: LstmUnit, *, order: str = "jifo") -> tuple[np.ndarray, 
         parts = [kernel[:size], kernel[size:], reorder_gates(bias, source="ijfo", target=own)]
     else:
         if model.W is None or model.b is None:
-            raise ValueError(
-                message("lstm_matrices: no input projection.", [("model", type(model).__name__)],
-                        "Its input is the product already; it has no matrix of the frames.")
-            )  # fmt: skip
+            raise value_error(
+                "lstm_matrices: no input projection.",
+                [("model", type(model).__name__)],
+                "Its input is the product already; it has no matrix of the frames.",
+            )
         parts, own = [model.W.numpy(), model.W_re.numpy(), model.b.numpy()], model.order
     forward, recurrent, bias = (reorder_gates(part, source=own, target=order) for part in parts)
     return forward, recurrent, bias
@@ -165,10 +167,12 @@ def import_params_torch_rnn_to_rf(
         ValueError: If sizes differ, or its function is not tanh; nothing is copied then.
     """
     if model_pt.nonlinearity != "tanh":
-        raise ValueError(
-            message("import_params_torch: another function.", [("torch", model_pt.nonlinearity), ("rfnb", "tanh")],
-                    "BasicRNNCell has tanh.", 'torch.nn.RNN(..., nonlinearity="tanh")')
-        )  # fmt: skip
+        raise value_error(
+            "import_params_torch: another function.",
+            [("torch", model_pt.nonlinearity), ("rfnb", "tanh")],
+            "BasicRNNCell has tanh.",
+            'torch.nn.RNN(..., nonlinearity="tanh")',
+        )
     weight, recurrent, bias = _of_torch(model_pt, layer, reverse)
     _check_rows(model_rf, weight.T)
     pairs = [
@@ -186,16 +190,19 @@ def _torch_names(layer: int, reverse: bool) -> list[str]:
 def _of_torch(model: Any, layer: int, reverse: bool) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Both matrices of torch, and its biases, none or two."""
     if getattr(model, "proj_size", 0):
-        raise ValueError(
-            message("import_params_torch: a projection.", [("proj_size", model.proj_size)],
-                    "The units here have none.", "torch.nn.LSTM(..., proj_size=0)")
-        )  # fmt: skip
+        raise value_error(
+            "import_params_torch: a projection.",
+            [("proj_size", model.proj_size)],
+            "The units here have none.",
+            "torch.nn.LSTM(..., proj_size=0)",
+        )
     found = [getattr(model, name, None) for name in _torch_names(layer, reverse)]
     if found[0] is None:
-        raise ValueError(
-            message("import_params_torch: no such layer.", [("layer", layer), ("reverse", reverse), ("torch", repr(model))],
-                    "Layers count from 0; reverse needs bidirectional=True.")
-        )  # fmt: skip
+        raise value_error(
+            "import_params_torch: no such layer.",
+            [("layer", layer), ("reverse", reverse), ("torch", repr(model))],
+            "Layers count from 0; reverse needs bidirectional=True.",
+        )
     weight, recurrent, *bias = (raw.detach().cpu().numpy() for raw in found if raw is not None)
     return weight, recurrent, bias
 
@@ -218,8 +225,8 @@ def _assign(what: str, pairs: Any) -> None:
 
 
 def _other_size(what: str, needed: list[Any], given: list[Any]) -> ValueError:
-    return ValueError(
-        message(f"{what}: parameters of another size.",
-                [("needed", ", ".join(map(str, needed))), ("given", ", ".join(map(str, given)))],
-                "Parameters of the same layer have the same sizes.")
-    )  # fmt: skip
+    return value_error(
+        f"{what}: parameters of another size.",
+        [("needed", ", ".join(map(str, needed))), ("given", ", ".join(map(str, given)))],
+        "Parameters of the same layer have the same sizes.",
+    )

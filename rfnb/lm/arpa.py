@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 
 _BINARY = b"mmap lm http://kheafield.com"
 _LONGEST_LINE = 1 << 20  # bytes; a file of a few may unpack to one of many without end
@@ -198,4 +198,4 @@ class _Reader:
             ("file", self.path),
             ("line", f"{self.number}: {self.line}" if self.line else f"{self.number}, the last one"),
         ]
-        return ValueError(message(f"ARPA file: {what}", where, rule, fix))
+        return value_error(f"ARPA file: {what}", where, rule, fix)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import message, value_error
 from rfnb.lm.ngram_table import LN10, Columns
 
 _CACHED = 1 << 24  # scores in rows that are kept
@@ -41,11 +41,12 @@ class KenLmTable:
         try:
             self._model: Any = kenlm.Model(str(path))
         except OSError as error:
-            raise ValueError(
-                message("NGramLM: the package kenlm cannot read this model.", [("file", path), ("reason", _reason(error))],
-                        "It reads models of order 2 or higher. ARPA files are also read without it:",
-                        "rf.NGramLM(..., package=False)")
-            ) from error  # fmt: skip
+            raise value_error(
+                "NGramLM: the package kenlm cannot read this model.",
+                [("file", path), ("reason", _reason(error))],
+                "It reads models of order 2 or higher. ARPA files are also read without it:",
+                "rf.NGramLM(..., package=False)",
+            ) from error
         self._new_state = kenlm.State
         self.order: int = self._model.order
         state = kenlm.State()
@@ -74,10 +75,12 @@ class KenLmTable:
             ValueError: If the model has a score of its own for what is unknown, since the package has no other words besides.
         """
         if not self._lacks_unknown:
-            raise ValueError(
-                message("NGramLM: the package kenlm knows one word for what is unknown.", [("file", self._path), ("unknown", text)],
-                        f"The model has a score for it, as {_UNKNOWN}.", f'rf.NGramLM(..., unknown="{_UNKNOWN}")')
-            )  # fmt: skip
+            raise value_error(
+                "NGramLM: the package kenlm knows one word for what is unknown.",
+                [("file", self._path), ("unknown", text)],
+                f"The model has a score for it, as {_UNKNOWN}.",
+                f'rf.NGramLM(..., unknown="{_UNKNOWN}")',
+            )
         self._added[text] = score / LN10 - _MISSING
 
     def lookup(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -234,16 +234,19 @@ class NGramLM:
             ("words of the model", _some(known) if known else "not listed"),
         ]
         if texts and len(lacking) == len(texts):
-            raise ValueError(
-                message("NGramLM: no label is a word of the model.", rows, "Each label is a word. The model was made for others.",
-                        "rf.NGramLM(file, [...])   # the texts of the labels as in the model")
-            )  # fmt: skip
+            raise value_error(
+                "NGramLM: no label is a word of the model.",
+                rows,
+                "Each label is a word. The model was made for others.",
+                "rf.NGramLM(file, [...])   # the texts of the labels as in the model",
+            )
         if lacking and other is None:
-            raise ValueError(
-                message("NGramLM: some labels are not in the model.", [*rows, ("not in the model", _some(lacking))],
-                        f'The model has no word "{unknown}" for what is unknown. Say what such labels cost:',
-                        f"rf.NGramLM(..., unknown_score={-100 * LN10:.0f})")
-            )  # fmt: skip
+            raise value_error(
+                "NGramLM: some labels are not in the model.",
+                [*rows, ("not in the model", _some(lacking))],
+                f'The model has no word "{unknown}" for what is unknown. Say what such labels cost:',
+                f"rf.NGramLM(..., unknown_score={-100 * LN10:.0f})",
+            )
 
 
 @op
@@ -283,22 +286,24 @@ def _tensor(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
 
 
 def _needs_start_state(label: Tensor) -> ValueError:
-    return ValueError(
-        message("NGramLM.step: no state.", [("label", shape_of(label))],
-                "Of Tensors the state has to be there before the first step.",
-                'start = lm.default_initial_state(batch_dims=[batch], start_label=True)\n'
-                'rf.beam_search(step, ..., fusion={"lm": (lm.step, start, 0.3)})')
-    )  # fmt: skip
+    return value_error(
+        "NGramLM.step: no state.",
+        [("label", shape_of(label))],
+        "Of Tensors the state has to be there before the first step.",
+        "start = lm.default_initial_state(batch_dims=[batch], start_label=True)\n"
+        'rf.beam_search(step, ..., fusion={"lm": (lm.step, start, 0.3)})',
+    )
 
 
 def needs_state(what: str, label: Tensor) -> RuntimeError:
     """The error for a single step without state."""
-    return RuntimeError(
-        message(f"{what}: a single step without state.", [("label", shape_of(label))],
-                "The score of a label depends on those before it, which are the state of a loop.",
-                "loop.state.lm = lm.default_initial_state(batch_dims=[batch])\n"
-                "score, loop.state.lm = lm(label, state=loop.state.lm, spatial_dim=rf.single_step_dim)")
-    )  # fmt: skip
+    return runtime_error(
+        f"{what}: a single step without state.",
+        [("label", shape_of(label))],
+        "The score of a label depends on those before it, which are the state of a loop.",
+        "loop.state.lm = lm.default_initial_state(batch_dims=[batch])\n"
+        "score, loop.state.lm = lm(label, state=loop.state.lm, spatial_dim=rf.single_step_dim)",
+    )
 
 
 def open_table(file: str | Path, *, package: bool = False) -> Table:
@@ -317,11 +322,12 @@ def labels_dim(labels: Dim | Sequence[str]) -> tuple[Dim, list[str]]:
     vocab = getattr(labels.vocab, "labels", labels.vocab)
     if vocab is None or len(vocab) != labels.extent:
         rows = [("labels", labels.short_repr()), ("vocab", None if vocab is None else f"{len(vocab)} labels")]
-        raise ValueError(
-            message("n-gram model: which texts do the labels have?", rows,
-                    "The model knows words, so the dim needs the text of each label.",
-                    f'{labels.name} = rf.Dim({labels.extent}, name="{labels.name}", vocab=[...])')
-        )  # fmt: skip
+        raise value_error(
+            "n-gram model: which texts do the labels have?",
+            rows,
+            "The model knows words, so the dim needs the text of each label.",
+            f'{labels.name} = rf.Dim({labels.extent}, name="{labels.name}", vocab=[...])',
+        )
     return labels, [str(text) for text in vocab]
 
 

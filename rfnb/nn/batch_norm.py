@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, not_implemented_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
@@ -50,10 +50,12 @@ class BatchNorm(Module):
         distributed: bool | None = None,
     ):
         if batch_norm_distributed_default() if distributed is None else distributed:
-            raise NotImplementedError(
-                message("BatchNorm: distributed statistics.", [("in_dim", in_dim.short_repr()), ("distributed", distributed)],
-                        "The statistics are those of the batch of this process.", "rf.BatchNorm(in_dim)")
-            )  # fmt: skip
+            raise not_implemented_error(
+                "BatchNorm: distributed statistics.",
+                [("in_dim", in_dim.short_repr()), ("distributed", distributed)],
+                "The statistics are those of the batch of this process.",
+                "rf.BatchNorm(in_dim)",
+            )
         self.in_dim, self.momentum, self.eps = in_dim, momentum, eps
         self.use_mask = use_mask_default(default=use_mask)
         self.gamma = Parameter((in_dim,), initial=1.0) if affine else None
@@ -87,12 +89,10 @@ class BatchNorm(Module):
     def _of_batch(self, source: Tensor) -> tuple[Tensor, Tensor]:
         axes = tuple(dim for dim in source.dims if dim is not self.in_dim)
         if not axes:
-            raise DimError(
-                message(
-                    "BatchNorm: nothing to take statistics over.",
-                    [("source", shape_of(source)), ("in_dim", self.in_dim.short_repr())],
-                    "In training the mean is over all dims but in_dim, so source needs another one.",
-                )
+            raise dim_error(
+                "BatchNorm: nothing to take statistics over.",
+                [("source", shape_of(source)), ("in_dim", self.in_dim.short_repr())],
+                "In training the mean is over all dims but in_dim, so source needs another one.",
             )
         return wide_moments(source, axes, use_mask=self.use_mask)
 

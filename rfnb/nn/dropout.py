@@ -7,7 +7,7 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.run import run_ctx
@@ -54,10 +54,12 @@ def dropout(
         return source
     if isinstance(axis, bool):
         if axis:
-            raise TypeError(
-                message("dropout: axis is True.", [("source", shape_of(source)), ("axis", axis)],
-                        "The axis is the dim or dims with independent choices.", "rf.dropout(x, 0.1, axis=feature_dim)")
-            )  # fmt: skip
+            raise type_error(
+                "dropout: axis is True.",
+                [("source", shape_of(source)), ("axis", axis)],
+                "The axis is the dim or dims with independent choices.",
+                "rf.dropout(x, 0.1, axis=feature_dim)",
+            )
         axis = None
     return drop(source, drop_prob, axis=axis)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, runtime_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.module.module import Module
@@ -77,12 +77,13 @@ class EditDistanceTable(Module):
         self._check(source)
         if spatial_dim is single_step_dim:
             if state is None:
-                raise RuntimeError(
-                    message("EditDistanceTable: a single step without state.", [("source", shape_of(source))],
-                            "A row is made of the one before, which is the state of a loop.",
-                            "loop.state.table = table.default_initial_state(batch_dims=[batch])\n"
-                            "row, loop.state.table = table(label, state=loop.state.table, spatial_dim=rf.single_step_dim)")
-                )  # fmt: skip
+                raise runtime_error(
+                    "EditDistanceTable: a single step without state.",
+                    [("source", shape_of(source))],
+                    "A row is made of the one before, which is the state of a loop.",
+                    "loop.state.table = table.default_initial_state(batch_dims=[batch])\n"
+                    "row, loop.state.table = table(label, state=loop.state.table, spatial_dim=rf.single_step_dim)",
+                )
             state = self._step(source, state, ended)
             return state.row, state
         if spatial_dim not in source.dims:
@@ -129,10 +130,13 @@ class EditDistanceTable(Module):
             return
         needed = labels.extent if self.blank_idx is None else max(labels.extent, self.blank_idx + 1)
         if given.extent != needed:
-            raise DimError(
-                message("EditDistanceTable: source and target are over other labels.",
-                        [("source", f"{shape_of(source)} over {given.short_repr()}"),
-                         ("target", f"{shape_of(self.target)} over {labels.short_repr()}"), ("blank_idx", self.blank_idx)],
-                        f"Source needs the labels of the target{'' if self.blank_idx is None else ' and the blank'}: {needed}.",
-                        "source = rf.set_sparse_dim(source, labels)")
-            )  # fmt: skip
+            raise dim_error(
+                "EditDistanceTable: source and target are over other labels.",
+                [
+                    ("source", f"{shape_of(source)} over {given.short_repr()}"),
+                    ("target", f"{shape_of(self.target)} over {labels.short_repr()}"),
+                    ("blank_idx", self.blank_idx),
+                ],
+                f"Source needs the labels of the target{'' if self.blank_idx is None else ' and the blank'}: {needed}.",
+                "source = rf.set_sparse_dim(source, labels)",
+            )

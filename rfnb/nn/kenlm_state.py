@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
@@ -215,10 +215,12 @@ def read_labels(source: str | Path | Sequence[str]) -> list[str]:
         cause = "nested too deeply"
     except (ValueError, SyntaxError, TypeError) as error:
         cause = str(error).splitlines()[0]
-    raise ValueError(
-        message("KenLmState: these are no labels.", [("vocab_file", source), ("cause", cause)],
-                "A file has one label per line, or a dict of each label's index, all from 0 on:", "{'a': 0, 'b': 1}")
-    )  # fmt: skip
+    raise value_error(
+        "KenLmState: these are no labels.",
+        [("vocab_file", source), ("cause", cause)],
+        "A file has one label per line, or a dict of each label's index, all from 0 on:",
+        "{'a': 0, 'b': 1}",
+    )
 
 
 def _of_dict(text: str) -> list[str]:
@@ -240,13 +242,15 @@ def _of_dict(text: str) -> list[str]:
 def _check_labels(texts: Sequence[str], unknown: str | None) -> None:
     bad = [index for index, text in enumerate(texts) if not text or not set(text).isdisjoint(" \t\r\n")]
     if bad:
-        raise ValueError(
-            message("KenLmState: a label is empty or has a blank in it.", [("label", f"{bad[0]}: {texts[bad[0]]!r}")],
-                    "Labels are joined by blanks, and words are what is between them.")
-        )  # fmt: skip
+        raise value_error(
+            "KenLmState: a label is empty or has a blank in it.",
+            [("label", f"{bad[0]}: {texts[bad[0]]!r}")],
+            "Labels are joined by blanks, and words are what is between them.",
+        )
     if unknown is not None and unknown not in texts:
-        raise ValueError(
-            message(f'KenLmState: the label "{unknown}" is not in the vocabulary.', [("labels", len(texts))],
-                    "vocab_unknown_label is the label for what is unknown. Name it, or say that there is none:",
-                    "rf.KenLmState(..., vocab_unknown_label=None)")
-        )  # fmt: skip
+        raise value_error(
+            f'KenLmState: the label "{unknown}" is not in the vocabulary.',
+            [("labels", len(texts))],
+            "vocab_unknown_label is the label for what is unknown. Name it, or say that there is none:",
+            "rf.KenLmState(..., vocab_unknown_label=None)",
+        )

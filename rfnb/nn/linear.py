@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error
 from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -94,13 +94,11 @@ class Embedding(Module):
         """
         if source.sparse_dim is not self.in_dim:
             sparse = source.sparse_dim.short_repr() if source.sparse_dim is not None else "none"
-            raise DimError(
-                message(
-                    "Embedding: the indices are into another dim.",
-                    [("source", shape_of(source)), ("sparse_dim", sparse), ("in_dim", self.in_dim.short_repr())],
-                    "The sparse dim of the source says what its integers index.",
-                    f"source = rf.set_sparse_dim(source, {self.in_dim.name})",
-                )
+            raise dim_error(
+                "Embedding: the indices are into another dim.",
+                [("source", shape_of(source)), ("sparse_dim", sparse), ("in_dim", self.in_dim.short_repr())],
+                "The sparse dim of the source says what its integers index.",
+                f"source = rf.set_sparse_dim(source, {self.in_dim.name})",
             )
         if listening("tokens"):
             probe("tokens", ids=source)

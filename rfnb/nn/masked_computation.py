@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -126,13 +126,11 @@ class MaskedComputation(Module):
         if output is None and isinstance(unit, dict):
             output = unit.get("h")
         if output is None and self.out_dim is None:
-            raise ValueError(
-                message(
-                    "MaskedComputation: what is the output before the first frame?",
-                    [("unit", type(self.unit).__name__)],
-                    "The unit has no out_dim that would tell the features of its output.",
-                    "rf.MaskedComputation(unit, out_dim=out_dim)",
-                )
+            raise value_error(
+                "MaskedComputation: what is the output before the first frame?",
+                [("unit", type(self.unit).__name__)],
+                "The unit has no out_dim that would tell the features of its output.",
+                "rf.MaskedComputation(unit, out_dim=out_dim)",
             )
         if output is None:
             assert self.out_dim is not None
@@ -145,13 +143,11 @@ class MaskedComputation(Module):
 
     def _step(self, sources: Sequence[Tensor], mask: Tensor | None, state: State | None) -> tuple[Tensor, State]:
         if state is None:
-            raise ValueError(
-                message(
-                    "MaskedComputation: a single step without state.",
-                    [("sources", ", ".join(map(shape_of, sources)))],
-                    "Where a step is skipped, its output is that of the step before.",
-                    "state = masked.default_initial_state(batch_dims=[batch])",
-                )
+            raise value_error(
+                "MaskedComputation: a single step without state.",
+                [("sources", ", ".join(map(shape_of, sources)))],
+                "Where a step is skipped, its output is that of the step before.",
+                "state = masked.default_initial_state(batch_dims=[batch])",
             )
         if mask is None:
             out, unit = self._run(sources, state.unit, single_step_dim)
@@ -173,26 +169,22 @@ class MaskedComputation(Module):
         masked_from: Tensor | None,
     ) -> tuple[Tensor, ...]:
         if in_spatial_dim is None or out_spatial_dim is None:
-            raise ValueError(
-                message(
-                    "MaskedComputation: over which dim?",
-                    [
-                        ("in_spatial_dim", _short(in_spatial_dim)),
-                        ("out_spatial_dim", _short(out_spatial_dim)),
-                        ("mask", shape_of(mask)),
-                    ],
-                    "The frames of one dim become those of another one, which has the lengths of the mask. Name both:",
-                    'masked(x, mask=mask, in_spatial_dim=time, out_spatial_dim=Dim(None, name="packed"))',
-                )
+            raise value_error(
+                "MaskedComputation: over which dim?",
+                [
+                    ("in_spatial_dim", _short(in_spatial_dim)),
+                    ("out_spatial_dim", _short(out_spatial_dim)),
+                    ("mask", shape_of(mask)),
+                ],
+                "The frames of one dim become those of another one, which has the lengths of the mask. Name both:",
+                'masked(x, mask=mask, in_spatial_dim=time, out_spatial_dim=Dim(None, name="packed"))',
             )
         if in_spatial_dim not in mask.dims:
-            raise DimError(
-                message(
-                    f"MaskedComputation: the mask has no dim {in_spatial_dim.short_repr()}.",
-                    [("mask", shape_of(mask)), ("in_spatial_dim", in_spatial_dim.short_repr())],
-                    "The mask says for each frame whether it is there. In a step of a loop there is no such dim:",
-                    "masked(x, mask=mask, in_spatial_dim=rf.single_step_dim, state=state)",
-                )
+            raise dim_error(
+                f"MaskedComputation: the mask has no dim {in_spatial_dim.short_repr()}.",
+                [("mask", shape_of(mask)), ("in_spatial_dim", in_spatial_dim.short_repr())],
+                "The mask says for each frame whether it is there. In a step of a loop there is no such dim:",
+                "masked(x, mask=mask, in_spatial_dim=rf.single_step_dim, state=state)",
             )
         if masked_from is not None:
             _check_lengths(mask, in_spatial_dim, out_spatial_dim, masked_from)
@@ -225,24 +217,20 @@ def _where(mask: Tensor, new: Any, old: Any) -> Any:
 
 def _check_bool(what: str, mask: Tensor) -> None:
     if mask.dtype != "bool":
-        raise ValueError(
-            message(
-                f"{what}: the mask is not bool.",
-                [("mask", f"{shape_of(mask)} {mask.dtype}")],
-                "It is True for the frames that are computed.",
-                "mask = labels != blank",
-            )
+        raise value_error(
+            f"{what}: the mask is not bool.",
+            [("mask", f"{shape_of(mask)} {mask.dtype}")],
+            "It is True for the frames that are computed.",
+            "mask = labels != blank",
         )
 
 
 def _packed_in_a_step(masked_from: Tensor) -> ValueError:
-    return ValueError(
-        message(
-            "MaskedComputation: masked_from in a single step.",
-            [("masked_from", shape_of(masked_from))],
-            "What is packed before the loop is computed before it, too; each step takes its frame of that:",
-            "out, loop.state.u = rf.unmask(packed_out, mask=mask, axis=rf.single_step_dim, in_spatial_dim=packed, state=loop.state.u)",
-        )
+    return value_error(
+        "MaskedComputation: masked_from in a single step.",
+        [("masked_from", shape_of(masked_from))],
+        "What is packed before the loop is computed before it, too; each step takes its frame of that:",
+        "out, loop.state.u = rf.unmask(packed_out, mask=mask, axis=rf.single_step_dim, in_spatial_dim=packed, state=loop.state.u)",
     )
 
 
@@ -251,12 +239,10 @@ def _check_lengths(mask: Tensor, in_spatial_dim: Dim, out_spatial_dim: Dim, mask
     counts = reduce_sum(cast(mask.copy_masked(False), "int32"), axis=in_spatial_dim)
     lengths = out_spatial_dim.get_size_tensor(device=mask.device)
     if (counts != lengths).numpy().any():
-        raise ValueError(
-            message(
-                "MaskedComputation: masked_from has other lengths than the mask.",
-                [("masked_from", shape_of(masked_from)), ("mask", shape_of(mask))],
-                f"Each sequence of {out_spatial_dim.name} has as many frames as its mask is True.",
-            )
+        raise value_error(
+            "MaskedComputation: masked_from has other lengths than the mask.",
+            [("masked_from", shape_of(masked_from)), ("mask", shape_of(mask))],
+            f"Each sequence of {out_spatial_dim.name} has as many frames as its mask is True.",
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
@@ -92,12 +92,10 @@ def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, wh
     """
     sizes = (filter_size,) * num_spatial if isinstance(filter_size, (int, Dim)) else tuple(filter_size)
     if len(sizes) != num_spatial:
-        raise DimError(
-            message(
-                f"{what}: filter_size has another number of dims.",
-                [("filter_size", ", ".join(s.short_repr() if isinstance(s, Dim) else str(s) for s in sizes))],
-                f"There is one size for all spatial dims, or {num_spatial} of them.",
-            )
+        raise dim_error(
+            f"{what}: filter_size has another number of dims.",
+            [("filter_size", ", ".join(s.short_repr() if isinstance(s, Dim) else str(s) for s in sizes))],
+            f"There is one size for all spatial dims, or {num_spatial} of them.",
         )
     names = ["filter"] if num_spatial == 1 else [f"filter_{axis}" for axis in range(num_spatial)]
     dims = [size if isinstance(size, Dim) else Dim(int(size), name=name) for size, name in zip(sizes, names)]

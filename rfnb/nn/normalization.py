@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.finite import finite_with
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.op import op
@@ -228,13 +228,11 @@ def check_dims(what: str, x: Tensor, dims: Sequence[Dim]) -> None:
 def _one_dim(what: str, in_dim: Dim | Sequence[Dim]) -> Dim:
     dims = dims_of(what, in_dim)
     if len(dims) != 1:
-        raise DimError(
-            message(
-                f"{what}: groups of one dim.",
-                [("in_dim", dims_text(dims))],
-                "Which features are a group is said by the order within one dim. Merge them first:",
-                "x, in_dim = rf.merge_dims(x, dims=[...])",
-            )
+        raise dim_error(
+            f"{what}: groups of one dim.",
+            [("in_dim", dims_text(dims))],
+            "Which features are a group is said by the order within one dim. Merge them first:",
+            "x, in_dim = rf.merge_dims(x, dims=[...])",
         )
     return dims[0]
 
@@ -243,11 +241,9 @@ def group_dims(what: str, in_dim: Dim, num_groups: int | Dim) -> tuple[Dim, Dim]
     """(group, feature within the group)."""
     group = Dim(num_groups.extent if isinstance(num_groups, Dim) else num_groups, name="group")
     if group.extent < 1 or in_dim.extent % group.extent:
-        raise DimError(
-            message(
-                f"{what}: the features do not split into equal groups.",
-                [("in_dim", in_dim.short_repr()), ("num_groups", str(group.extent))],
-                "num_groups divides the size of in_dim.",
-            )
+        raise dim_error(
+            f"{what}: the features do not split into equal groups.",
+            [("in_dim", in_dim.short_repr()), ("num_groups", str(group.extent))],
+            "num_groups divides the size of in_dim.",
         )
     return group, Dim(in_dim.extent // group.extent, name=f"{in_dim.name}_of_group")

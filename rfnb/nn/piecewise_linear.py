@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.run import run_ctx
@@ -30,10 +30,12 @@ class PiecewiseLinear(Module):
     def __init__(self, points: Mapping[float, float]):
         self.points = {float(x): float(points[x]) for x in sorted(points)}
         if not self.points or not np.isfinite([*self.points, *self.points.values()]).all():
-            raise ValueError(
-                message(f"{type(self).__name__}: points are needed, all finite.", [("points", dict(points))],
-                        "Points say what the value is where.", "rf.PiecewiseLinear({0: 1e-5, 1000: 1e-3})")
-            )  # fmt: skip
+            raise value_error(
+                f"{type(self).__name__}: points are needed, all finite.",
+                [("points", dict(points))],
+                "Points say what the value is where.",
+                "rf.PiecewiseLinear({0: 1e-5, 1000: 1e-3})",
+            )
 
     def __call__(self, x: Tensor | float) -> Tensor:
         """{...} -> {...}: the values at x; integers give the default float dtype. Has a gradient."""

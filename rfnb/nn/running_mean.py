@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import shape_of
@@ -46,10 +46,8 @@ class RunningMean(Module):
         update_only_in_train: bool = True,
     ):
         if not 0 <= alpha <= 1:
-            raise ValueError(
-                message(
-                    "RunningMean: alpha is not a weight.", [("alpha", alpha)], "The new batch has a weight from 0 to 1."
-                )
+            raise value_error(
+                "RunningMean: alpha is not a weight.", [("alpha", alpha)], "The new batch has a weight from 0 to 1."
             )
         self.in_dim, self.alpha, self.update_only_in_train = in_dim, alpha, update_only_in_train
         self.is_prob_distribution = bool(is_prob_distribution)
@@ -72,10 +70,11 @@ class RunningMean(Module):
         check_dims("RunningMean", x, self._dims)
         axes = [dim for dim in x.dims if dim not in self._dims]
         if not axes:
-            raise DimError(
-                message("RunningMean: nothing to take the mean over.", [("x", shape_of(x))],
-                        "The mean is over all dims but in_dim, so x needs another one.")
-            )  # fmt: skip
+            raise dim_error(
+                "RunningMean: nothing to take the mean over.",
+                [("x", shape_of(x))],
+                "The mean is over all dims but in_dim, so x needs another one.",
+            )
         training = run_ctx.get_run_ctx().is_train_flag_enabled(func=RunningMean)
         if (training or not self.update_only_in_train) and x.num_elements():
             new = cast(reduce_mean(widened(stop_gradient(x)), axis=axes), self.mean.dtype)

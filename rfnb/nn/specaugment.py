@@ -8,7 +8,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.run import run_ctx
@@ -59,11 +59,12 @@ def specaugment(
     need_tensors("specaugment", x)
     feature_dim = x.feature_dim if feature_dim is None else feature_dim
     if feature_dim is None:
-        raise DimError(
-            message("specaugment: which dim is that of the features?",
-                    [("x", shape_of(x)), ("spatial_dim", spatial_dim.short_repr())],
-                    "x has no feature_dim.", "rf.specaugment(..., feature_dim=...)")
-        )  # fmt: skip
+        raise dim_error(
+            "specaugment: which dim is that of the features?",
+            [("x", shape_of(x)), ("spatial_dim", spatial_dim.short_repr())],
+            "x has no feature_dim.",
+            "rf.specaugment(..., feature_dim=...)",
+        )
     for dim in (spatial_dim, feature_dim):
         if dim not in x.dims:
             raise missing_dim("specaugment", x, dim, "x")

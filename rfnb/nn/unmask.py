@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -86,23 +86,19 @@ def _check(source: Tensor, mask: Tensor, axis: Dim, in_spatial_dim: Dim, state: 
     if in_spatial_dim not in source.dims:
         raise missing_dim("unmask", source, in_spatial_dim, "source")
     if mask.dtype != "bool":
-        raise ValueError(
-            message(
-                "unmask: the mask is not bool.",
-                [("mask", f"{shape_of(mask)} {mask.dtype}")],
-                "It is True where the next frame begins.",
-                "mask = labels != blank",
-            )
+        raise value_error(
+            "unmask: the mask is not bool.",
+            [("mask", f"{shape_of(mask)} {mask.dtype}")],
+            "It is True where the next frame begins.",
+            "mask = labels != blank",
         )
     if axis is not single_step_dim:
         if axis not in mask.dims:
             raise missing_dim("unmask", mask, axis, "mask")
     elif state is None:
-        raise ValueError(
-            message(
-                "unmask: a single step without state.",
-                [("source", shape_of(source)), ("mask", shape_of(mask))],
-                "Which frame it is depends on how many came before.",
-                "state = rf.unmask_initial_state(batch_dims=[batch])",
-            )
+        raise value_error(
+            "unmask: a single step without state.",
+            [("source", shape_of(source)), ("mask", shape_of(mask))],
+            "Which frame it is depends on how many came before.",
+            "state = rf.unmask_initial_state(batch_dims=[batch])",
         )

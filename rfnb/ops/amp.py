@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rfnb.backends import registry
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 
@@ -39,11 +39,12 @@ class AmpPolicy:
 
     def __post_init__(self) -> None:
         if self.compute_dtype not in _DTYPES:
-            raise ValueError(
-                message(f'AmpPolicy: compute_dtype "{self.compute_dtype}".', [("known", ", ".join(_DTYPES))],
-                        "Mixed precision is for a dtype of 16 bits; to compute all in another one, choose it for new tensors:",
-                        f'rf.set_default_float_dtype("{self.compute_dtype}")')
-            )  # fmt: skip
+            raise value_error(
+                f'AmpPolicy: compute_dtype "{self.compute_dtype}".',
+                [("known", ", ".join(_DTYPES))],
+                "Mixed precision is for a dtype of 16 bits; to compute all in another one, choose it for new tensors:",
+                f'rf.set_default_float_dtype("{self.compute_dtype}")',
+            )
 
 
 class _OfThread(threading.local):

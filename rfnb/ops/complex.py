@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, union, view
 from rfnb.core.op import op
@@ -56,10 +56,12 @@ def _plan(real: Tensor, imag: Tensor) -> tuple[Any, Dims]:
 
 def _like(tensor: Any, number: float) -> Tensor:
     if not isinstance(tensor, Tensor):
-        raise TypeError(
-            message("make_complex: no Tensor.", [("got", f"{type(tensor).__name__}, {type(number).__name__}")],
-                    "One of the parts is a Tensor, which has the dims.", "rf.convert_to_tensor(1j)")
-        )  # fmt: skip
+        raise type_error(
+            "make_complex: no Tensor.",
+            [("got", f"{type(tensor).__name__}, {type(number).__name__}")],
+            "One of the parts is a Tensor, which has the dims.",
+            "rf.convert_to_tensor(1j)",
+        )
     return full(dims=(), fill_value=number, dtype=tensor.dtype, device=tensor.device)
 
 
@@ -89,10 +91,11 @@ def real_as_complex(x: Tensor, *, pair_dim: Dim) -> Tensor:
     need_tensors("real_as_complex", x)
     axis = x.axis_of(pair_dim, "real_as_complex")
     if pair_dim.extent != 2:
-        raise DimError(
-            message("real_as_complex: a pair has two entries.", [("x", shape_of(x)), ("pair_dim", pair_dim.short_repr())],
-                    "The entries are the real and the imaginary part.")
-        )  # fmt: skip
+        raise dim_error(
+            "real_as_complex: a pair has two entries.",
+            [("x", shape_of(x)), ("pair_dim", pair_dim.short_repr())],
+            "The entries are the real and the imaginary part.",
+        )
     rest = [index for index in range(len(x.dims)) if index != axis]
     raw = x._raw if axis == len(rest) else x.backend.transpose_raw(x._raw, [*rest, axis])
     return x._like(x.backend.real_as_complex_raw(raw), tuple(x.dims[index] for index in rest))
@@ -115,10 +118,12 @@ def complex_as_real(x: Tensor, *, out_dim: Dim | None = None) -> tuple[Tensor, D
     """
     need_tensors("complex_as_real", x)
     if not x.dtype.startswith("complex"):
-        raise TypeError(
-            message("complex_as_real: x is not complex.", [("x", f"{shape_of(x)} {x.dtype}")],
-                    "Only complex numbers have two parts.", "rf.make_complex(x, 0.0)")
-        )  # fmt: skip
+        raise type_error(
+            "complex_as_real: x is not complex.",
+            [("x", f"{shape_of(x)} {x.dtype}")],
+            "Only complex numbers have two parts.",
+            "rf.make_complex(x, 0.0)",
+        )
     out_dim = _pair if out_dim is None else out_dim
     define_size(out_dim, 2)
     check_size("complex_as_real", out_dim, 2)

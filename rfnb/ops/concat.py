@@ -9,7 +9,7 @@ from typing import Any, Never
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.generations import aligned, only_beams
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.op import op
@@ -106,13 +106,11 @@ def _no_pairs(sources: Any, unknown: Mapping[str, Any] = MappingProxyType({})) -
     dims = [value for value in unknown.values() if isinstance(value, Dim)]
     dim = dims[0].name if dims and dims[0].name.isidentifier() else "dim"
     letters = "abcdefghij"[: max(len(sources), 2)]
-    return TypeError(
-        message(
-            "concat: it takes (tensor, dim) pairs.",
-            rows,
-            "Each source has a dim of its own along which it is joined, and the result a new one:",
-            f"joined, joined_dim = rf.concat({', '.join(f'({letter}, {dim})' for letter in letters)})",
-        )
+    return type_error(
+        "concat: it takes (tensor, dim) pairs.",
+        rows,
+        "Each source has a dim of its own along which it is joined, and the result a new one:",
+        f"joined, joined_dim = rf.concat({', '.join(f'({letter}, {dim})' for letter in letters)})",
     )
 
 
@@ -127,7 +125,7 @@ def _part_text(part: Any) -> str:
 def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
     if not sources:
         fix = "rf.concat((a, a_dim), (b, b_dim))"
-        raise ValueError(message("concat: of nothing.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix))
+        raise value_error("concat: of nothing.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix)
     backend = common_backend("concat", *(tensor for tensor, _ in sources))
     total = sources[0][1]
     for _, dim in sources[1:]:
@@ -152,13 +150,11 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
     if any(len(rest) != len(full) for rest in rests):
         lacking = [dim for rest in rests for dim in full if dim not in rest]
         if not allow_broadcast and not only_beams(lacking):
-            raise DimError(
-                message(
-                    "concat: the dims beside the joined ones differ.",
-                    operand_rows([(f"source {i}", tensor) for i, (tensor, _) in enumerate(sources)]),
-                    "All sources need the same other dims; if a source should be repeated, say so:",
-                    "rf.concat(..., allow_broadcast=True)",
-                )
+            raise dim_error(
+                "concat: the dims beside the joined ones differ.",
+                operand_rows([(f"source {i}", tensor) for i, (tensor, _) in enumerate(sources)]),
+                "All sources need the same other dims; if a source should be repeated, say so:",
+                "rf.concat(..., allow_broadcast=True)",
             )
         place = len(full)
     else:
@@ -212,10 +208,12 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False) -> Tensor:
             need_tensors("concat_features", *sources)
         dim = source.feature_dim
         if dim is None:
-            raise DimError(
-                message(f"concat_features: source {index} has no feature_dim.", [(f"source {index}", shape_of(source))],
-                        "Mark the dim to join along, or name it:", "rf.concat((a, a_dim), (b, b_dim))")
-            )  # fmt: skip
+            raise dim_error(
+                f"concat_features: source {index} has no feature_dim.",
+                [(f"source {index}", shape_of(source))],
+                "Mark the dim to join along, or name it:",
+                "rf.concat((a, a_dim), (b, b_dim))",
+            )
         pairs.append((source, dim))
     out, joined = concat(*pairs, allow_broadcast=allow_broadcast)
     out._feature_dim = joined
@@ -258,12 +256,10 @@ _split_plans = PlanCache()
 def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
     index = source.axis_of(axis, "split")
     if sum(dim.extent for dim in out_dims) != axis.extent:
-        raise DimError(
-            message(
-                "split: the pieces do not add up to the axis.",
-                [("axis", axis.short_repr()), ("out_dims", ", ".join(dim.short_repr() for dim in out_dims))],
-                "The pieces cover the axis exactly.",
-            )
+        raise dim_error(
+            "split: the pieces do not add up to the axis.",
+            [("axis", axis.short_repr()), ("out_dims", ", ".join(dim.short_repr() for dim in out_dims))],
+            "The pieces cover the axis exactly.",
         )
     dims = tuple(check_unique((*source.dims[:index], dim, *source.dims[index + 1 :]), "split") for dim in out_dims)
     return source.backend.split_raw, Shape(*out_dims), index, dims

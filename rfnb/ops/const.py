@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.fill import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
@@ -51,13 +51,11 @@ def full(
 def _spread(value: Tensor, dims: tuple[Dim, ...], dtype: str | None, device: str | None) -> Tensor:
     """A Tensor with further dims, an array of its own."""
     if not set(value.dims) <= set(dims):
-        raise DimError(
-            message(
-                "full: the value has other dims.",
-                [("fill_value", shape_of(value)), ("dims", dims_text(dims))],
-                "A value that is a Tensor has some of the dims of the result. To keep its own as well:",
-                "rf.expand_dims(fill_value, dims)",
-            )
+        raise dim_error(
+            "full: the value has other dims.",
+            [("fill_value", shape_of(value)), ("dims", dims_text(dims))],
+            "A value that is a Tensor has some of the dims of the result. To keep its own as well:",
+            "rf.expand_dims(fill_value, dims)",
         )
     value = convert_to_tensor(value, dtype=dtype, device=device)
     raw = value.copy_compatible_to_dims_raw(dims, unbroadcast=True)
@@ -173,13 +171,11 @@ def convert_to_tensor(
     if not isinstance(value, backend.RawTensorType):
         array = _as_array(value)
         if array.ndim == 0 and dims:
-            raise ShapeError(
-                message(
-                    "convert_to_tensor: one number for several entries.",
-                    [("value", "()"), ("dims", dims_text(dims))],
-                    "A number has no dims. To fill a tensor with it:",
-                    f"rf.full(dims=[{', '.join(dim.name for dim in dims)}], fill_value=...)",
-                )
+            raise shape_error(
+                "convert_to_tensor: one number for several entries.",
+                [("value", "()"), ("dims", dims_text(dims))],
+                "A number has no dims. To fill a tensor with it:",
+                f"rf.full(dims=[{', '.join(dim.name for dim in dims)}], fill_value=...)",
             )
         if keep_scalar_on_cpu and array.ndim == 0:
             device = "cpu"
@@ -202,13 +198,11 @@ def _as_array(value: Any) -> np.ndarray:
     except ValueError:  # rows of different lengths
         array = np.empty((), object)
     if array.dtype.kind not in "biufc":
-        raise TypeError(
-            message(
-                "convert_to_tensor: not a regular array of numbers.",
-                [("got", type(value).__name__)],
-                "All rows need the same length; a ragged batch is padded, and its dim has lengths.",
-                'time = rf.ragged_dim([7, 5, 3], over=batch, name="time")',
-            )
+        raise type_error(
+            "convert_to_tensor: not a regular array of numbers.",
+            [("got", type(value).__name__)],
+            "All rows need the same length; a ragged batch is padded, and its dim has lengths.",
+            'time = rf.ragged_dim([7, 5, 3], over=batch, name="time")',
         )
     return array
 

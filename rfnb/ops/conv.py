@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -98,10 +98,8 @@ def _plan(source: Tensor, filter: Tensor, bias: Tensor | None, given: tuple[Any,
 
 def _check_groups(source: Tensor, in_dim: Dim, out_dim: Dim, groups: int) -> None:
     if groups < 1 or in_dim.extent % groups or out_dim.extent % groups:
-        raise DimError(
-            message(
-                f"conv: {groups} groups.",
-                [("source", shape_of(source)), ("in_dim", in_dim.short_repr()), ("out_dim", out_dim.short_repr())],
-                "The number of groups divides the sizes of in_dim and out_dim.",
-            )
+        raise dim_error(
+            f"conv: {groups} groups.",
+            [("source", shape_of(source)), ("in_dim", in_dim.short_repr()), ("out_dim", out_dim.short_repr())],
+            "The number of groups divides the sizes of in_dim and out_dim.",
         )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -107,14 +107,7 @@ def make_conv_out_spatial_dims(
 
 
 def make_windows(
-    what: str,
-    spatial: Dims,
-    size: Any,
-    padding: Any,
-    strides: Any,
-    dilation: Any,
-    *,
-    size_name: str = "filter_size",
+    what: str, spatial: Dims, size: Any, padding: Any, strides: Any, dilation: Any, *, size_name: str = "filter_size"
 ) -> tuple[Window, ...]:
     """One checked Window for each of the spatial dims. `size_name` is what messages call the size."""
     options = {size_name: size, "strides": strides, "dilation_rate": dilation, "padding": padding}
@@ -128,12 +121,10 @@ def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
         return (value,) * len(spatial)
     values = tuple(value)
     if len(values) != len(spatial):
-        raise DimError(
-            message(
-                f"{what}: {name} is for another number of dims.",
-                [("in_spatial_dims", dims_text(spatial)), (name, _shown(values))],
-                "There is one value for each spatial dim, or one for all.",
-            )
+        raise dim_error(
+            f"{what}: {name} is for another number of dims.",
+            [("in_spatial_dims", dims_text(spatial)), (name, _shown(values))],
+            "There is one value for each spatial dim, or one for all.",
         )
     return values
 
@@ -142,17 +133,15 @@ def check_window(what: str, window: Window, size_name: str = "filter_size") -> W
     """The window, a padding in capitals in small letters."""
     padding = window.padding.lower() if isinstance(window.padding, str) else window.padding
     if padding not in ("same", "valid") and (isinstance(padding, str) or padding < 0):
-        raise ValueError(
-            message(
-                f"{what}: padding {window.padding!r}.",
-                [("known", '"same", "valid", a number of frames')],
-                "The padding is one of these.",
-                'padding="same"',
-            )
+        raise value_error(
+            f"{what}: padding {window.padding!r}.",
+            [("known", '"same", "valid", a number of frames')],
+            "The padding is one of these.",
+            'padding="same"',
         )
     for name, value in ((size_name, window.size), ("strides", window.stride), ("dilation_rate", window.dilation)):
         if value < 1:
-            raise ValueError(message(f"{what}: {name} {value}.", [(name, value)], "It is 1 or more.", f"{name}=1"))
+            raise value_error(f"{what}: {name} {value}.", [(name, value)], "It is 1 or more.", f"{name}=1")
     return window._replace(padding=padding)
 
 
@@ -161,24 +150,20 @@ def settle_out_dims(what: str, computed: Dims, out_spatial_dims: Dims | None) ->
     if out_spatial_dims is None:
         return computed
     if len(out_spatial_dims) != len(computed):
-        raise DimError(
-            message(
-                f"{what}: another number of out_spatial_dims.",
-                [("out_spatial_dims", dims_text(out_spatial_dims)), ("needed", dims_text(computed))],
-                "There is one for each of in_spatial_dims.",
-            )
+        raise dim_error(
+            f"{what}: another number of out_spatial_dims.",
+            [("out_spatial_dims", dims_text(out_spatial_dims)), ("needed", dims_text(computed))],
+            "There is one for each of in_spatial_dims.",
         )
     for own, dim in zip(computed, out_spatial_dims):
         if not dim.is_dim_known():
             dim.dyn_size_ext = own.get_size_tensor()
         elif not _same_lengths(own, dim):
-            raise DimError(
-                message(
-                    f"{what}: an out_spatial_dim has another size.",
-                    [("out_spatial_dim", sizes_text(dim)), ("needed", sizes_text(own))],
-                    "An out_spatial_dim fits, or has no size yet and takes it over.",
-                    f'Dim(None, name="{dim.name}")',
-                )
+            raise dim_error(
+                f"{what}: an out_spatial_dim has another size.",
+                [("out_spatial_dim", sizes_text(dim)), ("needed", sizes_text(own))],
+                "An out_spatial_dim fits, or has no size yet and takes it over.",
+                f'Dim(None, name="{dim.name}")',
             )
     return out_spatial_dims
 

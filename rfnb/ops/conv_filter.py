@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -62,12 +62,10 @@ def filter_in_dim(in_dim: Dim, out_dim: Dim, groups: int = 1) -> Dim:
 def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
     """The way of a filter to have its axes in the order of `dims`."""
     if set(filter.dims) != set(dims) or len(filter.dims) != len(dims):
-        raise DimError(
-            message(
-                f"{what}: the filter has other dims.",
-                [("filter", shape_of(filter)), ("needed", ", ".join(dim.short_repr() for dim in dims))],
-                "A filter is over the features that go out and in, and over its sizes along the spatial dims.",
-            )
+        raise dim_error(
+            f"{what}: the filter has other dims.",
+            [("filter", shape_of(filter)), ("needed", ", ".join(dim.short_repr() for dim in dims))],
+            "A filter is over the features that go out and in, and over its sizes along the spatial dims.",
         )
     return to_order(filter.dims, dims, filter.backend)
 
@@ -75,7 +73,8 @@ def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
 def check_bias(what: str, bias: Tensor | None, out_dim: Dim) -> None:
     """Raise a DimError unless the bias is over out_dim only."""
     if bias is not None and bias.dims != (out_dim,):
-        raise DimError(
-            message(f"{what}: the bias is over out_dim.", [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],
-                    "There is one number for each output feature.")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: the bias is over out_dim.",
+            [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],
+            "There is one number for each output feature.",
+        )

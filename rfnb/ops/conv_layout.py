@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, masks_for, to_order
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor
@@ -22,24 +22,20 @@ def check_spatial(what: str, source: Tensor, spatial: Dims, in_dim: Dim | None =
     if in_dim is not None and in_dim not in source.dims:
         raise missing_dim(what, source, in_dim, "source")
     if in_dim in spatial:
-        raise DimError(
-            message(
-                f"{what}: {spatial[spatial.index(in_dim)].short_repr()} is in_dim and spatial dim.",
-                [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
-                "A filter sees all features of a frame, and moves along other dims.",
-            )
+        raise dim_error(
+            f"{what}: {spatial[spatial.index(in_dim)].short_repr()} is in_dim and spatial dim.",
+            [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+            "A filter sees all features of a frame, and moves along other dims.",
         )
     for dim in spatial:
         if dim not in source.dims:
             raise missing_dim(what, source, dim, "source")
         check_movable(what, source, dim)
     if not 1 <= len(set(spatial)) == len(spatial) <= 3:
-        raise DimError(
-            message(
-                f"{what}: one, two or three different spatial dims are needed.",
-                [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
-                "The dims that it does not move along are batch dims, which need no mention.",
-            )
+        raise dim_error(
+            f"{what}: one, two or three different spatial dims are needed.",
+            [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+            "The dims that it does not move along are batch dims, which need no mention.",
         )
 
 

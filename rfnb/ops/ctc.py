@@ -13,7 +13,7 @@ import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, index_error, message
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
@@ -209,13 +209,11 @@ def _classes(what: str, logits: Tensor, targets: Tensor, time: Dim) -> Dim:
     rest = [dim for dim in logits.dims if dim not in (time, *time.length_dims, *targets.dims)]
     if len(rest) == 1:
         return rest[0]
-    raise DimError(
-        message(
-            f"{what}: which dim of logits has the classes?",
-            operand_rows([("logits", logits), ("targets", targets)]),
-            "It is the feature_dim. Mark it:",
-            "logits.feature_dim = ...",
-        )
+    raise dim_error(
+        f"{what}: which dim of logits has the classes?",
+        operand_rows([("logits", logits), ("targets", targets)]),
+        "It is the feature_dim. Mark it:",
+        "logits.feature_dim = ...",
     )
 
 
@@ -226,12 +224,10 @@ def blank_of(what: str, classes: Dim, blank_index: int) -> int:
         IndexError: If it is not an index into `classes`.
     """
     if not -classes.extent <= blank_index < classes.extent:
-        raise IndexError(
-            message(
-                f"{what}: blank_index {blank_index} is not one of the classes.",
-                [("classes", classes.short_repr())],
-                "The blank is one of the classes; -1 is the last one.",
-            )
+        raise index_error(
+            f"{what}: blank_index {blank_index} is not one of the classes.",
+            [("classes", classes.short_repr())],
+            "The blank is one of the classes; -1 is the last one.",
         )
     return blank_index % classes.extent
 
@@ -242,13 +238,14 @@ def _check_labels(what: str, targets: Tensor, classes: Dim, blank: int) -> None:
     if labels is None or labels is classes or labels.extent == classes.extent:
         return
     if labels.extent > classes.extent or (labels.extent == classes.extent - 1 and blank < labels.extent):
-        raise DimError(
-            message(
-                f"{what}: the labels may not be indices into the classes.",
-                [("targets", f"{shape_of(targets)} over {labels.short_repr()}"), ("classes", classes.short_repr()),
-                 ("blank", blank)],
-                f"Labels without a blank are only the same in {classes.name} if the blank is the last of it.\n"
-                "If the targets count the blank, say what they are over:",
-                f"targets = rf.set_sparse_dim(targets, {classes.name})",
-            )
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: the labels may not be indices into the classes.",
+            [
+                ("targets", f"{shape_of(targets)} over {labels.short_repr()}"),
+                ("classes", classes.short_repr()),
+                ("blank", blank),
+            ],
+            f"Labels without a blank are only the same in {classes.name} if the blank is the last of it.\n"
+            "If the targets count the blank, say what they are over:",
+            f"targets = rf.set_sparse_dim(targets, {classes.name})",
+        )

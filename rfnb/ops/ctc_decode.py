@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, index_error, message
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -55,10 +55,12 @@ def ctc_greedy_decode(
     need_tensors("ctc_greedy_decode", logits)
     classes = wb_target_dim or logits.feature_dim
     if classes is None:
-        raise DimError(
-            message("ctc_greedy_decode: which dim of logits has the classes?", [("logits", shape_of(logits))],
-                    "It has no feature_dim, so name the classes:", "rf.ctc_greedy_decode(..., wb_target_dim=...)")
-        )  # fmt: skip
+        raise dim_error(
+            "ctc_greedy_decode: which dim of logits has the classes?",
+            [("logits", shape_of(logits))],
+            "It has no feature_dim, so name the classes:",
+            "rf.ctc_greedy_decode(..., wb_target_dim=...)",
+        )
     for dim in (in_spatial_dim, classes):
         if dim not in logits.dims:
             raise missing_dim("ctc_greedy_decode", logits, dim, "logits")
@@ -68,13 +70,11 @@ def ctc_greedy_decode(
         and target_dim.extent != classes.extent
         and (blank, classes.extent - 1) != (target_dim.extent,) * 2
     ):
-        raise DimError(
-            message(
-                "ctc_greedy_decode: target_dim does not fit the classes.",
-                [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
-                "Without the blank there is one class less, and the others only keep their index if the blank is the last one.",
-                f"rf.ctc_greedy_decode(..., target_dim={classes.name})",
-            )
+        raise dim_error(
+            "ctc_greedy_decode: target_dim does not fit the classes.",
+            [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
+            "Without the blank there is one class less, and the others only keep their index if the blank is the last one.",
+            f"rf.ctc_greedy_decode(..., target_dim={classes.name})",
         )
     path = reduce_argmax(logits, axis=classes)
     starts = _starts(path, in_spatial_dim, blank)
@@ -167,10 +167,12 @@ def _blank_in(what: str, path: Tensor, time: Dim, blank_index: int) -> int:
     if path.sparse_dim is not None:
         return blank_of(what, path.sparse_dim, blank_index)
     if blank_index < 0:
-        raise IndexError(
-            message(f"{what}: blank_index {blank_index} counts from the end.", [("path", shape_of(path))],
-                    "The path has no sparse_dim that says where that is:", "path = rf.set_sparse_dim(path, ...)")
-        )  # fmt: skip
+        raise index_error(
+            f"{what}: blank_index {blank_index} counts from the end.",
+            [("path", shape_of(path))],
+            "The path has no sparse_dim that says where that is:",
+            "path = rf.set_sparse_dim(path, ...)",
+        )
     return blank_index
 
 
@@ -202,11 +204,12 @@ def _sum_at(
     if not out_dim.is_dim_known():
         out_dim.dyn_size_ext = needed.get_size_tensor()
     elif out_dim.extent != needed.extent and 0 not in full_shape(needed.length_dims):  # any size fits no sequence
-        raise DimError(
-            message(f"{what}: out_spatial_dim has another size.",
-                    [("out_spatial_dim", out_dim.short_repr()), ("needed", needed.short_repr())],
-                    "An out_spatial_dim fits, or has no size yet and takes it over.", f'Dim(None, name="{out_dim.name}")')
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: out_spatial_dim has another size.",
+            [("out_spatial_dim", out_dim.short_repr()), ("needed", needed.short_repr())],
+            "An out_spatial_dim fits, or has no size yet and takes it over.",
+            f'Dim(None, name="{out_dim.name}")',
+        )
     values.sparse_dim = place.sparse_dim = None
     place = clip_by_value(where(compare(place, "less", 0), 0, place), 0, out_dim.extent - 1)
     return scatter(values, indices=place, indices_dim=time, out_dim=out_dim), out_dim

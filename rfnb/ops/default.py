@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.operands import not_a_tensor
@@ -59,13 +59,11 @@ def set_default_float_dtype(dtype: str) -> None:
         TypeError: For another dtype.
     """
     if dtype not in FLOAT_DTYPES:
-        raise TypeError(
-            message(
-                "set_default_float_dtype: this is no dtype of floats.",
-                [("dtype", repr(dtype)), ("known", " ".join(FLOAT_DTYPES))],
-                "A dtype is the name that NumPy and torch have for it.",
-                f'rf.set_default_float_dtype("{next((name for name in FLOAT_DTYPES if str(dtype).endswith(name)), "float32")}")',
-            )
+        raise type_error(
+            "set_default_float_dtype: this is no dtype of floats.",
+            [("dtype", repr(dtype)), ("known", " ".join(FLOAT_DTYPES))],
+            "A dtype is the name that NumPy and torch have for it.",
+            f'rf.set_default_float_dtype("{next((name for name in FLOAT_DTYPES if str(dtype).endswith(name)), "float32")}")',
         )
     _set[0] = True
     _float_dtype.set(dtype)

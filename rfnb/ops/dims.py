@@ -8,7 +8,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
@@ -67,12 +67,10 @@ def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> t
     elif not out_dim.is_dim_known():
         out_dim.dyn_size_ext = in_dim.get_size_tensor()
     elif not _same_lengths(in_dim, out_dim):
-        raise DimError(
-            message(
-                "replace_dim: the sizes differ.",
-                [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
-                "A replaced dim keeps its size.",
-            )
+        raise dim_error(
+            "replace_dim: the sizes differ.",
+            [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
+            "A replaced dim keeps its size.",
         )
     dims = (*source.dims[:index], out_dim, *source.dims[index + 1 :])
     if out_dim in source.dims:
@@ -184,13 +182,11 @@ def replace_dim_v2(
         (allow_shrink, (new < old).any(), "shrink"),
     ):
         if happens and not allowed:
-            raise DimError(
-                message(
-                    f"replace_dim_v2: this would {what} the dim.",
-                    [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
-                    f"Sizes differ, and allow_{what} is False.",
-                    f"rf.replace_dim_v2(..., allow_{what}=True)",
-                )
+            raise dim_error(
+                f"replace_dim_v2: this would {what} the dim.",
+                [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
+                f"Sizes differ, and allow_{what} is False.",
+                f"rf.replace_dim_v2(..., allow_{what}=True)",
             )
     dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "replace_dim_v2")
     raw, backend = source.copy_masked(0, dims=[in_dim])._raw, source.backend

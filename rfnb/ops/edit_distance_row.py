@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -147,19 +147,26 @@ def optimal_completions(
     need_tensors(what, row, b)
     labels = b.sparse_dim
     if labels is None:
-        raise DimError(
-            message(f"{what}: b is not sparse.", [("b", shape_of(b))], "The candidates are all labels of its sparse_dim.",
-                    "b = rf.set_sparse_dim(b, labels)")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: b is not sparse.",
+            [("b", shape_of(b))],
+            "The candidates are all labels of its sparse_dim.",
+            "b = rf.set_sparse_dim(b, labels)",
+        )
     size = labels.extent if blank_idx is None else max(labels.extent, blank_idx + 1)
     if out_dim is None:
         out_dim = labels if size == labels.extent else Dim(size, name=f"{labels.name}+blank")
     if out_dim.extent != size:
-        raise DimError(
-            message(f"{what}: out_dim has another size than the labels.",
-                    [("b", f"{shape_of(b)} over {labels.short_repr()}"), ("blank_idx", blank_idx), ("out_dim", out_dim.short_repr())],
-                    f"Labels and blank are {size} candidates.", f"rf.{what}(..., out_dim=Dim({size}, name=...))")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: out_dim has another size than the labels.",
+            [
+                ("b", f"{shape_of(b)} over {labels.short_repr()}"),
+                ("blank_idx", blank_idx),
+                ("out_dim", out_dim.short_repr()),
+            ],
+            f"Labels and blank are {size} candidates.",
+            f"rf.{what}(..., out_dim=Dim({size}, name=...))",
+        )
     candidates = set_sparse_dim(copy_to_device(range_over_dim(out_dim, dtype="int32"), b.device), None)
     return next_edit_distance_reduce(
         row, candidates, b, b_spatial_dim=b_spatial_dim, n=n, ended=ended, optimal_completion=True, blank_idx=blank_idx

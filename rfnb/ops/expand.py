@@ -7,7 +7,7 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -29,12 +29,10 @@ def expand_dim(source: Tensor, dim: Dim, **unknown: Never) -> Tensor:
     if not isinstance(source, Tensor):
         raise not_a_tensor("expand_dim", source)
     if dim in source.dims:
-        raise DimError(
-            message(
-                "expand_dim: the dim is there already.",
-                [("source", shape_of(source)), ("dim", dim.short_repr())],
-                "A dim occurs once.",
-            )
+        raise dim_error(
+            "expand_dim: the dim is there already.",
+            [("source", shape_of(source)), ("dim", dim.short_repr())],
+            "A dim occurs once.",
         )
     if dim.is_static():
         place = len(source.dims)
@@ -71,10 +69,12 @@ def squeeze(source: Tensor, axis: Dim, **unknown: Never) -> Tensor:
         raise not_a_tensor("squeeze", source)
     index = source.axis_of(axis, "squeeze")
     if axis.size != 1:
-        raise DimError(
-            message("squeeze: the axis is not of size 1.", [("source", shape_of(source)), ("axis", axis.short_repr())],
-                    "Only an axis of one entry can go without losing values.", f"rf.gather(x, indices=0, axis={axis.name})")
-        )  # fmt: skip
+        raise dim_error(
+            "squeeze: the axis is not of size 1.",
+            [("source", shape_of(source)), ("axis", axis.short_repr())],
+            "Only an axis of one entry can go without losing values.",
+            f"rf.gather(x, indices=0, axis={axis.name})",
+        )
     return source._like(
         source.backend.squeeze_raw(source._raw, (index,)), source.dims[:index] + source.dims[index + 1 :]
     )

@@ -9,7 +9,7 @@ import numpy as np
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, index_error, type_error
 from rfnb.core.finite import _steps, picked
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
@@ -58,10 +58,12 @@ def gather(
         need_tensors("gather", source)
         axis = indices.sparse_dim
         if axis is None:
-            raise DimError(
-                message("gather: which axis?", [("source", shape_of(source)), ("indices", shape_of(indices))],
-                        "The indices have no sparse_dim, so name the axis:", "rf.gather(x, indices=i, axis=...)")
-            )  # fmt: skip
+            raise dim_error(
+                "gather: which axis?",
+                [("source", shape_of(source)), ("indices", shape_of(indices))],
+                "The indices have no sparse_dim, so name the axis:",
+                "rf.gather(x, indices=i, axis=...)",
+            )
     if clip_to_valid:  # by the lengths of source: the indices have all its dims then
         need_tensors("gather", source)
         check_remade("gather", [("source", source.dims), ("indices", indices.dims)], but=(axis,))
@@ -101,10 +103,12 @@ def _gather_one(source: Tensor, index: Any, axis: Dim | None) -> Tensor:
     """The entry of a number along `axis`, which goes away."""
     need_tensors("gather", source)
     if isinstance(index, float):
-        raise TypeError(
-            message("gather: the index is a float.", [("source", shape_of(source)), ("index", index)],
-                    "Indices are integers.", f"rf.gather(source, indices={int(index)}, axis=...)")
-        )  # fmt: skip
+        raise type_error(
+            "gather: the index is a float.",
+            [("source", shape_of(source)), ("index", index)],
+            "Indices are integers.",
+            f"rf.gather(source, indices={int(index)}, axis=...)",
+        )
     if not isinstance(index, (int, np.integer)):
         raise not_a_tensor("gather", index)
     if axis is None:
@@ -125,15 +129,13 @@ def _past_the_end(source: Tensor, index: int, axis: Dim) -> IndexError:
         lines.append(
             f"rf.gather(source, indices=rf.last_frame_position_of_dim({name}), axis={name})    # the last of each sequence"
         )
-    return IndexError(
-        message(
-            f"gather: there is no index {index} of {axis.short_repr()}.",
-            [("source", shape_of(source)), ("axis", axis.short_repr()), ("allowed", allowed)],
-            "Indices count from 0, or as -1, -2, ... from the end of the longest sequence:"
-            if axis.is_dynamic()
-            else "Indices count from 0, or as -1, -2, ... from the end:",
-            "\n".join(lines) or None,
-        )
+    return index_error(
+        f"gather: there is no index {index} of {axis.short_repr()}.",
+        [("source", shape_of(source)), ("axis", axis.short_repr()), ("allowed", allowed)],
+        "Indices count from 0, or as -1, -2, ... from the end of the longest sequence:"
+        if axis.is_dynamic()
+        else "Indices count from 0, or as -1, -2, ... from the end:",
+        "\n".join(lines) or None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -42,16 +42,20 @@ def gating(
     need_tensors("gating", x)
     axis = axis or x.feature_dim
     if axis is None:
-        raise DimError(
-            message("gating: which dim?", [("x", shape_of(x))], "It has no feature_dim, so name the dim to halve:",
-                    "rf.gating(x, axis=...)")
-        )  # fmt: skip
+        raise dim_error(
+            "gating: which dim?",
+            [("x", shape_of(x))],
+            "It has no feature_dim, so name the dim to halve:",
+            "rf.gating(x, axis=...)",
+        )
     x.axis_of(axis, "gating")
     if axis.size is None or axis.size % 2:
-        raise DimError(
-            message("gating: the dim has no halves.", [("x", shape_of(x)), ("axis", axis.short_repr())],
-                    "Its size is static and even.", "rf.Linear(in_dim, 2 * out_dim)")
-        )  # fmt: skip
+        raise dim_error(
+            "gating: the dim has no halves.",
+            [("x", shape_of(x)), ("axis", axis.short_repr())],
+            "Its size is static and even.",
+            "rf.Linear(in_dim, 2 * out_dim)",
+        )
     half = axis.size // 2
     out_dim = axis.div_left(2) if out_dim is None else out_dim
     define_size(out_dim, half)

@@ -6,7 +6,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import masks_for
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -101,12 +101,10 @@ def _fitting(source: Tensor, value: Any, name: str) -> Any:
     if not isinstance(value, Tensor):
         return value
     if not set(value.dims) <= set(source.dims):
-        raise DimError(
-            message(
-                f"scaled_gradient_ext: {name} has dims that source lacks.",
-                operand_rows([("source", source), (name, value)]),
-                "The gradient has the dims of source.",
-            )
+        raise dim_error(
+            f"scaled_gradient_ext: {name} has dims that source lacks.",
+            operand_rows([("source", source), (name, value)]),
+            "The gradient has the dims of source.",
         )
     return value.copy_compatible_to_dims_raw(source.dims)
 

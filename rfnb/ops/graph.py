@@ -51,9 +51,7 @@ def walk_tensor_consumers(
         filter_outputs: Only those of which it is true are in the result; the walk goes on from the others too.
         ending_condition: The walk ends with the first Tensor of which it is true, which is still looked at.
     """
-    need_tensors(
-        "walk_tensor_consumers",
-    )
+    need_tensors("walk_tensor_consumers")
     seeds = [seed] if isinstance(seed, Tensor) else list(seed)
     if not seeds:
         return []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import index_error, type_error
 from rfnb.core.place import line_of, user_frame
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -41,9 +41,7 @@ def check_range(op: str, role: str, indices: Tensor, dim: Dim, *, kernel: bool =
     rule, fix = "Indices count from 0, and real frames index real entries.", None
     if kernel:
         rule, fix = f"{rule} To have every op checked, on a GPU too:", _DEBUG
-    raise IndexError(
-        message(f"{op}, called in {line_of(user)}: {int(bad.sum())} of the {role} out of range.", rows, rule, fix)
-    )
+    raise index_error(f"{op}, called in {line_of(user)}: {int(bad.sum())} of the {role} out of range.", rows, rule, fix)
 
 
 def check_not_negative(op: str, role: str, indices: Tensor, dim: Dim) -> None:
@@ -59,14 +57,14 @@ _DEBUG = "with rf.debug(indices=True):"
 def check_integers(op: str, role: str, indices: Tensor, *operands: tuple[str, Tensor]) -> None:
     """Raise a TypeError unless the indices are integers."""
     if not indices.dtype.startswith(("int", "uint")):
-        raise TypeError(
-            message(
-                f"{op}: the {role} {'is' if role == 'target' else 'are'} {indices.dtype}.",
-                [(label, shape_of(tensor)) for label, tensor in operands] + [(role, f"{shape_of(indices)} {indices.dtype}")],
-                "Indices are integers.",
-                f'rf.cast({role}, "int64")' + ("       # or rf.masked_select(source, mask=..., dims=[...])" if op == "gather" else ""),
-            )
-        )  # fmt: skip
+        raise type_error(
+            f"{op}: the {role} {'is' if role == 'target' else 'are'} {indices.dtype}.",
+            [(label, shape_of(tensor)) for label, tensor in operands]
+            + [(role, f"{shape_of(indices)} {indices.dtype}")],
+            "Indices are integers.",
+            f'rf.cast({role}, "int64")'
+            + ("       # or rf.masked_select(source, mask=..., dims=[...])" if op == "gather" else ""),
+        )
 
 
 def explain_indices(
@@ -79,7 +77,7 @@ def explain_indices(
     elif "device-side assert" in str(error):  # the GPU computes nothing after that, so the values cannot be read
         rows: list[tuple[str, Any]] = [(role, f"{shape_of(indices)} on {indices.device}"), ("into", dim.short_repr())]
         rule = "A GPU finds out later than the op that was called, and computes nothing any more. Start again, and check every op:"
-        raise IndexError(message(f"{op}: some of the {role} may be out of range.", rows, rule, _DEBUG)) from None
+        raise index_error(f"{op}: some of the {role} may be out of range.", rows, rule, _DEBUG) from None
 
 
 def on_host(device: str | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, index_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -44,19 +44,22 @@ def label_smoothed_log_prob_gradient(
     need_tensors("label_smoothed_log_prob_gradient", log_prob)
     axis = axis or log_prob.feature_dim
     if axis is None:
-        raise DimError(
-            message("label_smoothed_log_prob_gradient: over which dim?", [("log_prob", shape_of(log_prob))],
-                    "It has no feature_dim, so name the labels:", "rf.label_smoothed_log_prob_gradient(..., axis=...)")
-        )  # fmt: skip
+        raise dim_error(
+            "label_smoothed_log_prob_gradient: over which dim?",
+            [("log_prob", shape_of(log_prob))],
+            "It has no feature_dim, so name the labels:",
+            "rf.label_smoothed_log_prob_gradient(..., axis=...)",
+        )
     if axis not in log_prob.dims:
         raise missing_dim("label_smoothed_log_prob_gradient", log_prob, axis, "log_prob")
     excluded = np.zeros(axis.extent, bool)
     for label in exclude_labels or ():
         if not -axis.extent <= label < axis.extent:
-            raise IndexError(
-                message(f"label_smoothed_log_prob_gradient: no label {label} to exclude.", [("axis", axis.short_repr())],
-                        "The excluded labels are indices into the axis.")
-            )  # fmt: skip
+            raise index_error(
+                f"label_smoothed_log_prob_gradient: no label {label} to exclude.",
+                [("axis", axis.short_repr())],
+                "The excluded labels are indices into the axis.",
+            )
         excluded[label] = True
     count = int((~excluded).sum())
     if smoothing == 0 or count < 2:  # nobody to give to

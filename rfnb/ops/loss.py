@@ -7,7 +7,7 @@ from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, message, value_error
 from rfnb.core.generations import aligned, with_beams
 from rfnb.core.layout import Dims, PlanCache, masks_for, spread_mask, to_order
 from rfnb.core.op import op
@@ -56,21 +56,15 @@ def cross_entropy(
         need_tensors("cross_entropy", estimated, target)
     kinds = ("logits", "log-probs", "probs")
     if estimated_type not in kinds:
-        raise ValueError(
-            message(
-                f'cross_entropy: estimated_type "{estimated_type}".',
-                [("known", ", ".join(kinds))],
-                "It is one of these.",
-            )
+        raise value_error(
+            f'cross_entropy: estimated_type "{estimated_type}".', [("known", ", ".join(kinds))], "It is one of these."
         )
     if label_smoothing and not 0 <= label_smoothing <= 1:
-        raise ValueError(
-            message(
-                "cross_entropy: label_smoothing is no share.",
-                [("label_smoothing", label_smoothing)],
-                "It is the share of the target's mass that goes to all classes, from 0 to 1:",
-                "rf.cross_entropy(..., label_smoothing=0.1)",
-            )
+        raise value_error(
+            "cross_entropy: label_smoothing is no share.",
+            [("label_smoothing", label_smoothing)],
+            "It is the share of the target's mass that goes to all classes, from 0 to 1:",
+            "rf.cross_entropy(..., label_smoothing=0.1)",
         )
     key = (estimated._raw.__class__, estimated.dims, target.dims, target.dtype, target.sparse_dim, axis)
     if estimated_type == "logits":
@@ -95,17 +89,15 @@ def cross_entropy(
         if set(rest) <= set(of_target) or set(of_target) <= set(rest):
             return _composed(estimated, target, axis, estimated_type, label_smoothing)
         labels = labels_of((*estimated.dims, *target.dims))
-        raise DimError(
-            message(
-                "cross_entropy: estimated and target have different dims beside the classes.",
-                [
-                    ("estimated", dims_text(estimated.dims, labels)),
-                    ("target", dims_text(target.dims, labels)),
-                    ("axis", labels[axis]),
-                ],
-                "Each frame has one target. If two dims are the same axis, replace one first:",
-                _same_axis_code(estimated, target, rest),
-            )
+        raise dim_error(
+            "cross_entropy: estimated and target have different dims beside the classes.",
+            [
+                ("estimated", dims_text(estimated.dims, labels)),
+                ("target", dims_text(target.dims, labels)),
+                ("axis", labels[axis]),
+            ],
+            "Each frame has one target. If two dims are the same axis, replace one first:",
+            _same_axis_code(estimated, target, rest),
         )
     if axis in target.dims or estimated_type != "logits":
         return _composed(estimated, target, axis, estimated_type, label_smoothing)
@@ -139,13 +131,11 @@ def _plan(estimated: Tensor, target: Tensor, rest: Dims, axis: Dim) -> tuple[Any
 def _check_labels(target: Tensor, axis: Dim) -> None:
     labels_dim = target.sparse_dim
     if labels_dim is not None and labels_dim is not axis and labels_dim.extent > axis.extent:
-        raise DimError(
-            message(
-                "cross_entropy: the targets may not be indices into the classes.",
-                [("target", f"{shape_of(target)} over {labels_dim.short_repr()}"), ("axis", axis.short_repr())],
-                "There are more labels than classes. If the targets are indices into the classes, say so:",
-                f"target = rf.set_sparse_dim(target, {axis.name if axis.name.isidentifier() else '...'})",
-            )
+        raise dim_error(
+            "cross_entropy: the targets may not be indices into the classes.",
+            [("target", f"{shape_of(target)} over {labels_dim.short_repr()}"), ("axis", axis.short_repr())],
+            "There are more labels than classes. If the targets are indices into the classes, say so:",
+            f"target = rf.set_sparse_dim(target, {axis.name if axis.name.isidentifier() else '...'})",
         )
 
 
@@ -213,13 +203,11 @@ def label_smoothing(prob: Tensor, smoothing: float, *, axis: Dim | None = None) 
         return sparse_to_dense(prob, label_value=1 - smoothing, other_value=smoothing / (prob.sparse_dim.extent - 1))
     axis = axis or prob.feature_dim
     if axis is None:
-        raise DimError(
-            message(
-                "label_smoothing: over which dim?",
-                [("prob", shape_of(prob))],
-                "It has neither a sparse_dim nor a feature_dim, so name the classes:",
-                "rf.label_smoothing(prob, 0.1, axis=...)",
-            )
+        raise dim_error(
+            "label_smoothing: over which dim?",
+            [("prob", shape_of(prob))],
+            "It has neither a sparse_dim nor a feature_dim, so name the classes:",
+            "rf.label_smoothing(prob, 0.1, axis=...)",
         )
     prob.axis_of(axis, "label_smoothing")
     other = smoothing / (axis.extent - 1)

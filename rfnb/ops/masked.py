@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.remade import check_remade
@@ -110,18 +110,20 @@ def masked_scatter(
 
 def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
     if mask.dtype != "bool":
-        raise TypeError(
-            message(f"{what}: the mask is not bool.", [("mask", f"{shape_of(mask)} {mask.dtype}")],
-                    "True is what is picked.", "mask = x > 0")
-        )  # fmt: skip
+        raise type_error(
+            f"{what}: the mask is not bool.",
+            [("mask", f"{shape_of(mask)} {mask.dtype}")],
+            "True is what is picked.",
+            "mask = x > 0",
+        )
     missing = [dim for dim in dims if dim not in mask.dims]
     if missing or not dims:
-        raise DimError(
-            message(f"{what}: the mask needs the dims that are packed.",
-                    [("mask", shape_of(mask)), ("dims", dims_text(dims))],
-                    "The packed dims are some or all of those of the mask.",
-                    f"mask = rf.expand_dim(mask, {missing[0].name})" if missing else None)
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: the mask needs the dims that are packed.",
+            [("mask", shape_of(mask)), ("dims", dims_text(dims))],
+            "The packed dims are some or all of those of the mask.",
+            f"mask = rf.expand_dim(mask, {missing[0].name})" if missing else None,
+        )
 
 
 def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, ...]) -> None:
@@ -134,13 +136,13 @@ def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, 
     )
     if not ours or not theirs:
         return
-    raise DimError(
-        message("masked_scatter: source and backup have different ragged dims.",
-                [*operand_rows(operands), ("in_dim", in_dim.short_repr())],
-                f"{ours[0].name} and {theirs[0].name} would make an outer product. Where the two have frames of their own, the dim that "
-                "stands for\nboth has the lengths of source or of backup for each sequence:",
-                f"rf.masked_scatter_nested((source, {ours[0].name}), (backup, {theirs[0].name}), mask=..., dims=[...], ...)")
-    )  # fmt: skip
+    raise dim_error(
+        "masked_scatter: source and backup have different ragged dims.",
+        [*operand_rows(operands), ("in_dim", in_dim.short_repr())],
+        f"{ours[0].name} and {theirs[0].name} would make an outer product. Where the two have frames of their own, the dim that "
+        "stands for\nboth has the lengths of source or of backup for each sequence:",
+        f"rf.masked_scatter_nested((source, {ours[0].name}), (backup, {theirs[0].name}), mask=..., dims=[...], ...)",
+    )
 
 
 def _check_lengths(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
@@ -167,11 +169,12 @@ def pack_padded(
     """
     need_tensors("pack_padded", source)
     if enforce_sorted:
-        raise ValueError(
-            message("pack_padded: enforce_sorted.", [("source", shape_of(source)), ("dims", dims_text(tuple(dims)))],
-                    "Frames are packed in the order of the dims, whatever their lengths are.",
-                    "rf.pack_padded(source, dims=[...])")
-        )  # fmt: skip
+        raise value_error(
+            "pack_padded: enforce_sorted.",
+            [("source", shape_of(source)), ("dims", dims_text(tuple(dims)))],
+            "Frames are packed in the order of the dims, whatever their lengths are.",
+            "rf.pack_padded(source, dims=[...])",
+        )
     for dim in dims:
         check_lengths_here("pack_padded", [("source", source.dims), ("dims", tuple(dims))], dim, "source")
     return masked_select(source, mask=_real_frames(dims, source), dims=dims, out_dim=out_dim)

@@ -11,7 +11,7 @@ from typing import Any, Never
 from rfnb.backends import protocol
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.fill import plain_number
 from rfnb.core.finite import tracked_in_step, whole_padding
 from rfnb.core.finite_kinds import (
@@ -199,9 +199,7 @@ def _as_number(value: Any, kind: str) -> Any:
 
 def _not_bool(kind: str, *tensors: Tensor) -> TypeError:
     rows = [(label, f"{dims_text(tensor.dims)} {tensor.dtype}") for label, tensor in zip("ab", tensors)]
-    return TypeError(
-        message(f"{kind}: not bool.", rows, "Logic is about bools. Say when a value counts as True:", "a != 0")
-    )
+    return type_error(f"{kind}: not bool.", rows, "Logic is about bools. Say when a value counts as True:", "a != 0")
 
 
 add = _binary("add", "a + b, elementwise over the union of the dims.")
@@ -234,8 +232,8 @@ _BY_KIND = {
 def _kind(kind: str, kinds: Sequence[str], what: str) -> str:
     name = _SYMBOLS.get(kind, kind)
     if name not in kinds:
-        raise ValueError(
-            message(f'{what}: unknown kind "{kind}".', [("known", ", ".join(kinds))], "A kind is a word or a symbol.")
+        raise value_error(
+            f'{what}: unknown kind "{kind}".', [("known", ", ".join(kinds))], "A kind is a word or a symbol."
         )
     return name
 

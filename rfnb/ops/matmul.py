@@ -8,7 +8,7 @@ from typing import Any, Never
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, type_error
 from rfnb.core.finite import whole_padding
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
@@ -74,13 +74,11 @@ dot = matmul
 def _other_dtype(a: Tensor, b: Tensor) -> TypeError | None:
     if a.dtype == b.dtype:
         return None
-    return TypeError(
-        message(
-            "matmul: the operands have different dtypes.",
-            [("a", f"{shape_of(a)} {a.dtype}"), ("b", f"{shape_of(b)} {b.dtype}")],
-            "A product-sum is done in one dtype; which one is yours to say.",
-            "rf.matmul(a, rf.cast(b, a.dtype), reduce=...)",
-        )
+    return type_error(
+        "matmul: the operands have different dtypes.",
+        [("a", f"{shape_of(a)} {a.dtype}"), ("b", f"{shape_of(b)} {b.dtype}")],
+        "A product-sum is done in one dtype; which one is yours to say.",
+        "rf.matmul(a, rf.cast(b, a.dtype), reduce=...)",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
@@ -56,24 +56,29 @@ def mel_filterbank(
     if in_dim not in x.dims:
         raise missing_dim("mel_filterbank", x, in_dim, "x")
     if x.dtype.startswith("complex"):
-        raise TypeError(
-            message("mel_filterbank: x is complex.", [("x", f"{shape_of(x)} {x.dtype}")],
-                    "Triangles are over the power or magnitude of frequencies.", "x = rf.square(rf.abs(x))")
-        )  # fmt: skip
+        raise type_error(
+            "mel_filterbank: x is complex.",
+            [("x", f"{shape_of(x)} {x.dtype}")],
+            "Triangles are over the power or magnitude of frequencies.",
+            "x = rf.square(rf.abs(x))",
+        )
     check_unique((in_dim, out_dim), "mel_filterbank")
     fft_length = 2 * (in_dim.extent - 1) if fft_length is None else fft_length
     if in_dim.extent != fft_length // 2 + 1:
-        raise DimError(
-            message("mel_filterbank: in_dim has another number of frequencies.",
-                    [("x", shape_of(x)), ("in_dim", in_dim.short_repr()), ("fft_length", fft_length)],
-                    f"A transform of {fft_length} samples has {fft_length // 2 + 1} frequencies.", "fft_length=None")
-        )  # fmt: skip
+        raise dim_error(
+            "mel_filterbank: in_dim has another number of frequencies.",
+            [("x", shape_of(x)), ("in_dim", in_dim.short_repr()), ("fft_length", fft_length)],
+            f"A transform of {fft_length} samples has {fft_length // 2 + 1} frequencies.",
+            "fft_length=None",
+        )
     f_min, f_max = 0 if f_min is None else f_min, sampling_rate / 2 if f_max is None else f_max
     if not f_min < f_max:
-        raise ValueError(
-            message("mel_filterbank: no frequencies between the bounds.", [("f_min", f_min), ("f_max", f_max)],
-                    "f_min is below f_max, both in Hz.", "f_min=None, f_max=None")
-        )  # fmt: skip
+        raise value_error(
+            "mel_filterbank: no frequencies between the bounds.",
+            [("f_min", f_min), ("f_max", f_max)],
+            "f_min is below f_max, both in Hz.",
+            "f_min=None, f_max=None",
+        )
     wide = widened(x)
     raw = _raw_matrix(fft_length, out_dim.extent, sampling_rate, f_min, f_max, wide.dtype, x.device, x.backend)
     with x.backend.full_precision():

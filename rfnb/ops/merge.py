@@ -8,7 +8,7 @@ from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, not_implemented_error
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
@@ -106,13 +106,11 @@ def split_dims(
     dims = tuple(dims)
     if pad_to_multiples:
         need_tensors("split_dims", source)
-        raise NotImplementedError(
-            message(
-                "split_dims: padding to a multiple of the sizes.",
-                [("source", shape_of(source)), ("axis", axis.short_repr()), ("pad_value", pad_value)],
-                "It splits an axis as it is. Pad it first:",
-                "source, (axis,) = rf.pad(source, axes=[axis], padding=[(0, missing)], value=pad_value)",
-            )
+        raise not_implemented_error(
+            "split_dims: padding to a multiple of the sizes.",
+            [("source", shape_of(source)), ("axis", axis.short_repr()), ("pad_value", pad_value)],
+            "It splits an axis as it is. Pad it first:",
+            "source, (axis,) = rf.pad(source, axes=[axis], padding=[(0, missing)], value=pad_value)",
         )
     try:
         raw = source._raw
@@ -135,16 +133,14 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     if len(unknown) == 1 and known and axis.extent % known == 0:
         define_size(unknown[0], axis.extent // known)
     elif unknown or known != axis.extent:
-        raise DimError(
-            message(
-                "split_dims: the sizes do not multiply to the size of the axis.",
-                [
-                    ("source", shape_of(source)),
-                    ("axis", axis.short_repr()),
-                    ("dims", " * ".join(d.short_repr() for d in dims)),
-                ],
-                "A split keeps the number of entries.",
-            )
+        raise dim_error(
+            "split_dims: the sizes do not multiply to the size of the axis.",
+            [
+                ("source", shape_of(source)),
+                ("axis", axis.short_repr()),
+                ("dims", " * ".join(d.short_repr() for d in dims)),
+            ],
+            "A split keeps the number of entries.",
         )
     out_dims = (*source.dims[:index], *dims, *source.dims[index + 1 :])
     check_unique(out_dims, "split_dims")

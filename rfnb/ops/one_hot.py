@@ -6,7 +6,7 @@ from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.fill import plain_number
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -49,13 +49,11 @@ def sparse_to_dense(
         labels = convert_to_tensor(labels, dims=(), sparse_dim=axis)
     axis = axis or labels.sparse_dim
     if axis is None:
-        raise DimError(
-            message(
-                "sparse_to_dense: into which dim?",
-                [("labels", shape_of(labels))],
-                "The labels have no sparse_dim.",
-                "rf.set_sparse_dim(labels, vocab)",
-            )
+        raise dim_error(
+            "sparse_to_dense: into which dim?",
+            [("labels", shape_of(labels))],
+            "The labels have no sparse_dim.",
+            "rf.set_sparse_dim(labels, vocab)",
         )
     check_integers("sparse_to_dense", "labels", labels)
     dtype, values = get_default_float_dtype(), [plain_number(value) for value in (label_value, other_value)]

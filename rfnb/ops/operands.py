@@ -6,7 +6,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.call_errors import MissingArgument
-from rfnb.core.errors import message
+from rfnb.core.errors import runtime_error, type_error, value_error
 from rfnb.core.fill import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
@@ -18,8 +18,8 @@ def need_values(kind: str, *tensors: Tensor) -> None:
         if not isinstance(tensor, Tensor):
             raise not_a_tensor(kind, tensor)
         if tensor._raw is None:
-            raise ValueError(
-                message(f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first.")
+            raise value_error(
+                f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first."
             )
 
 
@@ -34,13 +34,11 @@ def common_backend(kind: str, *tensors: Tensor) -> Any:
     """The one backend of all operands; a TypeError if there are several."""
     backends = {tensor.backend for tensor in tensors}
     if len(backends) > 1:
-        raise TypeError(
-            message(
-                f"{kind}: operands of different backends.",
-                [(tensor.name or "operand", f"{tensor.backend.name} {dims_text(tensor.dims)}") for tensor in tensors],
-                "An op works on one backend.",
-                "rf.convert_to_tensor(x.numpy(), dims=x.dims)",
-            )
+        raise type_error(
+            f"{kind}: operands of different backends.",
+            [(tensor.name or "operand", f"{tensor.backend.name} {dims_text(tensor.dims)}") for tensor in tensors],
+            "An op works on one backend.",
+            "rf.convert_to_tensor(x.numpy(), dims=x.dims)",
         )
     check_devices(kind, *tensors)
     return backends.pop()
@@ -56,13 +54,11 @@ def check_devices(kind: str, *tensors: Tensor) -> None:
             for place, (tensor, device) in enumerate(zip(tensors, devices))
         ]
         other = rows[devices.index(list(where)[1])][0]
-        raise RuntimeError(
-            message(
-                f"{kind}: the operands are on different devices.",
-                rows,
-                "An op computes on one device. Copy an operand to that of the others:",
-                f'{other} = rf.copy_to_device({other}, "{next(iter(where))}")',
-            )
+        raise runtime_error(
+            f"{kind}: the operands are on different devices.",
+            rows,
+            "An op computes on one device. Copy an operand to that of the others:",
+            f'{other} = rf.copy_to_device({other}, "{next(iter(where))}")',
         )
 
 
@@ -85,21 +81,17 @@ def not_a_tensor(kind: str, value: Any) -> TypeError:
         return value.error()
     if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
         names = ["x" if place == 0 else "_" for place in range(len(value))]
-        return TypeError(
-            message(
-                f"{kind}: this operand is several values.",
-                [("got", f"{type(value).__name__}: {', '.join(_shown(each) for each in value)}")],
-                "What gives back several values, as a layer with a state or with a new dim does, is taken apart first:",
-                f"{', '.join(names)} = value",
-            )
+        return type_error(
+            f"{kind}: this operand is several values.",
+            [("got", f"{type(value).__name__}: {', '.join(_shown(each) for each in value)}")],
+            "What gives back several values, as a layer with a state or with a new dim does, is taken apart first:",
+            f"{', '.join(names)} = value",
         )
-    return TypeError(
-        message(
-            f"{kind}: this operand is not a Tensor.",
-            [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
-            "Raw arrays and lists do not say which axis is which.",
-            "rf.convert_to_tensor(value, dims=[...])",
-        )
+    return type_error(
+        f"{kind}: this operand is not a Tensor.",
+        [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
+        "Raw arrays and lists do not say which axis is which.",
+        "rf.convert_to_tensor(value, dims=[...])",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
@@ -28,13 +28,11 @@ def _equality(op: Any, if_foreign: bool) -> Any:
 def _invert(self: Tensor) -> Tensor:
     """`~mask`. Of numbers it would be another op in each language: all bits in Python, refused in torch for floats."""
     if self.dtype != "bool":
-        raise TypeError(
-            message(
-                f"~ of {self.dtype}.",
-                [("tensor", f"{shape_of(self)} {self.dtype}")],
-                "Only what is True or False can be inverted. Say when a value counts as True:",
-                "~(x != 0)    # or x == 0",
-            )
+        raise type_error(
+            f"~ of {self.dtype}.",
+            [("tensor", f"{shape_of(self)} {self.dtype}")],
+            "Only what is True or False can be inverted. Say when a value counts as True:",
+            "~(x != 0)    # or x == 0",
         )
     return math.logical_not(self)
 

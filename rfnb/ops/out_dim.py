@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
 
@@ -19,13 +19,11 @@ def define_size(dim: Dim, size: int) -> None:
 def check_size(what: str, out_dim: Dim, size: int) -> None:
     """Raise a DimError unless out_dim has this size."""
     if out_dim.extent != size:
-        raise DimError(
-            message(
-                f"{what}: out_dim has another size.",
-                [("out_dim", out_dim.short_repr()), ("needed", size)],
-                "An out_dim fits, or has no size yet and takes it over.",
-                f'Dim(None, name="{out_dim.name}")',
-            )
+        raise dim_error(
+            f"{what}: out_dim has another size.",
+            [("out_dim", out_dim.short_repr()), ("needed", size)],
+            "An out_dim fits, or has no size yet and takes it over.",
+            f'Dim(None, name="{out_dim.name}")',
         )
 
 
@@ -33,15 +31,9 @@ def check_movable(what: str, tensor: Tensor, axis: Dim) -> None:
     """Frames cannot change places within an axis that the lengths of another dim are over."""
     for dim in tensor.dims:
         if axis in dim.length_dims:
-            raise DimError(
-                message(
-                    f"{what}: the lengths of {dim.short_repr()} are over {axis.short_repr()}.",
-                    [
-                        ("tensor", shape_of(tensor)),
-                        ("axis", axis.short_repr()),
-                        ("lengths", dims_text(dim.length_dims)),
-                    ],
-                    "Frames that change places would leave their lengths behind. Work on a copy of the axis with its own lengths, or "
-                    f"without {dim.name}.",
-                )
+            raise dim_error(
+                f"{what}: the lengths of {dim.short_repr()} are over {axis.short_repr()}.",
+                [("tensor", shape_of(tensor)), ("axis", axis.short_repr()), ("lengths", dims_text(dim.length_dims))],
+                "Frames that change places would leave their lengths behind. Work on a copy of the axis with its own lengths, or "
+                f"without {dim.name}.",
             )

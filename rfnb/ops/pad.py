@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.fill import check_entries_to_fill, number_to_fill
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.op import op
@@ -65,17 +65,17 @@ def pad(
     known = ("constant", *_MODES)
     if mode not in known:
         known_modes = [("known", ", ".join(known))]
-        raise ValueError(message(f'pad: unknown mode "{mode}".', known_modes, "A mode is one of these."))
+        raise value_error(f'pad: unknown mode "{mode}".', known_modes, "A mode is one of these.")
     axes, padding = dims_of("pad", axes), list(padding)
     if any(not isinstance(width, (tuple, list)) or len(width) != 2 for width in padding):
         rows = [("source", shape_of(source)), ("axes", dims_text(axes)), ("padding", padding)]
         rule = "padding has two numbers of frames for each axis, before and after it:"
-        raise TypeError(message("pad: how many frames?", rows, rule, "rf.pad(source, axes=[axis], padding=[(1, 1)])"))
+        raise type_error("pad: how many frames?", rows, rule, "rf.pad(source, axes=[axis], padding=[(1, 1)])")
     if len(axes) != len(padding) or len(axes) != len(axes if out_dims is None else out_dims):
         counts = [("axes", len(axes)), ("padding", len(padding))]
         counts += [] if out_dims is None else [("out_dims", len(out_dims))]
         rule = "Each axis has one (left, right), and one of out_dims if those are given."
-        raise ValueError(message("pad: other numbers of axes and widths.", counts, rule))
+        raise value_error("pad: other numbers of axes and widths.", counts, rule)
     out, dims = source, []
     for number, (axis, (left, right)) in enumerate(zip(axes, padding)):
         out_dim = None if out_dims is None else out_dims[number]
@@ -124,13 +124,11 @@ def _plan(
     source where the raw array does not say it."""
     index = source.axis_of(axis, "pad")
     if isinstance(left, Dim) and left.need_masking():
-        raise DimError(
-            message(
-                "pad: other numbers of frames on the left for each sequence.",
-                [("source", shape_of(source)), ("axis", axis.short_repr()), ("left", left.short_repr())],
-                "What is put before all sequences has one size; frames of several lengths are joined:",
-                "rf.concat((frames, frames_dim), (source, axis))",
-            )
+        raise dim_error(
+            "pad: other numbers of frames on the left for each sequence.",
+            [("source", shape_of(source)), ("axis", axis.short_repr()), ("left", left.short_repr())],
+            "What is put before all sequences has one size; frames of several lengths are joined:",
+            "rf.concat((frames, frames_dim), (source, axis))",
         )
     before, total = _extent(left), left + axis + right
     if not at_the_ends and axis.has_padding():  # with the padding in the middle, lengths would not describe it
@@ -171,19 +169,17 @@ def _repeat_frames(
 ) -> tuple[Tensor, Dim]:
     left, right = _as_width(left), _as_width(right)
     if axis.need_masking() or any(isinstance(width, Dim) and width.need_masking() for width in (left, right)):
-        raise DimError(
-            message(
-                f'pad: mode "{mode}" of a ragged axis.',
-                [("source", shape_of(source)), ("axis", axis.short_repr())],
-                "Frames of the sequence itself are repeated only where all sequences have the same length.",
-                'rf.pad(..., mode="constant")',
-            )
+        raise dim_error(
+            f'pad: mode "{mode}" of a ragged axis.',
+            [("source", shape_of(source)), ("axis", axis.short_repr())],
+            "Frames of the sequence itself are repeated only where all sequences have the same length.",
+            'rf.pad(..., mode="constant")',
         )
     total = left + axis + right
     if axis.extent == 0 or (mode == "reflect" and max(_extent(left), _extent(right)) >= axis.extent):
         sizes = [("source", shape_of(source)), ("axis", axis.short_repr())]
         sizes += [("padding", f"({_extent(left)}, {_extent(right)})")]
-        raise ValueError(message(f'pad: mode "{mode}" needs more frames.', sizes, "There is nothing more to repeat."))
+        raise value_error(f'pad: mode "{mode}" needs more frames.', sizes, "There is nothing more to repeat.")
     out_dim = total if out_dim is None else out_dim
     define_size(out_dim, total.extent)
     check_size("pad", out_dim, total.extent)

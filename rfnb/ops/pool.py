@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.backends.protocol import Backend
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
@@ -87,13 +87,13 @@ def pool(
 def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     nd, mode, spatial, out_spatial, size, padding, strides, dilation, use_mask = key[3:]
     if mode not in ("max", "avg"):
-        raise ValueError(message(f'pool: unknown mode "{mode}".', [("known", "max, avg")], "A mode is one of these."))
+        raise value_error(f'pool: unknown mode "{mode}".', [("known", "max, avg")], "A mode is one of these.")
     if nd is not None and nd != len(spatial):
-        raise DimError(
-            message(f"pool{nd}d: {nd} spatial dims are needed.",
-                    [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
-                    "The number says how many dims the window moves along.")
-        )  # fmt: skip
+        raise dim_error(
+            f"pool{nd}d: {nd} spatial dims are needed.",
+            [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+            "The number says how many dims the window moves along.",
+        )
     check_spatial("pool", source, spatial)
     windows = make_windows("pool", spatial, size, padding, 1, dilation, size_name="pool_size")
     steps = [window.size for window in windows] if strides is None else strides

@@ -9,7 +9,7 @@ from typing import Any, Never
 from rfnb.backends import registry
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -68,27 +68,29 @@ def random(
     source = {"seed": seed, "algorithm": algorithm, "explicit_state": explicit_state, "static": static,
               "auto_update_state": auto_update_state}  # fmt: skip
     if distribution not in _PARAMETERS:
-        raise ValueError(
-            message(f'random: unknown distribution "{distribution}".', [("known", ", ".join(_PARAMETERS))],
-                    "It is one of these.")
-        )  # fmt: skip
+        raise value_error(
+            f'random: unknown distribution "{distribution}".',
+            [("known", ", ".join(_PARAMETERS))],
+            "It is one of these.",
+        )
     wrong = [name for name, value in given.items() if value is not None and name not in _PARAMETERS[distribution]]
     if wrong:
-        raise ValueError(
-            message(f'random: "{distribution}" has no {wrong[0]}.', [("parameters", ", ".join(_PARAMETERS[distribution]))],
-                    "Each distribution has its own parameters.")
-        )  # fmt: skip
+        raise value_error(
+            f'random: "{distribution}" has no {wrong[0]}.',
+            [("parameters", ", ".join(_PARAMETERS[distribution]))],
+            "Each distribution has its own parameters.",
+        )
     options: dict[str, Any] = {
         "dtype": dtype, "device": device, "sparse_dim": sparse_dim, "feature_dim": feature_dim, "out": out, **source
     }  # fmt: skip
     if distribution == "uniform":
         if bound is not None:
             if minval is not None or maxval is not None:
-                raise ValueError(
-                    message("random: bound and minval or maxval.", [("bound", _text(bound)), ("minval", _text(minval)),
-                                                                    ("maxval", _text(maxval))],
-                            "The bound says both: from -bound to bound.")
-                )  # fmt: skip
+                raise value_error(
+                    "random: bound and minval or maxval.",
+                    [("bound", _text(bound)), ("minval", _text(minval)), ("maxval", _text(maxval))],
+                    "The bound says both: from -bound to bound.",
+                )
             minval, maxval = -bound, bound
         low, high = 0 if minval is None else minval, 1 if maxval is None else maxval
         return random_uniform(dims, **options, minval=low, maxval=high)
@@ -125,10 +127,11 @@ def random_uniform(
         values = draw.plus(draw.times(unit, combine(maxval, "sub", minval)), minval)
         return draw.finish(floor(values) if whole else values)
     if minval > maxval or (whole and minval >= maxval and draw.size):
-        raise ValueError(
-            message("random_uniform: there is nothing between the bounds.", [("minval", minval), ("maxval", maxval)],
-                    "Numbers are at least minval and below maxval.")
-        )  # fmt: skip
+        raise value_error(
+            "random_uniform: there is nothing between the bounds.",
+            [("minval", minval), ("maxval", maxval)],
+            "Numbers are at least minval and below maxval.",
+        )
     return draw.finish(draw("uniform", minval, maxval))
 
 
@@ -177,20 +180,23 @@ def random_truncated_normal(
         return draw.finish(draw.plus(draw.times(draw("truncated_normal", -2.0, 2.0), stddev), mean))
     mean, stddev, minval, maxval = map(_scalar, (mean, stddev, minval, maxval))
     if any(isinstance(value, Tensor) for value in (mean, stddev, minval, maxval)):
-        raise TypeError(
-            message(f"{what}: bounds with Tensors.",
-                    [(name, _text(value)) for name, value in
-                     (("mean", mean), ("stddev", stddev), ("minval", minval), ("maxval", maxval))],
-                    "With bounds of its own, the distribution is the same for all frames: its parameters are numbers.")
-        )  # fmt: skip
+        raise type_error(
+            f"{what}: bounds with Tensors.",
+            [
+                (name, _text(value))
+                for name, value in (("mean", mean), ("stddev", stddev), ("minval", minval), ("maxval", maxval))
+            ],
+            "With bounds of its own, the distribution is the same for all frames: its parameters are numbers.",
+        )
     _check_stddev(what, stddev)
     low: Any = mean - 2 * stddev if minval is None else minval
     high: Any = mean + 2 * stddev if maxval is None else maxval
     if low > high:
-        raise ValueError(
-            message(f"{what}: there is nothing between the bounds.", [("minval", low), ("maxval", high)],
-                    "Numbers are at least minval and at most maxval.")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: there is nothing between the bounds.",
+            [("minval", low), ("maxval", high)],
+            "Numbers are at least minval and at most maxval.",
+        )
     standard = [(value - mean) / stddev if stddev else sign * numbers.inf for value, sign in ((low, -1), (high, 1))]
     values = draw.plus(draw.times(draw("truncated_normal", standard[0], standard[1]), stddev), mean)
     return draw.finish(clip_by_value(values, low, high))  # rounding may have left them
@@ -238,11 +244,11 @@ class _Draw:
         if not isinstance(value, Tensor):
             return value
         if not set(value.dims) <= set(self.dims):
-            raise DimError(
-                message(f"{self.what}: a parameter has other dims.",
-                        [("dims", dims_text(self.dims)), ("parameter", shape_of(value))],
-                        "A parameter has some of the dims of the result.")
-            )  # fmt: skip
+            raise dim_error(
+                f"{self.what}: a parameter has other dims.",
+                [("dims", dims_text(self.dims)), ("parameter", shape_of(value))],
+                "A parameter has some of the dims of the result.",
+            )
         return cast(stop_gradient(value), dtype)
 
     def finish(self, values: Tensor) -> Tensor:
@@ -258,29 +264,31 @@ class _Draw:
 
     def only_floats(self) -> None:
         if not is_float_dtype(self.dtype):
-            raise TypeError(
-                message(f"{self.what}: numbers of this distribution are floats.", [("dtype", self.dtype)],
-                        "Integers come from the uniform distribution.", f'rf.random_uniform(..., dtype="{self.dtype}")')
-            )  # fmt: skip
+            raise type_error(
+                f"{self.what}: numbers of this distribution are floats.",
+                [("dtype", self.dtype)],
+                "Integers come from the uniform distribution.",
+                f'rf.random_uniform(..., dtype="{self.dtype}")',
+            )
 
     def _check_out(self, out: Tensor) -> None:
         if set(out.dims) != set(self.dims):
-            raise DimError(
-                message(f"{self.what}: out has other dims.", [("dims", dims_text(self.dims)), ("out", shape_of(out))],
-                        "The numbers are written to out, which has the same dims, in any order.")
-            )  # fmt: skip
+            raise dim_error(
+                f"{self.what}: out has other dims.",
+                [("dims", dims_text(self.dims)), ("out", shape_of(out))],
+                "The numbers are written to out, which has the same dims, in any order.",
+            )
         if out.dtype != self.dtype:
-            raise TypeError(
-                message(f"{self.what}: out has another dtype.", [("dtype", self.dtype), ("out", out.dtype)],
-                        "The dtype is that of out. Leave it out.")
-            )  # fmt: skip
+            raise type_error(
+                f"{self.what}: out has another dtype.",
+                [("dtype", self.dtype), ("out", out.dtype)],
+                "The dtype is that of out. Leave it out.",
+            )
 
 
 def _check_stddev(what: str, stddev: Any) -> None:
     if stddev < 0:
-        raise ValueError(
-            message(f"{what}: a negative standard deviation.", [("stddev", stddev)], "It is 0 or more.")
-        )  # fmt: skip
+        raise value_error(f"{what}: a negative standard deviation.", [("stddev", stddev)], "It is 0 or more.")
 
 
 def _scalar(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -72,17 +72,18 @@ def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: 
         raise missing_dim(what, probs, axis, "probs")
     batch = tuple(dim for dim in probs.dims if dim is not axis)
     if not set(batch) <= set(dims) or axis in dims:
-        raise DimError(
-            message(f"{what}: dims are not those of the result.",
-                    [("dims", dims_text(dims)), ("probs", shape_of(probs)), ("axis", axis.short_repr())],
-                    "The result has all dims of probs but the axis, which it is sparse over, and any further ones.",
-                    f"dims={dims_text((*batch, *(dim for dim in dims if dim not in batch and dim is not axis)))}")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: dims are not those of the result.",
+            [("dims", dims_text(dims)), ("probs", shape_of(probs)), ("axis", axis.short_repr())],
+            "The result has all dims of probs but the axis, which it is sparse over, and any further ones.",
+            f"dims={dims_text((*batch, *(dim for dim in dims if dim not in batch and dim is not axis)))}",
+        )
     if axis.extent == 0 and volume(dims):
-        raise DimError(
-            message(f"{what}: nothing to choose from.", [("probs", shape_of(probs)), ("axis", axis.short_repr())],
-                    "The axis has one entry or more.")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: nothing to choose from.",
+            [("probs", shape_of(probs)), ("axis", axis.short_repr())],
+            "The axis has one entry or more.",
+        )
     own = tuple(dim for dim in dims if dim not in batch)
     backend = probs.backend
     # The first entry whose cumulated probability is above a uniform number; in float64, since rare ones are far down.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -93,34 +93,35 @@ def generator_for(
 ) -> Any | None:  # fmt: skip
     """The own generator of one call, or None for that of the backend. Options as in `random`."""
     if algorithm is not None:
-        raise ValueError(
-            message(f'{what}: algorithm "{algorithm}".', [("backend", backend.name), ("algorithm", algorithm)],
-                    "The algorithm is that of the backend's generator and cannot be chosen. Leave it out.")
-        )  # fmt: skip
+        raise value_error(
+            f'{what}: algorithm "{algorithm}".',
+            [("backend", backend.name), ("algorithm", algorithm)],
+            "The algorithm is that of the backend's generator and cannot be chosen. Leave it out.",
+        )
     if explicit_state is None:
         if auto_update_state:
-            raise ValueError(
-                message(f"{what}: auto_update_state without a state.", [("explicit_state", None)],
-                        "Only a given state can be updated.", f"rf.{what}(..., explicit_state=state, auto_update_state=True)")
-            )  # fmt: skip
+            raise value_error(
+                f"{what}: auto_update_state without a state.",
+                [("explicit_state", None)],
+                "Only a given state can be updated.",
+                f"rf.{what}(..., explicit_state=state, auto_update_state=True)",
+            )
         if seed is None and not static:
             return None
         return backend.generator_raw(device, seed=_as_number(get_static_step_based_seed() if seed is None else seed))
     if seed is not None or static:
-        raise ValueError(
-            message(f"{what}: a state and a seed.", [("explicit_state", shape_of(explicit_state)), ("seed", seed),
-                                                     ("static", static)],
-                    "A state says all about the numbers to come. Leave the seed (and static) out.")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: a state and a seed.",
+            [("explicit_state", shape_of(explicit_state)), ("seed", seed), ("static", static)],
+            "A state says all about the numbers to come. Leave the seed (and static) out.",
+        )
     if explicit_state.dtype != "uint8" or len(explicit_state.dims) != 1:
-        raise TypeError(
-            message(
-                f"{what}: explicit_state is no state of a generator.",
-                [("explicit_state", f"{shape_of(explicit_state)} {explicit_state.dtype}")],
-                "It is uint8 over one dim: bytes of `get_random_state`.",
-                'state = np.frombuffer(bytearray(rf.get_random_state()["cpu"]), np.uint8)\n'
-                "state = rf.convert_to_tensor(state, dims=[Dim(len(state))])",
-            )
+        raise type_error(
+            f"{what}: explicit_state is no state of a generator.",
+            [("explicit_state", f"{shape_of(explicit_state)} {explicit_state.dtype}")],
+            "It is uint8 over one dim: bytes of `get_random_state`.",
+            'state = np.frombuffer(bytearray(rf.get_random_state()["cpu"]), np.uint8)\n'
+            "state = rf.convert_to_tensor(state, dims=[Dim(len(state))])",
         )
     return backend.generator_raw(device, state=explicit_state.numpy().tobytes())
 

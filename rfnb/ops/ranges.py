@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
@@ -33,11 +33,12 @@ def range_over_dim_strided(
     elif not out_dim.is_dim_known():
         out_dim.dyn_size_ext = strided.get_size_tensor()
     elif out_dim.extent != strided.extent:
-        raise DimError(
-            message("range_over_dim_strided: out_dim has another size.",
-                    [("dim", dim.short_repr()), ("stride", stride), ("out_dim", out_dim.short_repr())],
-                    f"The range has {strided.extent} entries.", f'Dim(None, name="{out_dim.name}")')
-        )  # fmt: skip
+        raise dim_error(
+            "range_over_dim_strided: out_dim has another size.",
+            [("dim", dim.short_repr()), ("stride", stride), ("out_dim", out_dim.short_repr())],
+            f"The range has {strided.extent} entries.",
+            f'Dim(None, name="{out_dim.name}")',
+        )
     out = range_over_dim(out_dim, dtype=dtype, device=device) * stride
     out.sparse_dim = None if out.dtype.startswith("float") else dim
     return out, out_dim
@@ -53,10 +54,12 @@ def range_over_merged_dims(dims: Sequence[Dim], *, dtype: str | None = None, dev
         ValueError: Of nothing.
     """
     if not dims:
-        raise ValueError(
-            message("range_over_merged_dims: of nothing.", [("dims", "none")], "There is no index into no dim.",
-                    "rf.range_over_merged_dims([a, b])")
-        )  # fmt: skip
+        raise value_error(
+            "range_over_merged_dims: of nothing.",
+            [("dims", "none")],
+            "There is no index into no dim.",
+            "rf.range_over_merged_dims([a, b])",
+        )
     out = range_over_dim(dims[0], dtype=dtype, device=device)
     for dim in dims[1:]:
         out = math.combine_bc(out * dim.extent, "add", range_over_dim(dim, dtype=dtype, device=device))

@@ -8,7 +8,7 @@ from typing import Any, Never
 from rfnb.backends import protocol
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim, new_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.finite import finite_rest
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.memo import Memo
@@ -67,13 +67,11 @@ def reduce(
 
 def refuse_distributed(what: str, source: Tensor) -> None:
     """Raise the NotImplementedError of what would be reduced over several processes."""
-    raise NotImplementedError(
-        message(
-            f"{what}: over all processes of a distributed training.",
-            [("source", shape_of(source)), ("distributed", True)],
-            "The frames are those of this process. Add up what each process has:",
-            "torch.distributed.all_reduce(total.raw_tensor)",
-        )
+    raise not_implemented_error(
+        f"{what}: over all processes of a distributed training.",
+        [("source", shape_of(source)), ("distributed", True)],
+        "The frames are those of this process. Add up what each process has:",
+        "torch.distributed.all_reduce(total.raw_tensor)",
     )
 
 
@@ -120,12 +118,8 @@ def _whole_plan(source: Tensor, mode: str, given: tuple[Dim, ...], axes: tuple[D
 def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask: bool) -> tuple[Any, Any, Dims]:
     """A function (raw, extra) -> reduced, what it gets as `extra`, and the dims of the result."""
     if mode not in protocol.REDUCE_KINDS:
-        raise ValueError(
-            message(
-                f'reduce: unknown mode "{mode}".',
-                [("known", ", ".join(protocol.REDUCE_KINDS))],
-                "A mode is one of these.",
-            )
+        raise value_error(
+            f'reduce: unknown mode "{mode}".', [("known", ", ".join(protocol.REDUCE_KINDS))], "A mode is one of these."
         )
     for dim in axes:
         if dim not in source.dims:
@@ -133,15 +127,13 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
     if len(set(axes)) != len(axes):
         twice = next(dim for dim in axes if axes.count(dim) > 1)
         rows = [("source", shape_of(source)), ("axis", dims_text(axes)), ("twice", twice.short_repr())]
-        raise DimError(message(f"reduce_{mode}: the same dim twice.", rows, "A dim can go away once."))
+        raise dim_error(f"reduce_{mode}: the same dim twice.", rows, "A dim can go away once.")
     if mode.startswith("arg") and len(axes) != 1:
-        raise DimError(
-            message(
-                f"reduce_{mode}: one axis at a time.",
-                [("source", shape_of(source)), ("axis", dims_text(axes))],
-                "An index is into one dim; merge the dims first:",
-                f"source, axis = rf.merge_dims(source, dims=[{', '.join(dim.name for dim in axes)}])",
-            )
+        raise dim_error(
+            f"reduce_{mode}: one axis at a time.",
+            [("source", shape_of(source)), ("axis", dims_text(axes))],
+            "An index is into one dim; merge the dims first:",
+            f"source, axis = rf.merge_dims(source, dims=[{', '.join(dim.name for dim in axes)}])",
         )
     backend = source.backend
     indices = tuple(source.dims.index(dim) for dim in axes)
@@ -299,10 +291,12 @@ def reduce_out(source: Tensor, *, mode: str, num_pieces: int, out_dim: Dim | Non
     need_tensors("reduce_out", source)
     feature = source.feature_dim
     if feature is None:
-        raise DimError(
-            message("reduce_out: source has no feature_dim.", [("source", shape_of(source))],
-                    "The features are what is reduced. Mark them:", "source.feature_dim = ...")
-        )  # fmt: skip
+        raise dim_error(
+            "reduce_out: source has no feature_dim.",
+            [("source", shape_of(source))],
+            "The features are what is reduced. Mark them:",
+            "source.feature_dim = ...",
+        )
     pieces = Dim(num_pieces, name="pieces")
     out_dim = feature // num_pieces if out_dim is None else out_dim
     out = reduce(split_dims(source, axis=feature, dims=[out_dim, pieces]), mode=mode, axis=pieces)
@@ -359,13 +353,11 @@ def top_k(
             check_unique((*rest, k_dim), "top_k")
     if k > total:
         axes = (axes,) if one else axes
-        raise DimError(
-            message(
-                f"top_k: k={k} of only {total} entries.",
-                [("source", shape_of(source)), ("axis", ", ".join(dim.short_repr() for dim in axes))],
-                "There are not that many entries.",
-                f"rf.top_k(..., k={total})",
-            )
+        raise dim_error(
+            f"top_k: k={k} of only {total} entries.",
+            [("source", shape_of(source)), ("axis", ", ".join(dim.short_repr() for dim in axes))],
+            "There are not that many entries.",
+            f"rf.top_k(..., k={total})",
         )
     values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)
     dims = rest + (k_dim,)  # a third of the time of (*rest, k_dim)

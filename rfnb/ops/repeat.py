@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -48,10 +48,12 @@ def repeat(
     rest = tuple(dim for dim in repeats.dims if dim is not in_spatial_dim)
     counts = repeats.copy_masked(0).copy_transpose((*rest, in_spatial_dim)).numpy()
     if (counts < 0).any():
-        raise ValueError(
-            message("repeat: a negative count.", [("repeats", shape_of(repeats))], "A frame is repeated 0 times or more.",
-                    "rf.maximum(repeats, 0)")
-        )  # fmt: skip
+        raise value_error(
+            "repeat: a negative count.",
+            [("repeats", shape_of(repeats))],
+            "A frame is repeated 0 times or more.",
+            "rf.maximum(repeats, 0)",
+        )
     lengths = counts.sum(-1).astype(np.int32)
     if out_spatial_dim is None:
         out_spatial_dim = Dim(None, name=f"{in_spatial_dim.name}:repeated")

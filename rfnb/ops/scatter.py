@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.declared import dim_among
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.fill import number_to_fill
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, masks_for, to_order
@@ -64,9 +64,7 @@ def scatter(
         ValueError: Unknown mode.
     """
     if mode not in _MODES:
-        raise ValueError(
-            message(f'scatter: unknown mode "{mode}".', [("known", ", ".join(_MODES))], "A mode is one of these.")
-        )
+        raise value_error(f'scatter: unknown mode "{mode}".', [("known", ", ".join(_MODES))], "A mode is one of these.")
     out_dim = _out_dim("scatter", source, indices, out_dim)
     masked = use_mask is not False
     if mode in _KINDS and source.dtype == "bool":
@@ -165,19 +163,22 @@ def _out_dim(what: str, source: Tensor, indices: Tensor, out_dim: Dim | Sequence
     if out_dim is not None and not isinstance(out_dim, Dim):
         dims = dims_of(what, out_dim)
         if len(dims) != 1:
-            raise DimError(
-                message(f"{what}: an index is into one dim.", [("indices", shape_of(indices)), ("out_dim", dims_text(dims))],
-                        "Indices into several dims count in the order of the merged one, which is split afterwards:",
-                        f"out = rf.{what}(..., out_dim={' * '.join(dim.name for dim in dims)})\n"
-                        f"rf.split_dims(out, axis=..., dims=[{', '.join(dim.name for dim in dims)}])")
-            )  # fmt: skip
+            raise dim_error(
+                f"{what}: an index is into one dim.",
+                [("indices", shape_of(indices)), ("out_dim", dims_text(dims))],
+                "Indices into several dims count in the order of the merged one, which is split afterwards:",
+                f"out = rf.{what}(..., out_dim={' * '.join(dim.name for dim in dims)})\n"
+                f"rf.split_dims(out, axis=..., dims=[{', '.join(dim.name for dim in dims)}])",
+            )
         (out_dim,) = dims
     out_dim = out_dim or indices.sparse_dim
     if out_dim is None:
-        raise DimError(
-            message(f"{what}: into which dim?", [("indices", shape_of(indices))],
-                    "The indices have no sparse_dim, so name the dim:", f"rf.{what}(..., out_dim=...)")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: into which dim?",
+            [("indices", shape_of(indices))],
+            "The indices have no sparse_dim, so name the dim:",
+            f"rf.{what}(..., out_dim=...)",
+        )
     return out_dim
 
 
@@ -223,10 +224,12 @@ def _log_exp(
 
 def _argmax(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, invalid: int, masked: bool) -> Tensor:
     if len(dims_of("scatter", indices_dim)) != 1:
-        raise DimError(
-            message("scatter_argmax: one dim at a time.", [("source", shape_of(source)), ("indices", shape_of(indices))],
-                    "An index is into one dim.", "rf.merge_dims(...)")
-        )  # fmt: skip
+        raise dim_error(
+            "scatter_argmax: one dim at a time.",
+            [("source", shape_of(source)), ("indices", shape_of(indices))],
+            "An index is into one dim.",
+            "rf.merge_dims(...)",
+        )
     (axis,) = dims_of("scatter", indices_dim)
     source, indices = stop_gradient(source), indices.copy_masked(0)
     peak = _scatter("max", source, indices, axis, out_dim, masked)
@@ -245,17 +248,7 @@ _plans = PlanCache()
 def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool) -> Tensor:
     """One of _KINDS; the neutral element where no entry is."""
     dims = dims_of("scatter", indices_dim)
-    key = (
-        kind,
-        source._raw.__class__,
-        source.dtype,
-        indices.dtype,
-        source.dims,
-        indices.dims,
-        dims,
-        out_dim,
-        masked,
-    )
+    key = (kind, source._raw.__class__, source.dtype, indices.dtype, source.dims, indices.dims, dims, out_dim, masked)
     try:
         fn, out_dims = _plans[key]
     except KeyError:
@@ -275,11 +268,11 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
 def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out_dim: Dim, masked: bool) -> Any:
     for dim in dims:
         if dim not in source.dims and dim not in indices.dims:
-            raise DimError(
-                message(f"scatter: no dim {dim.short_repr()}.",
-                        [("source", shape_of(source)), ("indices", shape_of(indices))],
-                        "The dim that goes away is in source, in indices, or in both.")
-            )  # fmt: skip
+            raise dim_error(
+                f"scatter: no dim {dim.short_repr()}.",
+                [("source", shape_of(source)), ("indices", shape_of(indices))],
+                "The dim that goes away is in source, in indices, or in both.",
+            )
     check_integers("scatter", "indices", indices, ("source", source))
     check_remade("scatter", [("source", source.dims), ("indices", indices.dims)], but=dims)
     backend = common_backend("scatter", source, indices)

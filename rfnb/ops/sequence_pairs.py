@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here
@@ -30,14 +30,12 @@ def common_batch(what: str, a: tuple[str, Tensor, Dims], b: tuple[str, Tensor, D
     disjoint = len(only_left) == len(left) or len(only_right) == len(right)
     if only_left and only_right and (disjoint or ragged):
         labels = labels_of((*a[1].dims, *b[1].dims))
-        raise DimError(
-            message(
-                f"{what}: the batch dims of {a[0]} and {b[0]} do not match.",
-                [(label, dims_text(tensor.dims, labels)) for label, tensor, _ in (a, b)],
-                f"This would compare every {labels[only_left[0]]} with every {labels[only_right[0]]}.\n"
-                "If they are the same axis, replace one first; if all with all is meant, say so:",
-                f"{b[0]}, _ = rf.replace_dim({b[0]}, in_dim=..., out_dim=...)\n{b[0]} = rf.expand_dim({b[0]}, dim=...)",
-            )
+        raise dim_error(
+            f"{what}: the batch dims of {a[0]} and {b[0]} do not match.",
+            [(label, dims_text(tensor.dims, labels)) for label, tensor, _ in (a, b)],
+            f"This would compare every {labels[only_left[0]]} with every {labels[only_right[0]]}.\n"
+            "If they are the same axis, replace one first; if all with all is meant, say so:",
+            f"{b[0]}, _ = rf.replace_dim({b[0]}, in_dim=..., out_dim=...)\n{b[0]} = rf.expand_dim({b[0]}, dim=...)",
         )
     return left + tuple(only_right)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.layout import masks_for
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -64,7 +64,7 @@ def _check_amount(what: str, source: Tensor, axis: Dim, amount: int) -> None:
         other = "shift_left" if what == "shift_right" else "shift_right"
         rows = [("source", shape_of(source)), ("axis", axis.short_repr()), ("amount", amount)]
         rule = "An amount is 0 or more; the other direction is"
-        raise ValueError(message(f"{what}: a negative amount.", rows, rule, f"rf.{other}(..., amount={-amount})"))
+        raise value_error(f"{what}: a negative amount.", rows, rule, f"rf.{other}(..., amount={-amount})")
 
 
 def _part(padded: Tensor, longer: Dim, start: int, axis: Dim) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique
@@ -65,7 +65,7 @@ def slice(
             ("size", _shown(size)),
         ]
         rule = "Either end or size; a step is positive: frames backwards are those of rf.reverse_sequence."
-        raise ValueError(message("slice: which frames?", [*given, ("step", step)], rule))
+        raise value_error("slice: which frames?", [*given, ("step", step)], rule)
     step = None if step is None else int(step)  # one for all sequences, and known on the host
     if step not in (None, 1):
         every, _ = slice(source, axis=axis, start=start, end=end, size=size)
@@ -152,13 +152,11 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
         dim = Dim(copy_to_device(cast(lengths, "int32"), "cpu"), name=f"{axis.name}[...]")
     out_dim = _sized(out_dim or dim, dim)
     if out_dim in source.dims:
-        raise DimError(
-            message(
-                "slice: out_dim is a dim of source already.",
-                [("source", shape_of(source)), ("out_dim", out_dim.short_repr())],
-                "The frames that were picked are another dim than all frames.",
-                f'size = Dim({out_dim.extent}, name="{out_dim.name}")',
-            )
+        raise dim_error(
+            "slice: out_dim is a dim of source already.",
+            [("source", shape_of(source)), ("out_dim", out_dim.short_repr())],
+            "The frames that were picked are another dim than all frames.",
+            f'size = Dim({out_dim.extent}, name="{out_dim.name}")',
         )
     indices = range_over_dim(out_dim, device=source.device)
     if start is not None:

@@ -6,7 +6,7 @@ from typing import Any, Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.finite import finite_rest
 from rfnb.core.layout import PlanCache, masks_for
 from rfnb.core.op import op
@@ -67,13 +67,11 @@ def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
 
 def _check_floats(kind: str, a: Tensor, axis: Dim) -> None:
     if not is_float_dtype(a.dtype):
-        raise TypeError(
-            message(
-                f"{kind}: of {a.dtype}.",
-                [("a", f"{shape_of(a)} {a.dtype}"), ("axis", axis.short_repr())],
-                "Probabilities are floats.",
-                f'rf.{kind}(rf.cast(a, "float32"), axis=...)',
-            )
+        raise type_error(
+            f"{kind}: of {a.dtype}.",
+            [("a", f"{shape_of(a)} {a.dtype}"), ("axis", axis.short_repr())],
+            "Probabilities are floats.",
+            f'rf.{kind}(rf.cast(a, "float32"), axis=...)',
         )
 
 

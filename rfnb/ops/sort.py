@@ -6,7 +6,7 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.remade import check_remade
@@ -72,14 +72,14 @@ def search_sorted(
     sorted_seq.axis_of(axis, "search_sorted")
     _check_full("search_sorted", "sorted_seq", sorted_seq, axis)
     if side not in ("left", "right"):
-        raise ValueError(message(f'search_sorted: side "{side}".', [("known", "left, right")], "It is one of these."))
+        raise value_error(f'search_sorted: side "{side}".', [("known", "left, right")], "It is one of these.")
     if axis in values.dims:
-        raise DimError(
-            message("search_sorted: values have the sorted dim.",
-                    [("sorted_seq", shape_of(sorted_seq)), ("values", shape_of(values))],
-                    "Each value is compared with all of axis. Replace its dim first:",
-                    f"values, _ = rf.replace_dim(values, in_dim={axis.name})")
-        )  # fmt: skip
+        raise dim_error(
+            "search_sorted: values have the sorted dim.",
+            [("sorted_seq", shape_of(sorted_seq)), ("values", shape_of(values))],
+            "Each value is compared with all of axis. Replace its dim first:",
+            f"values, _ = rf.replace_dim(values, in_dim={axis.name})",
+        )
     backend = common_backend("search_sorted", sorted_seq, values)
     if is_float_dtype(values.dtype) and not is_float_dtype(sorted_seq.dtype):
         sorted_seq = cast(sorted_seq, values.dtype)
@@ -103,9 +103,9 @@ def search_sorted(
 
 def _check_full(what: str, label: str, tensor: Tensor, axis: Dim) -> None:
     if axis.has_padding():
-        raise DimError(
-            message(f"{what}: the axis is ragged.", [(label, shape_of(tensor)), ("axis", axis.short_repr())],
-                    "Sorting would mix the padding with the frames. Give the padding a value that is sorted to the end:",
-                    f'x, axis = rf.replace_dim(x.copy_masked(float("inf")), in_dim={axis.name}, '
-                    f"out_dim=rf.Dim({axis.extent}))")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: the axis is ragged.",
+            [(label, shape_of(tensor)), ("axis", axis.short_repr())],
+            "Sorting would mix the padding with the frames. Give the padding a value that is sorted to the end:",
+            f'x, axis = rf.replace_dim(x.copy_masked(float("inf")), in_dim={axis.name}, out_dim=rf.Dim({axis.extent}))',
+        )

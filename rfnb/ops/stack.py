@@ -8,7 +8,7 @@ from typing import Never
 
 from rfnb.core.call_errors import no_keyword
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.generations import aligned, with_beams
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks
@@ -31,7 +31,7 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: N
         raise no_keyword(unknown)
     need_tensors("stack", *sources)
     if not sources:
-        raise ValueError(message("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor."))
+        raise value_error("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor.")
     first = sources[0]
     out_dim = out_dim or Dim(len(sources), name="stack")
     define_size(out_dim, len(sources))
@@ -42,10 +42,11 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: N
             together = aligned("stack", tuple(sources)) or with_beams(sources)
             if together is not None:
                 return stack(together, out_dim=out_dim)
-            raise DimError(
-                message("stack: the dims differ.", operand_rows([("source 0", first), (f"source {index}", source)]),
-                        "Stacked tensors have the same dims.")
-            )  # fmt: skip
+            raise dim_error(
+                "stack: the dims differ.",
+                operand_rows([("source 0", first), (f"source {index}", source)]),
+                "Stacked tensors have the same dims.",
+            )
     check_devices("stack", *sources)
     raws = [source.copy_transpose(first.dims)._raw for source in sources]
     return reduce(keep_marks, sources, first._like(first.backend.stack_raw(raws, 0), dims)), out_dim

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.layout import Dims, PlanCache
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
@@ -96,13 +96,11 @@ def _plan(x: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dim, Dim]:
     length -= length % 2 if even else 0
     fft_length = length if fft_length is None else fft_length
     if step < 1 or length < 2 or fft_length < length:
-        raise ValueError(
-            message(
-                "stft: these sizes make no frames.",
-                [("frame_step", step), ("frame_length", length), ("fft_length", fft_length)],
-                "A frame has 2 samples or more, is not longer than what is transformed, and comes 1 sample or more after the last.",
-                "fft_length=None",
-            )
+        raise value_error(
+            "stft: these sizes make no frames.",
+            [("frame_step", step), ("frame_length", length), ("fft_length", fft_length)],
+            "A frame has 2 samples or more, is not longer than what is transformed, and comes 1 sample or more after the last.",
+            "fft_length=None",
         )
     window = Window(length if by_frame else fft_length, step, 1, "valid")
     wanted: Dims | None = None if out_spatial is None else (out_spatial,)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.layout import Dims
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -129,5 +129,5 @@ def make_expansions(
     for name, values in (("output_padding", more), ("remove_padding", removed)):
         for value in values:
             if value is not None and value < 0:
-                raise ValueError(message(f"{what}: {name} {value}.", [(name, value)], "It is 0 or more.", f"{name}=0"))
+                raise value_error(f"{what}: {name} {value}.", [(name, value)], "It is 0 or more.", f"{name}=0")
     return tuple(Expansion(*row) for row in zip(windows, more, removed))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.fill import plain_number
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
@@ -89,13 +89,11 @@ def _tensors(*operands: Any) -> list[tuple[str, Tensor]]:
 
 
 def _no_condition(cond: Tensor, true_: Any, false_: Any) -> TypeError:
-    return TypeError(
-        message(
-            f"where: the condition is {cond.dtype}.",
-            [(label, f"{shape_of(x)} {x.dtype}") for label, x in _tensors(cond, true_, false_)],
-            "A condition is bool. Say when a value counts as True:",
-            "rf.where(cond != 0, ...)",
-        )
+    return type_error(
+        f"where: the condition is {cond.dtype}.",
+        [(label, f"{shape_of(x)} {x.dtype}") for label, x in _tensors(cond, true_, false_)],
+        "A condition is bool. Say when a value counts as True:",
+        "rf.where(cond != 0, ...)",
     )
 
 

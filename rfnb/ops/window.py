@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.fill import number_to_fill
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -79,13 +79,14 @@ def _left(width: int, left: int | None, right: int | None, padding: str) -> int:
     if padding == "valid":
         return 0
     if padding != "same":
-        raise ValueError(message(f'window: padding "{padding}".', [("known", "same, valid")], "It is one of these."))
+        raise value_error(f'window: padding "{padding}".', [("known", "same, valid")], "It is one of these.")
     if left is None:
         left = (width - 1) // 2 if right is None else width - 1 - right
     if left < 0 or (right is not None and left + 1 + right != width):
-        raise ValueError(
-            message("window: left and right do not make up the width.",
-                    [("left", left), ("right", right), ("width", width)],
-                    "The width is left + 1 + right. Give one of them:", "rf.window(..., window_left=...)")
-        )  # fmt: skip
+        raise value_error(
+            "window: left and right do not make up the width.",
+            [("left", left), ("right", right), ("width", width)],
+            "The width is left + 1 + right. Give one of them:",
+            "rf.window(..., window_left=...)",
+        )
     return left

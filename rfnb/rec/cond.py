@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
@@ -27,8 +27,10 @@ def truth(what: str, pred: bool | Tensor) -> bool:
     if not isinstance(pred, Tensor):
         return bool(pred)
     if pred.dims or pred.dtype != "bool":
-        raise TypeError(
-            message(f"{what}: not one bool.", [("pred", f"{shape_of(pred)} {pred.dtype}")],
-                    "A branch is taken for all sequences at once. To choose for each of them:", "rf.where(pred, a, b)")
-        )  # fmt: skip
+        raise type_error(
+            f"{what}: not one bool.",
+            [("pred", f"{shape_of(pred)} {pred.dtype}")],
+            "A branch is taken for all sequences at once. To choose for each of them:",
+            "rf.where(pred, a, b)",
+        )
     return bool(pred.numpy())

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, runtime_error
 from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -136,24 +136,20 @@ def _make_triangle(before: Dim | None, axis: Dim) -> Dim:
 
 def _step(source: Tensor, out_spatial_dim: Dim | None, state: State | None) -> tuple[Tensor, Dim, State]:
     if state is None:
-        raise RuntimeError(
-            message(
-                "cum_concat: a single step without state.",
-                [("source", shape_of(source))],
-                "It appends to the frames of the steps before, so it belongs into a loop that carries them:",
-                "loop.state.keys = rf.cum_concat_initial_state([batch, feat])\n"
-                "for _ in loop:\n"
-                "    keys, history, loop.state.keys = rf.cum_concat(\n"
-                "        key, axis=rf.single_step_dim, state=loop.state.keys)",
-            )
+        raise runtime_error(
+            "cum_concat: a single step without state.",
+            [("source", shape_of(source))],
+            "It appends to the frames of the steps before, so it belongs into a loop that carries them:",
+            "loop.state.keys = rf.cum_concat_initial_state([batch, feat])\n"
+            "for _ in loop:\n"
+            "    keys, history, loop.state.keys = rf.cum_concat(\n"
+            "        key, axis=rf.single_step_dim, state=loop.state.keys)",
         )
     if state.axis not in state.accum.dims:
-        raise DimError(
-            message(
-                "cum_concat: the state does not hold together.",
-                [("state.accum", shape_of(state.accum)), ("state.axis", state.axis.short_repr())],
-                "axis is the dim of the frames in accum.",
-            )
+        raise dim_error(
+            "cum_concat: the state does not hold together.",
+            [("state.accum", shape_of(state.accum)), ("state.axis", state.axis.short_repr())],
+            "axis is the dim of the frames in accum.",
         )
     both = history_and(state.axis, single_step_dim) if out_spatial_dim is None else out_spatial_dim
     accum, both = cum_concat_step(source, prev_accum=state.accum, axis=state.axis, out_spatial_dim=both)

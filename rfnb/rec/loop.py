@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error, type_error, value_error
 from rfnb.core.finite import around_step
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
@@ -148,10 +148,12 @@ class Loop(NotPicklable):
         """
         self._need_inside("unstack")
         if self.given_axis is None:
-            raise ValueError(
-                message(f'Loop "{self.name}": unstack without axis.', [("source", shape_of(source))],
-                        "A loop that unstacks says over which dim.", "rf.Loop(axis=time)")
-            )  # fmt: skip
+            raise value_error(
+                f'Loop "{self.name}": unstack without axis.',
+                [("source", shape_of(source))],
+                "A loop that unstacks says over which dim.",
+                "rf.Loop(axis=time)",
+            )
         return self.step.frame(source)
 
     def stack(self, source: Tensor, *, name: str | None = None) -> Tensor:
@@ -182,10 +184,12 @@ class Loop(NotPicklable):
                 f"    rf.Loop(max_seq_len=50, ...)"
             )
         if source.dtype != "bool":
-            raise TypeError(
-                message(f'Loop "{self.name}": end needs a bool.', [("cond", f"{shape_of(source)} {source.dtype}")],
-                        "It says for each sequence whether it has ended.", "loop.end(labels == eos, include_eos=True)")
-            )  # fmt: skip
+            raise type_error(
+                f'Loop "{self.name}": end needs a bool.',
+                [("cond", f"{shape_of(source)} {source.dtype}")],
+                "It says for each sequence whether it has ended.",
+                "loop.end(labels == eos, include_eos=True)",
+            )
         self.step.end_with(source, include_eos)
 
     # -- for search: a choice selects which hypotheses go on --------------------------------------------------------------
@@ -407,12 +411,12 @@ class Loop(NotPicklable):
         return output.handle
 
     def _not_a_frame(self, what: str, source: Tensor) -> DimError:
-        return DimError(
-            message(f'Loop "{self.name}", step {self._index}: {what} of all frames.', [("source", shape_of(source)),
-                                                                                      ("axis", self.axis.short_repr())],
-                    "A step works on one frame, and the loop puts those of all steps together. Unstack what has the axis of the loop:",
-                    f"x_t = loop.unstack(x)      # of each x with {self.axis.name}")
-        )  # fmt: skip
+        return dim_error(
+            f'Loop "{self.name}", step {self._index}: {what} of all frames.',
+            [("source", shape_of(source)), ("axis", self.axis.short_repr())],
+            "A step works on one frame, and the loop puts those of all steps together. Unstack what has the axis of the loop:",
+            f"x_t = loop.unstack(x)      # of each x with {self.axis.name}",
+        )
 
     def _need_inside(self, what: str) -> None:
         if self._phase != "in":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -119,10 +119,12 @@ def gather_nested(s: Any, *, indices: Tensor, dim_map: dict[Dim, Dim] | None = N
     """
     axis = indices.sparse_dim
     if axis is None:
-        raise DimError(
-            message("gather_nested: which dim?", [("indices", shape_of(indices))],
-                    "The indices have no sparse_dim, so say what they index into:", "rf.set_sparse_dim(indices, beam)")
-        )  # fmt: skip
+        raise dim_error(
+            "gather_nested: which dim?",
+            [("indices", shape_of(indices))],
+            "The indices have no sparse_dim, so say what they index into:",
+            "rf.set_sparse_dim(indices, beam)",
+        )
     dims = {} if dim_map is None else dim_map
     for leaf in values_in(s):
         if isinstance(leaf, Dim) and leaf not in dims and axis in leaf.length_dims:
@@ -187,13 +189,15 @@ def mask_nested(
     """
     number = isinstance(mask_value, (int, float))
     if mask_value is None or (not number and not same_structure(s, mask_value)):
-        raise ValueError(
-            message("mask_nested: the structures differ.",
-                    [("s", ", ".join(path for path, _ in leaves(s))),
-                     ("mask_value", ", ".join(path for path, _ in leaves(mask_value)))],
-                    "Each Tensor needs the other one at the same place. A number stands for all:",
-                    "rf.mask_nested(s, mask=mask, mask_value=0)")
-        )  # fmt: skip
+        raise value_error(
+            "mask_nested: the structures differ.",
+            [
+                ("s", ", ".join(path for path, _ in leaves(s))),
+                ("mask_value", ", ".join(path for path, _ in leaves(mask_value))),
+            ],
+            "Each Tensor needs the other one at the same place. A number stands for all:",
+            "rf.mask_nested(s, mask=mask, mask_value=0)",
+        )
     dims = {} if dim_map is None else dim_map
 
     def merge(a: Any, b: Any) -> Any:
@@ -209,12 +213,12 @@ def mask_nested(
             return a
         lacking = [dim for dim in mask.dims if dim not in a.dims]
         if lacking and not allow_dim_extension:
-            raise DimError(
-                message(f"mask_nested: a tensor has no dim {lacking[0].short_repr()}.",
-                        [("tensor", shape_of(a)), ("mask", shape_of(mask))],
-                        "Masking would give it that dim, and allow_dim_extension is False.",
-                        "rf.mask_nested(..., allow_dim_extension=True)")
-            )  # fmt: skip
+            raise dim_error(
+                f"mask_nested: a tensor has no dim {lacking[0].short_repr()}.",
+                [("tensor", shape_of(a)), ("mask", shape_of(mask))],
+                "Masking would give it that dim, and allow_dim_extension is False.",
+                "rf.mask_nested(..., allow_dim_extension=True)",
+            )
         a, b = _with_dims(a, dims), _with_dims(b, dims) if isinstance(b, Tensor) else b
         check_remade("mask_nested", [("tensor", a.dims), ("mask", mask.dims)])
         return kept(mask, a, b)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
@@ -82,11 +82,11 @@ def masked_scatter_nested(
         ValueError: If the structures differ.
     """
     if not same_structure(s, backup):
-        raise ValueError(
-            message("masked_scatter_nested: the structures differ.",
-                    [(label, ", ".join(path for path, _ in leaves(x))) for label, x in (("s", s), ("backup", backup))],
-                    "Each packed Tensor needs the one before at the same place.")
-        )  # fmt: skip
+        raise value_error(
+            "masked_scatter_nested: the structures differ.",
+            [(label, ", ".join(path for path, _ in leaves(x))) for label, x in (("s", s), ("backup", backup))],
+            "Each packed Tensor needs the one before at the same place.",
+        )
     both = {} if masked_scatter_dim_map is None else masked_scatter_dim_map
     known = set(both)
     both.update({packed: dim for dim, packed in masked_select_dim_map.items() if packed not in both})

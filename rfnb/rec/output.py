@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 
 
@@ -21,21 +21,17 @@ class Handle(Tensor):
     def _too_early(self) -> ValueError:
         loop, what = self._loop, self._what
         if loop.has_ended:
-            return ValueError(
-                message(
-                    f'Loop "{loop.name}": it was left early, so loop.{what} has no values.',
-                    [("value", self.name), ("steps", loop.num_steps)],
-                    "A loop that is left by break or an error collects nothing. Let it end by itself:",
-                    "loop.end(condition, include_eos=True)      # in place of break",
-                )
+            return value_error(
+                f'Loop "{loop.name}": it was left early, so loop.{what} has no values.',
+                [("value", self.name), ("steps", loop.num_steps)],
+                "A loop that is left by break or an error collects nothing. Let it end by itself:",
+                "loop.end(condition, include_eos=True)      # in place of break",
             )
-        return ValueError(
-            message(
-                f'Loop "{loop.name}", step {loop.num_steps_begun - 1}: what loop.{what} gives is used inside of the loop.',
-                [("value", self.name)],
-                "It has its values once the loop is done. In a step, use what was collected:",
-                f"out = loop.{what}(y)      # y in the step, out after the loop",
-            )
+        return value_error(
+            f'Loop "{loop.name}", step {loop.num_steps_begun - 1}: what loop.{what} gives is used inside of the loop.',
+            [("value", self.name)],
+            "It has its values once the loop is done. In a step, use what was collected:",
+            f"out = loop.{what}(y)      # y in the step, out after the loop",
         )
 
     def __repr__(self) -> str:

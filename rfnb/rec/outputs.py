@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -134,11 +134,11 @@ class Outputs(NotPicklable):
 
     def _check_last(self, before: Tensor, value: Tensor, active: Tensor) -> None:
         if set(before.dims) - set(value.dims) - set(active.dims) or before.dtype != value.dtype:
-            raise DimError(
-                message(f'Loop "{self._loop_name}", step {self._index}: a last value changed its dims or dtype.',
-                        [("before", f"{shape_of(before)} {before.dtype}"), ("now", f"{shape_of(value)} {value.dtype}")],
-                        "Each sequence keeps that of its own last step, so it has the same dims and dtype in every step.")
-            )  # fmt: skip
+            raise dim_error(
+                f'Loop "{self._loop_name}", step {self._index}: a last value changed its dims or dtype.',
+                [("before", f"{shape_of(before)} {before.dtype}"), ("now", f"{shape_of(value)} {value.dtype}")],
+                "Each sequence keeps that of its own last step, so it has the same dims and dtype in every step.",
+            )
 
     def _value_without_steps(self, output: Output) -> Tensor | None:
         """The last value of a recorded loop that makes no step."""

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import explain_mismatch
 from rfnb.core.tensor_text import dims_text
 
@@ -42,17 +42,15 @@ def check_frames(what: str, axis: Dim | None) -> None:
     for loop in around:
         if axis is not None and loop.given_axis in axis.length_dims and loop.given_axis is not axis:
             frames, outer = (dim.name if dim.name.isidentifier() else "..." for dim in (axis, loop.axis))
-            raise DimError(
-                message(
-                    f"{what}: the lengths of {axis.short_repr()} are over {outer}.",
-                    [
-                        ("around", f'Loop "{loop.name}" over {loop.axis.short_repr()}'),
-                        ("lengths", dims_text(axis.length_dims)),
-                    ],
-                    f"A step of the loop around has one frame of {outer}, with frames of its own. Cut them out, in Python steps:",
-                    f"x_t, {frames}_t = rf.slice(loop.unstack(x), axis={frames}, size=loop.unstack({frames}.dyn_size_ext))"
-                    f'      # loop "{loop.name}"',
-                )
+            raise dim_error(
+                f"{what}: the lengths of {axis.short_repr()} are over {outer}.",
+                [
+                    ("around", f'Loop "{loop.name}" over {loop.axis.short_repr()}'),
+                    ("lengths", dims_text(axis.length_dims)),
+                ],
+                f"A step of the loop around has one frame of {outer}, with frames of its own. Cut them out, in Python steps:",
+                f"x_t, {frames}_t = rf.slice(loop.unstack(x), axis={frames}, size=loop.unstack({frames}.dyn_size_ext))"
+                f'      # loop "{loop.name}"',
             )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.finite import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -94,11 +94,12 @@ def scan(
         steps.end(x, state)
     dim = steps.finish()
     if steps.index == 0 and ys is None:
-        raise ValueError(
-            message("scan: no step was done.", [("spatial_dim", dim.short_repr()), ("ys", None)],
-                    "Then nothing says what the outputs look like. Give an example of each:",
-                    "rf.scan(..., ys=rf.Tensor(\"y\", dims=[...], dtype=\"float32\"))")
-        )  # fmt: skip
+        raise value_error(
+            "scan: no step was done.",
+            [("spatial_dim", dim.short_repr()), ("ys", None)],
+            "Then nothing says what the outputs look like. Give an example of each:",
+            'rf.scan(..., ys=rf.Tensor("y", dims=[...], dtype="float32"))',
+        )
     return map_nested(lambda out: out.finish(None if return_tensor_arrays else dim), outputs), state, dim
 
 
@@ -143,22 +144,25 @@ def _both_tensors(a: Any, b: Any) -> bool:
 
 
 def _changed_outputs(step: int, before: Any, now: Any) -> ValueError:
-    return ValueError(
-        message(f"scan, step {step}: the structure of the outputs changed.",
-                [("before", structure_text(before)), ("now", structure_text(now))],
-                "Every step gives the same outputs; None where there is none in any step.")
-    )  # fmt: skip
+    return value_error(
+        f"scan, step {step}: the structure of the outputs changed.",
+        [("before", structure_text(before)), ("now", structure_text(now))],
+        "Every step gives the same outputs; None where there is none in any step.",
+    )
 
 
 def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
     if (spatial_dim is None) == (cond is None) or (xs is not None and spatial_dim is None):
-        raise ValueError(
-            message("scan: how many steps?",
-                    [("spatial_dim", spatial_dim and spatial_dim.short_repr()), ("cond", "given" if cond else None),
-                     ("xs", "given" if xs is not None else None)],
-                    "Either spatial_dim says it (and xs have that dim), or cond does in each step.",
-                    "rf.scan(spatial_dim=time, xs=x, initial=..., body=...)")
-        )  # fmt: skip
+        raise value_error(
+            "scan: how many steps?",
+            [
+                ("spatial_dim", spatial_dim and spatial_dim.short_repr()),
+                ("cond", "given" if cond else None),
+                ("xs", "given" if xs is not None else None),
+            ],
+            "Either spatial_dim says it (and xs have that dim), or cond does in each step.",
+            "rf.scan(spatial_dim=time, xs=x, initial=..., body=...)",
+        )
 
 
 class _Steps:
@@ -251,10 +255,12 @@ class _WhileCond(_Steps):
         answer = self._cond(x, state)
         if not isinstance(answer, Tensor) or answer.dtype != "bool":
             got = f"{shape_of(answer)} {answer.dtype}" if isinstance(answer, Tensor) else type(answer).__name__
-            raise TypeError(
-                message(f"scan, step {self.index}: cond gives no bool Tensor.", [("cond", got)],
-                        "It says for each sequence whether it goes on.", "cond=lambda x, state: state.length < limit")
-            )  # fmt: skip
+            raise type_error(
+                f"scan, step {self.index}: cond gives no bool Tensor.",
+                [("cond", got)],
+                "It says for each sequence whether it goes on.",
+                "cond=lambda x, state: state.length < limit",
+            )
         if not self._know_dims:
             self.dims, self._know_dims = answer.dims, True
             self._lengths = np.zeros([dim.extent for dim in answer.dims], np.int32) + self._lengths

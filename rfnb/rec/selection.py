@@ -14,7 +14,7 @@ import numpy as np
 
 from rfnb.core.beam_dim import BeamDim, is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.memo import Memo
 from rfnb.core.pickling import NotPicklable
@@ -96,18 +96,12 @@ class Selection(NotPicklable):
     def _make_move(self, value: Tensor) -> tuple[Dim | None, tuple[Dim, ...] | None]:
         found = [dim for dim in (*self.sources, self.out_dim) if dim in value.dims]
         if len(found) > 1 and self.sources:
-            raise DimError(
-                message(
-                    "A value from before a choice was combined with one from after it.",
-                    [
-                        ("value", shape_of(value)),
-                        ("before", found[0].short_repr()),
-                        ("after", found[-1].short_repr()),
-                    ],
-                    "Hypothesis 0 after the choice need not continue hypothesis 0 before it.\n"
-                    "A state that is read after the choice follows it, so put the value into one before:",
-                    "loop.state.x = x\nlabel = rf.choice(...)\nx = loop.state.x",
-                )
+            raise dim_error(
+                "A value from before a choice was combined with one from after it.",
+                [("value", shape_of(value)), ("before", found[0].short_repr()), ("after", found[-1].short_repr())],
+                "Hypothesis 0 after the choice need not continue hypothesis 0 before it.\n"
+                "A state that is read after the choice follows it, so put the value into one before:",
+                "loop.state.x = x\nlabel = rf.choice(...)\nx = loop.state.x",
             )
         if self.out_dim in value.dims:
             return None, _renamed_all(value.dims, self.out_dim, self.carried)

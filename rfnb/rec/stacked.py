@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error
 from rfnb.core.tensor import Tensor, new_tensor, same_dtype
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import shape_of
@@ -97,11 +97,11 @@ def _check_dtypes(values: Sequence[Tensor], loop_name: str) -> None:
 
 
 def _changed(values: Sequence[Tensor], step: int, loop_name: str) -> DimError:
-    return DimError(
-        message(f'Loop "{loop_name}": a stacked value changed its dims or dtype.',
-                [(f"step {i}", f"{shape_of(values[i])} {values[i].dtype}") for i in (0, step)],
-                "It has the same dims and dtype in every step.")
-    )  # fmt: skip
+    return dim_error(
+        f'Loop "{loop_name}": a stacked value changed its dims or dtype.',
+        [(f"step {i}", f"{shape_of(values[i])} {values[i].dtype}") for i in (0, step)],
+        "It has the same dims and dtype in every step.",
+    )
 
 
 def expanded(values: Sequence[Tensor], dims: Sequence[Dim]) -> list[Tensor]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.rec.nested import leaves, structure_text
@@ -24,13 +24,11 @@ def changed_structure(what: str, name: str, before: Any, value: Any) -> ValueErr
         fix = f"loop.state.{name} = rf.State({', '.join(f'{key}=...' for key in had)})"
     elif missing := [path for path in had if path not in has]:
         hint = f"\nWhat is not changed is assigned as well: {', '.join(missing)}."
-    return ValueError(
-        message(
-            f"{what} changed its structure.",
-            [("before", structure_text(before)), ("now", structure_text(value))],
-            "A state keeps its structure in every step." + hint,
-            fix,
-        )
+    return value_error(
+        f"{what} changed its structure.",
+        [("before", structure_text(before)), ("now", structure_text(value))],
+        "A state keeps its structure in every step." + hint,
+        fix,
     )
 
 
@@ -48,16 +46,11 @@ def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence
     elif old.dtype != new.dtype:
         hint = "\nGive the initial state the new dtype:"
         fix = f'loop.state.{path} = rf.cast(initial, "{new.dtype}")'
-    return DimError(
-        message(
-            f"{what} changed its dims or dtype.",
-            [
-                ("before", f"{dims_text(old.dims)} {old.dtype}"),
-                ("now", f"{dims_text(new.dims)} {new.dtype}{change}"),
-            ],
-            "A state keeps its dims and dtype in every step." + hint,
-            fix,
-        )
+    return dim_error(
+        f"{what} changed its dims or dtype.",
+        [("before", f"{dims_text(old.dims)} {old.dtype}"), ("now", f"{dims_text(new.dims)} {new.dtype}{change}")],
+        "A state keeps its dims and dtype in every step." + hint,
+        fix,
     )
 
 

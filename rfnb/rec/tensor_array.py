@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.fill import kind_of_dtype
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, same_dtype
@@ -90,11 +90,12 @@ class TensorArray:
         if items:
             return marked_like(stack(items, out_dim=axis)[0], items[0])  # the marks of floats may differ
         if self._pushed and not self._items:
-            raise ValueError(
-                message("TensorArray.stack: no entries.", [("pushed", self._pushed), ("template", self.tensor_template)],
-                        "An array never changes: push_back gives a longer one, which is not this one.",
-                        "array = array.push_back(tensor)")
-            )  # fmt: skip
+            raise value_error(
+                "TensorArray.stack: no entries.",
+                [("pushed", self._pushed), ("template", self.tensor_template)],
+                "An array never changes: push_back gives a longer one, which is not this one.",
+                "array = array.push_back(tensor)",
+            )
         define_size(axis, 0)
         like = self.tensor_template
         dims = check_unique((axis, *like.dims), "TensorArray.stack")
@@ -116,7 +117,8 @@ def check_like(what: str, like: Tensor, tensor: Tensor) -> None:
         or index_space(tensor) is not index_space(like)
         or kind_of_dtype(tensor.dtype) != kind_of_dtype(like.dtype)
     ):
-        raise DimError(
-            message(f"TensorArray.{what}: not like the template.", [("template", like), ("tensor", tensor)],
-                    "All entries have the same dims, kind of dtype and sparse_dim.")
-        )  # fmt: skip
+        raise dim_error(
+            f"TensorArray.{what}: not like the template.",
+            [("template", like), ("tensor", tensor)],
+            "All entries have the same dims, kind of dtype and sparse_dim.",
+        )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.fill import kind_of_dtype
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_text import shape_of
@@ -44,10 +44,11 @@ def check_state(what: str, old: Any, new: Any) -> None:
         return
     if not same_structure(old, new):
         parts = [structure_text(state) for state in (old, new)]
-        raise ValueError(
-            message(f"{what}: the structure of the state changed.", zip(("before", "after"), parts),
-                    "Every step gives a state with the same parts.")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: the structure of the state changed.",
+            zip(("before", "after"), parts),
+            "Every step gives a state with the same parts.",
+        )
     after = dict(leaves(new))
     pairs = [(path, value, after[path]) for path, value in leaves(old)]
     renamed = {a: b for _, a, b in pairs if isinstance(a, Dim) and isinstance(b, Dim)}
@@ -55,13 +56,11 @@ def check_state(what: str, old: Any, new: Any) -> None:
         if isinstance(a, Tensor) != isinstance(b, Tensor) or (
             isinstance(a, Tensor) and _kind(a, renamed) != _kind(b, {})
         ):
-            raise DimError(
-                message(
-                    f'{what}: "{path}" changed.' if path else f"{what}: the state changed.",
-                    [("before", _marks(a)), ("after", _marks(b))],
-                    "A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.",
-                    _fix(path if path.replace(".", "").isidentifier() else "initial", a, b),
-                )
+            raise dim_error(
+                f'{what}: "{path}" changed.' if path else f"{what}: the state changed.",
+                [("before", _marks(a)), ("after", _marks(b))],
+                "A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.",
+                _fix(path if path.replace(".", "").isidentifier() else "initial", a, b),
             )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.const import convert_to_tensor, zeros
@@ -183,12 +183,10 @@ def beam_search(
             f"beam_search: length_exponent {length_exponent}.\nA score is divided by length ** exponent, a finite number."
         )
     if isinstance(early_stopping, str) and early_stopping not in RULES:
-        raise ValueError(
-            message(
-                f'beam_search: early_stopping="{early_stopping}".',
-                [("known", f"True, False, {', '.join(RULES)}")],
-                "It is one of these.",
-            )
+        raise value_error(
+            f'beam_search: early_stopping="{early_stopping}".',
+            [("known", f"True, False, {', '.join(RULES)}")],
+            "It is one of these.",
         )
     if num_best < 1:
         raise ValueError(
@@ -271,25 +269,28 @@ def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:
     """The models that are fused in, each with its state and scale."""
     fusion = {} if fusion is None else fusion
     if not isinstance(fusion, Mapping):
-        raise TypeError(
-            message("beam_search: fusion names no models.", [("fusion", type(fusion).__name__)],
-                    "Each model has a name, under which its part of the scores is shown.",
-                    'rf.beam_search(..., fusion={"lm": (lm_step, lm_state, 0.3)})')
-        )  # fmt: skip
+        raise type_error(
+            "beam_search: fusion names no models.",
+            [("fusion", type(fusion).__name__)],
+            "Each model has a name, under which its part of the scores is shown.",
+            'rf.beam_search(..., fusion={"lm": (lm_step, lm_state, 0.3)})',
+        )
     for name, model in fusion.items():
         if not isinstance(model, (tuple, list)) or len(model) != 3 or not isinstance(model[2], Real):
             given = ", ".join(type(part).__name__ for part in model) if isinstance(model, (tuple, list)) else ""
-            raise TypeError(
-                message(f'beam_search: fusion "{name}" is no step function with state and scale.',
-                        [("given", f"({given})" if given else type(model).__name__)],
-                        "Without a state it is None.", f'rf.beam_search(..., fusion={{"{name}": (lm_step, None, 0.3)}})')
-            )  # fmt: skip
+            raise type_error(
+                f'beam_search: fusion "{name}" is no step function with state and scale.',
+                [("given", f"({given})" if given else type(model).__name__)],
+                "Without a state it is None.",
+                f'rf.beam_search(..., fusion={{"{name}": (lm_step, None, 0.3)}})',
+            )
         if isinstance(model[0], NGramLM):
-            raise TypeError(
-                message(f'beam_search: fusion "{name}" is an n-gram model, not its step function.', [("given", model[0])],
-                        "Its step function leaves the start label out.",
-                        f'rf.beam_search(..., fusion={{"{name}": (lm.step, None, {model[2]})}})')
-            )  # fmt: skip
+            raise type_error(
+                f'beam_search: fusion "{name}" is an n-gram model, not its step function.',
+                [("given", model[0])],
+                "Its step function leaves the start label out.",
+                f'rf.beam_search(..., fusion={{"{name}": (lm.step, None, {model[2]})}})',
+            )
     return fusion
 
 
@@ -315,11 +316,11 @@ def _raw_prefix(prefix: Any, batch: Dim) -> Tensor:
         return prefix
     prefix = np.asarray(prefix)
     if prefix.ndim != 2 or len(prefix) != batch.extent or prefix.dtype.kind not in "iu":
-        raise ShapeError(
-            message("beam_search: the prefix does not fit the sequences.",
-                    [("prefix", f"{prefix.shape} {prefix.dtype}"), ("needs", f"({batch.extent}, time) int64")],
-                    "It is the labels that each sequence begins with, -1 where it is free.")
-        )  # fmt: skip
+        raise shape_error(
+            "beam_search: the prefix does not fit the sequences.",
+            [("prefix", f"{prefix.shape} {prefix.dtype}"), ("needs", f"({batch.extent}, time) int64")],
+            "It is the labels that each sequence begins with, -1 where it is free.",
+        )
     return convert_to_tensor(prefix, dims=[batch, Dim(prefix.shape[1], name="prefix")])
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
@@ -164,10 +164,11 @@ def choice(
 def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
     given = list(axis) if isinstance(axis, (list, tuple)) else [axis] * len(sources)
     if len(given) != len(sources):
-        raise ValueError(
-            message("choice: another number of axes than of sources.", [("sources", len(sources)), ("axes", len(given))],
-                    "Each source has its labels.")
-        )  # fmt: skip
+        raise value_error(
+            "choice: another number of axes than of sources.",
+            [("sources", len(sources)), ("axes", len(given))],
+            "Each source has its labels.",
+        )
     out = []
     for scores, dim in zip(sources, given):
         check_scores(scores)

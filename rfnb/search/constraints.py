@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
@@ -76,19 +76,20 @@ def allowed_labels(
 
 def _forced(prefix: Tensor, axis: Dim, step: int, like: Tensor) -> Tensor:
     if not isinstance(prefix, Tensor):
-        raise TypeError(
-            message("choice: the prefix is no Tensor.", [("prefix", type(prefix).__name__), ("scores", shape_of(like))],
-                    "It is the labels that each sequence begins with, -1 where it is free.",
-                    "prefix = rf.convert_to_tensor(labels, dims=[batch, time])")
-        )  # fmt: skip
+        raise type_error(
+            "choice: the prefix is no Tensor.",
+            [("prefix", type(prefix).__name__), ("scores", shape_of(like))],
+            "It is the labels that each sequence begins with, -1 where it is free.",
+            "prefix = rf.convert_to_tensor(labels, dims=[batch, time])",
+        )
     times = [dim for dim in prefix.dims if dim not in like.dims]
     if len(times) > 1 or prefix.dtype[:3] != "int":
-        raise ValueError(
-            message("choice: the prefix does not fit the scores.",
-                    [("prefix", f"{shape_of(prefix)} {prefix.dtype}"), ("scores", shape_of(like))],
-                    "A prefix is labels {batch, time}: dims of the scores, and one of its own over its labels.",
-                    "rf.choice(scores, prefix=rf.convert_to_tensor(labels, dims=[batch, time]), ...)")
-        )  # fmt: skip
+        raise value_error(
+            "choice: the prefix does not fit the scores.",
+            [("prefix", f"{shape_of(prefix)} {prefix.dtype}"), ("scores", shape_of(like))],
+            "A prefix is labels {batch, time}: dims of the scores, and one of its own over its labels.",
+            "rf.choice(scores, prefix=rf.convert_to_tensor(labels, dims=[batch, time]), ...)",
+        )
     labels = prefix
     if times:
         (time,) = times
@@ -120,10 +121,12 @@ def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
     labels = np.atleast_1d(np.asarray(list(banned) if isinstance(banned, (set, frozenset)) else banned))
     whole = labels.dtype.kind in "iu" and labels.ndim == 1
     if labels.size and not (whole and ((labels >= 0) & (labels < axis.extent)).all()):
-        raise ValueError(
-            message("choice: a banned label is none.", [("banned", ", ".join(map(str, labels.tolist()))), ("labels", axis.short_repr())],
-                    "Labels are whole numbers, counted from 0.", "banned=[0, 2]")
-        )  # fmt: skip
+        raise value_error(
+            "choice: a banned label is none.",
+            [("banned", ", ".join(map(str, labels.tolist()))), ("labels", axis.short_repr())],
+            "Labels are whole numbers, counted from 0.",
+            "banned=[0, 2]",
+        )
     row[labels.astype(np.int64)] = False
     return on_backend(row, (axis,), like, "bool")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.lm.ngram import NGramLM
@@ -89,10 +89,12 @@ def ctc_prefix_beam_search(
     need_tensors("ctc_prefix_beam_search", logits)
     classes = wb_target_dim or logits.feature_dim
     if classes is None:
-        raise DimError(
-            message(f"{_WHAT}: which dim of logits has the classes?", [("logits", shape_of(logits))],
-                    "It has no feature_dim, so name the classes:", f"rf.{_WHAT}(..., wb_target_dim=...)")
-        )  # fmt: skip
+        raise dim_error(
+            f"{_WHAT}: which dim of logits has the classes?",
+            [("logits", shape_of(logits))],
+            "It has no feature_dim, so name the classes:",
+            f"rf.{_WHAT}(..., wb_target_dim=...)",
+        )
     for dim in (in_spatial_dim, classes):
         if dim not in logits.dims:
             raise missing_dim(_WHAT, logits, dim, "logits")
@@ -197,12 +199,12 @@ def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tenso
     bad = ~(frames < np.inf).all(2) & real
     if bad.any():
         seq, frame = np.argwhere(bad)[0]
-        raise ValueError(
-            message(f"{_WHAT}: the log probabilities contain NaN or inf.",
-                    [("logits", shape_of(logits)), ("first", f"sequence {seq}, frame {frame}")],
-                    "Neither can be ranked. They come from NaN or inf in the logits, or from a frame whose logits are all -inf.\n"
-                    "Find the first op that makes one, e.g. a log of 0 or a division by 0.")
-        )  # fmt: skip
+        raise value_error(
+            f"{_WHAT}: the log probabilities contain NaN or inf.",
+            [("logits", shape_of(logits)), ("first", f"sequence {seq}, frame {frame}")],
+            "Neither can be ranked. They come from NaN or inf in the logits, or from a frame whose logits are all -inf.\n"
+            "Find the first op that makes one, e.g. a log of 0 or a division by 0.",
+        )
     out = frames.astype(np.float64, order="C")
     if not real.all():
         out[~real] = NEVER
@@ -222,11 +224,12 @@ def check_log_probs(what: str, totals: np.ndarray, num_steps: int, scores: Tenso
     """
     each = 5e-3 if scores.dtype in ("float16", "bfloat16") else 1e-5
     if totals.size and totals.max() > 1e-3 + each * num_steps:
-        raise ValueError(
-            message(f"{what}: a score above 0.", [("scores", shape_of(scores)), ("logits_normalized", True)],
-                    "A log probability is 0 at most, and so is that of all alignments together. These are probabilities or logits:",
-                    f"rf.{what}(rf.log(x), ...)      # of probabilities\nrf.{what}(..., logits_normalized=False)      # of logits")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: a score above 0.",
+            [("scores", shape_of(scores)), ("logits_normalized", True)],
+            "A log probability is 0 at most, and so is that of all alignments together. These are probabilities or logits:",
+            f"rf.{what}(rf.log(x), ...)      # of probabilities\nrf.{what}(..., logits_normalized=False)      # of logits",
+        )
 
 
 def check_beam_size(what: str, beam_size: int) -> None:
@@ -245,9 +248,9 @@ def output_labels(what: str, target_dim: Dim | None, classes: Dim, blank: int) -
     """
     if target_dim is None or target_dim.extent in (classes.extent, classes.extent - 1):
         return target_dim or classes
-    raise DimError(
-        message(f"{what}: target_dim does not fit the classes.",
-                [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
-                "It is over the classes, or over the classes without the blank, in the same order.",
-                f"rf.{what}(..., target_dim={classes.name})")
-    )  # fmt: skip
+    raise dim_error(
+        f"{what}: target_dim does not fit the classes.",
+        [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
+        "It is over the classes, or over the classes without the blank, in the same order.",
+        f"rf.{what}(..., target_dim={classes.name})",
+    )

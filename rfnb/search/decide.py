@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -91,10 +91,11 @@ def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
     assert beam is not None
     new = Dim(beam.extent, name="beam") if beam_dim is None else beam_dim
     if new.extent != beam.extent:
-        raise ValueError(
-            message("split_batch_beam: beam_dim has another size.", [("value", shape_of(x)), ("beam_dim", new.short_repr())],
-                    "It takes the place of the beam.")
-        )  # fmt: skip
+        raise value_error(
+            "split_batch_beam: beam_dim has another size.",
+            [("value", shape_of(x)), ("beam_dim", new.short_repr())],
+            "It takes the place of the beam.",
+        )
     batch = [dim for dim in search_of(x, "split_batch_beam").batch_dims() if dim in x.dims]
     order = (*batch, beam, *(dim for dim in x.dims if dim is not beam and dim not in batch))
     out = x.copy_transpose(order)
@@ -132,12 +133,10 @@ def decide(x: Tensor, *, length_normalization: bool = False) -> Tensor:
 def _per_label(x: Tensor, scores: Tensor, beam: Dim, ragged: list[Dim]) -> Tensor:
     """The scores divided by the lengths; -inf for a hypothesis without labels."""
     if not ragged and all(dim is beam or dim in scores.dims for dim in x.dims):
-        raise ValueError(
-            message(
-                "decide: length_normalization without lengths.",
-                [("value", shape_of(x))],
-                "x needs a dim with a length for each hypothesis.",
-            )
+        raise value_error(
+            "decide: length_normalization without lengths.",
+            [("value", shape_of(x))],
+            "x needs a dim with a length for each hypothesis.",
         )
     if not ragged:  # all hypotheses of a sequence have the same length
         return scores

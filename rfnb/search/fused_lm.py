@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.lm.ngram import NGramLM
 
 
@@ -51,12 +51,12 @@ class FusedLM:
             self._label = np.arange(classes.extent) - (np.arange(classes.extent) > blank)
             self._label[blank] = 0
         else:
-            raise DimError(
-                message(f"{what}: the language model is over other labels.",
-                        [("classes", f"{classes.short_repr()}, blank {blank}"), ("labels of the model", labels.short_repr())],
-                        "It is over the classes, or over the classes without the blank, in the same order.",
-                        "rf.NGramLM(file, [...])   # one text per class but the blank")
-            )  # fmt: skip
+            raise dim_error(
+                f"{what}: the language model is over other labels.",
+                [("classes", f"{classes.short_repr()}, blank {blank}"), ("labels of the model", labels.short_repr())],
+                "It is over the classes, or over the classes without the blank, in the same order.",
+                "rf.NGramLM(file, [...])   # one text per class but the blank",
+            )
         self.contexts = np.full(shape, lm.start, np.int64)
 
     def of_next(self) -> np.ndarray:

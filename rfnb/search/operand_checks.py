@@ -8,17 +8,19 @@ import numpy as np
 
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
 
 def no_labels_dim(what: str, scores: Tensor) -> DimError:
     """The error for scores of which nobody has said which dim has the labels."""
-    return DimError(
-        message(f"{what}: which dim of scores has the labels?", [("scores", shape_of(scores))],
-                "It has no feature_dim, so name the dim of the labels:", f"rf.{what}(..., axis=...)")
-    )  # fmt: skip
+    return dim_error(
+        f"{what}: which dim of scores has the labels?",
+        [("scores", shape_of(scores))],
+        "It has no feature_dim, so name the dim of the labels:",
+        f"rf.{what}(..., axis=...)",
+    )
 
 
 def check_scores(scores: Any) -> None:
@@ -28,10 +30,12 @@ def check_scores(scores: Any) -> None:
         TypeError: If they are not.
     """
     if not isinstance(scores, Tensor):
-        raise TypeError(
-            message("choice: the scores are no Tensor.", [("scores", type(scores).__name__)],
-                    "A choice has to know which dim has the labels.", "rf.convert_to_tensor(scores, dims=[batch, vocab])")
-        )  # fmt: skip
+        raise type_error(
+            "choice: the scores are no Tensor.",
+            [("scores", type(scores).__name__)],
+            "A choice has to know which dim has the labels.",
+            "rf.convert_to_tensor(scores, dims=[batch, vocab])",
+        )
 
 
 def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
@@ -44,10 +48,12 @@ def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
     """
     pair = isinstance(entry, (tuple, list)) and len(entry) == 2
     if not pair or not isinstance(entry[0], Tensor):
-        raise TypeError(
-            message(f'choice: fusion "{name}" has no scores.', [(name, type(entry[0] if pair else entry).__name__)],
-                    "Each entry is the log probabilities of a model and their scale.", f'fusion={{"{name}": (log_prob, 0.5)}}')
-        )  # fmt: skip
+        raise type_error(
+            f'choice: fusion "{name}" has no scores.',
+            [(name, type(entry[0] if pair else entry).__name__)],
+            "Each entry is the log probabilities of a model and their scale.",
+            f'fusion={{"{name}": (log_prob, 0.5)}}',
+        )
     other, scale = entry
     if not np.isfinite(scale):
         raise ValueError(f'choice: fusion "{name}" has the scale {scale}.\nA scale is a finite number.')
@@ -60,10 +66,12 @@ def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
     if labels is not None:
         rule += "\nIf they are the same labels, replace one dim by the other:"
         fix = f"log_prob, _ = rf.replace_dim(log_prob, in_dim={labels.name}, out_dim={axis.name})"
-    raise DimError(
-        message(f'choice: fusion "{name}" is over other labels.',
-                [("scores", shape_of(scores)), (name, shape_of(other)), ("labels", axis.short_repr())], rule, fix)
-    )  # fmt: skip
+    raise dim_error(
+        f'choice: fusion "{name}" is over other labels.',
+        [("scores", shape_of(scores)), (name, shape_of(other)), ("labels", axis.short_repr())],
+        rule,
+        fix,
+    )
 
 
 def check_mask(mask: Tensor, scores: Tensor, axis: Dim) -> None:
@@ -74,13 +82,15 @@ def check_mask(mask: Tensor, scores: Tensor, axis: Dim) -> None:
         TypeError: If it is no bool.
     """
     if mask.dtype != "bool":
-        raise TypeError(
-            message("choice: the mask of banned labels is no bool.", [("banned", f"{shape_of(mask)} {mask.dtype}")],
-                    "It is True for labels that are not chosen.", "banned=mask > 0")
-        )  # fmt: skip
+        raise type_error(
+            "choice: the mask of banned labels is no bool.",
+            [("banned", f"{shape_of(mask)} {mask.dtype}")],
+            "It is True for labels that are not chosen.",
+            "banned=mask > 0",
+        )
     if axis not in mask.dims or any(dim not in scores.dims and not isinstance(dim, BeamDim) for dim in mask.dims):
-        raise DimError(
-            message("choice: the mask of banned labels is over other dims.",
-                    [("scores", shape_of(scores)), ("banned", shape_of(mask)), ("labels", axis.short_repr())],
-                    "It says of each label whether it is banned: {..., labels}.")
-        )  # fmt: skip
+        raise dim_error(
+            "choice: the mask of banned labels is over other dims.",
+            [("scores", shape_of(scores)), ("banned", shape_of(mask)), ("labels", axis.short_repr())],
+            "It says of each label whether it is banned: {..., labels}.",
+        )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.search.score import INPUT_TYPES, Fusion
 
@@ -87,13 +87,13 @@ class Options(NamedTuple):
             ValueError: If it is none.
         """
         if self.input_type not in INPUT_TYPES:
-            raise ValueError(
-                message(f'choice: input_type "{self.input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these.")
-            )  # fmt: skip
+            raise value_error(
+                f'choice: input_type "{self.input_type}".', [("known", ", ".join(INPUT_TYPES))], "It is one of these."
+            )
         if self.cheating not in (False, True, "exclusive"):
-            raise ValueError(
-                message(f"choice: cheating={self.cheating!r}.", [("known", 'False, True, "exclusive"')], "It is one of these.")
-            )  # fmt: skip
+            raise value_error(
+                f"choice: cheating={self.cheating!r}.", [("known", 'False, True, "exclusive"')], "It is one of these."
+            )
         if self.scheduled_sampling and self.searches:
             raise ValueError(
                 "choice: scheduled_sampling in a search.\nIt is for training, where the reference is known.\n"
@@ -167,10 +167,11 @@ class Options(NamedTuple):
                 "    rf.choice(scores, beam_size=1, sampling=True, temperature=0.7)"
             )
         if temperature <= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
-            raise ValueError(
-                message("choice: there is nothing to sample from.", [("temperature", temperature), ("top_k", top_k), ("top_p", top_p)],
-                        "temperature is above 0, top_k at least 1, and 0 < top_p <= 1.")
-            )  # fmt: skip
+            raise value_error(
+                "choice: there is nothing to sample from.",
+                [("temperature", temperature), ("top_k", top_k), ("top_p", top_p)],
+                "temperature is above 0, top_k at least 1, and 0 < top_p <= 1.",
+            )
 
 
 _USUAL = tuple(Options())[6:]

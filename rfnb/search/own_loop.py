@@ -17,7 +17,7 @@ from typing import Any
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim
@@ -88,11 +88,11 @@ def beam_search_step(
     if out_beam_dim is None:
         out_beam_dim = Dim(beam_size, name="beam", kind="beam")
     elif out_beam_dim.extent != beam_size:
-        raise DimError(
-            message("beam_search_step: out_beam_dim has another size.",
-                    [("beam_size", beam_size), ("out_beam_dim", out_beam_dim.short_repr())],
-                    "It is the dim of the hypotheses that go on.")
-        )  # fmt: skip
+        raise dim_error(
+            "beam_search_step: out_beam_dim has another size.",
+            [("beam_size", beam_size), ("out_beam_dim", out_beam_dim.short_repr())],
+            "It is the dim of the hypotheses that go on.",
+        )
     if base is not None and length_normalization and ended is not None:
         before = math.maximum(cast(step, base.dtype), 1.0) if isinstance(step, Tensor) else max(step, 1)
         grown = base * ((before + 1) / before) ** length_normalization_exponent
@@ -173,10 +173,11 @@ def backtrack(values: Sequence[Any], parents: Sequence[Tensor | Sequence[Tensor]
         ValueError: If there are not as many parents as values.
     """
     if len(values) != len(parents):
-        raise ValueError(
-            message("backtrack: another number of parents than of values.", [("values", len(values)), ("parents", len(parents))],
-                    "Each step has its values and its parents.")
-        )  # fmt: skip
+        raise value_error(
+            "backtrack: another number of parents than of values.",
+            [("values", len(values)), ("parents", len(parents))],
+            "Each step has its values and its parents.",
+        )
     out: list[Any] = []
     position: Tensor | None = None  # of the final hypotheses in the beam of the step
     for value, of_step in zip(reversed(values), reversed(parents), strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
@@ -171,10 +171,11 @@ def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
     hypotheses = shape[-1] // flat.num_labels
     count, rest = divmod(beam_size, hypotheses)
     if rest:
-        raise ValueError(
-            message(f"{place}: keep_beams with a beam that does not divide.", [("beam_size", beam_size), ("hypotheses", hypotheses)],
-                    "Each hypothesis gets beam_size / hypotheses of its own labels.")
-        )  # fmt: skip
+        raise value_error(
+            f"{place}: keep_beams with a beam that does not divide.",
+            [("beam_size", beam_size), ("hypotheses", hypotheses)],
+            "Each hypothesis gets beam_size / hypotheses of its own labels.",
+        )
     own = Flat(
         backend.reshape_raw(flat.raw, (*shape[:-1], hypotheses, flat.num_labels)),
         (*flat.rest, flat.axis), flat.num_labels, None, flat.axis, backend,
@@ -244,17 +245,19 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
         raise nan_error(total, flat.axis, place)
     if host.max() == np.inf:
         where = _first(np.isposinf, total, flat.axis)
-        raise ValueError(
-            message(f"{place}: the scores contain +inf.", [("scores", shape_of(total)), ("first", where)],
-                    "It beats everything, and the next step would be NaN. A log probability is at most 0.")
-        )  # fmt: skip
+        raise value_error(
+            f"{place}: the scores contain +inf.",
+            [("scores", shape_of(total)), ("first", where)],
+            "It beats everything, and the next step would be NaN. A log probability is at most 0.",
+        )
     if worst == -np.inf and ((top := host.max(-1)) == -np.inf).any():
         where = first_of(top == -np.inf, flat.rest)
-        raise ValueError(
-            message(f"{place}: no hypothesis is left.", [("scores", shape_of(total)), ("first", where or "the sequence")],
-                    "All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:",
-                    "with rf.record() as trace: ...   # the same search; then rf.show(trace)")
-        )  # fmt: skip
+        raise value_error(
+            f"{place}: no hypothesis is left.",
+            [("scores", shape_of(total)), ("first", where or "the sequence")],
+            "All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:",
+            "with rf.record() as trace: ...   # the same search; then rf.show(trace)",
+        )
 
 
 def _first(is_bad: Callable[[np.ndarray], np.ndarray], total: Tensor, axis: Dim) -> str:
@@ -267,12 +270,10 @@ def _first(is_bad: Callable[[np.ndarray], np.ndarray], total: Tensor, axis: Dim)
 def nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
     """The error for scores with NaN."""
     where = _first(np.isnan, total, axis)
-    return ValueError(
-        message(
-            f"{place}: the scores contain NaN.",
-            [("scores", shape_of(total)), ("first", where)],
-            "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
-        )
+    return value_error(
+        f"{place}: the scores contain NaN.",
+        [("scores", shape_of(total)), ("first", where)],
+        "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.nested import map_nested
 
@@ -42,20 +42,24 @@ class RawModel:
         owner = self.vocab_of or self
         known = owner.labels_dim
         if len(shape) != 2 or shape[0] != self.rows or (known is not None and shape[1] != known.extent):
-            raise ShapeError(
-                message(f"beam_search: the step function{self.name and ' of '}{self.name} gives scores of another shape.",
-                        [("labels", f"({self.rows},)"), ("scores", shape),
-                         ("needs", f"({self.rows}, {known.extent if known else 'labels'})")],
-                        "One row for each label it was given: batch times hypotheses."
-                        + ("\nAll models score the same labels." if self.name else ""))
-            )  # fmt: skip
+            raise shape_error(
+                f"beam_search: the step function{self.name and ' of '}{self.name} gives scores of another shape.",
+                [
+                    ("labels", f"({self.rows},)"),
+                    ("scores", shape),
+                    ("needs", f"({self.rows}, {known.extent if known else 'labels'})"),
+                ],
+                "One row for each label it was given: batch times hypotheses."
+                + ("\nAll models score the same labels." if self.name else ""),
+            )
         if known is None:
             vocab = None if self.vocab is None else list(self.vocab)
             if vocab is not None and len(vocab) != shape[1]:
-                raise ValueError(
-                    message("beam_search: vocab is of other labels than the scores.",
-                            [("vocab", f"{len(vocab)} labels"), ("scores", shape)], "It has the text of each label, in their order.")
-                )  # fmt: skip
+                raise value_error(
+                    "beam_search: vocab is of other labels than the scores.",
+                    [("vocab", f"{len(vocab)} labels"), ("scores", shape)],
+                    "It has the text of each label, in their order.",
+                )
             known = owner.labels_dim = Dim(shape[1], name="labels", vocab=vocab)
         self.labels_dim = known
         tensor = self.tensor(scores, [known], beams)
@@ -71,10 +75,12 @@ class RawModel:
         """
         if not isinstance(out, (tuple, list)) or not 2 <= len(out) <= 3:
             given = f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__
-            raise TypeError(
-                message("beam_search: the step function gives no pair.", [("given", given)],
-                        "It gives the scores of the next labels and the next state (None if there is none).", "return log_prob, state")
-            )  # fmt: skip
+            raise type_error(
+                "beam_search: the step function gives no pair.",
+                [("given", given)],
+                "It gives the scores of the next labels and the next state (None if there is none).",
+                "return log_prob, state",
+            )
         return tuple(out)
 
     def tensor(self, raw: Any, rest: list[Dim], beams: list[Dim]) -> Tensor:

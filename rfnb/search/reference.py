@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import reduce
@@ -85,11 +85,11 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tenso
         labels = np.where(align_host(*ended, dims), end_label, labels)
     labels = labels.reshape([*(dim.extent for dim in flat.rest), size])
     if labels.size and not 0 <= labels.min() <= labels.max() < axis.extent:
-        raise ValueError(
-            message(f"{place_of(loop)}: a reference label is none.",
-                    [("labels", axis.short_repr()), ("found", f"{labels.min()} to {labels.max()}")],
-                    "Reference labels are counted from 0, also past the end of a sequence.")
-        )  # fmt: skip
+        raise value_error(
+            f"{place_of(loop)}: a reference label is none.",
+            [("labels", axis.short_repr()), ("found", f"{labels.min()} to {labels.max()}")],
+            "Reference labels are counted from 0, also past the end of a sequence.",
+        )
     host = labels + np.arange(size) * axis.extent
     index = flat.backend.from_numpy(host, dtype="int64", device=flat.backend.get_device_raw(flat.raw))
     best = rank.take(flat, index)
@@ -105,11 +105,12 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tenso
 
 def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
     if not set(target.dims) <= set(dims):
-        raise ValueError(
-            message(f"{place}: the target does not fit the scores.",
-                    [("target", shape_of(target)), ("hypotheses", ", ".join(d.short_repr() for d in dims))],
-                    "The target of a step is one label for each sequence.", "target=loop.unstack(labels)")
-        )  # fmt: skip
+        raise value_error(
+            f"{place}: the target does not fit the scores.",
+            [("target", shape_of(target)), ("hypotheses", ", ".join(d.short_repr() for d in dims))],
+            "The target of a step is one label for each sequence.",
+            "target=loop.unstack(labels)",
+        )
     return target
 
 
@@ -126,11 +127,11 @@ def _sampled(scores: Tensor, axis: Dim, options: Options) -> Any:
 def _gold_mixed(sample: Tensor, target: Tensor | None, probability: float | None) -> Tensor:
     """The sample, or with a probability the reference of a sequence."""
     if probability is not None and (target is None or not 0 <= probability <= 1):
-        raise ValueError(
-            message("choice: gold_mixin_prob does not fit.",
-                    [("gold_mixin_prob", probability), ("target", None if target is None else shape_of(target))],
-                    "It is the probability, 0 to 1, to take the reference label in place of the sample.")
-        )  # fmt: skip
+        raise value_error(
+            "choice: gold_mixin_prob does not fit.",
+            [("gold_mixin_prob", probability), ("target", None if target is None else shape_of(target))],
+            "It is the probability, 0 to 1, to take the reference label in place of the sample.",
+        )
     if not probability or target is None:
         return sample
     of_sequence = [dim for dim in target.dims if dim is not target.feature_dim]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math, reduce
@@ -44,12 +44,12 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
     host = total.numpy()
     bad = ~(np.abs(host - 1) < 1e-3)
     if bad.any():
-        raise ValueError(
-            message(f"{place}: the probabilities do not sum to 1.",
-                    [("scores", shape_of(log_prob)), ("first", first_of(bad, total.dims)), ("sum", f"{host[bad][0]:.4g}")],
-                    "What a choice adds up are log probabilities over the labels.",
-                    'rf.choice(scores, input_type="logits", ...)   # normalizes')
-        )  # fmt: skip
+        raise value_error(
+            f"{place}: the probabilities do not sum to 1.",
+            [("scores", shape_of(log_prob)), ("first", first_of(bad, total.dims)), ("sum", f"{host[bad][0]:.4g}")],
+            "What a choice adds up are log probabilities over the labels.",
+            'rf.choice(scores, input_type="logits", ...)   # normalizes',
+        )
 
 
 def check_log_probs(
@@ -74,16 +74,14 @@ def check_log_probs(
     if highest > above:
         first = np.argwhere(host > above)[0]
         where_ = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, first)) or "the only sequence"
-        raise ValueError(
-            message(
-                f"{place()}: a score above 0.",
-                [("scores", shape_of(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
-                "A log probability is 0 at most, and so is a sum of them; a bonus is fusion={name: (scores, scale)}.\n"
-                "Say what the scores are:",
-                f'{what}(..., input_type="prob")        # probabilities\n'
-                f'{what}(..., input_type="logits")      # logits, to be normalized\n'
-                f'{what}(..., input_type="score")       # any numbers, added up as they are',
-            )
+        raise value_error(
+            f"{place()}: a score above 0.",
+            [("scores", shape_of(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
+            "A log probability is 0 at most, and so is a sum of them; a bonus is fusion={name: (scores, scale)}.\n"
+            "Say what the scores are:",
+            f'{what}(..., input_type="prob")        # probabilities\n'
+            f'{what}(..., input_type="logits")      # logits, to be normalized\n'
+            f'{what}(..., input_type="score")       # any numbers, added up as they are',
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from rfnb.core import generations
 from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
@@ -221,10 +221,12 @@ def search_of(x: Tensor, what: str) -> Search:
     beam = beam_dim_of(x)
     if beam is not None:
         return beam.search
-    raise ValueError(
-        message(f"{what}: no search has made this.", [("value", shape_of(x))], "A value of a search has its beam dim.",
-                "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)")
-    )  # fmt: skip
+    raise value_error(
+        f"{what}: no search has made this.",
+        [("value", shape_of(x))],
+        "A value of a search has its beam dim.",
+        "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)",
+    )
 
 
 def beam_dim_of(x: Tensor) -> BeamDim | None:
@@ -232,13 +234,11 @@ def beam_dim_of(x: Tensor) -> BeamDim | None:
     beams = generations.beams_of(x)
     lost = next((dim for dim in x.dims if "left_search" in dim.__dict__), None)
     if lost is not None and not beams:
-        raise ValueError(
-            message(
-                "The search that made this was left behind when it was pickled.",
-                [("value", shape_of(x)), ("beam", lost.short_repr())],
-                "A loaded beam is a dim like any other. Decide, or ask for scores, before:",
-                "torch.save((rf.decide(labels), rf.get_beam_scores(labels)), path)",
-            )
+        raise value_error(
+            "The search that made this was left behind when it was pickled.",
+            [("value", shape_of(x)), ("beam", lost.short_repr())],
+            "A loaded beam is a dim like any other. Decide, or ask for scores, before:",
+            "torch.save((rf.decide(labels), rf.get_beam_scores(labels)), path)",
         )
     return max(beams, key=lambda dim: dim.search.number, default=None)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
@@ -32,10 +32,11 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
     given = options.source_beam_sizes
     sizes = [options.beam_size] * len(sources) if given is None else list(given)
     if len(sizes) != len(sources) or any(size < 1 for size in sizes):
-        raise ValueError(
-            message("choice: source_beam_sizes do not fit the sources.", [("sources", len(sources)), ("sizes", ", ".join(map(str, sizes)))],
-                    "Each source has a size, at least 1.")
-        )  # fmt: skip
+        raise value_error(
+            "choice: source_beam_sizes do not fit the sources.",
+            [("sources", len(sources)), ("sizes", ", ".join(map(str, sizes)))],
+            "Each source has a size, at least 1.",
+        )
     if options.fusion:
         raise ValueError(
             "choice: fusion with several sources.\nThe scores of another model are over the labels of one source: add them there.\n"
@@ -96,10 +97,11 @@ class _Limits:
     ) -> Tensor:
         """log_prob with -inf for labels that may not come. What has ended goes on through the end label, or through anything."""
         if self.end_label is not None and not 0 <= self.end_label < axis.extent:
-            raise ValueError(
-                message(f"{place_of(loop)}: no such end_label.", [("end_label", self.end_label), ("labels", axis.short_repr())],
-                        "An ended hypothesis goes on through one of the labels.")
-            )  # fmt: skip
+            raise value_error(
+                f"{place_of(loop)}: no such end_label.",
+                [("end_label", self.end_label), ("labels", axis.short_repr())],
+                "An ended hypothesis goes on through one of the labels.",
+            )
         if self.prefix is not None or self.banned is not None or self.no_repeat_ngram:
             allowed = allowed_labels(
                 log_prob, axis, prefix=self.prefix, banned=self.banned, no_repeat_ngram=self.no_repeat_ngram,
@@ -131,11 +133,12 @@ def _one_each(name: str, given: Any, default: Any, count: int) -> list[Any]:
         "end_label": "[0, 3]",
     }[name]
     shown = shape_of(given) if isinstance(given, Tensor) else repr(given)
-    raise ValueError(
-        message(f"choice: {name} of several sources.", [("sources", count), (name, shown)],
-                "It is about the labels of one source, so there is a list with one for each.",
-                f"rf.choice([a, b], {name}={example}, ...)")
-    )  # fmt: skip
+    raise value_error(
+        f"choice: {name} of several sources.",
+        [("sources", count), (name, shown)],
+        "It is about the labels of one source, so there is a list with one for each.",
+        f"rf.choice([a, b], {name}={example}, ...)",
+    )
 
 
 def _is_label(item: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -162,10 +162,12 @@ def transducer_greedy_decode(
     """
     what = "transducer_greedy_decode"
     if max_labels is None and max_labels_per_frame is None:
-        raise ValueError(
-            message(f"{what}: no limit of labels.", [("max_labels", None), ("max_labels_per_frame", None)],
-                    "A model may write labels for ever.", f"rf.{what}(..., max_labels_per_frame=10)")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: no limit of labels.",
+            [("max_labels", None), ("max_labels_per_frame", None)],
+            "A model may write labels for ever.",
+            f"rf.{what}(..., max_labels_per_frame=10)",
+        )
     if max_labels is None:
         max_labels = in_spatial_dim.extent * (max_labels_per_frame or 0)
     search = _Search(what, encoder, in_spatial_dim, wb_target_dim, blank_index, 1, target_dim, max_labels, name)
@@ -212,10 +214,11 @@ class _Search:
     def begin(self, state: Any, label: int | None, normalized: bool) -> None:
         """The state of all hypotheses before the first step."""
         if any(isinstance(leaf, Dim) for leaf in values_in(state)):
-            raise ValueError(
-                message(f"{self.what}: the state has a Dim.", [("state", ", ".join(path for path, _ in leaves(state)))],
-                        "Hypotheses have labels in different numbers, so a state needs a fixed size: no growing history.")
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: the state has a Dim.",
+                [("state", ", ".join(path for path, _ in leaves(state)))],
+                "Hypotheses have labels in different numbers, so a state needs a fixed size: no growing history.",
+            )
         self.normalized = normalized
         self.first_label = int(self._shifted(np.array(self.blank))) if label is None else label
         self.state = map_nested(
@@ -309,11 +312,11 @@ class _Search:
             raise missing_dim(self.what, out, self.classes, "scores of step")
         further = [dim for dim in out.dims if dim not in (*self.batch, self.beam, self.classes)]
         if further:
-            raise DimError(
-                message(f"{self.what}: the scores of step have a further dim.",
-                        [("scores", shape_of(out)), ("further", ", ".join(dim.short_repr() for dim in further))],
-                        "They are over the batch dims, the beam and the classes.")
-            )  # fmt: skip
+            raise dim_error(
+                f"{self.what}: the scores of step have a further dim.",
+                [("scores", shape_of(out)), ("further", ", ".join(dim.short_repr() for dim in further))],
+                "They are over the batch dims, the beam and the classes.",
+            )
         self._given = out
         out = cast(out, "float32")
         if not self.normalized:
@@ -325,11 +328,14 @@ class _Search:
         bad = np.isnan(values).any(2) & ~ended & live
         if bad.any():
             seq, slot = np.argwhere(bad)[0]
-            raise ValueError(
-                message(f"{self.what}, step {len(self.steps)}: the scores contain NaN.",
-                        [("scores", shape_of(out)), ("first", f"sequence {seq}, hypothesis {slot}, frame {self.frame[seq, slot]}")],
-                        "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.")
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}, step {len(self.steps)}: the scores contain NaN.",
+                [
+                    ("scores", shape_of(out)),
+                    ("first", f"sequence {seq}, hypothesis {slot}, frame {self.frame[seq, slot]}"),
+                ],
+                "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
+            )
         full = self.count >= self.max_labels
         if self.max_per_frame is not None:
             full = full | (self.in_frame >= self.max_per_frame)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
 from rfnb.trace.beam_labels import Combined, Labels
 
@@ -118,10 +118,11 @@ def _of_text(labels: Labels, text: str) -> int:
     """The number of a label."""
     if labels is None or text not in labels:
         known = "none have a text" if labels is None else ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
-        raise ValueError(
-            message("BeamHistory.diagnose: no such label.", [("reference", text), ("labels", known)],
-                    "A reference has labels of the search, their numbers or texts.")
-        )  # fmt: skip
+        raise value_error(
+            "BeamHistory.diagnose: no such label.",
+            [("reference", text), ("labels", known)],
+            "A reference has labels of the search, their numbers or texts.",
+        )
     return labels.index(text)
 
 
@@ -141,13 +142,15 @@ def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _Way:
             way.length, way.complete = step + 1, True
             return _after_the_end(way, history, seq, slot)
     if len(tokens) < history.num_steps:
-        raise ValueError(
-            message("BeamHistory.diagnose: the reference stops in the middle of hypotheses.",
-                    [("reference", " ".join(history.label(token, step) for step, token in enumerate(tokens))),
-                     ("steps", f"{len(tokens)} of {history.num_steps}")],
-                    "It is the begin of what the search has found, but nothing ended there. A reference has the label that ends it:",
-                    "history.diagnose(seq, [*reference, end_label])")
-        )  # fmt: skip
+        raise value_error(
+            "BeamHistory.diagnose: the reference stops in the middle of hypotheses.",
+            [
+                ("reference", " ".join(history.label(token, step) for step, token in enumerate(tokens))),
+                ("steps", f"{len(tokens)} of {history.num_steps}"),
+            ],
+            "It is the begin of what the search has found, but nothing ended there. A reference has the label that ends it:",
+            "history.diagnose(seq, [*reference, end_label])",
+        )
     way.complete = len(tokens) == history.num_steps  # cut by the limit, as the hypotheses are
     if not way.complete and not _only_falls(history, seq):
         way.score = None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
 from rfnb.trace.beam_analysis import Fate, Verdict
@@ -122,10 +122,11 @@ class BeamHistory:
         for index, fields in enumerate(values):
             missing = [name for name in FIELDS if name not in fields]
             if missing:
-                raise ValueError(
-                    message(f"beams, step {index}: {missing[0]} is missing.", [("given", ", ".join(fields))],
-                            f"A step of a search has {', '.join(FIELDS)}.")
-                )  # fmt: skip
+                raise value_error(
+                    f"beams, step {index}: {missing[0]} is missing.",
+                    [("given", ", ".join(fields))],
+                    f"A step of a search has {', '.join(FIELDS)}.",
+                )
         dims = BeamDims.of_values(values)
         sparse = {fields["tokens"].sparse_dim for fields in values}
         each = [labels_of(fields) for fields in values] if len(sparse) > 1 else None
@@ -311,17 +312,19 @@ class BeamHistory:
             TypeError: A single Tensor.
         """
         if isinstance(values, Tensor):
-            raise TypeError(
-                message("BeamHistory.along: one Tensor for all steps.", [("values", repr(values))],
-                        "The slots of a step mean something only in that step, so there is one value per step.",
-                        "history.along(trace.attention.steps(path), seq, k)")
-            )  # fmt: skip
+            raise type_error(
+                "BeamHistory.along: one Tensor for all steps.",
+                [("values", repr(values))],
+                "The slots of a step mean something only in that step, so there is one value per step.",
+                "history.along(trace.attention.steps(path), seq, k)",
+            )
         path = self._until_end(seq, k, step)
         if len(values) <= max((self.loop_steps[index] for index, _ in path), default=-1):
-            raise ValueError(
-                message("BeamHistory.along: fewer values than tokens.", [("values", f"{len(values)}"), ("tokens", f"{len(path)}")],
-                        "There is one value for each step of the search, from step 0.")
-            )  # fmt: skip
+            raise value_error(
+                "BeamHistory.along: fewer values than tokens.",
+                [("values", f"{len(values)}"), ("tokens", f"{len(path)}")],
+                "There is one value for each step of the search, from step 0.",
+            )
         out = []
         for place, (index, slot) in enumerate(path):
             step = self.loop_steps[index]
@@ -429,10 +432,11 @@ class BeamHistory:
             ranges.append(("k", k, self.beam_size(step)))
         wrong = [name for name, value, size in ranges if not 0 <= value < size]
         if wrong:
-            raise IndexError(
-                message(f"BeamHistory: no such {wrong[0]}.", [(name, f"{value} of {size}") for name, value, size in ranges],
-                        "All three are counted from 0; k is a slot of the beam after that step.")
-            )  # fmt: skip
+            raise index_error(
+                f"BeamHistory: no such {wrong[0]}.",
+                [(name, f"{value} of {size}") for name, value, size in ranges],
+                "All three are counted from 0; k is a slot of the beam after that step.",
+            )
 
 
 def _count(number: int, one: str, more: str) -> str:

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import message, value_error
 from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import whole_file
 from rfnb.trace.file_values import Reader, Writer
@@ -131,11 +131,12 @@ def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise _foreign(path, "a safetensors file of another kind of rfnb")
     if head.get("version") != VERSION:
-        raise ValueError(
-            message("load_trace: a version of the format that this rfnb does not know.",
-                    [("path", path), ("found", f"version {head.get('version')}"), ("known", f"version {VERSION}")],
-                    "A newer rfnb has written it.", "pip install --upgrade rfnb")
-        )  # fmt: skip
+        raise value_error(
+            "load_trace: a version of the format that this rfnb does not know.",
+            [("path", path), ("found", f"version {head.get('version')}"), ("known", f"version {VERSION}")],
+            "A newer rfnb has written it.",
+            "pip install --upgrade rfnb",
+        )
     return head
 
 
@@ -155,14 +156,18 @@ def _unreadable(path: Path, reason: str) -> ValueError:
 
 
 def _damaged(path: Path, found: str) -> ValueError:
-    return ValueError(
-        message("load_trace: the file is damaged.", [("path", path), ("found", found), ("bytes", path.stat().st_size)],
-                "A trace file is read as a whole or not at all. Copy it again, or record again:", _MAKE_ONE)
-    )  # fmt: skip
+    return value_error(
+        "load_trace: the file is damaged.",
+        [("path", path), ("found", found), ("bytes", path.stat().st_size)],
+        "A trace file is read as a whole or not at all. Copy it again, or record again:",
+        _MAKE_ONE,
+    )
 
 
 def _foreign(path: Path, found: str) -> ValueError:
-    return ValueError(
-        message("load_trace: this is not a trace file.", [("path", path), ("found", found)],
-                "A trace file is made by trace.save.", _MAKE_ONE)
-    )  # fmt: skip
+    return value_error(
+        "load_trace: this is not a trace file.",
+        [("path", path), ("found", found)],
+        "A trace file is made by trace.save.",
+        _MAKE_ONE,
+    )

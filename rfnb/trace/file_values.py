@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 
 _ARRAY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
@@ -47,11 +47,12 @@ class Writer:
         if isinstance(value, dict):
             return {"dict": [[self.value(key, where), self.value(item, where)] for key, item in value.items()]}
         found = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise TypeError(
-            message("trace.save: a value that a file cannot hold.", [("event", where), ("value", found)],
-                    "A file holds Tensors, Dims, arrays of numbers and plain data. Record without this kind of event:",
-                    'with rf.record(kinds={"attention", "states", "beams"}) as trace: ...')
-        )  # fmt: skip
+        raise type_error(
+            "trace.save: a value that a file cannot hold.",
+            [("event", where), ("value", found)],
+            "A file holds Tensors, Dims, arrays of numbers and plain data. Record without this kind of event:",
+            'with rf.record(kinds={"attention", "states", "beams"}) as trace: ...',
+        )
 
     def dim(self, dim: Dim | None, length: int | None = None) -> int | None:
         """The number of a dim.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import message, type_error, value_error
 from rfnb.core.place import warn_user
 
 Steps = int | range | slice | Collection[int] | Callable[[int], bool]
@@ -73,13 +73,11 @@ def step_filter(steps: Steps | None) -> Callable[[int], bool]:
         return lambda step: bool(steps(step))
     if isinstance(steps, range) or (isinstance(steps, Collection) and not isinstance(steps, (str, bytes))):
         return lambda step: step in steps
-    raise TypeError(
-        message(
-            "Steps are given in a way that is not known.",
-            [("steps", f"{type(steps).__name__} {steps!r}")],
-            "Steps are an int, a range, a slice, a collection of ints, or a function of the step.",
-            "rf.record(steps=range(10))",
-        )
+    raise type_error(
+        "Steps are given in a way that is not known.",
+        [("steps", f"{type(steps).__name__} {steps!r}")],
+        "Steps are an int, a range, a slice, a collection of ints, or a function of the step.",
+        "rf.record(steps=range(10))",
     )
 
 
@@ -97,13 +95,11 @@ def _matches(pattern: str, path: str) -> bool:
 def _slice_filter(steps: slice) -> Callable[[int], bool]:
     start, stop, stride = steps.start or 0, steps.stop, steps.step or 1
     if start < 0 or stride < 0 or (stop is not None and stop < 0):
-        raise ValueError(
-            message(
-                "Steps cannot be counted from the end.",
-                [("steps", f"{steps!r}")],
-                "While a loop runs, nobody knows how many steps it will have.",
-                "trace.attention[path]    # record all, then take the last ones",
-            )
+        raise value_error(
+            "Steps cannot be counted from the end.",
+            [("steps", f"{steps!r}")],
+            "While a loop runs, nobody knows how many steps it will have.",
+            "trace.attention[path]    # record all, then take the last ones",
         )
 
     def test(step: Any) -> bool:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 
@@ -113,7 +113,7 @@ def _raw_value(kind: str, name: str, value: Any) -> TypeError:
     got = f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"
     rule = "What is recorded is found and drawn by its dims, which a raw array does not have. Name them:"
     fix = f'rf.probe("{kind}", {name}=rf.convert_to_tensor({name}, dims=[...]), ...)'
-    return TypeError(message(f'probe "{kind}": {name} is not a Tensor.', [(name, got)], rule, fix))
+    return type_error(f'probe "{kind}": {name} is not a Tensor.', [(name, got)], rule, fix)
 
 
 def _offer(kind: str, values: Mapping[str, Any]) -> None:

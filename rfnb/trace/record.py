@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 from rfnb.trace.event import Templates, keep
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place, listen
@@ -51,10 +51,12 @@ def record(
         ValueError: The same of a filter, or a negative limit.
     """
     if not isinstance(limit, int) or limit < 0:
-        raise ValueError(
-            message("record: the limit is not a number of bytes.", [("limit", repr(limit))], "The limit is an int, 0 or more.",
-                    "rf.record(limit=512 << 20)    # 512 MiB")
-        )  # fmt: skip
+        raise value_error(
+            "record: the limit is not a number of bytes.",
+            [("limit", repr(limit))],
+            "The limit is an int, 0 or more.",
+            "rf.record(limit=512 << 20)    # 512 MiB",
+        )
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
     trace, templates = Trace(limit=limit), Templates()
 
@@ -87,17 +89,19 @@ def _names_of(model: Any) -> dict[int, tuple[Any, str]]:
     names: dict[int, tuple[Any, str]] = {}
     for prefix, each in given.items():
         if not isinstance(prefix, str) or not callable(getattr(each, "named_modules", None)):
-            raise TypeError(
-                message("record: the model is no Module, and no dict of Modules.", [("model", _described(model))],
-                        "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.",
-                        'rf.record(model={"encoder": encoder, "decoder": decoder})')
-            )  # fmt: skip
+            raise type_error(
+                "record: the model is no Module, and no dict of Modules.",
+                [("model", _described(model))],
+                "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.",
+                'rf.record(model={"encoder": encoder, "decoder": decoder})',
+            )
         if not any(hasattr(module, "module_path") for _, module in each.named_modules()):  # of a layer above this one
-            raise TypeError(
-                message("record: this model offers no events.", [("model", f"{type(each).__module__}.{type(each).__name__}")],
-                        "Only modules of rfnb do. What a model of another kind computes is recorded where its own code offers it:",
-                        'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)')
-            )  # fmt: skip
+            raise type_error(
+                "record: this model offers no events.",
+                [("model", f"{type(each).__module__}.{type(each).__name__}")],
+                "Only modules of rfnb do. What a model of another kind computes is recorded where its own code offers it:",
+                'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
+            )
         for name, module in each.named_modules():
             names.setdefault(id(module), (module, ".".join(filter(None, [prefix, name]))))
     return names

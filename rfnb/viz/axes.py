@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import host
 
@@ -84,13 +84,11 @@ class Named:
             return Named(host(value.raw_tensor), [Axis(dim.name, dim.extent, dim) for dim in value.dims])
         array = host(value)
         if names is None or len(names) != array.ndim:
-            raise ShapeError(
-                message(
-                    f"{where}: the names of the axes do not fit the array.",
-                    [("array", array.shape), ("names", ", ".join(names or ()) or "none")],
-                    "A plain array needs one name per axis.",
-                    "dims=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "]",
-                )
+            raise shape_error(
+                f"{where}: the names of the axes do not fit the array.",
+                [("array", array.shape), ("names", ", ".join(names or ()) or "none")],
+                "A plain array needs one name per axis.",
+                "dims=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "]",
             )
         return Named(array, [Axis(name, int(size)) for name, size in zip(names, array.shape)], plain=True)
 
@@ -108,13 +106,11 @@ class Named:
         if len(found) == 1:
             return found[0]
         label = which if isinstance(which, str) else getattr(which, "name", repr(which))
-        raise DimError(
-            message(
-                f"{where}: {role} {label} is {'not a dim' if not found else 'the name of several dims'} of the weights.",
-                [("given", self.describe()), (role, label)],
-                f"The {role} is one of the dims, as the Dim itself or by its name.",
-                f"{role}={self.axes[-1].name!r}" if self.axes else None,
-            )
+        raise dim_error(
+            f"{where}: {role} {label} is {'not a dim' if not found else 'the name of several dims'} of the weights.",
+            [("given", self.describe()), (role, label)],
+            f"The {role} is one of the dims, as the Dim itself or by its name.",
+            f"{role}={self.axes[-1].name!r}" if self.axes else None,
         )
 
     def over(self) -> list[Axis]:
@@ -189,25 +185,21 @@ def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, wher
     if nested and len(rows) != count:
         batch = next((i for i, axis in enumerate(seq_axes) if axis.size == len(rows)), None)
         if batch is None:
-            raise ShapeError(
-                message(
-                    f"{where}: there is not one list of {role} labels per sequence.",
-                    [("sequences", count), (f"{role} lists", len(rows))],
-                    f"{role} is one list of labels for all, or one list per sequence.",
-                    f"{role}=[[...], [...]]",
-                )
+            raise shape_error(
+                f"{where}: there is not one list of {role} labels per sequence.",
+                [("sequences", count), (f"{role} lists", len(rows))],
+                f"{role} is one list of labels for all, or one list per sequence.",
+                f"{role}=[[...], [...]]",
             )
         inner = math.prod(axis.size for axis in seq_axes[batch + 1 :])
         rows = [rows[index // inner % len(rows)] for index in range(count)]
     for index, (row, length) in enumerate(zip(rows, lengths)):
         if len(row) < length:
-            raise ShapeError(
-                message(
-                    f"{where}: sequence {index} has too few {role} labels.",
-                    [("length", int(length)), ("labels", len(row))],
-                    "Each real position needs a label; positions past the end need none.",
-                    f"{role}_lengths=[{', '.join(str(len(r)) for r in rows[:4])}{', ...' if count > 4 else ''}]",
-                )
+            raise shape_error(
+                f"{where}: sequence {index} has too few {role} labels.",
+                [("length", int(length)), ("labels", len(row))],
+                "Each real position needs a label; positions past the end need none.",
+                f"{role}_lengths=[{', '.join(str(len(r)) for r in rows[:4])}{', ...' if count > 4 else ''}]",
             )
     return [row[: int(length)] for row, length in zip(rows, lengths)]
 
@@ -228,17 +220,11 @@ def given_lengths(
     lengths = np.ravel(host(given)).astype(np.int32)
     size = axis.size if axis is not None else 1
     if len(lengths) != len(own) or (lengths > size).any() or (lengths < 0).any():
-        raise ShapeError(
-            message(
-                f"{where}: {role}_lengths do not fit.",
-                [
-                    ("sequences", len(own)),
-                    (axis.name if axis else role, size),
-                    (f"{role}_lengths", lengths.tolist()[:8]),
-                ],
-                "There is one length per sequence, from 0 to the size of the axis.",
-                f"{role}_lengths=[{', '.join([str(size)] * min(len(own), 4))}]",
-            )
+        raise shape_error(
+            f"{where}: {role}_lengths do not fit.",
+            [("sequences", len(own)), (axis.name if axis else role, size), (f"{role}_lengths", lengths.tolist()[:8])],
+            "There is one length per sequence, from 0 to the size of the axis.",
+            f"{role}_lengths=[{', '.join([str(size)] * min(len(own), 4))}]",
         )
     return lengths
 

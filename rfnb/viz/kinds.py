@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.viz.spec import Spec
 
 KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
@@ -22,13 +22,11 @@ _NO_WIDGET = ("plan",)  # a picture that stands still
 def check_kind(kind: str) -> None:
     """ValueError if there is no such kind."""
     if kind not in KINDS:
-        raise ValueError(
-            message(
-                f'View: there is no kind "{kind}".',
-                [("kinds", ", ".join(KINDS))],
-                "The kind of a spec says which view draws it.",
-                'Spec("attention", head, blocks)',
-            )
+        raise value_error(
+            f'View: there is no kind "{kind}".',
+            [("kinds", ", ".join(KINDS))],
+            "The kind of a spec says which view draws it.",
+            'Spec("attention", head, blocks)',
         )
 
 

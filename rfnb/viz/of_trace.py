@@ -86,12 +86,7 @@ def spec(
     if len(parts) > _MOST_PARTS:
         few = f'the first {_MOST_PARTS} of {len(parts)} views; others: rf.show(trace, path="...")'
         title = f"{title} — {few}" if title else few
-    return group.spec(
-        parts[:_MOST_PARTS],
-        title=title,
-        live=running,
-        link=f"trace {id(trace)}",
-    )
+    return group.spec(parts[:_MOST_PARTS], title=title, live=running, link=f"trace {id(trace)}")
 
 
 class _Search(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named
 
@@ -84,13 +84,11 @@ def _source(named: Named, target: Axis | None) -> Axis:
     fix = lambda axis: f'rf.viz.attention(weights, source_dim="{axis.name}")'  # noqa: E731
     found = _first(named, choices, -1, "attention: which dim of the weights is attended over?", fix)
     if found is None:
-        raise DimError(
-            message(
-                "attention: no dim of the weights can be the one attended over.",
-                [("weights", named.describe())],
-                "Weights have a dim attended over, which is neither batch nor beam nor heads.",
-                f'rf.viz.attention(weights, source_dim="{named.axes[-1].name}")',
-            )
+        raise dim_error(
+            "attention: no dim of the weights can be the one attended over.",
+            [("weights", named.describe())],
+            "Weights have a dim attended over, which is neither batch nor beam nor heads.",
+            f'rf.viz.attention(weights, source_dim="{named.axes[-1].name}")',
         )
     return found
 
@@ -115,13 +113,11 @@ def _first(
         if len(choice) == 1 or (choice and named.plain):
             return choice[at]
         if choice:
-            raise DimError(
-                message(
-                    question,
-                    [("dims", named.describe()), ("possible", ", ".join(axis.describe() for axis in choice))],
-                    "The order of dims means nothing, and neither names nor lengths tell. Name it:",
-                    fix(choice[at]),
-                )
+            raise dim_error(
+                question,
+                [("dims", named.describe()), ("possible", ", ".join(axis.describe() for axis in choice))],
+                "The order of dims means nothing, and neither names nor lengths tell. Name it:",
+                fix(choice[at]),
             )
     return None
 

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.whole_file import write_whole
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import pack
@@ -49,13 +49,11 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
         else [views]
     )
     if not many:
-        raise ValueError(
-            message(
-                "save_html: nothing to save.",
-                [("views", "an empty list")],
-                "A page has one view or more.",
-                "rf.save_html(path, [view])",
-            )
+        raise value_error(
+            "save_html: nothing to save.",
+            [("views", "an empty list")],
+            "A page has one view or more.",
+            "rf.save_html(path, [view])",
         )
     views = [view_of(view) for view in many]
     names = [line(str(view.spec.head.get("title") or view.kind)) for view in views]

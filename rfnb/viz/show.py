@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
@@ -57,13 +57,11 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
     if isinstance(value, (BeamHistory, SearchResult)):
         return View(spec_of("beams", value, **options))
     if hasattr(value, "named_parameters") and not hasattr(value, "module_path"):
-        raise TypeError(
-            message(
-                "show: a module of another kind.",
-                [("given", f"{type(value).__module__}.{type(value).__name__}")],
-                "Its parameters have no dims with names. As parameters of a Module of rfnb they get some:",
-                "from rfnb.interop.torch_module import pt_module_to_rf_module\nrf.show(pt_module_to_rf_module(model))",
-            )
+        raise type_error(
+            "show: a module of another kind.",
+            [("given", f"{type(value).__module__}.{type(value).__name__}")],
+            "Its parameters have no dims with names. As parameters of a Module of rfnb they get some:",
+            "from rfnb.interop.torch_module import pt_module_to_rf_module\nrf.show(pt_module_to_rf_module(model))",
         )
     if (
         isinstance(value, (Tensor, Dim, Mapping, list, tuple))
@@ -71,14 +69,12 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         or hasattr(value, "__array__")
     ):
         return View(spec_of("dims", value, **options))
-    raise TypeError(
-        message(
-            f"show: there is no view of {type(value).__name__}.",
-            [
-                ("given", type(value).__name__),
-                ("known", "Tensor, Dim, Module, Trace, BeamHistory, Loop, array, list or dict of them"),
-            ],
-            "A view shows dims, attention, beams or states.",
-            "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
-        )
+    raise type_error(
+        f"show: there is no view of {type(value).__name__}.",
+        [
+            ("given", type(value).__name__),
+            ("known", "Tensor, Dim, Module, Trace, BeamHistory, Loop, array, list or dict of them"),
+        ],
+        "A view shows dims, attention, beams or states.",
+        "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 
 _VERSION = 1
 _DTYPES = {"float32": "f32", "int32": "i32", "uint8": "u8"}
@@ -69,13 +69,11 @@ def unpack(frame: bytes) -> Spec:
     """
     length, version = struct.unpack_from("<II", frame) if len(frame) >= 8 else (0, None)
     if version != _VERSION or 8 + length > len(frame):
-        raise ValueError(
-            message(
-                "unpack: this is no frame.",
-                [("bytes", len(frame)), ("version", version), ("needed", _VERSION)],
-                "A frame is what pack(spec) gives.",
-                "pack(view.spec)",
-            )
+        raise value_error(
+            "unpack: this is no frame.",
+            [("bytes", len(frame)), ("version", version), ("needed", _VERSION)],
+            "A frame is what pack(spec) gives.",
+            "pack(view.spec)",
         )
     top = json.loads(frame[8 : 8 + length])
     blocks = {}
@@ -124,13 +122,11 @@ def _block(array: Any) -> np.ndarray:
     if array.dtype.name not in _DTYPES:
         kinds = {"f": np.float32, "i": np.int32, "u": np.int32, "b": np.uint8}
         if array.dtype.kind not in kinds:
-            raise ValueError(
-                message(
-                    "Spec: a block holds no numbers.",
-                    [("dtype", array.dtype), ("shape", array.shape)],
-                    "Blocks are arrays of floats, integers or bools.",
-                    "Spec(kind, head, {name: numpy.asarray(values, dtype='float32')})",
-                )
+            raise value_error(
+                "Spec: a block holds no numbers.",
+                [("dtype", array.dtype), ("shape", array.shape)],
+                "Blocks are arrays of floats, integers or bools.",
+                "Spec(kind, head, {name: numpy.asarray(values, dtype='float32')})",
             )
         array = array.astype(kinds[array.dtype.kind])
     return np.asarray(array, order="C")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import attended_dim, inner_dims, is_batch_like, marked, with_feature, with_twins
@@ -29,18 +29,14 @@ class _Attention(Layer):
         base = env.get(self.opts["base"])
         axis = attended_dim(base, query, env.dims)
         if axis is None:
-            raise DimError(
-                message(f"{self.what}: the base has no time.", [("base", shape_of(base))], "It is attended over.")
-            )
+            raise dim_error(f"{self.what}: the base has no time.", [("base", shape_of(base))], "It is attended over.")
         size = None if base.feature_dim is None else base.feature_dim.size
         if self.n_out is not None and self.n_out != size:
-            raise ValueError(
-                message(
-                    f"{self.what}: another n_out than the base has features.",
-                    [("n_out", self.n_out), ("base", f"{shape_of(base)}, {size} features")],
-                    "The result is a sum of frames of the base.",
-                    f'"n_out": {size}',
-                )
+            raise value_error(
+                f"{self.what}: another n_out than the base has features.",
+                [("n_out", self.n_out), ("base", f"{shape_of(base)}, {size} features")],
+                "The result is a sum of frames of the base.",
+                f'"n_out": {size}',
             )
         return base, axis
 
@@ -60,12 +56,8 @@ class _ContextAttention(_Attention):
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         query = self.concatenated(sources, env)
         if query.feature_dim is None:
-            raise DimError(
-                message(
-                    f"{self.what}: the query has no features.",
-                    [("query", shape_of(query))],
-                    "They meet those of base_ctx.",
-                )
+            raise dim_error(
+                f"{self.what}: the query has no features.", [("query", shape_of(query))], "They meet those of base_ctx."
             )
         self.attention = self.make_attention(query.feature_dim)
 
@@ -83,12 +75,10 @@ class _ContextAttention(_Attention):
         base, axis = self.base(env, query)
         key_dim = self.attention.key_dim
         if query.feature_dim is None or keys.feature_dim is None or query.feature_dim.size != keys.feature_dim.size:
-            raise ValueError(
-                message(
-                    f"{self.what}: query and base_ctx have different features.",
-                    [("query", shape_of(query)), ("base_ctx", shape_of(keys))],
-                    "Each feature of the query meets one of base_ctx.",
-                )
+            raise value_error(
+                f"{self.what}: query and base_ctx have different features.",
+                [("query", shape_of(query)), ("base_ctx", shape_of(keys))],
+                "Each feature of the query meets one of base_ctx.",
             )
         query, keys = with_feature(query, key_dim, self.what), with_feature(keys, key_dim, self.what)
         if not env.in_loop:
@@ -130,13 +120,11 @@ class GenericAttentionLayer(_Attention):
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
         if self.sources:
-            raise ValueError(
-                message(
-                    f"{self.what}: a source.",
-                    [("from", ", ".join(self.sources))],
-                    "It reads weights and base only.",
-                    f'"{name}": {{"class": "generic_attention", "weights": ..., "base": ...}}',
-                )
+            raise value_error(
+                f"{self.what}: a source.",
+                [("from", ", ".join(self.sources))],
+                "It reads weights and base only.",
+                f'"{name}": {{"class": "generic_attention", "weights": ..., "base": ...}}',
             )
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:

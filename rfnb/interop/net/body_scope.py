@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.dims import same_lengths, time_dim
 from rfnb.interop.net.functions import combine
@@ -44,10 +44,12 @@ class BodyScope(Scope):
         assert self.parent is not None
         if key == "source" or (key in ("", "data") and self.source is not None):
             if self.source is None:
-                raise ValueError(
-                    message(f'Loop "{self.name}" has no input.', [("asked for", "data:source")], "data:source is the frame of its input.",
-                            f'"{self.name}": {{"class": "rec", "from": "data", ...}}')
-                )  # fmt: skip
+                raise value_error(
+                    f'Loop "{self.name}" has no input.',
+                    [("asked for", "data:source")],
+                    "data:source is the frame of its input.",
+                    f'"{self.name}": {{"class": "rec", "from": "data", ...}}',
+                )
             return self._frame("source", self.source)
         return self._frame(f"data:{key}", self.parent.whole_data(key or "data"))
 
@@ -67,12 +69,12 @@ class BodyScope(Scope):
         time = time_dim(whole, self.dims)
         if self.axis is not None and self.axis not in whole.dims and time is not None:
             if not same_lengths(time, self.axis):
-                raise ValueError(
-                    message(f'Loop "{self.name}": "{label}" has other lengths than the loop.',
-                            [(label, lengths_text(time)), ("loop", lengths_text(self.axis))],
-                            "What a loop reads frame by frame has a frame for each of its steps. All frames at once are:",
-                            f'"base:{label}"')
-                )  # fmt: skip
+                raise value_error(
+                    f'Loop "{self.name}": "{label}" has other lengths than the loop.',
+                    [(label, lengths_text(time)), ("loop", lengths_text(self.axis))],
+                    "What a loop reads frame by frame has a frame for each of its steps. All frames at once are:",
+                    f'"base:{label}"',
+                )
             whole, _ = replace_dim(whole, in_dim=time, out_dim=self.axis)
         self._whole[label] = whole
         return whole
@@ -130,13 +132,11 @@ class TemplateScope(BodyScope):
                 break
             if failed and found == before:
                 if self.guess:
-                    raise ValueError(
-                        message(
-                            f'Loop "{self.name}": the dims of {", ".join(failed)} are unknown.',
-                            [("known", ", ".join(found) or "none")],
-                            "They depend on their own previous value only.",
-                            f'"{failed[0]}": {{..., "n_out": 512}}',
-                        )
+                    raise value_error(
+                        f'Loop "{self.name}": the dims of {", ".join(failed)} are unknown.',
+                        [("known", ", ".join(found) or "none")],
+                        "They depend on their own previous value only.",
+                        f'"{failed[0]}": {{..., "n_out": 512}}',
                     )
                 self.guess = True
             before = found

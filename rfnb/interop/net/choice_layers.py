@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import marked
@@ -43,46 +43,36 @@ class ChoiceLayer(Layer):
         self.targets: list[Any] = list(target) if isinstance(target, (list, tuple)) else [target]
         kind = opts.get("input_type", "prob")
         if kind not in _INPUT_TYPES:
-            raise ValueError(
-                message(
-                    f"{self.what}: unknown input_type.",
-                    [("input_type", repr(kind)), ("known", ", ".join(_INPUT_TYPES))],
-                    "It says what the scores are.",
-                )
+            raise value_error(
+                f"{self.what}: unknown input_type.",
+                [("input_type", repr(kind)), ("known", ", ".join(_INPUT_TYPES))],
+                "It says what the scores are.",
             )
         if opts.get("cheating", False) not in (False, True, None, "exclusive"):
-            raise ValueError(
-                message(
-                    f"{self.what}: unknown cheating.",
-                    [("cheating", repr(opts["cheating"])), ("known", 'False, True, "exclusive"')],
-                    "It puts the target into the beam.",
-                )
+            raise value_error(
+                f"{self.what}: unknown cheating.",
+                [("cheating", repr(opts["cheating"])), ("known", 'False, True, "exclusive"')],
+                "It puts the target into the beam.",
             )
         if opts.get("cheating") and (len(self.sources) != 1 or self.targets[0] is None):
-            raise ValueError(
-                message(
-                    f"{self.what}: cheating without a target.",
-                    [("from", ", ".join(self.sources)), ("target", repr(target))],
-                    "The labels of the target are put into the beam, of a single source.",
-                    f'"{name}": {{..., "target": "classes"}}',
-                )
+            raise value_error(
+                f"{self.what}: cheating without a target.",
+                [("from", ", ".join(self.sources)), ("target", repr(target))],
+                "The labels of the target are put into the beam, of a single source.",
+                f'"{name}": {{..., "target": "classes"}}',
             )
         if kind == "regression" and opts.get("beam_size", 1) != 1:
-            raise ValueError(
-                message(
-                    f"{self.what}: regression with a beam.",
-                    [("beam_size", opts["beam_size"])],
-                    "There are no labels to choose from.",
-                    '"beam_size": 1',
-                )
+            raise value_error(
+                f"{self.what}: regression with a beam.",
+                [("beam_size", opts["beam_size"])],
+                "There are no labels to choose from.",
+                '"beam_size": 1',
             )
         if len(self.sources) > 1 and len(self.targets) != len(self.sources):
-            raise ValueError(
-                message(
-                    f"{self.what}: {len(self.sources)} sources, {len(self.targets)} targets.",
-                    [("from", ", ".join(self.sources)), ("target", repr(target))],
-                    "Each source has a target.",
-                )
+            raise value_error(
+                f"{self.what}: {len(self.sources)} sources, {len(self.targets)} targets.",
+                [("from", ", ".join(self.sources)), ("target", repr(target))],
+                "Each source has a target.",
             )
 
     @property
@@ -133,16 +123,14 @@ class ChoiceLayer(Layer):
         if labels is None or feature is None or labels in scores.dims:
             return feature
         if labels.extent != feature.extent:
-            raise ValueError(
-                message(
-                    f"{self.what}: other labels than those of the target.",
-                    [
-                        ("from", f"{self.sources[place]}  {shape_of(scores)}"),
-                        ("target", f"{target}  {labels.short_repr()}"),
-                    ],
-                    "Each label of the target has a score.",
-                    f'"{self.sources[place]}": {{..., "n_out": {labels.extent}}}',
-                )
+            raise value_error(
+                f"{self.what}: other labels than those of the target.",
+                [
+                    ("from", f"{self.sources[place]}  {shape_of(scores)}"),
+                    ("target", f"{target}  {labels.short_repr()}"),
+                ],
+                "Each label of the target has a score.",
+                f'"{self.sources[place]}": {{..., "n_out": {labels.extent}}}',
             )
         return labels
 
@@ -162,10 +150,12 @@ class ChoiceLayer(Layer):
         found = []
         for target in self.targets:
             if not target:
-                raise ValueError(
-                    message(f"{self.what}: no target.", [("target", repr(self.opts.get("target"))), ("search", False)],
-                            "Outside of a search a choice gives the reference labels.", f'"{self.name}": {{..., "target": "classes"}}')
-                )  # fmt: skip
+                raise value_error(
+                    f"{self.what}: no target.",
+                    [("target", repr(self.opts.get("target"))), ("search", False)],
+                    "Outside of a search a choice gives the reference labels.",
+                    f'"{self.name}": {{..., "target": "classes"}}',
+                )
             found.append(env.target(target))
         self._keep_parts(env, found)
         return found[0]
@@ -186,10 +176,12 @@ class ChoiceLayer(Layer):
         if not self.searches(env.call.search):
             return self._with_scores(env, sources) if env.call.search else self._targets(env)
         if self.opts.get("beam_size") is None:
-            raise ValueError(
-                message(f"{self.what}: no beam_size.", [("search", True)], "A search says how many hypotheses go on.",
-                        f'"{self.name}": {{..., "beam_size": 12}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: no beam_size.",
+                [("search", True)],
+                "A search says how many hypotheses go on.",
+                f'"{self.name}": {{..., "beam_size": 12}}',
+            )
         options = {name: self.opts[name] for name in _PASSED_ON if self.opts.get(name) is not None}
         options.setdefault("length_normalization", True)
         if "custom_score_combine" in options:
@@ -246,12 +238,10 @@ class ChoiceLayer(Layer):
     def _log_prob(self, env: Scope, ref: str, x: Tensor) -> Tensor:
         kind, feature = self.opts.get("input_type", "prob"), x.feature_dim
         if feature is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: the scores have no labels.",
-                    [("from", ref), ("scores", shape_of(x))],
-                    "Each label has a score.",
-                )
+            raise value_error(
+                f"{self.what}: the scores have no labels.",
+                [("from", ref), ("scores", shape_of(x))],
+                "Each label has a score.",
             )
         if kind == "log_prob":
             return x
@@ -283,13 +273,11 @@ class _BeamReader(Layer):
         ):  # a loop without steps
             return self.read_template(x)
         if beam_dim_of(x) is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: no search choices.",
-                    [("from", ", ".join(self.sources))],
-                    "Only what comes from the choices of a search has a beam.",
-                    "net(data, search=True)",
-                )
+            raise value_error(
+                f"{self.what}: no search choices.",
+                [("from", ", ".join(self.sources))],
+                "Only what comes from the choices of a search has a beam.",
+                "net(data, search=True)",
             )
         return self.read(x, env)
 

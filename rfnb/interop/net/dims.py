@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.dims import replace_dim
@@ -145,10 +145,11 @@ def axis_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> Dim:
     """
     found = axes_of(x, axis, dims, what)
     if len(found) != 1:
-        raise DimError(
-            message(f"{what}: axis {_text(axis)} is {len(found)} dims of the source.", [("source", shape_of(x))],
-                    "One dim is needed here.")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: axis {_text(axis)} is {len(found)} dims of the source.",
+            [("source", shape_of(x))],
+            "One dim is needed here.",
+        )
     return found[0]
 
 
@@ -158,10 +159,11 @@ def axes_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
         return _all_of(x, axis, dims, what)
     found = [dim for dim in _candidates(x, axis, dims, what) if dim in x.dims]
     if not found:
-        raise DimError(
-            message(f"{what}: the source has no axis {_text(axis)}.", [("source", shape_of(x))],
-                    'An axis is a Dim, "T", "F", "B", "spatial:0", "dim:SIZE" or "stag:NAME".')
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: the source has no axis {_text(axis)}.",
+            [("source", shape_of(x))],
+            'An axis is a Dim, "T", "F", "B", "spatial:0", "dim:SIZE" or "stag:NAME".',
+        )
     return found
 
 
@@ -204,10 +206,12 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
     if name == "dim":
         found = _of_size(x, str(axis), what)
         if len(found) > 1:
-            raise DimError(
-                message(f"{what}: {len(found)} dims of the source have the size of axis {_text(axis)}.", [("source", shape_of(x))],
-                        "A size says which dim it is if no other one has it. Name it:", f'"{_name_of(found[0])}"')
-            )  # fmt: skip
+            raise dim_error(
+                f"{what}: {len(found)} dims of the source have the size of axis {_text(axis)}.",
+                [("source", shape_of(x))],
+                "A size says which dim it is if no other one has it. Name it:",
+                f'"{_name_of(found[0])}"',
+            )
         return found
     if name in ("stag", "stag-single"):
         rest = rest.partition(":")[2] if name == "stag-single" else rest
@@ -230,12 +234,8 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
 def _number(axis: Any, text: str, x: Tensor, what: str) -> int:
     if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 20:
         return int(text)
-    raise DimError(
-        message(
-            f"{what}: axis {_text(axis)} has no number.",
-            [("source", shape_of(x))],
-            'It is "spatial:0", "dim:SIZE", ...',
-        )
+    raise dim_error(
+        f"{what}: axis {_text(axis)} has no number.", [("source", shape_of(x))], 'It is "spatial:0", "dim:SIZE", ...'
     )
 
 
@@ -255,11 +255,11 @@ def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
     if size_of(old) == 1 and size_of(dim) != 1:
         return squeeze(x, old)
     if size_of(old) != size_of(dim):
-        raise DimError(
-            message(f"{what}: feature dims of different sizes.",
-                    [("source", shape_of(x)), ("has", old.short_repr()), ("needed", dim.short_repr())],
-                    "The features of all sources are combined one by one.")
-        )  # fmt: skip
+        raise dim_error(
+            f"{what}: feature dims of different sizes.",
+            [("source", shape_of(x)), ("has", old.short_repr()), ("needed", dim.short_repr())],
+            "The features of all sources are combined one by one.",
+        )
     out, _ = replace_dim(x, in_dim=old, out_dim=dim)
     out.feature_dim = dim
     return out
@@ -293,13 +293,11 @@ def with_twins(
         if all(a in dims.declared and b in dims.declared for a in mine for b in theirs):
             continue
         if len(mine) != len(theirs):
-            raise DimError(
-                message(
-                    f"{what}: which dims are the same?",
-                    [("first", shape_of(other)), ("second", shape_of(x)), ("same size", f"{theirs} and {mine}")],
-                    "Dims that are made of numbers are told apart by their sizes. Declare them, the same ones in both:",
-                    f'"dims": ["<dim {mine[0].name}:{size}>", ...]',
-                )
+            raise dim_error(
+                f"{what}: which dims are the same?",
+                [("first", shape_of(other)), ("second", shape_of(x)), ("same size", f"{theirs} and {mine}")],
+                "Dims that are made of numbers are told apart by their sizes. Declare them, the same ones in both:",
+                f'"dims": ["<dim {mine[0].name}:{size}>", ...]',
             )
         for a, b in zip(mine, theirs, strict=True):
             if not (a in dims.declared and b in dims.declared):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.errors import DimError, ShapeError, message, shape_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import CallDims, DeclaredDims
@@ -33,10 +33,12 @@ class ExternData:
         self.key = key
         unknown = [name for name in options if name not in _KNOWN]
         if unknown:
-            raise ValueError(
-                message(f'extern_data "{key}": unknown option.', [("given", ", ".join(unknown)), ("known", ", ".join(_KNOWN))],
-                        "An input is described by these.", f'extern_data = {{"{key}": {{"dim": 40}}}}')
-            )  # fmt: skip
+            raise value_error(
+                f'extern_data "{key}": unknown option.',
+                [("given", ", ".join(unknown)), ("known", ", ".join(_KNOWN))],
+                "An input is described by these.",
+                f'extern_data = {{"{key}": {{"dim": 40}}}}',
+            )
         tags = options.get("dim_tags") or options.get("dims")
         self.sparse_dim: Dim | None = options.get("sparse_dim")
         sparse = bool(options.get("sparse", self.sparse_dim is not None))
@@ -153,10 +155,12 @@ class ExternData:
     def _made(self, dim: Dim, raw: np.ndarray, index: int, lengths: Any, dims: CallDims) -> Dim:
         given = lengths.get(dim.name) if isinstance(lengths, Mapping) else lengths
         if given is None:
-            raise ValueError(
-                message(f'Input "{self.key}": the lengths of {dim.name} are missing.', [("array", raw.shape)],
-                        "They say which frames of each sequence are real.", f'net({{"{self.key}": (array, lengths), ...}})')
-            )  # fmt: skip
+            raise value_error(
+                f'Input "{self.key}": the lengths of {dim.name} are missing.',
+                [("array", raw.shape)],
+                "They say which frames of each sequence are real.",
+                f'net({{"{self.key}": (array, lengths), ...}})',
+            )
         return Dim(_host_lengths(_host(given), dims), name=dim.name)
 
     def _compare_lengths(self, lengths: Any, dims: CallDims) -> None:
@@ -166,11 +170,11 @@ class ExternData:
         first = next((dim for dim in self.dims if dim.size is None and not _is_batch(dim)), None)
         before = None if first is None else dims(first).lengths
         if first is not None and before is not None and not np.array_equal(before, _host(lengths)):
-            raise ValueError(
-                message(f'Input "{self.key}": other lengths of {first.name} than another input.',
-                        [("here", _host(lengths).tolist()), ("before", before.tolist())],
-                        "Inputs that share a dim have the same lengths.")
-            )  # fmt: skip
+            raise value_error(
+                f'Input "{self.key}": other lengths of {first.name} than another input.',
+                [("here", _host(lengths).tolist()), ("before", before.tolist())],
+                "Inputs that share a dim have the same lengths.",
+            )
 
     def _of_tensor(self, value: Tensor, dims: CallDims) -> Tensor:
         pairs = self._pairs(value, dims)
@@ -238,10 +242,11 @@ class ExternData:
 
     def _misfit(self, raw: np.ndarray, actual: list[Dim] | None = None) -> ShapeError:
         needed = ", ".join(dim.short_repr() for dim in actual or self.dims)
-        return ShapeError(
-            message(f'Input "{self.key}": the array does not fit.', [("array", raw.shape), ("needed", f"({needed})")],
-                    "The dims of an array are in the order of extern_data, batch first.")
-        )  # fmt: skip
+        return shape_error(
+            f'Input "{self.key}": the array does not fit.',
+            [("array", raw.shape), ("needed", f"({needed})")],
+            "The dims of an array are in the order of extern_data, batch first.",
+        )
 
 
 def bind_all(
@@ -250,12 +255,10 @@ def bind_all(
     """The tensors of a call by key; keys that are not declared are an error, missing ones are one when they are asked for."""
     unknown = [key for key in data if key not in declared]
     if unknown:
-        raise ValueError(
-            message(
-                "The network got an input that it does not declare.",
-                [("given", ", ".join(unknown)), ("declared", ", ".join(declared))],
-                "Inputs are the keys of extern_data.",
-            )
+        raise value_error(
+            "The network got an input that it does not declare.",
+            [("given", ", ".join(unknown)), ("declared", ", ".join(declared))],
+            "Inputs are the keys of extern_data.",
         )
     tensors = [value for value in data.values() if isinstance(value, Tensor)]
     for tensor in tensors:
@@ -300,9 +303,10 @@ def _host(value: Any) -> np.ndarray:
 def _host_lengths(lengths: np.ndarray, dims: CallDims) -> Tensor:
     assert dims.batch is not None
     if lengths.shape != (dims.batch.extent,):
-        raise ShapeError(
-            message("Lengths: one per sequence is needed.", [("lengths", lengths.shape), ("batch", dims.batch.short_repr())],
-                    "Each sequence has one length.")
-        )  # fmt: skip
+        raise shape_error(
+            "Lengths: one per sequence is needed.",
+            [("lengths", lengths.shape), ("batch", dims.batch.short_repr())],
+            "Each sequence has one length.",
+        )
     raw = registry.selected().from_numpy(lengths.astype(np.int32), dtype="int32", device="cpu")
     return new_tensor(raw, (dims.batch,))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
@@ -73,10 +73,12 @@ class LinearLayer(Layer):
         found = None if not target else env.target(target)
         size = None if found is None else found.sparse_dim or found.feature_dim
         if size is None:
-            raise ValueError(
-                message(f"{self.what}: how many features?", [("n_out", None), ("target", target)],
-                        "n_out or out_dim says it, or the labels of the target.", f'"{self.name}": {{..., "n_out": 512}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: how many features?",
+                [("n_out", None), ("target", target)],
+                "n_out or out_dim says it, or the labels of the target.",
+                f'"{self.name}": {{..., "n_out": 512}}',
+            )
         self.out_dim = Dim(size.size, name=f"{self.name}:feature", kind="feature", vocab=size.vocab)
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
@@ -85,12 +87,10 @@ class LinearLayer(Layer):
         x = self.concatenated(sources, env)
         given = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
         if given is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: the source has no features.",
-                    [("source", shape_of(x))],
-                    "The matrix goes over the features, or the labels.",
-                )
+            raise value_error(
+                f"{self.what}: the source has no features.",
+                [("source", shape_of(x))],
+                "The matrix goes over the features, or the labels.",
             )
         self.in_dim = given
         self._rows = given.copy(match_priority=1) if given is self.out_dim else given
@@ -114,10 +114,11 @@ class LinearLayer(Layer):
 
     def _labels(self, x: Tensor) -> Tensor:
         if x.sparse_dim is not None and x.sparse_dim.size != self.in_dim.size:
-            raise ValueError(
-                message(f"{self.what}: other labels.", [("source", x.sparse_dim.short_repr()), ("made for", self.in_dim.short_repr())],
-                        "Each label has a row of W.")
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: other labels.",
+                [("source", x.sparse_dim.short_repr()), ("made for", self.in_dim.short_repr())],
+                "Each label has a row of W.",
+            )
         if x.sparse_dim is self._rows:
             return x
         x = x + 0
@@ -126,10 +127,11 @@ class LinearLayer(Layer):
 
     def _features(self, x: Tensor) -> Tensor:
         if x.feature_dim is None or x.feature_dim.size != self.in_dim.size:
-            raise ValueError(
-                message(f"{self.what}: other features.", [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
-                        "Each feature has a row of W.")
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: other features.",
+                [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
+                "Each feature has a row of W.",
+            )
         if x.feature_dim is not self._rows:
             x, _ = replace_dim(x, in_dim=x.feature_dim, out_dim=self._rows)
         return x

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.safe_eval import bounded, combined, parsed, shown
 from rfnb.ops import math
@@ -36,8 +36,8 @@ def _sign(x: Tensor) -> Tensor:
 def _over_features(fn: Any) -> Function:
     def over_features(x: Tensor, axis: int = -1) -> Tensor:
         if x.feature_dim is None or axis != -1:
-            raise ValueError(
-                message(f"{fn.__name__}: over which dim?", [("source", str(x.dims))], "It goes over the feature dim.")
+            raise value_error(
+                f"{fn.__name__}: over which dim?", [("source", str(x.dims))], "It goes over the feature dim."
             )
         return fn(x, axis=x.feature_dim)
 
@@ -161,10 +161,11 @@ def activation(name: str | None, what: str) -> Function:
     try:
         found = _composed(tree, str(name), what, 0)
     except (TypeError, ArithmeticError) as error:
-        raise ValueError(
-            message(f"{what}: the activation has no value.", [("activation", shown(str(name))), ("cause", str(error))],
-                    'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".')
-        ) from error  # fmt: skip
+        raise value_error(
+            f"{what}: the activation has no value.",
+            [("activation", shown(str(name))), ("cause", str(error))],
+            'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
+        ) from error
     if not callable(found):
         raise _unknown(str(name), name, what)
     return found
@@ -222,7 +223,8 @@ def _is_namespace(node: ast.AST) -> bool:
 
 def _unknown(name: str, text: Any, what: str) -> ValueError:
     near = difflib.get_close_matches(name[:80], ACTIVATIONS, n=3) or sorted(ACTIVATIONS)
-    return ValueError(
-        message(f'{what}: unknown activation "{name[:80]}".', [("activation", shown(str(text))), ("known", ", ".join(near))],
-                'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".')
-    )  # fmt: skip
+    return value_error(
+        f'{what}: unknown activation "{name[:80]}".',
+        [("activation", shown(str(text))), ("known", ", ".join(near))],
+        'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, not_implemented_error, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import attended_dim, axis_of, marked, time_dim, with_feature
@@ -73,30 +73,24 @@ class SelfAttentionLayer(_ByModule):
         heads, total = self.opts["num_heads"], self.opts["total_key_dim"]
         for option in ("initial_state", "state_var_lengths"):
             if self.opts.get(option) is not None:
-                raise NotImplementedError(
-                    message(
-                        f"{self.what}: {option} is not offered in the dict notation.",
-                        [(option, self.opts[option])],
-                        "In Python a state is an argument of the call:",
-                        "rf.QKVSelfAttention(...)(source, axis=time, state=state)",
-                    )
+                raise not_implemented_error(
+                    f"{self.what}: {option} is not offered in the dict notation.",
+                    [(option, self.opts[option])],
+                    "In Python a state is an argument of the call:",
+                    "rf.QKVSelfAttention(...)(source, axis=time, state=state)",
                 )
         if in_dim is None or self.out_dim is None or self.n_out is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: how many features?",
-                    [("source", shape_of(x)), ("n_out", self.n_out)],
-                    "n_out is that of all values together.",
-                    '"n_out": 512',
-                )
+            raise value_error(
+                f"{self.what}: how many features?",
+                [("source", shape_of(x)), ("n_out", self.n_out)],
+                "n_out is that of all values together.",
+                '"n_out": 512',
             )
         if total % heads or self.n_out % heads:
-            raise ValueError(
-                message(
-                    f"{self.what}: num_heads does not divide the features.",
-                    [("num_heads", heads), ("total_key_dim", total), ("n_out", self.n_out)],
-                    "Each head has the same number of features.",
-                )
+            raise value_error(
+                f"{self.what}: num_heads does not divide the features.",
+                [("num_heads", heads), ("total_key_dim", total), ("n_out", self.n_out)],
+                "Each head has the same number of features.",
             )
         self.in_dim = in_dim
         out_dim = self.out_dim if self.out_dim is not in_dim else Dim(self.n_out, name=f"{self.name}:values")
@@ -118,13 +112,11 @@ class SelfAttentionLayer(_ByModule):
             x = with_feature(x, self.in_dim, self.what)
         axis = self.axis(x, env)
         if axis is single_step_dim and not self.opts.get("attention_left_only"):
-            raise ValueError(
-                message(
-                    f"{self.what}: in a loop without attention_left_only.",
-                    [("source", shape_of(x))],
-                    "A step does not see later ones.",
-                    '"attention_left_only": True',
-                )
+            raise value_error(
+                f"{self.what}: in a loop without attention_left_only.",
+                [("source", shape_of(x))],
+                "A step does not see later ones.",
+                '"attention_left_only": True',
             )
         shift = self.opts.get("key_shift")
         state = env.state(self) if axis is single_step_dim else None
@@ -151,10 +143,8 @@ class PositionalEncodingLayer(_ByModule):
         if self.opts.get("add_to_input") or (self.out_dim is None and feature is not None):
             self.out_dim = feature
         if self.out_dim is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 512'
-                )
+            raise value_error(
+                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 512'
             )
         constant = self.opts.get("constant", -1)
         self.module = PositionalEncoding(
@@ -222,10 +212,8 @@ class RelativePositionalEncodingLayer(_ByModule):
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         if self.out_dim is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 64'
-                )
+            raise value_error(
+                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 64'
             )
         self.module = RelativePositionalEncoding(
             self.out_dim, clipping=self.opts.get("clipping", 16), fixed=bool(self.opts.get("fixed"))
@@ -276,10 +264,12 @@ class CumConcatLayer(Layer):
         if state is None:
             given = self.opts.get("axis")
             if given is None:
-                raise RuntimeError(
-                    message(f"{self.what}: outside of a loop.", [("source", shape_of(x))], "It collects the frames of the steps of a loop.",
-                            f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}')
-                )  # fmt: skip
+                raise runtime_error(
+                    f"{self.what}: outside of a loop.",
+                    [("source", shape_of(x))],
+                    "It collects the frames of the steps of a loop.",
+                    f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}',
+                )
             out, dim, _ = cum_concat(x, axis=axis_of(x, given, env.dims, self.what))
         else:
             out, dim, state = cum_concat(x, axis=single_step_dim, state=state)
@@ -297,25 +287,21 @@ class TwoDLSTMLayer(_ByModule):
 
     def _check(self, sources: list[Any]) -> None:
         if len(sources) != 2:
-            raise ValueError(
-                message(
-                    f"{self.what}: {len(sources)} sources.",
-                    [("from", ", ".join(self.sources) or "nothing")],
-                    "A grid has two axes: it takes the source of x and that of y.",
-                    '"from": ["encoder", "data:target"]',
-                )
+            raise value_error(
+                f"{self.what}: {len(sources)} sources.",
+                [("from", ", ".join(self.sources) or "nothing")],
+                "A grid has two axes: it takes the source of x and that of y.",
+                '"from": ["encoder", "data:target"]',
             )
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         self._check(sources)
         dims = [x.sparse_dim if x.sparse_dim is not None else x.feature_dim for x in sources]
         if None in dims or self.out_dim is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: how many features?",
-                    [("from", ", ".join(self.sources)), ("n_out", self.n_out)],
-                    "Both sources have features, n_out says those of the result.",
-                )
+            raise value_error(
+                f"{self.what}: how many features?",
+                [("from", ", ".join(self.sources)), ("n_out", self.n_out)],
+                "Both sources have features, n_out says those of the result.",
             )
         self.x_dim, self.y_dim = dims
         self.module = TwoDLSTM(self.x_dim, self.y_dim, self.out_dim, pooling=self.opts.get("pooling", "last"))  # type: ignore[arg-type]
@@ -348,12 +334,10 @@ class TwoDLSTMLayer(_ByModule):
         x, y = sources
         x_axis, y_axis = attended_dim(x, y, env.dims), time_dim(y, env.dims) or single_step_dim
         if x_axis is None:
-            raise DimError(
-                message(
-                    f"{self.what}: the first source has no time.",
-                    [("source", shape_of(x))],
-                    "It is the x axis of the grid.",
-                )
+            raise dim_error(
+                f"{self.what}: the first source has no time.",
+                [("source", shape_of(x))],
+                "It is the x axis of the grid.",
             )
         state = env.state(self) if y_axis is single_step_dim else None
         out, new = self.module(x, y, x_axis=x_axis, y_axis=y_axis, state=state)

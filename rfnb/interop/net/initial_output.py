@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import with_feature
@@ -48,24 +48,23 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
     of_state = layer.previous_output(env)
     if of_state is not None:
         if kind is not None:
-            raise ValueError(
-                message(f"{layer.what}: initial_output of a layer with a state.", [("initial_output", repr(kind))],
-                        "Its previous output is part of its state, so the initial state says what it is.",
-                        f'"{layer.name}": {{..., "initial_state": "zeros"}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{layer.what}: initial_output of a layer with a state.",
+                [("initial_output", repr(kind))],
+                "Its previous output is part of its state, so the initial state says what it is.",
+                f'"{layer.name}": {{..., "initial_state": "zeros"}}',
+            )
         return fitted(of_state, template, layer)
     if kind is None:
         if template.sparse_dim is not None:
-            raise ValueError(
-                message(
-                    f'Layer "{layer.path}": no initial value of its labels.',
-                    [
-                        ("layer", f"{shape_of(template)}, sparse over {template.sparse_dim.short_repr()}"),
-                        ("read as", f'"prev:{layer.name}"'),
-                    ],
-                    "Which label is there before the first step, nobody can guess.",
-                    f'"{layer.name}": {{..., "initial_output": 0}}',
-                )
+            raise value_error(
+                f'Layer "{layer.path}": no initial value of its labels.',
+                [
+                    ("layer", f"{shape_of(template)}, sparse over {template.sparse_dim.short_repr()}"),
+                    ("read as", f'"prev:{layer.name}"'),
+                ],
+                "Which label is there before the first step, nobody can guess.",
+                f'"{layer.name}": {{..., "initial_output": 0}}',
             )
         kind = 0
     if isinstance(kind, Tensor):
@@ -81,12 +80,10 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
         return fitted(out, template, layer)
     if isinstance(kind, str):
         return fitted(env.get(kind), template, layer)
-    raise ValueError(
-        message(
-            f"{layer.what}: unknown initial_output.",
-            [("initial_output", repr(kind)), ("known", 'a number, "zeros", "ones", "var", "apply(0)", a layer')],
-            "It is the value before the first step.",
-        )
+    raise value_error(
+        f"{layer.what}: unknown initial_output.",
+        [("initial_output", repr(kind)), ("known", 'a number, "zeros", "ones", "var", "apply(0)", a layer')],
+        "It is the value before the first step.",
     )
 
 

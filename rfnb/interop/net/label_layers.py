@@ -6,7 +6,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, runtime_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim
@@ -57,12 +57,10 @@ class _OfTarget(Layer):
         labels = env.get(self._ref())
         time = time_dim(labels, env.dims)
         if time is None:
-            raise DimError(
-                message(
-                    f"{self.what}: the target has no time.",
-                    [("target", shape_of(labels))],
-                    "It is a whole sequence of labels.",
-                )
+            raise dim_error(
+                f"{self.what}: the target has no time.",
+                [("target", shape_of(labels))],
+                "It is a whole sequence of labels.",
             )
         return labels, time
 
@@ -86,10 +84,12 @@ class EditDistanceTableLayer(_OfTarget):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if not env.in_loop:
-            raise RuntimeError(
-                message(f"{self.what}: outside of a loop.", [("source", shape_of(sources[0]))], "It reads a label in each step of a loop.",
-                        f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}')
-            )  # fmt: skip
+            raise runtime_error(
+                f"{self.what}: outside of a loop.",
+                [("source", shape_of(sources[0]))],
+                "It reads a label in each step of a loop.",
+                f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}',
+            )
         table = self._table(env)
         row, state = table(sources[0], state=env.state(self), spatial_dim=single_step_dim)
         env.set_state(self, state)
@@ -140,10 +140,12 @@ class KenLmStateLayer(Layer):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if not env.in_loop:
-            raise RuntimeError(
-                message(f"{self.what}: outside of a loop.", [("source", shape_of(sources[0]))], "It scores a label in each step of a loop.",
-                        f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}')
-            )  # fmt: skip
+            raise runtime_error(
+                f"{self.what}: outside of a loop.",
+                [("source", shape_of(sources[0]))],
+                "It scores a label in each step of a loop.",
+                f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}',
+            )
         out, state = self.module(sources[0], state=env.state(self), spatial_dim=single_step_dim)
         env.set_state(self, state)
         return marked(out, self.module.out_dim if self.opts.get("dense_output") else None)

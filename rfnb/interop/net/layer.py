@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.backends.registry import selected
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import CallDims, is_ragged_like, same_static_dims
@@ -65,10 +65,11 @@ class Layer(Module):
         self.out_dim: Dim | None = opts.get("out_dim")
         self.n_out: int | None = opts.get("n_out")
         if self.out_dim is not None and self.n_out is not None and self.out_dim.size != self.n_out:
-            raise ValueError(
-                message(f"{self.what}: n_out is not the size of out_dim.", [("n_out", self.n_out), ("out_dim", self.out_dim.short_repr())],
-                        "They say the same.")
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: n_out is not the size of out_dim.",
+                [("n_out", self.n_out), ("out_dim", self.out_dim.short_repr())],
+                "They say the same.",
+            )
         if self.out_dim is None and self.n_out is not None and self.own_feature:
             self.out_dim = Dim(self.n_out, name=f"{name}:feature", kind="feature")
         elif self.out_dim is not None:
@@ -87,27 +88,34 @@ class Layer(Module):
             near = [other for key in unknown for other in difflib.get_close_matches(key, known, n=2)]
             own = [*self.options, *self.references]
             rows = [("given", ", ".join(unknown)), ("known", ", ".join([*own, *COMMON[:13]]))]
-            raise ValueError(
-                message(f"{self.what}: unknown option.", rows, "These options are known for the class.",
-                        f'"{near[0]}": ...' if near else None)
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: unknown option.",
+                rows,
+                "These options are known for the class.",
+                f'"{near[0]}": ...' if near else None,
+            )
 
         missing = [key for key in self.required if self.opts.get(key) is None]
         if missing:
-            raise ValueError(
-                message(f"{self.what}: {' and '.join(missing)} is missing." if len(missing) == 1 else f"{self.what}: options are missing.",
-                        [("needed", ", ".join(missing)), ("given", ", ".join(self.opts))],
-                        "What the layer does depends on it.", f'"{self.name}": {{..., "{missing[0]}": ...}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: {' and '.join(missing)} is missing."
+                if len(missing) == 1
+                else f"{self.what}: options are missing.",
+                [("needed", ", ".join(missing)), ("given", ", ".join(self.opts))],
+                "What the layer does depends on it.",
+                f'"{self.name}": {{..., "{missing[0]}": ...}}',
+            )
 
     def _as_names(self, given: Any) -> list[str]:
         """The sources of "from", if it is no single name."""
         if isinstance(given, (list, tuple)) and all(isinstance(ref, (str, Tensor)) for ref in given):
             return list(given)
-        raise ValueError(
-            message(f"{self.what}: from is no layer.", [("from", repr(given))],
-                    "It is the name of a layer, or a list of names.", f'"{self.name}": {{..., "from": "data"}}')
-        )  # fmt: skip
+        raise value_error(
+            f"{self.what}: from is no layer.",
+            [("from", repr(given))],
+            "It is the name of a layer, or a list of names.",
+            f'"{self.name}": {{..., "from": "data"}}',
+        )
 
     def network_of(self, option: str) -> Mapping[str, Any]:
         """The option that describes layers.
@@ -117,10 +125,12 @@ class Layer(Module):
         """
         found = self.opts[option]
         if not isinstance(found, Mapping):
-            raise ValueError(
-                message(f"{self.what}: {option} describes no layers.", [(option, repr(found))],
-                        "It is a dict.", f'"{option}": {{...}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: {option} describes no layers.",
+                [(option, repr(found))],
+                "It is a dict.",
+                f'"{option}": {{...}}',
+            )
         return found
 
     def refs(self, search: bool) -> list[str]:
@@ -159,12 +169,10 @@ class Layer(Module):
 
     def sub(self, env: Scope, name: str) -> Any:
         """The value of "layer/name", after the layer has run."""
-        raise ValueError(
-            message(
-                f'{self.what} has no part "{name}".',
-                [("asked for", f"{self.name}/{name}")],
-                "A loop or a choice has parts.",
-            )
+        raise value_error(
+            f'{self.what} has no part "{name}".',
+            [("asked for", f"{self.name}/{name}")],
+            "A loop or a choice has parts.",
         )
 
     # -- dims, before values are known ---------------------------------------------------------------------------------------
@@ -239,19 +247,22 @@ class Layer(Module):
     def concatenated(self, sources: Sequence[Tensor], env: Scope) -> Tensor:
         """The sources along their features, in order, with dropout of the layer; a sparse one among several as one-hot."""
         if not sources:
-            raise ValueError(
-                message(f"{self.what}: no source.", [("from", self.opts.get("from", "nothing"))], "It reads at least one layer.",
-                        f'"{self.name}": {{"class": "{self.kind}", "from": "data", ...}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: no source.",
+                [("from", self.opts.get("from", "nothing"))],
+                "It reads at least one layer.",
+                f'"{self.name}": {{"class": "{self.kind}", "from": "data", ...}}',
+            )
         out = sources[0]
         if len(sources) > 1:
             dense = [one_hot(x) if x.sparse_dim is not None else x for x in sources]
             for ref, x in zip(self.sources, dense, strict=False):
                 if x.feature_dim is None:
-                    raise ValueError(
-                        message(f'{self.what}: "{ref}" has no feature dim.', [("dims", str(list(x.dims)))],
-                                "Several sources are concatenated along their features.")
-                    )  # fmt: skip
+                    raise value_error(
+                        f'{self.what}: "{ref}" has no feature dim.',
+                        [("dims", str(list(x.dims)))],
+                        "Several sources are concatenated along their features.",
+                    )
             dense = same_static_dims(dense, env.dims, self.what)
             _check_times(dense, self, env.dims)
             out = concat_features(*dense, allow_broadcast=True)
@@ -270,12 +281,13 @@ def _check_times(sources: Sequence[Tensor], layer: Layer, dims: CallDims) -> Non
             if mine and theirs:
                 rows = [(layer.sources[i], shape_of(sources[i])) for i in (before, place)]
                 first, second = (layer.sources[i] for i in (before, place))
-                raise DimError(
-                    message(f"{layer.what}: the sources have different times.", rows,
-                            "Features are concatenated frame by frame, and other dims are other frames, whatever their lengths. "
-                            "If they are the same, one layer says so; pairs of all frames are made by a concat layer with allow_broadcast.",
-                            f'"same": {{"class": "reinterpret_data", "from": "{second}", "size_base": "{first}"}}')
-                )  # fmt: skip
+                raise dim_error(
+                    f"{layer.what}: the sources have different times.",
+                    rows,
+                    "Features are concatenated frame by frame, and other dims are other frames, whatever their lengths. "
+                    "If they are the same, one layer says so; pairs of all frames are made by a concat layer with allow_broadcast.",
+                    f'"same": {{"class": "reinterpret_data", "from": "{second}", "size_base": "{first}"}}',
+                )
 
 
 def _strings(value: Any) -> list[str]:
@@ -320,12 +332,10 @@ def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
     found = registry.get(str(kind))
     if found is None:
         near = difflib.get_close_matches(str(kind), registry, n=4, cutoff=0.5)
-        raise ValueError(
-            message(
-                f'Layer "{path}": unknown class {kind!r}.',
-                [("near", ", ".join(near) or "none"), ("known", ", ".join(sorted(registry)))],
-                'Each layer is a dict with a "class" out of these.',
-            )
+        raise value_error(
+            f'Layer "{path}": unknown class {kind!r}.',
+            [("near", ", ".join(near) or "none"), ("known", ", ".join(sorted(registry)))],
+            'Each layer is a dict with a "class" out of these.',
         )
     return found(name, path, opts)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import message, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.body_scope import StepScope, TemplateScope, like_before
 from rfnb.interop.net.choice_layers import ChoiceLayer
@@ -43,22 +43,26 @@ class StepNetworkLayer(Layer):
         super().__init__(name, path, opts)
         for option in _OF_UNITS:
             if opts.get(option) is not None:
-                raise ValueError(
-                    message(f"{self.what}: {option} with a step network.", [(option, repr(opts[option])), ("unit", "a network")],
-                            "This is for a unit by name. Values of the first step of a network are the initial_output of its layers.")
-                )  # fmt: skip
+                raise value_error(
+                    f"{self.what}: {option} with a step network.",
+                    [(option, repr(opts[option])), ("unit", "a network")],
+                    "This is for a unit by name. Values of the first step of a network are the initial_output of its layers.",
+                )
         self.direction = opts.get("direction") or 1
         if self.direction not in (1, -1):
-            raise ValueError(
-                message(f"{self.what}: no direction.", [("direction", repr(self.direction)), ("known", "None or 1 forward, -1 backward")],
-                        "A sequence is read from its first frame on, or from its last one back.")
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: no direction.",
+                [("direction", repr(self.direction)), ("known", "None or 1 forward, -1 backward")],
+                "A sequence is read from its first frame on, or from its last one back.",
+            )
         self.body = LayerDict(opts["unit"], f"{path}/rec/")
         if "output" not in self.body:
-            raise ValueError(
-                message(f'{self.what}: no "output" in its unit.', [("layers", ", ".join(self.body.by_name) or "none")],
-                        "The value of the loop is that of the layer output.", '"unit": {..., "output": {"class": "copy", "from": "h"}}')
-            )  # fmt: skip
+            raise value_error(
+                f'{self.what}: no "output" in its unit.',
+                [("layers", ", ".join(self.body.by_name) or "none")],
+                "The value of the loop is that of the layer output.",
+                '"unit": {..., "output": {"class": "copy", "from": "h"}}',
+            )
         self.stacked = [
             n for n, layer in self.body.by_name.items() if n != "output" and layer.opts.get("is_output_layer")
         ]
@@ -113,10 +117,12 @@ class StepNetworkLayer(Layer):
 
     def sub(self, env: Scope, name: str) -> Any:
         if name in self.body:
-            raise ValueError(
-                message(f'{self.what}: "{name}" is not kept.', [("kept", ", ".join(["output", *self.stacked]))],
-                        "Only outputs of the body are collected over the steps.", f'"{name}": {{..., "is_output_layer": True}}')
-            )  # fmt: skip
+            raise value_error(
+                f'{self.what}: "{name}" is not kept.',
+                [("kept", ", ".join(["output", *self.stacked]))],
+                "Only outputs of the body are collected over the steps.",
+                f'"{name}": {{..., "is_output_layer": True}}',
+            )
         return super().sub(env, name)
 
 
@@ -158,13 +164,11 @@ class _Run:
         for place, one in enumerate(names):
             for other in names[:place]:
                 if not any(reads_in_step(body, *pair, search=search) for pair in ((one, other), (other, one))):
-                    raise ValueError(
-                        message(
-                            f"{self.layer.what}: two choices without an order.",
-                            [(name, f"from {', '.join(body[name].sources)}") for name in (other, one)],
-                            "A choice starts from the hypotheses of the one before it in the step, so one of them has to read the other.",
-                            f'"{body[one].sources[0]}": {{..., "from": ["{other}", ...]}}',
-                        )
+                    raise value_error(
+                        f"{self.layer.what}: two choices without an order.",
+                        [(name, f"from {', '.join(body[name].sources)}") for name in (other, one)],
+                        "A choice starts from the hypotheses of the one before it in the step, so one of them has to read the other.",
+                        f'"{body[one].sources[0]}": {{..., "from": ["{other}", ...]}}',
                     )
 
     def templates(self, *, make: bool, roots: list[str] | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.body_scope import BodyScope
@@ -32,10 +32,12 @@ class RecLastOutputLayer(Layer):
         found = scope.last.get((layer.name, name))
         if found is None:
             kept = [part for of, part in scope.last if of == layer.name]
-            raise ValueError(
-                message(f'{self.what}: the last frame of "{rec}/{name}" is not kept.', [("kept", ", ".join(kept) or "none")],
-                        "A loop keeps the last frame of what needs it.", f'"{name}": {{..., "need_last": True}}')
-            )  # fmt: skip
+            raise value_error(
+                f'{self.what}: the last frame of "{rec}/{name}" is not kept.',
+                [("kept", ", ".join(kept) or "none")],
+                "A loop keeps the last frame of what needs it.",
+                f'"{name}": {{..., "need_last": True}}',
+            )
         return found
 
 
@@ -65,40 +67,34 @@ class RecUnstackLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
         if not isinstance(env, BodyScope):
-            raise ValueError(
-                message(f"{self.what}: outside of a loop.", [("source", shape_of(x))], "It gives the frame of a step.")
+            raise value_error(
+                f"{self.what}: outside of a loop.", [("source", shape_of(x))], "It gives the frame of a step."
             )
         given = self.opts.get("axis")
         axis = env.axis if given is None else axis_of(x, given, env.dims, self.what)
         if axis is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: the dim of the loop is not known.",
-                    [("source", shape_of(x)), ("axis", "none")],
-                    "A loop without a dim takes that of an unstack which declares it.",
-                    f'"{self.name}": {{..., "axis": time, "declare_rec_time": True}}',
-                )
+            raise value_error(
+                f"{self.what}: the dim of the loop is not known.",
+                [("source", shape_of(x)), ("axis", "none")],
+                "A loop without a dim takes that of an unstack which declares it.",
+                f'"{self.name}": {{..., "axis": time, "declare_rec_time": True}}',
             )
         if axis is not env.axis:
-            raise DimError(
-                message(
-                    f"{self.what}: another dim than that of the loop.",
-                    [
-                        ("axis", axis.short_repr()),
-                        ("loop", env.axis.short_repr() if env.axis else "not known before it is done"),
-                    ],
-                    "All inputs of a loop share its dim.",
-                )
+            raise dim_error(
+                f"{self.what}: another dim than that of the loop.",
+                [
+                    ("axis", axis.short_repr()),
+                    ("loop", env.axis.short_repr() if env.axis else "not known before it is done"),
+                ],
+                "All inputs of a loop share its dim.",
             )
         if axis not in x.dims:
             x = env.aligned(self.sources[0], x)
             if axis not in x.dims:
-                raise DimError(
-                    message(
-                        f"{self.what}: the source has no {axis.short_repr()}.",
-                        [("source", shape_of(x))],
-                        "It has the dim of the loop.",
-                    )
+                raise dim_error(
+                    f"{self.what}: the source has no {axis.short_repr()}.",
+                    [("source", shape_of(x))],
+                    "It has the dim of the loop.",
                 )
         out = env.frame(x)
         if x.sparse_dim is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.dims import axis_of, time_dim
 from rfnb.interop.net.safe_eval import evaluate
@@ -39,26 +39,26 @@ def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> D
                 return time
     if has_end:
         if opts.get("max_seq_len") is None and opts.get("max_seq_len_via") is None:
-            raise ValueError(
-                message(f"{layer.what}: end without max_seq_len.", [("end", "decides in each step"), ("max_seq_len", None)],
-                        "A loop that never ends has to be cut somewhere.", f'"{layer.name}": {{"class": "rec", "max_seq_len": 50, ...}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{layer.what}: end without max_seq_len.",
+                [("end", "decides in each step"), ("max_seq_len", None)],
+                "A loop that never ends has to be cut somewhere.",
+                f'"{layer.name}": {{"class": "rec", "max_seq_len": 50, ...}}',
+            )
         return None
     unstacked = _unstacked_axis(layer, env)
     if unstacked is not None:
         return unstacked
-    raise ValueError(
-        message(
-            f"{layer.what}: how long does it run?",
-            [
-                ("axis", "not known" if declared is not None else "none"),
-                ("input with time", "none"),
-                ("target", opts.get("target")),
-                ("end in the body", "none"),
-            ],
-            "The length of a loop comes from its axis, its input, its target, or an end in its body.",
-            f'"{layer.name}": {{"class": "rec", "from": "data", ...}}',
-        )
+    raise value_error(
+        f"{layer.what}: how long does it run?",
+        [
+            ("axis", "not known" if declared is not None else "none"),
+            ("input with time", "none"),
+            ("target", opts.get("target")),
+            ("end in the body", "none"),
+        ],
+        "The length of a loop comes from its axis, its input, its target, or an end in its body.",
+        f'"{layer.name}": {{"class": "rec", "from": "data", ...}}',
     )
 
 
@@ -80,12 +80,10 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
     """
     given, via = layer.opts.get("max_seq_len"), layer.opts.get("max_seq_len_via")
     if given is not None and via is not None:
-        raise ValueError(
-            message(
-                f"{layer.what}: two limits.",
-                [("max_seq_len", repr(given)), ("max_seq_len_via", repr(via))],
-                "One of them says it.",
-            )
+        raise value_error(
+            f"{layer.what}: two limits.",
+            [("max_seq_len", repr(given)), ("max_seq_len_via", repr(via))],
+            "One of them says it.",
         )
     if via is not None:
         return _number(layer, env.get(via.removeprefix("base:")) if isinstance(via, str) else via)
@@ -97,12 +95,10 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
     def max_len_from(ref: str) -> int:
         time = time_dim(env.get(ref.removeprefix("base:")), env.dims)
         if time is None:
-            raise ValueError(
-                message(
-                    f"{layer.what}: max_len_from of what has no time.",
-                    [("max_seq_len", given)],
-                    "It is the longest sequence of a layer.",
-                )
+            raise value_error(
+                f"{layer.what}: max_len_from of what has no time.",
+                [("max_seq_len", given)],
+                "It is the longest sequence of a layer.",
             )
         return time.extent
 
@@ -135,11 +131,9 @@ def _number(layer: Any, value: Any) -> int | Tensor:
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return int(value)
-    raise ValueError(
-        message(
-            f"{layer.what}: max_seq_len is no number.",
-            [("max_seq_len", repr(value))],
-            "It is a number, a scalar tensor, or an expression of max_len_from(layer).",
-            '"max_seq_len": "2 * max_len_from(\'base:encoder\')"',
-        )
+    raise value_error(
+        f"{layer.what}: max_seq_len is no number.",
+        [("max_seq_len", repr(value))],
+        "It is a number, a scalar tensor, or an expression of max_len_from(layer).",
+        '"max_seq_len": "2 * max_len_from(\'base:encoder\')"',
     )

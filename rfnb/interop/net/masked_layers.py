@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import marked, time_dim
@@ -48,13 +48,11 @@ class MaskedComputationLayer(Wrapper):
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
         if opts.get("initial_output") is not None:
-            raise ValueError(
-                message(
-                    f"{self.what}: initial_output.",
-                    [("initial_output", repr(opts["initial_output"]))],
-                    "The first value is that of the unit. Give it there:",
-                    f'"unit": {{..., "initial_output": {opts["initial_output"]!r}}}',
-                )
+            raise value_error(
+                f"{self.what}: initial_output.",
+                [("initial_output", repr(opts["initial_output"]))],
+                "The first value is that of the unit. Give it there:",
+                f'"unit": {{..., "initial_output": {opts["initial_output"]!r}}}',
             )
         unit = dict(self.network_of("unit"))
         for key in ("n_out", "out_dim"):
@@ -81,13 +79,11 @@ class MaskedComputationLayer(Wrapper):
         given = self.opts.get("mask")
         mask = env.get(given) if given is not None else None
         if mask is not None and mask.dtype != "bool":
-            raise ValueError(
-                message(
-                    f"{self.what}: the mask is not bool.",
-                    [("mask", f"{shape_of(mask)} {mask.dtype}")],
-                    "It is True for the frames that are computed.",
-                    '"mask": {"class": "compare", ...}',
-                )
+            raise value_error(
+                f"{self.what}: the mask is not bool.",
+                [("mask", f"{shape_of(mask)} {mask.dtype}")],
+                "It is True for the frames that are computed.",
+                '"mask": {"class": "compare", ...}',
             )
         return mask
 
@@ -155,22 +151,18 @@ class MaskedComputationLayer(Wrapper):
         frames = self.opts.get("in_spatial_dim")
         packed = self.opts.get("out_spatial_dim")
         if frames is None or packed is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: over which dims?",
-                    [("in_spatial_dim", frames), ("out_spatial_dim", packed), ("mask", shape_of(mask))],
-                    "The frames of one dim become those of another one, which has the lengths of the mask.",
-                    '"in_spatial_dim": time, "out_spatial_dim": Dim(None, name="packed")',
-                )
+            raise value_error(
+                f"{self.what}: over which dims?",
+                [("in_spatial_dim", frames), ("out_spatial_dim", packed), ("mask", shape_of(mask))],
+                "The frames of one dim become those of another one, which has the lengths of the mask.",
+                '"in_spatial_dim": time, "out_spatial_dim": Dim(None, name="packed")',
             )
         axis = env.dims(frames)
         if axis not in mask.dims:
-            raise ValueError(
-                message(
-                    f"{self.what}: the mask has no dim {axis.short_repr()}.",
-                    [("mask", shape_of(mask)), ("in_spatial_dim", axis.short_repr())],
-                    "It says for each frame whether it is there.",
-                )
+            raise value_error(
+                f"{self.what}: the mask has no dim {axis.short_repr()}.",
+                [("mask", shape_of(mask)), ("in_spatial_dim", axis.short_repr())],
+                "It says for each frame whether it is there.",
             )
         if given is not None:
             source = env.get(given)
@@ -230,25 +222,21 @@ class UnmaskLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x, mask = sources[0], env.get(self.opts["mask"])
         if mask.dtype != "bool":
-            raise ValueError(
-                message(
-                    f"{self.what}: the mask is not bool.",
-                    [("mask", f"{shape_of(mask)} {mask.dtype}")],
-                    "It is True where the next frame begins.",
-                    '"mask": {"class": "compare", ...}',
-                )
+            raise value_error(
+                f"{self.what}: the mask is not bool.",
+                [("mask", f"{shape_of(mask)} {mask.dtype}")],
+                "It is True where the next frame begins.",
+                '"mask": {"class": "compare", ...}',
             )
         packed = time_dim(x, env.dims)
         if env.in_loop and packed is None:
             return x
         axis = time_dim(mask, env.dims)
         if packed is None or (axis is None and not env.in_loop):
-            raise DimError(
-                message(
-                    f"{self.what}: no time.",
-                    [("source", shape_of(x)), ("mask", shape_of(mask))],
-                    "Source and mask have a time each.",
-                )
+            raise dim_error(
+                f"{self.what}: no time.",
+                [("source", shape_of(x)), ("mask", shape_of(mask))],
+                "Source and mask have a time each.",
             )
         initial: Any = 0.0 if x.sparse_dim is None else 0
         layer, scope = env.layer_of(self.sources[0])

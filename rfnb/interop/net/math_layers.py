@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.dims import common_feature, marked, same_static_dims, with_feature
 from rfnb.interop.net.functions import FUNCTIONS, activation, combine, compare
@@ -28,12 +28,10 @@ _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_
 
 def _unknown_kind(layer: Layer, given: Any, known: Any) -> ValueError:
     near = difflib.get_close_matches(str(given), known, n=3) or sorted(known)
-    return ValueError(
-        message(
-            f"{layer.what}: unknown kind.",
-            [("kind", repr(given)), ("known", ", ".join(near))],
-            "It says how the sources are combined.",
-        )
+    return value_error(
+        f"{layer.what}: unknown kind.",
+        [("kind", repr(given)), ("known", ", ".join(near))],
+        "It says how the sources are combined.",
     )
 
 
@@ -133,10 +131,12 @@ class CompareLayer(_OfAll):
         if value is not None:
             values = [*values, value]
         if len(values) < 2:
-            raise ValueError(
-                message(f"{self.what}: nothing to compare with.", [("from", ", ".join(self.sources)), ("value", None)],
-                        "It compares two sources, or one with a number.", f'"{self.name}": {{..., "value": 0}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: nothing to compare with.",
+                [("from", ", ".join(self.sources)), ("value", None)],
+                "It compares two sources, or one with a number.",
+                f'"{self.name}": {{..., "value": 0}}',
+            )
         found = [compare(a, kind, b) for a, b in zip(values, values[1:], strict=False)]
         out = functools.reduce(lambda a, b: combine(a, "logical_and", b), found)
         if out.sparse_dim is not None:
@@ -151,34 +151,31 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
     def source(index: int, **options: Any) -> Tensor:
         unknown = [name for name in options if name not in _IGNORED]
         if unknown or not isinstance(index, int) or not -len(values) <= index < len(values):
-            raise ValueError(
-                message(
-                    f"{layer.what}: there is no source({index}{', ...' if options else ''}).",
-                    [("text", repr(layer.opts.get("eval"))), ("from", ", ".join(layer.sources))],
-                    "source(i) is the i-th of the sources, from 0.",
-                )
+            raise value_error(
+                f"{layer.what}: there is no source({index}{', ...' if options else ''}).",
+                [("text", repr(layer.opts.get("eval"))), ("from", ", ".join(layer.sources))],
+                "source(i) is the i-th of the sources, from 0.",
             )
         return values[index]
 
     text = layer.opts.get("eval")
     if not isinstance(text, str):
-        raise ValueError(
-            message(
-                f"{layer.what}: eval is no text.",
-                [("eval", repr(text))],
-                "It is an expression of the sources.",
-                '"eval": "2 * source(0)"',
-            )
+        raise value_error(
+            f"{layer.what}: eval is no text.",
+            [("eval", repr(text))],
+            "It is an expression of the sources.",
+            '"eval": "2 * source(0)"',
         )
     names = {"source": source, "tf": FUNCTIONS, "math": FUNCTIONS, **(layer.opts.get("eval_locals") or {})}
     out = evaluate(text, names=names, what=layer.what, compare=compare)
     if not isinstance(out, Tensor):
         if not isinstance(out, (int, float)):
-            raise ValueError(
-                message(f"{layer.what}: the expression gives no number and no tensor.",
-                        [("text", shown(text)), ("value", f"of type {type(out).__name__}")],
-                        "It is an expression of the sources.", '"eval": "2 * source(0)"')
-            )  # fmt: skip
+            raise value_error(
+                f"{layer.what}: the expression gives no number and no tensor.",
+                [("text", shown(text)), ("value", f"of type {type(out).__name__}")],
+                "It is an expression of the sources.",
+                '"eval": "2 * source(0)"',
+            )
         out = zeros(()) + out
     return out
 

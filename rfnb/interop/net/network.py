@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import shape_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net import (  # noqa: F401  they register their classes
@@ -63,13 +63,11 @@ class NetOutputs(dict[str, Tensor]):
             ValueError: If the layer is none, or has not been computed.
         """
         if layer not in self._weights:
-            raise ValueError(
-                message(
-                    f'get_base_weights: "{layer}" has none.',
-                    [("known", ", ".join(self._weights) or "none")],
-                    "Attention layers outside of loops that were computed have weights. Those of loops are recorded:",
-                    "with rf.record() as trace: net(data)",
-                )
+            raise value_error(
+                f'get_base_weights: "{layer}" has none.',
+                [("known", ", ".join(self._weights) or "none")],
+                "Attention layers outside of loops that were computed have weights. Those of loops are recorded:",
+                "with rf.record() as trace: net(data)",
             )
         return self._weights[layer][0]()
 
@@ -139,10 +137,12 @@ class DictNetwork(Module):
         marked = [name for name, layer in self.layers.by_name.items() if layer.opts.get("is_output_layer")]
         found = list(dict.fromkeys([*(["output"] if "output" in self.layers else []), *marked]))
         if not found:
-            raise ValueError(
-                message("The network has no output.", [("layers", ", ".join(self.layers.by_name) or "none")],
-                        'The output is the layer "output", or what is marked.', '"encoder": {..., "is_output_layer": True}')
-            )  # fmt: skip
+            raise value_error(
+                "The network has no output.",
+                [("layers", ", ".join(self.layers.by_name) or "none")],
+                'The output is the layer "output", or what is marked.',
+                '"encoder": {..., "is_output_layer": True}',
+            )
         return found
 
     # -- a call ------------------------------------------------------------------------------------------------------------
@@ -227,32 +227,28 @@ class DictNetwork(Module):
         if missing or unexpected:
             rows = [("missing", f"{path} {shape_of(own[path])}") for path in missing]
             rows += [("unexpected", _with_near(path, own)) for path in unexpected]
-            raise ValueError(
-                message(
-                    "The parameters do not fit the network.",
-                    rows,
-                    "Each parameter that the outputs need has a value, under its path.",
-                    "net.parameters_by_path()",
-                )
+            raise value_error(
+                "The parameters do not fit the network.",
+                rows,
+                "Each parameter that the outputs need has a value, under its path.",
+                "net.parameters_by_path()",
             )
         arrays = {path: value.numpy() if isinstance(value, Tensor) else _array(value) for path, value in values.items()}
         wrong = [path for path, array in arrays.items() if array.shape != tuple(dim.extent for dim in own[path].dims)]
         if wrong:
             rows = [(path, f"{arrays[path].shape}, needed {shape_of(own[path])}") for path in wrong]
-            raise ShapeError(message("Parameters of other shapes.", rows, "Kernels are (in, out)."))
+            raise shape_error("Parameters of other shapes.", rows, "Kernels are (in, out).")
         for path, array in arrays.items():
             own[path].initial = array
 
 
 def _face(loop: str) -> str:
     if loop not in ("with", "for"):
-        raise ValueError(
-            message(
-                "net_from_dict: unknown form of loops.",
-                [("loop", repr(loop)), ("known", '"with", "for"')],
-                "It says how loops run.",
-                'loop="for"',
-            )
+        raise value_error(
+            "net_from_dict: unknown form of loops.",
+            [("loop", repr(loop)), ("known", '"with", "for"')],
+            "It says how loops run.",
+            'loop="for"',
         )
     return loop
 

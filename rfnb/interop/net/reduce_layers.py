@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axes_of, axis_of, marked, same_lengths, size_of, spatial_dims, time_dim, with_twins
@@ -34,12 +34,10 @@ class ReduceLayer(Layer):
         super().__init__(name, path, opts)
         mode = opts.get("mode")
         if mode not in _MODES:
-            raise ValueError(
-                message(
-                    f"{self.what}: unknown mode.",
-                    [("mode", repr(mode)), ("known", ", ".join(_MODES))],
-                    "It says what is kept of all values.",
-                )
+            raise value_error(
+                f"{self.what}: unknown mode.",
+                [("mode", repr(mode)), ("known", ", ".join(_MODES))],
+                "It says what is kept of all values.",
             )
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -62,12 +60,10 @@ class DotLayer(Layer):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if len(sources) != 2:
-            raise ValueError(
-                message(
-                    f"{self.what}: two sources are needed.",
-                    [("from", ", ".join(self.sources) or "nothing")],
-                    "A product has two factors.",
-                )
+            raise value_error(
+                f"{self.what}: two sources are needed.",
+                [("from", ", ".join(self.sources) or "nothing")],
+                "A product has two factors.",
             )
         a, b = sources
         over = self.opts.get("reduce")
@@ -80,12 +76,10 @@ class DotLayer(Layer):
         if len(first) != len(second) or any(
             p is not q and not same_lengths(p, q) for p, q in zip(first, second, strict=True)
         ):
-            raise DimError(
-                message(
-                    f"{self.what}: different dims to reduce.",
-                    [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],
-                    "Both sources have the dims that are summed over.",
-                )
+            raise dim_error(
+                f"{self.what}: different dims to reduce.",
+                [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],
+                "Both sources have the dims that are summed over.",
             )
         for own, other in zip(second, first, strict=True):
             if own is not other:
@@ -129,13 +123,11 @@ class SoftmaxOverSpatialLayer(Layer):
         given = self.opts.get("axis")
         axis = time_dim(x, env.dims) if given is None else axis_of(x, given, env.dims, self.what)
         if axis is None:
-            raise DimError(
-                message(
-                    f"{self.what}: the source has no time.",
-                    [("source", shape_of(x))],
-                    "It goes over the time, or the axis.",
-                    '"axis": ...',
-                )
+            raise dim_error(
+                f"{self.what}: the source has no time.",
+                [("source", shape_of(x))],
+                "It goes over the time, or the axis.",
+                '"axis": ...',
             )
         factor, feature = self.opts.get("energy_factor"), x.feature_dim
         energy = x * factor if factor else x

@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -66,10 +66,11 @@ def evaluate(text: str, *, names: Mapping[str, Any], what: str, compare: Callabl
             raise  # it has a message of its own
         large = isinstance(error, OverflowError)
         cause = "the number is too large" if large else str(error).partition("\n")[0] or type(error).__name__
-        raise ValueError(
-            message(f"{what}: the expression has no value.", [("text", shown(text)), ("cause", cause)],
-                    "Numbers and sources are combined by operators and known functions.")
-        ) from error  # fmt: skip
+        raise value_error(
+            f"{what}: the expression has no value.",
+            [("text", shown(text)), ("cause", cause)],
+            "Numbers and sources are combined by operators and known functions.",
+        ) from error
 
 
 def parsed(text: str, what: str) -> ast.expr:
@@ -85,10 +86,11 @@ def parsed(text: str, what: str) -> ast.expr:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         # The last two are what the parser raises of what is nested too deeply.
         cause = error.args[0] if error.args else "nested too deeply"
-        raise ValueError(
-            message(f"{what}: this is no expression.", [("text", shown(text)), ("cause", str(cause))],
-                    "It is one expression in the notation of Python.")
-        ) from None  # fmt: skip
+        raise value_error(
+            f"{what}: this is no expression.",
+            [("text", shown(text)), ("cause", str(cause))],
+            "It is one expression in the notation of Python.",
+        ) from None
 
 
 def shown(text: str) -> str:
@@ -196,15 +198,16 @@ class _Evaluator:
         if name in scope:
             return scope[name]
         near = difflib.get_close_matches(name[:80], scope, n=3)
-        raise ValueError(
-            message(f"{self.what}: what is {prefix}{name[:80]}?",
-                    [("text", shown(self.text)), ("known", ", ".join(f"{prefix}{key}" for key in near or sorted(scope)))],
-                    "The text is parsed, not executed; these names are known.")
-        )  # fmt: skip
+        raise value_error(
+            f"{self.what}: what is {prefix}{name[:80]}?",
+            [("text", shown(self.text)), ("known", ", ".join(f"{prefix}{key}" for key in near or sorted(scope)))],
+            "The text is parsed, not executed; these names are known.",
+        )
 
     def _refused(self, node: ast.AST) -> ValueError:
         part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
-        return ValueError(
-            message(f"{self.what}: {part if len(part) <= 80 else f'{part[:80]}...'} is not possible here.", [("text", shown(self.text))],
-                    "The text is parsed, not executed: numbers, operators, comparisons, and calls of known functions.")
-        )  # fmt: skip
+        return value_error(
+            f"{self.what}: {part if len(part) <= 80 else f'{part[:80]}...'} is not possible here.",
+            [("text", shown(self.text))],
+            "The text is parsed, not executed: numbers, operators, comparisons, and calls of known functions.",
+        )

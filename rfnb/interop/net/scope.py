@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.dims import CallDims
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
@@ -149,10 +149,12 @@ class Scope:
             raise Unknown(name)
         if name in self._running:
             cycle = [*self._running[self._running.index(name) :], name]
-            raise ValueError(
-                message(f'Layer "{self.layers.prefix}{name}" needs itself.', [("cycle", " <- ".join(cycle))],
-                        "Within a step, layers need each other in an order. The value of the previous step is:", f'"prev:{name}"')
-            )  # fmt: skip
+            raise value_error(
+                f'Layer "{self.layers.prefix}{name}" needs itself.',
+                [("cycle", " <- ".join(cycle))],
+                "Within a step, layers need each other in an order. The value of the previous step is:",
+                f'"prev:{name}"',
+            )
         self._running.append(name)
         try:
             value = self.values[name] = self._evaluate(self.layers[name])
@@ -183,37 +185,38 @@ class Scope:
 
     def _base(self, ref: str) -> Any:
         if self.parent is None:
-            raise ValueError(
-                message(f'"{ref}": there is no network around this one.', [("network", self.layers.prefix or "the whole")],
-                        "base: reads from outside of a loop or a sub network.")
-            )  # fmt: skip
+            raise value_error(
+                f'"{ref}": there is no network around this one.',
+                [("network", self.layers.prefix or "the whole")],
+                "base: reads from outside of a loop or a sub network.",
+            )
         return self.parent.seen_inside(ref.removeprefix("base:"))
 
     def _unknown(self, ref: str) -> ValueError:
         names = [*self.layers.by_name, *(f"data:{key}" for key in self.call.keys)]
         near = difflib.get_close_matches(ref, names, n=4)
         where = f'in "{self.layers.prefix.rstrip("/")}"' if self.layers.prefix else "in the network"
-        return ValueError(
-            message(f'There is no layer "{ref}" {where}.', [("near", ", ".join(near) or "none"), ("known", ", ".join(names))],
-                    "A layer reads layers of its own network; base: reads from around a loop, prev: the previous step.")
-        )  # fmt: skip
+        return value_error(
+            f'There is no layer "{ref}" {where}.',
+            [("near", ", ".join(near) or "none"), ("known", ", ".join(names))],
+            "A layer reads layers of its own network; base: reads from around a loop, prev: the previous step.",
+        )
 
     # -- what differs from scope to scope ------------------------------------------------------------------------------------
     def previous(self, name: str) -> Any:
         """The value of the previous step."""
-        raise ValueError(
-            message(f'"prev:{name}" outside of a loop.', [("network", self.layers.prefix or "the whole")],
-                    "Only the steps of a loop have a previous one.")
-        )  # fmt: skip
+        raise value_error(
+            f'"prev:{name}" outside of a loop.',
+            [("network", self.layers.prefix or "the whole")],
+            "Only the steps of a loop have a previous one.",
+        )
 
     def step_index(self) -> Any:
         """The index of the step, an int32 scalar."""
-        raise ValueError(
-            message(
-                '":i" outside of a loop.',
-                [("network", self.layers.prefix or "the whole")],
-                "Only the steps of a loop are counted.",
-            )
+        raise value_error(
+            '":i" outside of a loop.',
+            [("network", self.layers.prefix or "the whole")],
+            "Only the steps of a loop are counted.",
         )
 
     def data(self, key: str) -> Tensor:
@@ -227,10 +230,12 @@ class Scope:
         if key in self.call.data:
             return self.call.data[key]
         if key in self.call.keys:
-            raise ValueError(
-                message(f'The network needs the input "{key}".', [("given", ", ".join(self.call.data) or "nothing")],
-                        "An input that is used has to be given.", f'net({{"{key}": (array, lengths), ...}})')
-            )  # fmt: skip
+            raise value_error(
+                f'The network needs the input "{key}".',
+                [("given", ", ".join(self.call.data) or "nothing")],
+                "An input that is used has to be given.",
+                f'net({{"{key}": (array, lengths), ...}})',
+            )
         raise self._unknown(f"data:{key}")
 
     def target(self, key: str) -> Tensor:
@@ -297,11 +302,12 @@ class UnitScope(Scope):
             return inner  # every network has it; "data" is what the unit was given, so base: is needed
         exact, near = self.around.knows(ref), self.around.knows(inner)
         if exact and near:
-            raise ValueError(
-                message(f'"{ref}" may be two layers.', [("beside", f'"{inner}"'), ("around", f'"{ref}"')],
-                        "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
-                        f'"{inner}"')
-            )  # fmt: skip
+            raise value_error(
+                f'"{ref}" may be two layers.',
+                [("beside", f'"{inner}"'), ("around", f'"{ref}"')],
+                "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
+                f'"{inner}"',
+            )
         return inner if near and not exact else ref
 
     def seen_inside(self, ref: str) -> Any:

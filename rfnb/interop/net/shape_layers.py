@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axes_of, axis_of, in_order, marked, size_of
@@ -68,10 +68,12 @@ class SplitDimsLayer(_OwnDims):
             dim if isinstance(dim, Dim) else self.own_dim(index, dim) for index, dim in enumerate(given) if dim != -1
         ]
         if len(parts) != 1 or given[0] != -1:
-            raise DimError(
-                message(f"{self.what}: a ragged dim in {len(given)} parts.", [("source", shape_of(x)), ("dims", str(given))],
-                        "A ragged dim is split in frames of a fixed size.", '"dims": (-1, 2)')
-            )  # fmt: skip
+            raise dim_error(
+                f"{self.what}: a ragged dim in {len(given)} parts.",
+                [("source", shape_of(x)), ("dims", str(given))],
+                "A ragged dim is split in frames of a fixed size.",
+                '"dims": (-1, 2)',
+            )
         chunks, part = axis.ceildiv_right(parts[0]), parts[0]
         positions = combine(
             range_over_dim(chunks, dtype="int32") * part.extent, "add", range_over_dim(part, dtype="int32")
@@ -147,13 +149,11 @@ class SliceLayer(_OwnDims):
         axis = axis_of(x, self.opts["axis"], env.dims, self.what)
         start, end, step = (self.opts.get(key) for key in ("slice_start", "slice_end", "slice_step"))
         if step not in (None, 1):
-            raise NotImplementedError(
-                message(
-                    f"{self.what}: steps.",
-                    [("slice_step", step)],
-                    "Frames one after the other are possible so far.",
-                    '"slice_step": None',
-                )
+            raise not_implemented_error(
+                f"{self.what}: steps.",
+                [("slice_step", step)],
+                "Frames one after the other are possible so far.",
+                '"slice_step": None',
             )
         is_feature = axis is x.feature_dim
         out_dim = self.out_dim
@@ -203,13 +203,11 @@ class ShiftAxisLayer(Layer):
         x = self.concatenated(sources, env)
         axis, amount = axis_of(x, self.opts["axis"], env.dims, self.what), int(self.opts["amount"])
         if self.opts.get("adjust_size_info", True) or not self.opts.get("pad", True):
-            raise NotImplementedError(
-                message(
-                    f"{self.what}: the length changes.",
-                    [("adjust_size_info", True)],
-                    "Shifting within the length is possible so far.",
-                    '"adjust_size_info": False',
-                )
+            raise not_implemented_error(
+                f"{self.what}: the length changes.",
+                [("adjust_size_info", True)],
+                "Shifting within the length is possible so far.",
+                '"adjust_size_info": False',
             )
         fn = shift_right if amount >= 0 else shift_left
         return marked(fn(x, axis=axis, pad_value=self.opts.get("pad_value") or 0, amount=abs(amount)), x.feature_dim)
@@ -226,10 +224,12 @@ class ConcatLayer(Layer):
         if not isinstance(given, (list, tuple)) or not all(
             isinstance(each, (list, tuple)) and len(each) == 2 for each in given
         ):
-            raise ValueError(
-                message(f'Layer "{path}" of class "concat": from is no list of pairs.', [("from", repr(given))],
-                        "It is (layer, axis) for each source.", f'"{name}": {{..., "from": [("a", "F"), ("b", "F")]}}')
-            )  # fmt: skip
+            raise value_error(
+                f'Layer "{path}" of class "concat": from is no list of pairs.',
+                [("from", repr(given))],
+                "It is (layer, axis) for each source.",
+                f'"{name}": {{..., "from": [("a", "F"), ("b", "F")]}}',
+            )
         super().__init__(name, path, {**opts, "from": [ref for ref, _ in given]})
         self.axes = [axis for _, axis in given]
 

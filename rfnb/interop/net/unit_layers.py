@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim, with_feature
@@ -35,13 +35,11 @@ class _UnitBase(Layer):
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
         if self.out_dim is None:
-            raise ValueError(
-                message(
-                    f"{self.what}: how many features?",
-                    [("unit", repr(opts.get("unit"))), ("n_out", None)],
-                    "n_out or out_dim says it.",
-                    f'"{name}": {{..., "n_out": 512}}',
-                )
+            raise value_error(
+                f"{self.what}: how many features?",
+                [("unit", repr(opts.get("unit"))), ("n_out", None)],
+                "n_out or out_dim says it.",
+                f'"{name}": {{..., "n_out": 512}}',
             )
         self.initial = opts.get("initial_state")
         if isinstance(self.initial, str) and not is_initial_keyword(self.initial):
@@ -60,20 +58,20 @@ class _UnitBase(Layer):
         x = self.concatenated(sources, env)
         self.in_dim = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
         if self.in_dim is None:
-            raise DimError(
-                message(
-                    f"{self.what}: the source has no features.",
-                    [("source", shape_of(x))],
-                    "A unit reads features, or labels.",
-                )
+            raise dim_error(
+                f"{self.what}: the source has no features.",
+                [("source", shape_of(x))],
+                "A unit reads features, or labels.",
             )
         initial = None if isinstance(self.initial, _Refs) else self.initial
         self.module = self.make_unit(self.in_dim, initial)
         if isinstance(self.initial, _Refs) and isinstance(self.module.unit, NativeLstm):
-            raise ValueError(
-                message(f"{self.what}: an initial state for NativeLstm.", [("initial_state", repr(self.opts["initial_state"]))],
-                        "This version starts from zeros. The same with a state:", '"unit": "NativeLstm2"')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: an initial state for NativeLstm.",
+                [("initial_state", repr(self.opts["initial_state"]))],
+                "This version starts from zeros. The same with a state:",
+                '"unit": "NativeLstm2"',
+            )
 
     def own_parameters(self) -> dict[str, Parameter]:
         if not self.is_made:
@@ -108,12 +106,10 @@ class _UnitBase(Layer):
         if own is self.in_dim:
             return x
         if own is None or own.size != self.in_dim.size:
-            raise DimError(
-                message(
-                    f"{self.what}: other features.",
-                    [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
-                    "A unit has a row of its matrix for each feature.",
-                )
+            raise dim_error(
+                f"{self.what}: other features.",
+                [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
+                "A unit has a row of its matrix for each feature.",
             )
         if x.sparse_dim is not None:
             x = x + 0
@@ -184,13 +180,11 @@ class RnnCellLayer(_UnitBase):
     def _axis(self, x: Tensor, env: Scope) -> Dim:
         axis = super()._axis(x, env)
         if env.in_loop and axis is not single_step_dim:
-            raise DimError(
-                message(
-                    f"{self.what}: the source of a step has a time dim.",
-                    [("source", shape_of(x))],
-                    "In a loop a cell makes one step, from one frame.",
-                    f'"{self.name}": {{..., "from": "data:source"}}',
-                )
+            raise dim_error(
+                f"{self.what}: the source of a step has a time dim.",
+                [("source", shape_of(x))],
+                "In a loop a cell makes one step, from one frame.",
+                f'"{self.name}": {{..., "from": "data:source"}}',
             )
         return axis
 
@@ -222,10 +216,12 @@ class _Refs:
             given = {parts[0]: given}
         if not isinstance(given, dict) or set(given) != set(parts):
             shown = ", ".join(given) if isinstance(given, dict) else repr(self.given)
-            raise ValueError(
-                message(f"{layer.what}: the initial state has other parts.", [("given", shown), ("needed", ", ".join(parts))],
-                        "Each part of the state has its value.", f'"initial_state": {{{", ".join(f"{part!r}: ..." for part in parts)}}}')
-            )  # fmt: skip
+            raise value_error(
+                f"{layer.what}: the initial state has other parts.",
+                [("given", shown), ("needed", ", ".join(parts))],
+                "Each part of the state has its value.",
+                f'"initial_state": {{{", ".join(f"{part!r}: ..." for part in parts)}}}',
+            )
         return State({**zeros, **{part: self._part(layer, given[part], zeros[part], env) for part in parts}})
 
     def _part(self, layer: _UnitBase, given: Any, zero: Tensor, env: Scope) -> Tensor:
@@ -236,12 +232,10 @@ class _Refs:
         value = env.get(given)
         own = value.feature_dim
         if own is None or layer.out_dim is None or own.size != layer.out_dim.size:
-            raise ValueError(
-                message(
-                    f'{layer.what}: the initial state "{given}" has other features.',
-                    [(str(given), shape_of(value)), ("needed", shape_of(zero))],
-                    "A part of the state has the features of the output.",
-                )
+            raise value_error(
+                f'{layer.what}: the initial state "{given}" has other features.',
+                [(str(given), shape_of(value)), ("needed", shape_of(zero))],
+                "A part of the state has the features of the output.",
             )
         if own is not layer.out_dim:
             value, _ = replace_dim(value, in_dim=own, out_dim=layer.out_dim)
@@ -270,12 +264,10 @@ class GetLastHiddenStateLayer(Layer):
             env.get(ref)
             layer, scope = env.layer_of(ref)
             if layer.name not in scope.finals:
-                raise ValueError(
-                    message(
-                        f'{self.what}: "{ref}" has no state.',
-                        [("with a state", ", ".join(scope.finals) or "none")],
-                        "Recurrent layers have a state.",
-                    )
+                raise value_error(
+                    f'{self.what}: "{ref}" has no state.',
+                    [("with a state", ", ".join(scope.finals) or "none")],
+                    "Recurrent layers have a state.",
                 )
             states.append(scope.finals[layer.name])
         combine, key = self.opts.get("combine", "concat"), self.opts.get("key", "*")

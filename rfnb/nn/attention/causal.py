@@ -21,11 +21,7 @@ class CausalSelfAttentionState(State):
     """k_accum {..., accum_axis, heads, key}, v_accum {..., accum_axis, heads, value}: of all frames so far, and their dim."""
 
     def __init__(
-        self,
-        *args: Any,
-        k_accum: Tensor | None = None,
-        v_accum: Tensor | None = None,
-        accum_axis: Dim | None = None,
+        self, *args: Any, k_accum: Tensor | None = None, v_accum: Tensor | None = None, accum_axis: Dim | None = None
     ):
         super().__init__(*args)
         if not args:

@@ -9,7 +9,7 @@ A query with further dims (target positions) gives what its single steps give.
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -64,12 +64,10 @@ class GlobalAttentionContextBase(Module):
         if axis not in base.dims:
             raise missing_dim(type(self).__name__, base, axis, "base")
         if self.out_dim is not None and self.out_dim not in base.dims:
-            raise DimError(
-                message(
-                    f"{type(self).__name__}: base does not have the features that were asked for.",
-                    [("base", shape_of(base)), ("out_dim", self.out_dim.short_repr())],
-                    "The result is a mean over frames of base, so it has the features of base.",
-                )
+            raise dim_error(
+                f"{type(self).__name__}: base does not have the features that were asked for.",
+                [("base", shape_of(base)), ("out_dim", self.out_dim.short_repr())],
+                "The result is a mean over frames of base, so it has the features of base.",
             )
         return self._attend(query, base, base_ctx, axis)
 
@@ -86,13 +84,11 @@ class GlobalAttentionContextBase(Module):
         name = type(self).__name__
         for label, tensor in (("query", query), ("base_ctx", base_ctx)):
             if self.key_dim not in tensor.dims:
-                raise DimError(
-                    message(
-                        f"{name}: {label} has no dim {self.key_dim.short_repr()}.",
-                        [("query", shape_of(query)), ("base_ctx", shape_of(base_ctx))],
-                        "Query and base_ctx have the same features, since each one of the query meets one of base_ctx.",
-                        f"{label} = rf.Linear({label}_dim, {self.key_dim.name})({label})",
-                    )
+                raise dim_error(
+                    f"{name}: {label} has no dim {self.key_dim.short_repr()}.",
+                    [("query", shape_of(query)), ("base_ctx", shape_of(base_ctx))],
+                    "Query and base_ctx have the same features, since each one of the query meets one of base_ctx.",
+                    f"{label} = rf.Linear({label}_dim, {self.key_dim.name})({label})",
                 )
         if axis not in base_ctx.dims:
             raise missing_dim(name, base_ctx, axis, "base_ctx")

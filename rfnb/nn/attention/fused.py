@@ -246,10 +246,7 @@ def _bias(dims: _Seen, groups: tuple[Dims, ...], blinds: bool, backend: Any) -> 
 
 
 def _few(
-    operands: tuple[Tensor, Tensor, Tensor],
-    dims: tuple[Dims, Dims, Dims],
-    over: tuple[Dim, Dim],
-    seen: _Seen | None,
+    operands: tuple[Tensor, Tensor, Tensor], dims: tuple[Dims, Dims, Dims], over: tuple[Dim, Dim], seen: _Seen | None
 ) -> Callable[[Any, Any, Any, float], tuple[Any, Any]]:
     """Arrays as they are -> the result and the weights. One dim of each kind: then nothing has to be reshaped."""
     (query, keys, values), (common, queries, features), (key_dim, axis) = operands, dims, over

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -105,20 +105,16 @@ def _check(
     inner = inner_size.extent if isinstance(inner_size, Dim) else inner_size
     for name, value in (("window_size", window_size), ("std", std), ("inner_size", inner)):
         if value is not None and value <= 0:
-            raise ValueError(
-                message(
-                    f"gauss_window_attention: {name} is not above 0.",
-                    [(name, value)],
-                    "The window has at least one frame, the Gaussian some width.",
-                    "rf.gauss_window_attention(position, base, axis=time, window_size=5, std=1.0)",
-                )
+            raise value_error(
+                f"gauss_window_attention: {name} is not above 0.",
+                [(name, value)],
+                "The window has at least one frame, the Gaussian some width.",
+                "rf.gauss_window_attention(position, base, axis=time, window_size=5, std=1.0)",
             )
     if not position.dtype.startswith(("float", "bfloat")):
-        raise TypeError(
-            message(
-                "gauss_window_attention: the position is not a float.",
-                [("position", f"{shape_of(position)} {position.dtype}")],
-                "The weights are a function of where between two frames it is.",
-                'position = rf.cast(position, "float32")',
-            )
+        raise type_error(
+            "gauss_window_attention: the position is not a float.",
+            [("position", f"{shape_of(position)} {position.dtype}")],
+            "The weights are a function of where between two frames it is.",
+            'position = rf.cast(position, "float32")',
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import dims as dim_ops
@@ -50,13 +50,11 @@ def sinusoidal_positional_encoding(
     """
     single = spatial_dim is single_step_dim
     if offset is None and single:
-        raise ValueError(
-            message(
-                "sinusoidal_positional_encoding: which position is this step?",
-                [("spatial_dim", "single_step_dim"), ("offset", "None")],
-                "A single step does not know how many came before it.",
-                "rf.sinusoidal_positional_encoding(spatial_dim=rf.single_step_dim, offset=step, ...)",
-            )
+        raise value_error(
+            "sinusoidal_positional_encoding: which position is this step?",
+            [("spatial_dim", "single_step_dim"), ("offset", "None")],
+            "A single step does not know how many came before it.",
+            "rf.sinusoidal_positional_encoding(spatial_dim=rf.single_step_dim, offset=step, ...)",
         )
     dtype, device = dtype or get_default_float_dtype(), device or get_default_device()
     if isinstance(offset, Tensor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -40,12 +40,7 @@ class PositionalEncoding(Module):
         self.constant, self.add_to_input = constant, add_to_input
 
     def __call__(
-        self,
-        source: Tensor | None = None,
-        *,
-        axis: Dim,
-        offset: int | Tensor | None = None,
-        state: State | None = None,
+        self, source: Tensor | None = None, *, axis: Dim, offset: int | Tensor | None = None, state: State | None = None
     ) -> tuple[Tensor, State]:
         """All positions along `axis`, or that of one step with `single_step_dim`.
 
@@ -68,13 +63,11 @@ class PositionalEncoding(Module):
         if source is not None:
             self._check(source, None if single else axis)
         if single and state is None and self.constant < 0:
-            raise ValueError(
-                message(
-                    "PositionalEncoding: which position is this step?",
-                    [("axis", "single_step_dim"), ("state", "None")],
-                    "A single step does not know how many came before it; the state counts them.",
-                    "state = encoding.default_initial_state(batch_dims=[batch])",
-                )
+            raise value_error(
+                "PositionalEncoding: which position is this step?",
+                [("axis", "single_step_dim"), ("state", "None")],
+                "A single step does not know how many came before it; the state counts them.",
+                "state = encoding.default_initial_state(batch_dims=[batch])",
             )
         encoding = self._encoding(source, axis, offset, state)
         if self.add_to_input and source is not None:
@@ -127,13 +120,11 @@ class PositionalEncoding(Module):
             if self.in_dim not in source.dims:
                 raise missing_dim("PositionalEncoding", source, self.in_dim, "source")
         elif source.sparse_dim is None and self._features(source) is None:
-            raise DimError(
-                message(
-                    "PositionalEncoding: which dim of the source are its features?",
-                    [("source", shape_of(source))],
-                    "The encoding takes their place.",
-                    "rf.PositionalEncoding(out_dim, in_dim=in_dim)",
-                )
+            raise dim_error(
+                "PositionalEncoding: which dim of the source are its features?",
+                [("source", shape_of(source))],
+                "The encoding takes their place.",
+                "rf.PositionalEncoding(out_dim, in_dim=in_dim)",
             )
 
 
@@ -189,13 +180,11 @@ class RelativePositionalEncoding(Module):
         keys = key_value_spatial_dim
         if keys is None:
             if single:
-                raise ValueError(
-                    message(
-                        "RelativePositionalEncoding: which keys does the query see?",
-                        [("query_spatial_dim", "single_step_dim"), ("key_value_spatial_dim", "None")],
-                        "A single step has the keys of its history.",
-                        "encoding(query_spatial_dim=rf.single_step_dim, key_value_spatial_dim=history)",
-                    )
+                raise value_error(
+                    "RelativePositionalEncoding: which keys does the query see?",
+                    [("query_spatial_dim", "single_step_dim"), ("key_value_spatial_dim", "None")],
+                    "A single step has the keys of its history.",
+                    "encoding(query_spatial_dim=rf.single_step_dim, key_value_spatial_dim=history)",
                 )
             keys = queries.copy(match_priority=queries.match_priority - 1)
         matrix = self._matrix(device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -95,13 +95,11 @@ class QKVSelfAttention(SelfAttentionBase):
         """
         single = axis is single_step_dim
         if (single or state is not None) and not self.attention_left_only:
-            raise ValueError(
-                message(
-                    "QKVSelfAttention: a " + ("single step" if single else "state") + " without attention_left_only.",
-                    [("source", shape_of(source)), ("axis", "single_step_dim" if single else axis.short_repr())],
-                    "Step by step, no frame can see later ones; a whole sequence has to give the same.",
-                    "rf.QKVSelfAttention(..., attention_left_only=True)",
-                )
+            raise value_error(
+                "QKVSelfAttention: a " + ("single step" if single else "state") + " without attention_left_only.",
+                [("source", shape_of(source)), ("axis", "single_step_dim" if single else axis.short_repr())],
+                "Step by step, no frame can see later ones; a whole sequence has to give the same.",
+                "rf.QKVSelfAttention(..., attention_left_only=True)",
             )
         if not single and axis not in source.dims:
             raise missing_dim("QKVSelfAttention", source, axis, "source")
@@ -163,15 +161,13 @@ class QKVSelfAttention(SelfAttentionBase):
             dims = tuple(self.key_dim_per_head if dim is features[0] else dim for dim in key_shift.dims)
             return key_shift._like(key_shift._raw, dims)
         needed = ", ".join(dim.short_repr() for dim in (*queries, keys, self.key_dim_per_head))
-        raise DimError(
-            message(
-                "QKVSelfAttention: key_shift has other dims than query and keys.",
-                [("key_shift", shape_of(key_shift)), ("needs", f"[{needed}]")],
-                "It has a vector for each pair of a query and a key, shared by the batch and the heads.",
-                "keys = attention.keys_dim(axis, state)\n"
-                "key_shift = rf.RelativePositionalEncoding(attention.key_dim_per_head)(\n"
-                "    query_spatial_dim=axis, key_value_spatial_dim=keys)",
-            )
+        raise dim_error(
+            "QKVSelfAttention: key_shift has other dims than query and keys.",
+            [("key_shift", shape_of(key_shift)), ("needs", f"[{needed}]")],
+            "It has a vector for each pair of a query and a key, shared by the batch and the heads.",
+            "keys = attention.keys_dim(axis, state)\n"
+            "key_shift = rf.RelativePositionalEncoding(attention.key_dim_per_head)(\n"
+            "    query_spatial_dim=axis, key_value_spatial_dim=keys)",
         )
 
 

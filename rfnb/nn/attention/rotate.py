@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -42,12 +42,10 @@ def rotate(x: Tensor, *, spatial_dim: Dim | None, feat_dim: Dim, offset: int | T
     Source: Su et al. 2021, "RoFormer", section 3.2.2, equation (15), in the form of equation (34).
     """
     if feat_dim.extent % 2:
-        raise DimError(
-            message(
-                "Rotary attention: an odd number of features.",
-                [("x", shape_of(x)), ("features", feat_dim.short_repr())],
-                "Features are turned in pairs, so each head has an even number of them.",
-            )
+        raise dim_error(
+            "Rotary attention: an odd number of features.",
+            [("x", shape_of(x)), ("features", feat_dim.short_repr())],
+            "Features are turned in pairs, so each head has an even number of them.",
         )
     half = _half(feat_dim.extent)
     sine, cosine = _angles(x, spatial_dim, half, offset, base)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention.functions import dot_attention
@@ -116,11 +116,9 @@ def per_head(total: Dim, heads: Dim, name: str) -> Dim:
         DimError: If the heads do not divide the total.
     """
     if not heads.extent or total.extent % heads.extent:
-        raise DimError(
-            message(
-                "Attention: the features do not split into equal heads.",
-                [(f"{name}_dim_total", total.short_repr()), ("num_heads", str(heads.extent))],
-                f"num_heads divides {name}_dim_total.",
-            )
+        raise dim_error(
+            "Attention: the features do not split into equal heads.",
+            [(f"{name}_dim_total", total.short_repr()), ("num_heads", str(heads.extent))],
+            f"num_heads divides {name}_dim_total.",
         )
     return Dim(total.extent // heads.extent, name=f"{name}_per_head")

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.backends import protocol, registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import not_implemented_error, shape_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -33,10 +33,11 @@ def activation(tensor: Tensor, func: str) -> Tensor:
         ValueError: Unknown name.
     """
     if func not in protocol.UNARY_KINDS:
-        raise ValueError(
-            message(f'activation: unknown function "{func}".', [("known", " ".join(protocol.UNARY_KINDS))],
-                    "It is one of these.")
-        )  # fmt: skip
+        raise value_error(
+            f'activation: unknown function "{func}".',
+            [("known", " ".join(protocol.UNARY_KINDS))],
+            "It is one of these.",
+        )
     return getattr(math, func)(tensor)
 
 
@@ -158,11 +159,12 @@ def parameter_assign_key(
     axis = param.dims[0] if axis is None else axis
     if op == "add":
         if not isinstance(axis, Dim) or not isinstance(key, int):
-            raise ValueError(
-                message('parameter_assign_key: "add" is for one entry of one axis.', [("key", type(key).__name__)],
-                        "Of indices that occur twice it is not clear what is added. Gather, add, and assign:",
-                        "param.assign_key(axis, key, key_dim, rf.gather(param, indices=key, axis=axis) + value)")
-            )  # fmt: skip
+            raise value_error(
+                'parameter_assign_key: "add" is for one entry of one axis.',
+                [("key", type(key).__name__)],
+                "Of indices that occur twice it is not clear what is added. Gather, add, and assign:",
+                "param.assign_key(axis, key, key_dim, rf.gather(param, indices=key, axis=axis) + value)",
+            )
         backend = param.backend
         old = backend.select_raw(backend.detach_raw(param._raw), param.axis_of(axis), key)
         value = new_tensor(old, tuple(dim for dim in param.dims if dim is not axis)) + value
@@ -176,7 +178,7 @@ def parameter_move_to(param: Parameter, *, device: str | None = None, dtype: str
 
 def _check_op(what: str, op: str) -> None:
     if op not in ("assign", "add"):
-        raise ValueError(message(f'{what}: unknown op "{op}".', [("known", "assign, add")], "It is one of these."))
+        raise value_error(f'{what}: unknown op "{op}".', [("known", "assign, add")], "It is one of these.")
 
 
 # -- arrays of Tensors ---------------------------------------------------------------------------------------------------
@@ -229,10 +231,11 @@ def set_known_shape_raw(raw_tensor: Any, shape: Sequence[int | None]) -> None:
     """
     got = _backend_of(raw_tensor).get_shape_tuple_raw(raw_tensor)
     if len(got) != len(shape) or any(want not in (None, have) for want, have in zip(shape, got)):
-        raise ShapeError(
-            message("set_known_shape_raw: another shape.", [("array", got), ("known", tuple(shape))],
-                    "An array has the shape that it has; to change it, use reshape_raw.")
-        )  # fmt: skip
+        raise shape_error(
+            "set_known_shape_raw: another shape.",
+            [("array", got), ("known", tuple(shape))],
+            "An array has the shape that it has; to change it, use reshape_raw.",
+        )
 
 
 def should_pickle_tensor(raw_tensor: Any) -> bool:
@@ -323,6 +326,6 @@ def _backend_of(raw: Any) -> Any:
 
 
 def _not_offered(what: str, rule: str, fix: str) -> NotImplementedError:
-    return NotImplementedError(
-        message(f"{what}: documented, but not offered.", [("backend", registry.selected().name)], rule, fix)
+    return not_implemented_error(
+        f"{what}: documented, but not offered.", [("backend", registry.selected().name)], rule, fix
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.conv import Conv2d
@@ -119,11 +119,9 @@ def _pair(size: Pair) -> tuple[int, int]:
 
 def _other_counts(out_dims: Sequence, filter_sizes: Sequence, strides: Sequence, pool_sizes: Sequence) -> ValueError:
     counts = {"out_dims": out_dims, "filter_sizes": filter_sizes, "strides": strides, "pool_sizes": pool_sizes}
-    return ValueError(
-        message(
-            "ConformerConvSubsample: there are other numbers of options than convolutions.",
-            [(name, len(values)) for name, values in counts.items()],
-            "Each convolution has one entry in every list, pool_sizes may be fewer.",
-            "rf.ConformerConvSubsample(in_dim, out_dims=[a, b], filter_sizes=[3, 3], strides=[2, 2])",
-        )
+    return value_error(
+        "ConformerConvSubsample: there are other numbers of options than convolutions.",
+        [(name, len(values)) for name, values in counts.items()],
+        "Each convolution has one entry in every list, pool_sizes may be fewer.",
+        "rf.ConformerConvSubsample(in_dim, out_dims=[a, b], filter_sizes=[3, 3], strides=[2, 2])",
     )

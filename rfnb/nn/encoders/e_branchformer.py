@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.conv import Conv1d
 from rfnb.nn.dropout import dropout as drop
@@ -116,10 +116,11 @@ class FeedForwardConvGated(Module):
         self.activation, self.gate_activation = make_function(activation), make_function(gate_activation)
         self.ff_dim = as_dim(6 * out_dim.extent if ff_dim is None else ff_dim, "ff")
         if self.ff_dim.extent % 2:
-            raise DimError(
-                message("FeedForwardConvGated: ff_dim has no halves.", [("ff_dim", self.ff_dim.short_repr())],
-                        "One half is the gate of the other, so its size is even.")
-            )  # fmt: skip
+            raise dim_error(
+                "FeedForwardConvGated: ff_dim has no halves.",
+                [("ff_dim", self.ff_dim.short_repr())],
+                "One half is the gate of the other, so its size is even.",
+            )
         self.half_dim = Dim(self.ff_dim.extent // 2, name="ff_half", kind="feature")
         self.linear_ff = Linear(out_dim, self.ff_dim, with_bias=with_bias)
         self.norm = make_norm(norm, self.half_dim)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rfnb.core.call_errors import explain_call
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 
 
@@ -30,13 +30,11 @@ def argument_error(
     for label, value in signature.bind_partial(*args, **kwargs).arguments.items():
         if not isinstance(value, Tensor) and hasattr(value, "__array__") and hasattr(value, "shape"):
             got = f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"
-            return TypeError(
-                message(
-                    f"{type(module).__name__}: {label} is not a Tensor.",
-                    [(label, got)],
-                    "A Tensor has a Dim for each axis, in the order of the array. Say which:",
-                    f"{label} = rf.convert_to_tensor({label}, dims=[...])",
-                )
+            return type_error(
+                f"{type(module).__name__}: {label} is not a Tensor.",
+                [(label, got)],
+                "A Tensor has a Dim for each axis, in the order of the array. Say which:",
+                f"{label} = rf.convert_to_tensor({label}, dims=[...])",
             )
     return None
 
@@ -58,13 +56,11 @@ def initial_state_error(
     what, code = f"{type(module).__name__}.default_initial_state", f"{name}.default_initial_state"
     dim = kwargs.get("batch_dims")
     if isinstance(dim, Dim):
-        return TypeError(
-            message(
-                f"{what}: batch_dims is one Dim.",
-                [("batch_dims", dim.short_repr())],
-                "There may be several, or none; so they are a list:",
-                f"{code}(batch_dims=[{dim.name}])",
-            )
+        return type_error(
+            f"{what}: batch_dims is one Dim.",
+            [("batch_dims", dim.short_repr())],
+            "There may be several, or none; so they are a list:",
+            f"{code}(batch_dims=[{dim.name}])",
         )
     return explain_call(what, code, _without_self(fn), args, kwargs)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import DimError, dim_error, type_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -28,13 +28,11 @@ class Places:
         self.dims = check_unique(tuple(dict.fromkeys(dims)), "Parameter.assign_key")
         for dim in self.dims:
             if dim.has_padding() and not set(dim.length_dims) <= set(self.dims):
-                raise DimError(
-                    message(
-                        f"Parameter.assign_key: {dim.short_repr()} has lengths over other dims.",
-                        [("parameter", shape_of(target)), ("places", dims_text(self.dims))],
-                        "Which of its entries are real is not known without those.",
-                        f"key = rf.expand_dim(key, {dim.length_dims[0].name})",
-                    )
+                raise dim_error(
+                    f"Parameter.assign_key: {dim.short_repr()} has lengths over other dims.",
+                    [("parameter", shape_of(target)), ("places", dims_text(self.dims))],
+                    "Which of its entries are real is not known without those.",
+                    f"key = rf.expand_dim(key, {dim.length_dims[0].name})",
                 )
 
     @op
@@ -68,13 +66,11 @@ def _by_axis(target: Tensor, axis: Any, key: Any, key_dim: Any) -> dict[Dim, tup
         key_dim = [None] * len(axes)
     key_dims = (key_dim,) if isinstance(key_dim, Dim) else tuple(key_dim)
     if not len(axes) == len(keys) == len(key_dims) or len(set(axes)) != len(axes):
-        raise ValueError(
-            message(
-                "Parameter.assign_key: one key and one key_dim for each axis.",
-                [("axis", len(axes)), ("key", len(keys)), ("key_dim", len(key_dims))],
-                "Axes, keys and key dims belong together in order; the dim of an integer is None.",
-                "p.assign_key([a, b], [0, slice(1, 3)], [None, part], value)",
-            )
+        raise value_error(
+            "Parameter.assign_key: one key and one key_dim for each axis.",
+            [("axis", len(axes)), ("key", len(keys)), ("key_dim", len(key_dims))],
+            "Axes, keys and key dims belong together in order; the dim of an integer is None.",
+            "p.assign_key([a, b], [0, slice(1, 3)], [None, part], value)",
         )
     for dim in axes:
         target.axis_of(dim, "Parameter.assign_key")
@@ -104,21 +100,17 @@ def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor |
             raise _other_key_dim(axis, f"{array.shape}", key_dim)
         key = convert_to_tensor(array, dims=[key_dim], device=target.device)
     if not isinstance(key, Tensor) or not key.dtype.startswith(("int", "uint")):
-        raise TypeError(
-            message(
-                "Parameter.assign_key: not a key.",
-                [("axis", axis.short_repr()), ("key", repr(key) if isinstance(key, Tensor) else type(key).__name__)],
-                "A key is an integer, a slice, or integers as list, array or Tensor.",
-            )
+        raise type_error(
+            "Parameter.assign_key: not a key.",
+            [("axis", axis.short_repr()), ("key", repr(key) if isinstance(key, Tensor) else type(key).__name__)],
+            "A key is an integer, a slice, or integers as list, array or Tensor.",
         )
     if key.sparse_dim not in (None, axis):
-        raise DimError(
-            message(
-                "Parameter.assign_key: indices into another dim.",
-                [("axis", axis.short_repr()), ("key", shape_of(key)), ("sparse_dim", key.sparse_dim.short_repr())],
-                "The sparse dim of the key says what its integers index.",
-                f"key = rf.set_sparse_dim(key, {axis.name})",
-            )
+        raise dim_error(
+            "Parameter.assign_key: indices into another dim.",
+            [("axis", axis.short_repr()), ("key", shape_of(key)), ("sparse_dim", key.sparse_dim.short_repr())],
+            "The sparse dim of the key says what its integers index.",
+            f"key = rf.set_sparse_dim(key, {axis.name})",
         )
     if key_dim is not None and key_dim not in key.dims:
         raise _other_key_dim(axis, shape_of(key), key_dim)
@@ -126,10 +118,8 @@ def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor |
 
 
 def _other_key_dim(axis: Dim, key: str, key_dim: Dim) -> DimError:
-    return DimError(
-        message(
-            "Parameter.assign_key: the key does not have its dim.",
-            [("axis", axis.short_repr()), ("key", key), ("key_dim", key_dim.short_repr())],
-            "key_dim is the dim of the key, and takes the place of the axis in the value.",
-        )
+    return dim_error(
+        "Parameter.assign_key: the key does not have its dim.",
+        [("axis", axis.short_repr()), ("key", key), ("key_dim", key_dim.short_repr())],
+        "key_dim is the dim of the key, and takes the place of the axis in the value.",
     )

@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from rfnb.core.errors import MissingKeyError, message
+from rfnb.core.errors import MissingKeyError, type_error, value_error
 from rfnb.nn.module.module import Module
 
 
@@ -93,13 +93,11 @@ def named_object(name: Any) -> Any:
     else:
         if value is not None:
             return _check("build_from_dict", value)
-    raise ValueError(
-        message(
-            f'build_from_dict: no public name "{name}".',
-            [("near", ", ".join(_near(name)) or "none")],
-            'A name is "rf." and a public name of rfnb. For a class of your own, give the class itself:',
-            '{"class": MyModule, ...}',
-        )
+    raise value_error(
+        f'build_from_dict: no public name "{name}".',
+        [("near", ", ".join(_near(name)) or "none")],
+        'A name is "rf." and a public name of rfnb. For a class of your own, give the class itself:',
+        '{"class": MyModule, ...}',
     )
 
 
@@ -127,13 +125,11 @@ def _public() -> dict[str, Any]:
 
 def _check(what: str, value: Any) -> Any:
     if not callable(value):
-        raise TypeError(
-            message(
-                f"{what}: not a class or function.",
-                [("got", type(value).__name__)],
-                "It is a public name, or a class or function itself.",
-                '{"class": "rf.Linear", ...}',
-            )
+        raise type_error(
+            f"{what}: not a class or function.",
+            [("got", type(value).__name__)],
+            "It is a public name, or a class or function itself.",
+            '{"class": "rf.Linear", ...}',
         )
     return value
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from types import GenericAlias
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Functional, Module
 from rfnb.nn.module.parameter import Parameter
@@ -99,13 +99,11 @@ class ModuleList(_List):
                 setattr(self, name, self._check(module))
         elif len(modules) == 1 and not callable(modules[0]):
             if not isinstance(modules[0], Iterable):
-                raise TypeError(
-                    message(
-                        f"{type(self).__name__}: not a module.",
-                        [("got", type(modules[0]).__name__)],
-                        "It holds modules and other callables, given one by one, as an iterable or as a dict of names.",
-                        f"rf.{type(self).__name__}(rf.Linear(in_dim, out_dim), rf.relu)",
-                    )
+                raise type_error(
+                    f"{type(self).__name__}: not a module.",
+                    [("got", type(modules[0]).__name__)],
+                    "It holds modules and other callables, given one by one, as an iterable or as a dict of names.",
+                    f"rf.{type(self).__name__}(rf.Linear(in_dim, out_dim), rf.relu)",
                 )
             self._add(modules[0])
         else:

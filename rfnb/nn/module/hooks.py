@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 
 Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
 
@@ -18,12 +18,7 @@ class RemovableHandle:
 
     @classmethod
     def add(
-        cls,
-        hooks: dict[int, Any],
-        hook: Any,
-        *,
-        prepend: bool = False,
-        when_empty: Callable[[], None] | None = None,
+        cls, hooks: dict[int, Any], hook: Any, *, prepend: bool = False, when_empty: Callable[[], None] | None = None
     ) -> RemovableHandle:
         """Put a hook among the others, last or first, and return what takes it away."""
         key = max(hooks, default=-1) + 1
@@ -61,13 +56,11 @@ def setup_post_hook_on_method(obj: Any, attr: str, hook: Hook, *, prepend: bool 
     method = getattr(obj, attr)
     if attr.startswith("__") or not callable(method) or hasattr(method, "register_forward_hook"):
         is_part = hasattr(method, "register_forward_hook")
-        raise TypeError(
-            message(
-                f"setup_post_hook_on_method: {type(obj).__name__}.{attr} cannot be hooked.",
-                [("it is", f"the module {type(method).__name__}" if is_part else type(method).__name__)],
-                "A hook is on a method of an object; Python finds special methods on the class.",
-                f"module.{attr}.register_forward_hook(hook)" if is_part else None,
-            )
+        raise type_error(
+            f"setup_post_hook_on_method: {type(obj).__name__}.{attr} cannot be hooked.",
+            [("it is", f"the module {type(method).__name__}" if is_part else type(method).__name__)],
+            "A hook is on a method of an object; Python finds special methods on the class.",
+            f"module.{attr}.register_forward_hook(hook)" if is_part else None,
         )
     hooked = _Hooked(obj, attr)
     object.__setattr__(obj, attr, hooked)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import message, type_error
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -82,16 +82,14 @@ def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) 
             )
         )
     elif hasattr(value, "__array__") and hasattr(value, "shape"):
-        raise TypeError(
-            message(
-                f"{kind}.{name}: a raw array is no parameter.",
-                [
-                    ("parameter", shape_of(parameter)),
-                    ("value", f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"),
-                ],
-                "The parameter stays the same object, so that an optimizer goes on; it gets new values:",
-                f"{own}.{name}.assign(value)",
-            )
+        raise type_error(
+            f"{kind}.{name}: a raw array is no parameter.",
+            [
+                ("parameter", shape_of(parameter)),
+                ("value", f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"),
+            ],
+            "The parameter stays the same object, so that an optimizer goes on; it gets new values:",
+            f"{own}.{name}.assign(value)",
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.fill import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
@@ -75,12 +75,10 @@ class Parameter(Tensor):
         dims = dims_of("Parameter", dims or ())
         for dim in dims:
             if dim.need_masking():
-                raise DimError(
-                    message(
-                        "Parameter: a ragged dim.",
-                        [("dims", ", ".join(d.short_repr() for d in dims))],
-                        "A parameter has the same size in every batch.",
-                    )
+                raise dim_error(
+                    "Parameter: a ragged dim.",
+                    [("dims", ", ".join(d.short_repr() for d in dims))],
+                    "A parameter has the same size in every batch.",
                 )
         if dtype is None and raw_tensor is None:
             dtype = get_default_float_dtype()
@@ -129,12 +127,10 @@ class Parameter(Tensor):
 
     def _checked_trainable(self) -> bool:
         if self.trainable and not is_float_dtype(self.dtype):
-            raise ValueError(
-                message(
-                    f"Parameter: {self.dtype} is not trainable.",
-                    [("parameter", shape_of(self))],
-                    "Only floats have gradients. Leave trainable out, which means not trainable here.",
-                )
+            raise value_error(
+                f"Parameter: {self.dtype} is not trainable.",
+                [("parameter", shape_of(self))],
+                "Only floats have gradients. Leave trainable out, which means not trainable here.",
             )
         return self.trainable
 
@@ -217,7 +213,7 @@ class Parameter(Tensor):
             if what == "assign_key":
                 operands.insert(1, ("places", shape_of(Tensor("places", dims))))
                 rule = "The value has dims that the places lack; key_dim names the dim in the place of each axis."
-            raise DimError(message(f"Parameter.{what}: other dims.", operands, rule))
+            raise dim_error(f"Parameter.{what}: other dims.", operands, rule)
         if is_float_dtype(value.dtype) and not is_float_dtype(self.dtype):
             raise self._other_kind(what, value.dtype)
         raw = value.backend.broadcast_raw(value.copy_compatible_to_dims_raw(dims), full_shape(dims))
@@ -226,13 +222,11 @@ class Parameter(Tensor):
         return raw
 
     def _other_kind(self, what: str, got: str) -> TypeError:
-        return TypeError(
-            message(
-                f"Parameter.{what}: floats to integers.",
-                [("parameter", self.dtype), ("value", got)],
-                "The fractions would get lost. Say so if it is meant:",
-                f'rf.cast(value, "{self.dtype}")',
-            )
+        return type_error(
+            f"Parameter.{what}: floats to integers.",
+            [("parameter", self.dtype), ("value", got)],
+            "The fractions would get lost. Say so if it is meant:",
+            f'rf.cast(value, "{self.dtype}")',
         )
 
     @op
@@ -248,14 +242,12 @@ class Parameter(Tensor):
         """A Tensor has none. torch asks for it to say what its optimizer cannot take, so that is said here."""
         asks = sys._getframe(1)
         if asks.f_code.co_name == "typename" and asks.f_globals.get("__name__") == "torch":
-            raise TypeError(
-                message(
-                    "torch: a Parameter of rfnb is no torch.Tensor.",
-                    [("parameter", shape_of(self))],
-                    "What torch changes are raw arrays. It takes the parameters of a module, and of lists their raw arrays:",
-                    "torch.optim.AdamW(model.parameters())\n"
-                    "torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])",
-                )
+            raise type_error(
+                "torch: a Parameter of rfnb is no torch.Tensor.",
+                [("parameter", shape_of(self))],
+                "What torch changes are raw arrays. It takes the parameters of a module, and of lists their raw arrays:",
+                "torch.optim.AdamW(model.parameters())\n"
+                "torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])",
             )
         raise AttributeError("__name__")
 
@@ -298,12 +290,8 @@ def set_parameter_copy_behavior_ctx(mode: str) -> Iterator[None]:
     """
     if mode not in _COPY_BEHAVIORS:
         known = ", ".join(_COPY_BEHAVIORS)
-        raise ValueError(
-            message(
-                f'set_parameter_copy_behavior_ctx: unknown mode "{mode}".',
-                [("known", known)],
-                "A mode is one of these.",
-            )
+        raise value_error(
+            f'set_parameter_copy_behavior_ctx: unknown mode "{mode}".', [("known", known)], "A mode is one of these."
         )
     token = _copy_behavior.set(mode)
     try:

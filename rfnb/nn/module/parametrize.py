@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import attribute_error, dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.nn.module.container import ModuleList
@@ -49,13 +49,11 @@ def register_parametrization(
     if not isinstance(present, Parameter) and not is_parametrized(module, param_name):
         raise _no_parameter(module, param_name)
     if isinstance(present, Parameter) and present.auxiliary:
-        raise ValueError(
-            message(
-                f'register_parametrization: "{param_name}" of {type(module).__name__} is auxiliary.',
-                [(param_name, dims_text(present.dims)), ("trained", ", ".join(_trained(module)) or "none")],
-                "The module changes it itself, in place, which cannot be done to what is computed from it. Leave it out:",
-                "for name, parameter in module.named_parameters(recurse=False):\n    if not parameter.auxiliary: ...",
-            )
+        raise value_error(
+            f'register_parametrization: "{param_name}" of {type(module).__name__} is auxiliary.',
+            [(param_name, dims_text(present.dims)), ("trained", ", ".join(_trained(module)) or "none")],
+            "The module changes it itself, in place, which cannot be done to what is computed from it. Leave it out:",
+            "for name, parameter in module.named_parameters(recurse=False):\n    if not parameter.auxiliary: ...",
         )
     if not is_parametrized(module, param_name):
         chain = _Chain(present.dims)  # type: ignore[union-attr]
@@ -88,13 +86,11 @@ def _no_parameter(module: Module, name: str) -> AttributeError:
         fix = f'rf.register_parametrization(module.{holder}, "{own}", ...)'
     else:
         fix = f'rf.register_parametrization(module, "{(near or there or ["..."])[0]}", ...)'
-    return AttributeError(
-        message(
-            f'register_parametrization: {kind} has no parameter "{name}".',
-            [("has", ", ".join(there) or "none of its own"), *([("inside", ", ".join(inside))] if inside else [])],
-            "A parametrization is for a parameter that the module itself holds:",
-            fix,
-        )
+    return attribute_error(
+        f'register_parametrization: {kind} has no parameter "{name}".',
+        [("has", ", ".join(there) or "none of its own"), *([("inside", ", ".join(inside))] if inside else [])],
+        "A parametrization is for a parameter that the module itself holds:",
+        fix,
     )
 
 
@@ -105,12 +101,10 @@ def remove_parametrization(module: Module, param_name: str) -> Module:
         AttributeError: If it is not parametrized.
     """
     if not is_parametrized(module, param_name):
-        raise AttributeError(
-            message(
-                f'remove_parametrization: "{param_name}" is not parametrized.',
-                [("parametrized", ", ".join(_parametrized(module)) or "none")],
-                "It has to be registered first.",
-            )
+        raise attribute_error(
+            f'remove_parametrization: "{param_name}" is not parametrized.',
+            [("parametrized", ", ".join(_parametrized(module)) or "none")],
+            "It has to be registered first.",
         )
     left = None if param_name in vars(module) else Parameter(getattr(module, param_name))
     delattr(module, _chain_name(param_name))
@@ -140,12 +134,10 @@ class _Chain(ModuleList):
             value = (step(*value),)
         (out,) = value
         if set(out.dims) != set(self.dims):
-            raise DimError(
-                message(
-                    f"{self.module_path}: other dims than those of the parameter.",
-                    [("parameter", dims_text(self.dims)), ("computed", dims_text(out.dims))],
-                    "A parametrization keeps the dims; their order does not matter.",
-                )
+            raise dim_error(
+                f"{self.module_path}: other dims than those of the parameter.",
+                [("parameter", dims_text(self.dims)), ("computed", dims_text(out.dims))],
+                "A parametrization keeps the dims; their order does not matter.",
             )
         return out.copy_transpose(self.dims)  # kernels take the raw array of a weight as it is
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.not_specified import is_specified
 from rfnb.nn.linear import Embedding
 from rfnb.nn.module.build_from_dict import build_from_dict, named_object
@@ -110,11 +110,9 @@ def _named(part: Any) -> Any:
 
 
 def _not_a_part(what: str, part: Any) -> TypeError:
-    return TypeError(
-        message(
-            f"{what}: not something to build a part of a layer from.",
-            [("got", type(part).__name__)],
-            'A class, a dict with "class" and its options, or a module.',
-            f'{what}={{"class": rf.LayerNorm, "eps": 1e-5}}' if what == "norm" else f"{what}=rf.FeedForward",
-        )
+    return type_error(
+        f"{what}: not something to build a part of a layer from.",
+        [("got", type(part).__name__)],
+        'A class, a dict with "class" and its options, or a module.',
+        f'{what}={{"class": rf.LayerNorm, "eps": 1e-5}}' if what == "norm" else f"{what}=rf.FeedForward",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 
 
 def block_pattern(rows: int, columns: int, *, connectivity: int, seed: int) -> np.ndarray:
@@ -21,11 +21,12 @@ def block_pattern(rows: int, columns: int, *, connectivity: int, seed: int) -> n
     """
     small, large = sorted((rows, columns))
     if small == 0 or large % small or not 1 <= connectivity <= small:
-        raise ValueError(
-            message("block_pattern: no such pattern.", [("blocks", f"{rows} x {columns}"), ("connectivity", connectivity)],
-                    "One side is a multiple of the other, and connectivity is from 1 to the smaller side.",
-                    f"connectivity={max(1, min(connectivity, small))}, or other sizes")
-        )  # fmt: skip
+        raise value_error(
+            "block_pattern: no such pattern.",
+            [("blocks", f"{rows} x {columns}"), ("connectivity", connectivity)],
+            "One side is a multiple of the other, and connectivity is from 1 to the smaller side.",
+            f"connectivity={max(1, min(connectivity, small))}, or other sizes",
+        )
     wide = np.concatenate([_square(small, connectivity, [seed, part]) for part in range(large // small)], axis=1)
     return wide if rows == small else wide.T.copy()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -76,11 +76,12 @@ class BlocksparseLinear(Module):
 
 def _blocks(dim: Dim, block_size: int) -> Dim:
     if dim.extent % block_size:
-        raise ValueError(
-            message("BlocksparseLinear: the blocks do not divide a dim.",
-                    [("dim", dim.short_repr()), ("block_size", block_size)], "Each dim is a multiple of the size of a block.",
-                    f"Dim({-(-dim.extent // block_size) * block_size}, name={dim.name!r})")
-        )  # fmt: skip
+        raise value_error(
+            "BlocksparseLinear: the blocks do not divide a dim.",
+            [("dim", dim.short_repr()), ("block_size", block_size)],
+            "Each dim is a multiple of the size of a block.",
+            f"Dim({-(-dim.extent // block_size) * block_size}, name={dim.name!r})",
+        )
     return Dim(dim.extent // block_size, name=f"blocks of {dim.name}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.parameter import Parameter
@@ -79,12 +79,17 @@ class BlocksparseLSTMCell(RecUnit):
         """
         pairs = [(native.W, self.x.W), (native.W_re, self.h.W), (native.b, self.x.b)]
         if any(a is None or b is None or any(x.extent > y.extent for x, y in zip(a.dims, b.dims)) for a, b in pairs):
-            raise ValueError(
-                message("copy_from_native_lstm: the parameters do not fit in.",
-                        [(name, f"{shape_of(a) if a is not None else 'None'} into {shape_of(b) if b is not None else 'None'}")
-                         for name, (a, b) in zip(("W", "W_re", "b"), pairs)],
-                        "The native LSTM is not larger in any dim, and has an input projection.")
-            )  # fmt: skip
+            raise value_error(
+                "copy_from_native_lstm: the parameters do not fit in.",
+                [
+                    (
+                        name,
+                        f"{shape_of(a) if a is not None else 'None'} into {shape_of(b) if b is not None else 'None'}",
+                    )
+                    for name, (a, b) in zip(("W", "W_re", "b"), pairs)
+                ],
+                "The native LSTM is not larger in any dim, and has an input projection.",
+            )
         for small, large in pairs:
             assert small is not None and large is not None
             large.assign(copy_leading_blocks(small.numpy(), large.numpy(), blocks=4))
@@ -121,10 +126,12 @@ class BlocksparseMultiplicativeMultistepLSTMCell(RecUnit):
     ):  # fmt: skip
         super().__init__(in_dim, out_dim)
         if depth < 2:
-            raise ValueError(
-                message("BlocksparseMultiplicativeMultistepLSTMCell: not deep enough.", [("depth", depth)],
-                        "The first two layers are the product and the sum with the frame.", "depth=2")
-            )  # fmt: skip
+            raise value_error(
+                "BlocksparseMultiplicativeMultistepLSTMCell: not deep enough.",
+                [("depth", depth)],
+                "The first two layers are the product and the sum with the frame.",
+                "depth=2",
+            )
         self.depth, self._two = depth, Dim(2 * out_dim.extent, name=f"2*{out_dim.name}")
         options: dict[str, Any] = {"block_size": block_size, "connectivity": connectivity, "layer_norm": layer_norm}
         self._gates = ("cell_in", "gate_in", "gate_forget", "gate_out")

@@ -5,7 +5,7 @@ Source: Gal and Ghahramani 2016, "A Theoretically Grounded Application of Dropou
 
 from __future__ import annotations
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.run import run_ctx
 from rfnb.ops.const import ones_like
@@ -23,7 +23,9 @@ def dropout_mask(name: str, like: Tensor, drop_prob: float, *, func: type) -> St
 def check_drop_prob(what: str, option: str, drop_prob: float) -> None:
     """ValueError if it is no probability below 1."""
     if not 0 <= drop_prob < 1:
-        raise ValueError(
-            message(f"{what}: no probability to drop.", [(option, drop_prob)],
-                    "A probability from 0 up to, not including, 1.", f"rf.{what}(..., {option}=0.1)")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: no probability to drop.",
+            [(option, drop_prob)],
+            "A probability from 0 up to, not including, 1.",
+            f"rf.{what}(..., {option}=0.1)",
+        )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
@@ -62,10 +62,12 @@ class InitialState(Module):
     def _kind_of(self, value: Any) -> str:
         known = isinstance(value, (str, int, float, type(None))) and not isinstance(value, bool) and value in _OF_PART
         if not known:
-            raise ValueError(
-                message(f"{self.what}: unknown initial state.", [("initial_state", repr(value)), ("known", _KINDS)],
-                        "Of the numbers, 0 and 1 are known.", f'rf.{self.what}(..., initial_state="zeros")')
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: unknown initial state.",
+                [("initial_state", repr(value)), ("known", _KINDS)],
+                "Of the numbers, 0 and 1 are known.",
+                f'rf.{self.what}(..., initial_state="zeros")',
+            )
         return _OF_PART[value]
 
     @property
@@ -76,10 +78,12 @@ class InitialState(Module):
     def __call__(self, zeros: State) -> State:
         """The state of a call; `zeros`: one of zeros, with the dims and dtype of the call."""
         if self.whole == "placeholder":
-            raise ValueError(
-                message(f"{self.what}: no state.", [("initial_state", '"placeholder"'), ("state", None)],
-                        "Such a state is given to each call:", "rec(source, axis=time, state=state)")
-            )  # fmt: skip
+            raise value_error(
+                f"{self.what}: no state.",
+                [("initial_state", '"placeholder"'), ("state", None)],
+                "Such a state is given to each call:",
+                "rec(source, axis=time, state=state)",
+            )
         if self.whole is not None:
             return self._carried(zeros)
         return State((part, self._value(part, zero)) for part, zero in zeros.items())
@@ -116,11 +120,12 @@ class InitialState(Module):
             [*(d for d in self._kept[part].dims if d is not self.out_dim), self.out_dim]
         )
         if [dim.extent for dim in value.dims] != [dim.extent for dim in zero.dims]:
-            raise ValueError(
-                message(f'{self.what}: the state "{part}" that was kept is of another batch.',
-                        [("kept", shape_of(value)), ("needed", shape_of(zero))],
-                        "Sequence b of a call goes on with sequence b of the call before. To start anew:", "rec.initial_state.reset()")
-            )  # fmt: skip
+            raise value_error(
+                f'{self.what}: the state "{part}" that was kept is of another batch.',
+                [("kept", shape_of(value)), ("needed", shape_of(zero))],
+                "Sequence b of a call goes on with sequence b of the call before. To start anew:",
+                "rec.initial_state.reset()",
+            )
         for old, new in zip(value.dims, zero.dims):
             if old is not new:
                 value, _ = replace_dim(value, in_dim=old, out_dim=new)
@@ -137,10 +142,12 @@ def given_state(what: str, parts: Sequence[str], value: Any, out_dim: Dim) -> St
     state = parts_by_name(what, parts, value)
     for part, tensor in state.items():
         if not isinstance(tensor, Tensor):
-            raise ValueError(
-                message(f'{what}: the state "{part}" is no Tensor.', [(part, type(tensor).__name__)],
-                        "Each part of a state is a Tensor.", f"state = {what.lower()}.default_initial_state(batch_dims=[batch])")
-            )  # fmt: skip
+            raise value_error(
+                f'{what}: the state "{part}" is no Tensor.',
+                [(part, type(tensor).__name__)],
+                "Each part of a state is a Tensor.",
+                f"state = {what.lower()}.default_initial_state(batch_dims=[batch])",
+            )
         if not part.endswith("_mask"):
             _check_out_dim(what, part, tensor, out_dim)
     return state
@@ -151,32 +158,38 @@ def parts_by_name(what: str, parts: Sequence[str], value: Any) -> State:
     if isinstance(value, dict):
         masks = [name for name in value if str(name).endswith("_mask")]
         if {name for name in value if name not in masks} != set(parts):
-            raise ValueError(
-                message(f"{what}: a state of other parts.",
-                        [("given", ", ".join(map(str, value)) or "nothing"), ("needed", ", ".join(parts))],
-                        "A state has all its parts.", f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}")
-            )  # fmt: skip
+            raise value_error(
+                f"{what}: a state of other parts.",
+                [("given", ", ".join(map(str, value)) or "nothing"), ("needed", ", ".join(parts))],
+                "A state has all its parts.",
+                f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}",
+            )
         return State((name, value[name]) for name in (*parts, *masks))
     if isinstance(value, (list, tuple)):
         if len(value) != len(parts):
-            raise ValueError(
-                message(f"{what}: a state of other parts.", [("given", f"{len(value)} values"), ("needed", ", ".join(parts))],
-                        "A list has all parts of the state in this order.", f"[{', '.join(parts)}]")
-            )  # fmt: skip
+            raise value_error(
+                f"{what}: a state of other parts.",
+                [("given", f"{len(value)} values"), ("needed", ", ".join(parts))],
+                "A list has all parts of the state in this order.",
+                f"[{', '.join(parts)}]",
+            )
         return State(zip(parts, value))
     if len(parts) != 1:
         given = shape_of(value) if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(
-            message(f"{what}: one value for a state of {len(parts)} parts.", [("given", given), ("needed", ", ".join(parts))],
-                    "Which part it is has to be said.", f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: one value for a state of {len(parts)} parts.",
+            [("given", given), ("needed", ", ".join(parts))],
+            "Which part it is has to be said.",
+            f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}",
+        )
     return State({parts[0]: value})
 
 
 def _check_out_dim(what: str, part: str, value: Tensor, out_dim: Dim) -> None:
     if out_dim not in value.dims:
-        raise DimError(
-            message(f'{what}: the state "{part}" has no {out_dim.short_repr()}.', [(part, shape_of(value))],
-                    "Each part of the state has the dim of the output.",
-                    f"{part}, _ = rf.replace_dim({part}, in_dim=..., out_dim={out_dim.name})")
-        )  # fmt: skip
+        raise dim_error(
+            f'{what}: the state "{part}" has no {out_dim.short_repr()}.',
+            [(part, shape_of(value))],
+            "Each part of the state has the dim of the output.",
+            f"{part}, _ = rf.replace_dim({part}, in_dim=..., out_dim={out_dim.name})",
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot, HeUniform, ParamInit
 from rfnb.nn.module.parameter import Parameter
@@ -65,8 +65,10 @@ def _scheme(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value not in _BY_NAME:
-        raise ValueError(
-            message(f'init_parameters: unknown initializer "{value}".', [("known", ", ".join(_BY_NAME))],
-                    "It is one of these, a number, or a ParamInit.", "forward_weights_init=rf.Glorot()")
-        )  # fmt: skip
+        raise value_error(
+            f'init_parameters: unknown initializer "{value}".',
+            [("known", ", ".join(_BY_NAME))],
+            "It is one of these, a number, or a ParamInit.",
+            "forward_weights_init=rf.Glorot()",
+        )
     return _BY_NAME[value]

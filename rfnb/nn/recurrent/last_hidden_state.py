@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import MissingKeyError, message
+from rfnb.core.errors import MissingKeyError, message, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.concat import concat
@@ -41,16 +41,21 @@ def last_hidden_state(
         ValueError: A key that does not go with a state, sizes that differ from each other (add), out_dim or n_out; another `combine`.
     """
     if combine not in ("concat", "add"):
-        raise ValueError(
-            message("last_hidden_state: how to combine?", [("combine", repr(combine)), ("known", "concat, add")],
-                    "It is one of these.", 'combine="concat"')
-        )  # fmt: skip
+        raise value_error(
+            "last_hidden_state: how to combine?",
+            [("combine", repr(combine)), ("known", "concat, add")],
+            "It is one of these.",
+            'combine="concat"',
+        )
     several = isinstance(states, list) or (isinstance(states, tuple) and not _is_parts(states))
     parts: list[Tensor] = [part for state in (states if several else [states]) for part in _selected(state, key)]
     if not parts:
-        raise ValueError(
-            message("last_hidden_state: no state.", [("states", "none")], "There is at least one.", "rf.last_hidden_state(state)")
-        )  # fmt: skip
+        raise value_error(
+            "last_hidden_state: no state.",
+            [("states", "none")],
+            "There is at least one.",
+            "rf.last_hidden_state(state)",
+        )
     if combine == "add":
         out = _added([_joined(_selected(state, key)) for state in (states if several else [states])])
     else:
@@ -58,10 +63,12 @@ def last_hidden_state(
     size = _feature(out).extent
     for name, needed in (("out_dim", out_dim and out_dim.extent), ("n_out", n_out)):
         if needed is not None and needed != size:
-            raise ValueError(
-                message("last_hidden_state: another size.", [("result", f"{shape_of(out)}, size {size}"), (name, needed)],
-                        f"With key {key!r} and combine {combine!r} the states give {size} features.", f"n_out={size}")
-            )  # fmt: skip
+            raise value_error(
+                "last_hidden_state: another size.",
+                [("result", f"{shape_of(out)}, size {size}"), (name, needed)],
+                f"With key {key!r} and combine {combine!r} the states give {size} features.",
+                f"n_out={size}",
+            )
     if out_dim is not None and _feature(out) is not out_dim:
         out, _ = replace_dim(out, in_dim=_feature(out), out_dim=out_dim)
     return out
@@ -101,9 +108,7 @@ def _selected(state: Any, key: str | int | None) -> list[Tensor]:
         "flat": 'All parts of a state of several are "flat"; this one has one part.',
         None: "Without key a state has one part; this one has several.",
     }.get(key if key in ("flat", None) else "", "An int is the place of a part in a state of several.")
-    raise ValueError(
-        message(f"last_hidden_state: key {key!r} does not go with this state.", _text(named), rule, 'key="*"')
-    )
+    raise value_error(f"last_hidden_state: key {key!r} does not go with this state.", _text(named), rule, 'key="*"')
 
 
 def _text(named: dict[Any, Tensor]) -> list[tuple[str, str]]:
@@ -124,10 +129,12 @@ def _added(values: list[Tensor]) -> Tensor:
     for value in values[1:]:
         own = _feature(value)
         if own.extent != dim.extent:
-            raise ValueError(
-                message("last_hidden_state: states of different sizes.", [("first", shape_of(values[0])), ("other", shape_of(value))],
-                        "What is added has one size.", 'combine="concat"')
-            )  # fmt: skip
+            raise value_error(
+                "last_hidden_state: states of different sizes.",
+                [("first", shape_of(values[0])), ("other", shape_of(value))],
+                "What is added has one size.",
+                'combine="concat"',
+            )
         out = out + (value if own is dim else replace_dim(value, in_dim=own, out_dim=dim)[0])
     out.feature_dim = dim
     return out
@@ -135,8 +142,10 @@ def _added(values: list[Tensor]) -> Tensor:
 
 def _feature(part: Tensor) -> Dim:
     if part.feature_dim is None:
-        raise ValueError(
-            message("last_hidden_state: a state without feature_dim.", [("state", shape_of(part))],
-                    "The features of the states are put together; say which dim they are.", "state.h.feature_dim = out_dim")
-        )  # fmt: skip
+        raise value_error(
+            "last_hidden_state: a state without feature_dim.",
+            [("state", shape_of(part))],
+            "The features of the states are put together; say which dim they are.",
+            "state.h.feature_dim = out_dim",
+        )
     return part.feature_dim

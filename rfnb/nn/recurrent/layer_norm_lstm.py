@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.dropout_mask import check_drop_prob, dropout_mask
@@ -116,10 +116,12 @@ class LayerNormVariantsLSTMCell(RecUnit):
             ValueError: Another name.
         """
         if name not in PRESETS:
-            raise ValueError(
-                message(f'LayerNormVariantsLSTMCell: unknown preset "{name}".', [("known", ", ".join(PRESETS))],
-                        "It is one of these.", 'rf.LayerNormVariantsLSTMCell.preset("rnmt+", in_dim, out_dim)')
-            )  # fmt: skip
+            raise value_error(
+                f'LayerNormVariantsLSTMCell: unknown preset "{name}".',
+                [("known", ", ".join(PRESETS))],
+                "It is one of these.",
+                'rf.LayerNormVariantsLSTMCell.preset("rnmt+", in_dim, out_dim)',
+            )
         return cls(in_dim, out_dim, **PRESETS[name], **options)
 
     def _shifts(self, shift: float, forget: float, all_gates: bool) -> Tensor:
@@ -184,11 +186,12 @@ def _check_options(**options: bool) -> None:
                  ("per_gate_norm", "global_norm_joined"), ("with_concat", "global_norm")]  # fmt: skip
     for one, other in conflicts:
         if options[one] and options[other]:
-            raise ValueError(
-                message(f"LayerNormVariantsLSTMCell: {one} with {other}.", list(options.items()),
-                        "Both are about the same values; the documentation has no such unit.",
-                        f"rf.LayerNormVariantsLSTMCell(..., {one}=True, {other}=False)")
-            )  # fmt: skip
+            raise value_error(
+                f"LayerNormVariantsLSTMCell: {one} with {other}.",
+                list(options.items()),
+                "Both are about the same values; the documentation has no such unit.",
+                f"rf.LayerNormVariantsLSTMCell(..., {one}=True, {other}=False)",
+            )
 
 
 def _activation(activation: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
@@ -196,8 +199,10 @@ def _activation(activation: str | Callable[[Tensor], Tensor]) -> Callable[[Tenso
         return activation
     known = ("tanh", "sigmoid", "relu", "gelu", "silu", "identity")
     if activation not in known:
-        raise ValueError(
-            message(f'LayerNormVariantsLSTMCell: unknown activation "{activation}".', [("known", ", ".join(known))],
-                    "It is one of these, or a function.", "rf.LayerNormVariantsLSTMCell(..., activation=rf.tanh)")
-        )  # fmt: skip
+        raise value_error(
+            f'LayerNormVariantsLSTMCell: unknown activation "{activation}".',
+            [("known", ", ".join(known))],
+            "It is one of these, or a function.",
+            "rf.LayerNormVariantsLSTMCell(..., activation=rf.tanh)",
+        )
     return getattr(math, activation)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.finite import finite_with, padding_mask, whole_padding
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape
@@ -75,13 +75,11 @@ class LSTM(Module):
         if self.in_dim not in source.dims:
             raise missing_dim("LSTM", source, self.in_dim, "source")
         if state is None:
-            raise TypeError(
-                message(
-                    "LSTM: no state.",
-                    [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
-                    "The first state is zeros, over all dims but those of time and features:",
-                    "state = lstm.default_initial_state(batch_dims=[batch])",
-                )
+            raise type_error(
+                "LSTM: no state.",
+                [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
+                "The first state is zeros, over all dims but those of time and features:",
+                "state = lstm.default_initial_state(batch_dims=[batch])",
             )
         if spatial_dim is single_step_dim:
             return self._step(source, state)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.module.parameter import Parameter
@@ -51,16 +51,19 @@ class NativeLstm2(RecUnit):
         super().__init__(in_dim, out_dim)
         what = type(self).__name__
         if forget_bias:
-            raise ValueError(
-                message(f"{what}: a forget bias.", [("forget_bias", forget_bias)],
-                        "The bias of this unit is a parameter of its own. Start it with another value:",
-                        "unit.b.assign(...)      # the gates are in the order j, i, f, o")
-            )  # fmt: skip
+            raise value_error(
+                f"{what}: a forget bias.",
+                [("forget_bias", forget_bias)],
+                "The bias of this unit is a parameter of its own. Start it with another value:",
+                "unit.b.assign(...)      # the gates are in the order j, i, f, o",
+            )
         if not 0 <= rec_weight_dropout < 1:
-            raise ValueError(
-                message(f"{what}: no probability to drop a weight.", [("rec_weight_dropout", rec_weight_dropout)],
-                        "A probability from 0 up to, not including, 1.", f"rf.{what}(..., rec_weight_dropout=0.1)")
-            )  # fmt: skip
+            raise value_error(
+                f"{what}: no probability to drop a weight.",
+                [("rec_weight_dropout", rec_weight_dropout)],
+                "A probability from 0 up to, not including, 1.",
+                f"rf.{what}(..., rec_weight_dropout=0.1)",
+            )
         gates = 4 * out_dim
         self.rec_weight_dropout, self.input_projection = rec_weight_dropout, input_projection
         self.W: Parameter | None = None
@@ -123,12 +126,12 @@ class NativeLstm(NativeLstm2):
     ) -> tuple[Tensor, State]:
         """The call of `NativeLstm2` without initial state: {..., spatial_dim, in} -> {spatial_dim, ..., out}, and only c as final state."""
         if state is not None or spatial_dim is single_step_dim:
-            raise ValueError(
-                message("NativeLstm: an initial state." if state is not None else "NativeLstm: a single step.",
-                        [("spatial_dim", spatial_dim.short_repr()), ("state", "None" if state is None else "given")],
-                        "This version runs over whole sequences, from zeros. The same with a state:",
-                        "rf.NativeLstm2(in_dim, out_dim)")
-            )  # fmt: skip
+            raise value_error(
+                "NativeLstm: an initial state." if state is not None else "NativeLstm: a single step.",
+                [("spatial_dim", spatial_dim.short_repr()), ("state", "None" if state is None else "given")],
+                "This version runs over whole sequences, from zeros. The same with a state:",
+                "rf.NativeLstm2(in_dim, out_dim)",
+            )
         output, final = super().__call__(source, spatial_dim=spatial_dim, direction=direction)
         return output, State(c=final.c)
 
@@ -139,9 +142,10 @@ def _free_axes(what: str, dims: tuple[Dim, ...], shape: Sequence[int | None] | N
         return list(dims)
     sizes = [dim.extent for dim in dims]
     if len(shape) != 2 or any(size not in (None, 1, full) for size, full in zip(shape, sizes)):
-        raise ValueError(
-            message(f"{what}: rec_weight_dropout_shape of another size.", [("shape", tuple(shape)), ("W_re", tuple(sizes))],
-                    "Each entry is that of W_re (or None), or 1 where the entries share their fate.",
-                    f"rf.{what}(..., rec_weight_dropout_shape=({sizes[0]}, 1))")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: rec_weight_dropout_shape of another size.",
+            [("shape", tuple(shape)), ("W_re", tuple(sizes))],
+            "Each entry is that of W_re (or None), or 1 where the entries share their fate.",
+            f"rf.{what}(..., rec_weight_dropout_shape=({sizes[0]}, 1))",
+        )
     return [dim for dim, size in zip(dims, shape) if size != 1]

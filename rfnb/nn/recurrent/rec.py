@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -64,10 +64,12 @@ class Rec(Module):
         self.unit = make_unit(unit, in_dim, out_dim, options, what="Rec")
         self.in_dim, self.out_dim, self.direction = self.unit.in_dim, self.unit.out_dim, direction
         if isinstance(self.unit, NativeLstm) and initial_state is not None:
-            raise ValueError(
-                message("Rec: an initial state for NativeLstm.", [("initial_state", repr(initial_state))],
-                        "This version starts from zeros. The same with a state:", 'rf.Rec("NativeLstm2", ...)')
-            )  # fmt: skip
+            raise value_error(
+                "Rec: an initial state for NativeLstm.",
+                [("initial_state", repr(initial_state))],
+                "This version starts from zeros. The same with a state:",
+                'rf.Rec("NativeLstm2", ...)',
+            )
         self.initial_state = InitialState("Rec", initial_state, parts=self.unit.state_parts, out_dim=self.out_dim)
         self._from_zeros = self.initial_state.is_zero
         init_parameters(
@@ -92,10 +94,12 @@ class Rec(Module):
                 is missing with initial_state="placeholder".
         """
         if self.max_seq_len is not None and axis is not single_step_dim and axis.extent > self.max_seq_len:
-            raise ValueError(
-                message("Rec: longer than max_seq_len.", [("axis", axis.short_repr()), ("max_seq_len", self.max_seq_len)],
-                        "An unrolled recurrence has as many steps as were said.", f"rf.Rec(..., unroll=True, max_seq_len={axis.extent})")
-            )  # fmt: skip
+            raise value_error(
+                "Rec: longer than max_seq_len.",
+                [("axis", axis.short_repr()), ("max_seq_len", self.max_seq_len)],
+                "An unrolled recurrence has as many steps as were said.",
+                f"rf.Rec(..., unroll=True, max_seq_len={axis.extent})",
+            )
         if state is None and not self._from_zeros:
             zeros = self.unit.default_initial_state(batch_dims=[d for d in source.dims if d not in (self.in_dim, axis)])
             state = self._started(zeros)
@@ -133,6 +137,4 @@ def _check_unroll(max_seq_len: int | None, unroll: bool) -> None:
             "The input says how long a predefined unit runs.",
             "unroll=True",
         )
-    raise ValueError(
-        message(f"Rec: {what}", [("unroll", unroll), ("max_seq_len", max_seq_len)], rule, f"rf.Rec(..., {fix})")
-    )
+    raise value_error(f"Rec: {what}", [("unroll", unroll), ("max_seq_len", max_seq_len)], rule, f"rf.Rec(..., {fix})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -51,9 +51,9 @@ class RHNCell(RecUnit):
     ):
         super().__init__(in_dim, out_dim)
         if depth < 1:
-            raise ValueError(
-                message("RHNCell: no layer.", [("depth", depth)], "A step has at least one layer.", "rf.RHNCell(..., depth=5)")
-            )  # fmt: skip
+            raise value_error(
+                "RHNCell: no layer.", [("depth", depth)], "A step has at least one layer.", "rf.RHNCell(..., depth=5)"
+            )
         check_drop_prob("RHNCell", "dropout", dropout)
         self.depth, self.dropout = depth, dropout
         self.W, self.b = matrix(in_dim, 2 * out_dim), Parameter((2 * out_dim,))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
@@ -47,10 +47,12 @@ class RnnCell(Module):
         made = isinstance(unit, RecUnit)
         self.unit = make_unit(unit, in_dim, out_dim, unit_opts, what="RnnCell", in_steps=True)
         if isinstance(self.unit, NativeLstm):
-            raise ValueError(
-                message("RnnCell: NativeLstm makes no single steps.", [("unit", repr(unit))],
-                        "It runs over whole sequences. The same step by step:", 'rf.RnnCell("NativeLstm2", ...)')
-            )  # fmt: skip
+            raise value_error(
+                "RnnCell: NativeLstm makes no single steps.",
+                [("unit", repr(unit))],
+                "It runs over whole sequences. The same step by step:",
+                'rf.RnnCell("NativeLstm2", ...)',
+            )
         self.in_dim, self.out_dim = self.unit.in_dim, self.unit.out_dim
         self.initial_state = InitialState("RnnCell", initial_state, parts=self.unit.state_parts, out_dim=self.out_dim)
         if not made and weights_init not in ("glorot", None):  # that is what units begin with
@@ -74,10 +76,12 @@ class RnnCell(Module):
         joined = source if isinstance(source, Tensor) else self._joined(source)
         loop = Loop.current()
         if axis is single_step_dim and loop is not None and loop.axis in joined.dims:
-            raise DimError(
-                message(f'RnnCell: the source of a step still has the dim of loop "{loop.name}".', [("source", shape_of(joined))],
-                        "A step gets one frame.", "x_t = loop.unstack(x)")
-            )  # fmt: skip
+            raise dim_error(
+                f'RnnCell: the source of a step still has the dim of loop "{loop.name}".',
+                [("source", shape_of(joined))],
+                "A step gets one frame.",
+                "x_t = loop.unstack(x)",
+            )
         if state is None:
             batch = [dim for dim in joined.dims if dim is not self.in_dim and dim is not axis]
             state = self.default_initial_state(batch_dims=batch)
@@ -90,10 +94,12 @@ class RnnCell(Module):
             return sources[0]
         lacking = [source for source in sources if source.feature_dim is None]
         if lacking:
-            raise DimError(
-                message("RnnCell: a source without feature_dim.", [("source", shape_of(lacking[0]))],
-                        "Of several sources the features are concatenated.", "source.feature_dim = feat")
-            )  # fmt: skip
+            raise dim_error(
+                "RnnCell: a source without feature_dim.",
+                [("source", shape_of(lacking[0]))],
+                "Of several sources the features are concatenated.",
+                "source.feature_dim = feat",
+            )
         parts: list[Any] = [(source, source.feature_dim) for source in sources]
         out, dim = concat(*parts, allow_broadcast=True)
         return out if dim is self.in_dim else replace_dim(out, in_dim=dim, out_dim=self.in_dim)[0]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -65,13 +65,11 @@ class TwoDLSTM(Module):
 
     def __init__(self, x_dim: Dim, y_dim: Dim, out_dim: Dim, *, pooling: str = "last", mask_pooling: bool = False):
         if pooling not in POOLINGS:
-            raise ValueError(
-                message(
-                    f'TwoDLSTM: pooling "{pooling}".',
-                    [("known", ", ".join(POOLINGS))],
-                    "A row of the grid becomes one vector by one of these.",
-                    'rf.TwoDLSTM(..., pooling="last")',
-                )
+            raise value_error(
+                f'TwoDLSTM: pooling "{pooling}".',
+                [("known", ", ".join(POOLINGS))],
+                "A row of the grid becomes one vector by one of these.",
+                'rf.TwoDLSTM(..., pooling="last")',
             )
         self.x_dim, self.y_dim, self.out_dim = x_dim, y_dim, out_dim
         self.pooling, self.mask_pooling = pooling, mask_pooling
@@ -105,13 +103,11 @@ class TwoDLSTM(Module):
             states: h {..., y_axis, out}, of a whole sequence.
         """
         if len(sources) != 2:
-            raise ValueError(
-                message(
-                    f"TwoDLSTM: {len(sources)} sources.",
-                    [(f"source {index}", shape_of(source)) for index, source in enumerate(sources)],
-                    "A grid has two axes: it takes the source of the x axis and that of the y axis.",
-                    "lstm(x, y, x_axis=source_time, y_axis=target_time)",
-                )
+            raise value_error(
+                f"TwoDLSTM: {len(sources)} sources.",
+                [(f"source {index}", shape_of(source)) for index, source in enumerate(sources)],
+                "A grid has two axes: it takes the source of the x axis and that of the y axis.",
+                "lstm(x, y, x_axis=source_time, y_axis=target_time)",
             )
         x, y = sources
         single = y_axis is single_step_dim
@@ -190,13 +186,11 @@ class TwoDLSTM(Module):
             if dim not in source.dims and source.sparse_dim is not dim:
                 raise missing_dim("TwoDLSTM", source, dim, label)
         if y_axis is x_axis:
-            raise DimError(
-                message(
-                    "TwoDLSTM: both axes are the same dim.",
-                    [("x", shape_of(x)), ("y", shape_of(y))],
-                    "A grid has two axes. Give one of them a dim of its own:",
-                    f"y, y_axis = rf.replace_dim(y, in_dim={x_axis.name})",
-                )
+            raise dim_error(
+                "TwoDLSTM: both axes are the same dim.",
+                [("x", shape_of(x)), ("y", shape_of(y))],
+                "A grid has two axes. Give one of them a dim of its own:",
+                f"y, y_axis = rf.replace_dim(y, in_dim={x_axis.name})",
             )
 
 

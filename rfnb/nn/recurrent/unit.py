@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.module.module import Module
@@ -210,21 +210,27 @@ def is_training(cls: type) -> bool:
 def check_direction(what: str, direction: Any, *, single: bool = False) -> None:
     """ValueError if it is none, or if a single step is to go backward."""
     if direction not in (None, 1, -1) or isinstance(direction, bool):
-        raise ValueError(
-            message(f"{what}: no direction.", [("direction", repr(direction)), ("known", "None or 1 forward, -1 backward")],
-                    "A sequence is read from its first frame on, or from its last one back.", f"rf.{what}(..., direction=-1)")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: no direction.",
+            [("direction", repr(direction)), ("known", "None or 1 forward, -1 backward")],
+            "A sequence is read from its first frame on, or from its last one back.",
+            f"rf.{what}(..., direction=-1)",
+        )
     if single and direction == -1:
-        raise ValueError(
-            message(f"{what}: one step backward.", [("direction", direction), ("axis", "single_step_dim")],
-                    "Where a sequence ends is known over its whole dim only.", f"rf.{what}(..., direction=1)")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: one step backward.",
+            [("direction", direction), ("axis", "single_step_dim")],
+            "Where a sequence ends is known over its whole dim only.",
+            f"rf.{what}(..., direction=1)",
+        )
 
 
 def check_size(what: str, name: str, dim: Dim, needed: str, size: int) -> None:
     """ValueError if a dim has another size."""
     if dim.extent != size:
-        raise ValueError(
-            message(f"{what}: {name} of another size.", [(name, dim.short_repr()), ("needed", f"{needed} = {size}")],
-                    "The sizes of a unit fit together.", f"Dim({size}, name={dim.name!r})")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: {name} of another size.",
+            [(name, dim.short_repr()), ("needed", f"{needed} = {size}")],
+            "The sizes of a unit fit together.",
+            f"Dim({size}, name={dim.name!r})",
+        )

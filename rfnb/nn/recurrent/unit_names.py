@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error, value_error
 from rfnb.nn.recurrent.basic_rnn import BasicRNNCell
 from rfnb.nn.recurrent.blocksparse_lstm import BlocksparseLSTMCell, BlocksparseMultiplicativeMultistepLSTMCell
 from rfnb.nn.recurrent.gru import GRUCell, TorchGRUCell
@@ -56,11 +56,12 @@ def unit_class(name: str, *, what: str = "Rec", in_steps: bool = False) -> type[
     found = _IN_STEPS.get(key) if in_steps else None
     found = found or _BY_KEY.get(key)
     if found is None:
-        raise ValueError(
-            message(f'{what}: unknown unit "{name}".', [("known", ", ".join(_UNITS))],
-                    'Case does not matter, and "Cell" at the end may be there or not. A unit of your own is passed as a class:',
-                    f"rf.{what}(MyUnit, in_dim, out_dim)")
-        )  # fmt: skip
+        raise value_error(
+            f'{what}: unknown unit "{name}".',
+            [("known", ", ".join(_UNITS))],
+            'Case does not matter, and "Cell" at the end may be there or not. A unit of your own is passed as a class:',
+            f"rf.{what}(MyUnit, in_dim, out_dim)",
+        )
     return found
 
 
@@ -77,23 +78,30 @@ def make_unit(
     if isinstance(unit, RecUnit):
         other_dim = (in_dim or unit.in_dim) is not unit.in_dim or (out_dim or unit.out_dim) is not unit.out_dim
         if options or other_dim:
-            raise ValueError(
-                message(f"{what}: dims or options for a unit that is made already.",
-                        [("unit", f"{type(unit).__name__} {unit.in_dim.short_repr()} -> {unit.out_dim.short_repr()}"),
-                         ("unit_opts", options)],
-                        "It has its own.", f"rf.{what}(unit)")
-            )  # fmt: skip
+            raise value_error(
+                f"{what}: dims or options for a unit that is made already.",
+                [
+                    ("unit", f"{type(unit).__name__} {unit.in_dim.short_repr()} -> {unit.out_dim.short_repr()}"),
+                    ("unit_opts", options),
+                ],
+                "It has its own.",
+                f"rf.{what}(unit)",
+            )
         return unit
     cls = unit_class(unit, what=what, in_steps=in_steps) if isinstance(unit, str) else unit
     if not (isinstance(cls, type) and issubclass(cls, RecUnit)):
-        raise TypeError(
-            message(f"{what}: no unit.", [("unit", repr(unit))], "A unit is a name, a class derived from RecUnit, or an object of one.",
-                    f'rf.{what}("lstm", in_dim, out_dim)')
-        )  # fmt: skip
+        raise type_error(
+            f"{what}: no unit.",
+            [("unit", repr(unit))],
+            "A unit is a name, a class derived from RecUnit, or an object of one.",
+            f'rf.{what}("lstm", in_dim, out_dim)',
+        )
     if in_dim is None or out_dim is None:
         dims = [(name, dim and dim.short_repr()) for name, dim in (("in_dim", in_dim), ("out_dim", out_dim))]
-        raise ValueError(
-            message(f"{what}: which dims?", dims, "A unit is made for the features of its input and of its output.",
-                    f"rf.{what}({unit!r}, in_dim, out_dim)")
-        )  # fmt: skip
+        raise value_error(
+            f"{what}: which dims?",
+            dims,
+            "A unit is made for the features of its input and of its output.",
+            f"rf.{what}({unit!r}, in_dim, out_dim)",
+        )
     return cls(in_dim, out_dim, **(options or {}))

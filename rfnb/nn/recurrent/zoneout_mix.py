@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.run import run_ctx
 from rfnb.ops.random import drop
@@ -26,8 +26,6 @@ def check_zoneout_factors(what: str, cell: float, output: float) -> None:
         if not 0 <= factor <= 1:
             rule = "A probability is from 0 to 1."
             fix = f"rf.{what}(..., zoneout_factor_{name}=0.1)"
-            raise ValueError(
-                message(
-                    f"{what}: no probability to keep a value.", [(f"zoneout_factor_{name}", str(factor))], rule, fix
-                )
+            raise value_error(
+                f"{what}: no probability to keep a value.", [(f"zoneout_factor_{name}", str(factor))], rule, fix
             )

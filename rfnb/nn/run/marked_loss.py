@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import type_error
 from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
 from rfnb.ops.reduce import reduce_mean, reduce_sum
@@ -44,13 +44,11 @@ class Loss:
         dims: Sequence[Dim] | None = None,
     ):
         if not isinstance(loss, Tensor):
-            raise TypeError(
-                message(
-                    f'Loss "{name}": not a Tensor.',
-                    [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
-                    "The dims of a loss say what it is summed over, and which of it is padding.",
-                    "rf.convert_to_tensor(loss, dims=[...])",
-                )
+            raise type_error(
+                f'Loss "{name}": not a Tensor.',
+                [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
+                "The dims of a loss say what it is summed over, and which of it is padding.",
+                "rf.convert_to_tensor(loss, dims=[...])",
             )
         self.loss = loss if dims is None else loss.copy_transpose(dims)
         self.name, self.scale, self.as_error = name, 1.0 if scale is None else scale, as_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.fill import kind_of_dtype
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
@@ -19,21 +19,17 @@ def in_order(name: str, tensor: Tensor, dims: Sequence[Dim] | None) -> Tensor:
     """
     order = _batch_time_feature(tensor) if dims is None else tuple(dims)
     if order is None:
-        raise DimError(
-            message(
-                f'mark_as_output "{name}": in which order?',
-                [("tensor", shape_of(tensor))],
-                "The order of dims is only clear for a batch, a ragged and a feature dim. Say it:",
-                f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
-            )
+        raise dim_error(
+            f'mark_as_output "{name}": in which order?',
+            [("tensor", shape_of(tensor))],
+            "The order of dims is only clear for a batch, a ragged and a feature dim. Say it:",
+            f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
         )
     if set(order) != set(tensor.dims) or len(order) != len(tensor.dims):
-        raise DimError(
-            message(
-                f'mark_as_output "{name}": other dims than those of the tensor.',
-                [("tensor", shape_of(tensor)), ("dims", dims_text(order))],
-                "The order names each dim once.",
-            )
+        raise dim_error(
+            f'mark_as_output "{name}": other dims than those of the tensor.',
+            [("tensor", shape_of(tensor)), ("dims", dims_text(order))],
+            "The order names each dim once.",
         )
     return tensor.copy_transpose(order)
 
@@ -57,13 +53,11 @@ def like_expected(name: str, tensor: Tensor, expected: Tensor, dims: Sequence[Di
     )
     if order is None or not fits:
         given = [] if dims is None else [("dims", dims_text(tuple(dims)))]
-        raise DimError(
-            message(
-                f'mark_as_output "{name}": not as expected.',
-                [("expected", expected), ("tensor", tensor), *given],
-                "The output has the expected dims, kind of dtype and sparse dim. If only the order is unclear, say it:",
-                f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
-            )
+        raise dim_error(
+            f'mark_as_output "{name}": not as expected.',
+            [("expected", expected), ("tensor", tensor), *given],
+            "The output has the expected dims, kind of dtype and sparse dim. If only the order is unclear, say it:",
+            f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
         )
     return tensor.copy_transpose(order)
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_dict import TensorDict
@@ -195,11 +195,12 @@ class RunCtx:
         elif name in self.expected_outputs:
             tensor = like_expected(name, tensor, self.expected_outputs[name], dims)
         else:
-            raise ValueError(
-                message(f'mark_as_output "{name}": not expected.', [("expected", ", ".join(self.expected_outputs))],
-                        "The outputs are those that the context was made with:",
-                        "rf.init_forward_step_run_ctx(expected_outputs=...)")
-            )  # fmt: skip
+            raise value_error(
+                f'mark_as_output "{name}": not expected.',
+                [("expected", ", ".join(self.expected_outputs))],
+                "The outputs are those that the context was made with:",
+                "rf.init_forward_step_run_ctx(expected_outputs=...)",
+            )
         self.outputs.update({name: tensor})
 
     def mark_as_default_output(self, tensor: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
@@ -214,11 +215,12 @@ class RunCtx:
         """
         missing = [name for name in self.expected_outputs or () if name not in self.outputs]
         if missing:
-            raise ValueError(
-                message("check_outputs_complete: some expected outputs were not marked.",
-                        [("missing", ", ".join(missing)), ("marked", ", ".join(self.outputs) or "none")],
-                        "The model marks every expected output:", f'x.mark_as_output("{missing[0]}", dims=[...])')
-            )  # fmt: skip
+            raise value_error(
+                "check_outputs_complete: some expected outputs were not marked.",
+                [("missing", ", ".join(missing)), ("marked", ", ".join(self.outputs) or "none")],
+                "The model marks every expected output:",
+                f'x.mark_as_output("{missing[0]}", dims=[...])',
+            )
 
     # -- the current one -----------------------------------------------------------------------------------------------
     def __enter__(self) -> RunCtx:
@@ -238,11 +240,12 @@ class RunCtx:
 
     def _check_step(self, what: str) -> None:
         if self._stage == "init":
-            raise RuntimeError(
-                message(f"{what}: no step is running.", [("stage", self._stage)],
-                        "The run context of a step collects what is marked. Begin one before the model runs:",
-                        "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx")
-            )  # fmt: skip
+            raise runtime_error(
+                f"{what}: no step is running.",
+                [("stage", self._stage)],
+                "The run context of a step collects what is marked. Begin one before the model runs:",
+                "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx",
+            )
         _made.set(None)  # it will not be entered any more; the step before would keep its tensors alive
 
     def __repr__(self) -> str:
@@ -313,8 +316,9 @@ def _function(func: Any) -> Any:
 
 
 def _twice(what: str, name: str, first: Tensor, second: Any) -> ValueError:
-    return ValueError(
-        message(f'{what} "{name}": there is one of this name.', [("first", first), ("second", repr(second))],
-                "A name stands for one value of a step. For the next step, begin a new context:",
-                "rf.init_train_step_run_ctx(step=...)")
-    )  # fmt: skip
+    return value_error(
+        f'{what} "{name}": there is one of this name.',
+        [("first", first), ("second", repr(second))],
+        "A name stands for one value of a step. For the next step, begin a new context:",
+        "rf.init_train_step_run_ctx(step=...)",
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.attention.positional_encoding import sinusoidal_positional_encoding
@@ -85,23 +85,19 @@ class TransformerDecoder(Embedded):
         self.logits = Linear(model_dim, vocab_dim, with_bias=logits_with_bias)
         can_share = self.input_embedding is not None and self.embed_dim is model_dim
         if share_embedding and not can_share:
-            raise DimError(
-                message(
-                    "TransformerDecoder: there is no embedding of the size of the logits to share.",
-                    [("embed_dim", self.embed_dim.short_repr()), ("model_dim", model_dim.short_repr())],
-                    "Embedding and logits have one weight only if their dims are the same.",
-                    "rf.TransformerDecoder(..., share_embedding=False)",
-                )
+            raise dim_error(
+                "TransformerDecoder: there is no embedding of the size of the logits to share.",
+                [("embed_dim", self.embed_dim.short_repr()), ("model_dim", model_dim.short_repr())],
+                "Embedding and logits have one weight only if their dims are the same.",
+                "rf.TransformerDecoder(..., share_embedding=False)",
             )
         if self.input_embedding is not None and can_share and share_embedding is not False:
             if model_dim is vocab_dim:
-                raise DimError(
-                    message(
-                        "TransformerDecoder: the labels and the features have one dim.",
-                        [("vocab_dim", vocab_dim.short_repr()), ("model_dim", model_dim.short_repr())],
-                        "Embedding and logits use one weight from different sides, which could not be told apart.",
-                        f'model_dim = rf.Dim({model_dim.size}, name="model")',
-                    )
+                raise dim_error(
+                    "TransformerDecoder: the labels and the features have one dim.",
+                    [("vocab_dim", vocab_dim.short_repr()), ("model_dim", model_dim.short_repr())],
+                    "Embedding and logits use one weight from different sides, which could not be told apart.",
+                    f'model_dim = rf.Dim({model_dim.size}, name="model")',
                 )
             self.logits.weight = self.input_embedding.weight
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.attention.causal import CausalSelfAttention
 from rfnb.nn.attention.cross import CrossAttention
@@ -97,13 +97,11 @@ class TransformerDecoderLayer(Module):
         x = x + drop(attended, self.dropout, axis=self.out_dim)
         if self.cross_att is not None:
             if encoder is None:
-                raise DimError(
-                    message(
-                        "TransformerDecoderLayer: no encoder.",
-                        [("encoder_dim", self.encoder_dim.short_repr() if self.encoder_dim is not None else "None")],
-                        "A layer with encoder_dim attends to an encoder, which is projected once:",
-                        "encoder = decoder.transform_encoder(encoder, axis=time)",
-                    )
+                raise dim_error(
+                    "TransformerDecoderLayer: no encoder.",
+                    [("encoder_dim", self.encoder_dim.short_repr() if self.encoder_dim is not None else "None")],
+                    "A layer with encoder_dim attends to an encoder, which is projected once:",
+                    "encoder = decoder.transform_encoder(encoder, axis=time)",
                 )
             attended = self.cross_att(self.cross_att_layer_norm(x), encoder.cross_att)
             x = x + drop(attended, self.dropout, axis=self.out_dim)

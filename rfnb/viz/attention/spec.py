@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import DimError, message
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.attention.check import judge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
@@ -87,13 +87,7 @@ def spec(
             block = f"map{len(maps)}"
             blocks[block] = array[:, number]
             text_ = ", ".join(filter(None, [str(label), name])) or "weights"
-            judged = judge(
-                array[:, number],
-                lengths["row"],
-                lengths["col"],
-                rows,
-                partial=live or one.named.plain,
-            )
+            judged = judge(array[:, number], lengths["row"], lengths["col"], rows, partial=live or one.named.plain)
             entry = {
                 "label": text_,
                 "row_dim": row_entry,
@@ -125,13 +119,11 @@ class _Weights:
             names = dims if dims is not None else _default_names(array, source, target)
             named = Named.of(array, names, where="attention")
         if not named.axes:
-            raise DimError(
-                message(
-                    "attention: the weights have no dims.",
-                    [("given", "a scalar")],
-                    "Weights have a source dim and a target dim.",
-                    _EXAMPLE,
-                )
+            raise dim_error(
+                "attention: the weights have no dims.",
+                [("given", "a scalar")],
+                "Weights have a source dim and a target dim.",
+                _EXAMPLE,
             )
         return _Weights(named, *attention_axes(named, value, source_dim, target_dim))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import Outcome
 from rfnb.viz.axes import Named
@@ -102,38 +102,32 @@ def _steps(history: Any, fields: dict[str, Any]) -> list[Mapping[str, Any]]:
         unknown = [name for name in fields if name not in known]
         missing = [name for name in _FIELDS if fields.get(name) is None]
         if unknown or missing:
-            raise ValueError(
-                message(
-                    "beams: " + (f"unknown field {unknown[0]}." if unknown else f"{missing[0]} is missing."),
-                    [
-                        ("given", ", ".join(fields) or "nothing"),
-                        ("needed", ", ".join(_FIELDS)),
-                        ("known", ", ".join(known)),
-                    ],
-                    "A beam search is a BeamHistory, or its fields, each a list over steps.",
-                    _EXAMPLE,
-                )
+            raise value_error(
+                "beams: " + (f"unknown field {unknown[0]}." if unknown else f"{missing[0]} is missing."),
+                [
+                    ("given", ", ".join(fields) or "nothing"),
+                    ("needed", ", ".join(_FIELDS)),
+                    ("known", ", ".join(known)),
+                ],
+                "A beam search is a BeamHistory, or its fields, each a list over steps.",
+                _EXAMPLE,
             )
         given = {name: list(value) for name, value in fields.items() if value is not None}
         if len({len(value) for value in given.values()}) > 1:
-            raise ShapeError(
-                message(
-                    "beams: the fields differ in their number of steps.",
-                    [(name, f"{len(value)} steps") for name, value in given.items()],
-                    "Each field is a list with one entry per step.",
-                    _EXAMPLE,
-                )
+            raise shape_error(
+                "beams: the fields differ in their number of steps.",
+                [(name, f"{len(value)} steps") for name, value in given.items()],
+                "Each field is a list with one entry per step.",
+                _EXAMPLE,
             )
         return [dict(zip(given, values)) for values in zip(*given.values())]
     steps = getattr(history, "steps", history)
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
-        raise ValueError(
-            message(
-                "beams: this is not a beam search.",
-                [("given", type(history).__name__)],
-                "A beam search is a BeamHistory, or a list with one dict of fields per step.",
-                'rf.viz.beams(trace.beams["decoder"])',
-            )
+        raise value_error(
+            "beams: this is not a beam search.",
+            [("given", type(history).__name__)],
+            "A beam search is a BeamHistory, or a list with one dict of fields per step.",
+            'rf.viz.beams(trace.beams["decoder"])',
         )
     return list(steps)
 
@@ -142,13 +136,11 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The fields of one step as arrays [batch, entry]."""
     missing = [name for name in _FIELDS if name not in step]
     if missing:
-        raise ValueError(
-            message(
-                f"beams: step {index} has no {missing[0]}.",
-                [("given", ", ".join(step)), ("needed", ", ".join(_FIELDS))],
-                "Each step says which token, which parent and which score each hypothesis has.",
-                _EXAMPLE,
-            )
+        raise value_error(
+            f"beams: step {index} has no {missing[0]}.",
+            [("given", ", ".join(step)), ("needed", ", ".join(_FIELDS))],
+            "Each step says which token, which parent and which score each hypothesis has.",
+            _EXAMPLE,
         )
     parts = [name for name in step if name.removeprefix("cand_").startswith(_PARTS)]
     out = {
@@ -170,13 +162,11 @@ def _array(index: int, name: str, value: Any) -> np.ndarray:
     if len(batch) != 1 and len(beam) == 1:
         batch = [axis for axis in named.axes if axis not in beam]
     if len(batch) != 1 or len(named.axes) != 2:
-        raise DimError(
-            message(
-                f"beams: step {index}: which dim of {name} is the batch?",
-                [(name, named.describe())],
-                "The order of dims means nothing; a field has a dim of kind batch and one more, or one of the beam.",
-                'rf.Dim(3, name="batch"), rf.Dim(4, name="beam")',
-            )
+        raise dim_error(
+            f"beams: step {index}: which dim of {name} is the batch?",
+            [(name, named.describe())],
+            "The order of dims means nothing; a field has a dim of kind batch and one more, or one of the beam.",
+            'rf.Dim(3, name="batch"), rf.Dim(4, name="beam")',
         )
     return named.arranged(batch, [axis for axis in named.axes if axis is not batch[0]])
 
@@ -186,13 +176,11 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
     for group in groups:
         shapes = {step[name].shape for name in group}
         if len(shapes) > 1 or any(shape[0] != batch for shape in shapes):
-            raise ShapeError(
-                message(
-                    f"beams: step {index}: the fields do not fit together.",
-                    [(name, step[name].shape) for name in group],
-                    f"All fields of a step have the same shape, (batch, beam), here with batch {batch}.",
-                    _EXAMPLE,
-                )
+            raise shape_error(
+                f"beams: step {index}: the fields do not fit together.",
+                [(name, step[name].shape) for name in group],
+                f"All fields of a step have the same shape, (batch, beam), here with batch {batch}.",
+                _EXAMPLE,
             )
     if before is None:
         return
@@ -200,13 +188,11 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
     parents = step["parents"][np.isfinite(step["scores"])]
     wrong = parents[(parents < 0) | (parents >= size)]
     if wrong.size:
-        raise ValueError(
-            message(
-                f"beams: step {index}: a parent points to no hypothesis.",
-                [("parent", int(wrong[0])), (f"step {index - 1}", f"{size} hypotheses, 0 to {size - 1}")],
-                "A parent is the slot, in the step before, of the hypothesis that is continued.",
-                _EXAMPLE,
-            )
+        raise value_error(
+            f"beams: step {index}: a parent points to no hypothesis.",
+            [("parent", int(wrong[0])), (f"step {index - 1}", f"{size} hypotheses, 0 to {size - 1}")],
+            "A parent is the slot, in the step before, of the hypothesis that is continued.",
+            _EXAMPLE,
         )
 
 

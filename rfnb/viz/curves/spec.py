@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.viz.spec import Spec, host
 
 _EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
@@ -69,13 +69,11 @@ def spec(
         ValueError: If an x is not finite, units, best or log name a series that is not there, or best is none of "min", "max" and None.
     """
     if not isinstance(series, Mapping):
-        raise TypeError(
-            message(
-                "curves: the series have no labels.",
-                [("series", type(series).__name__)],
-                "Series are a dict: label -> points.",
-                'rf.viz.curves({"loss": points})',
-            )
+        raise type_error(
+            "curves: the series have no labels.",
+            [("series", type(series).__name__)],
+            "Series are a dict: label -> points.",
+            'rf.viz.curves({"loss": points})',
         )
     units, best, log = dict(units or {}), dict(best or {}), [log] if isinstance(log, str) else list(log)
     labels = [str(label) for label in series]
@@ -99,24 +97,20 @@ def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(points, tuple) and len(points) == 2 and all(_is_many(part) for part in points):
         xs, ys = (_numbers(label, part) for part in points)
         if len(xs) != len(ys):
-            raise ShapeError(
-                message(
-                    f'curves: series "{label}": x and y differ in length.',
-                    [("x", len(xs)), ("y", len(ys))],
-                    "There is one y for each x; NaN where there is none.",
-                    f'rf.viz.curves({{"{label}": (x[:{min(len(xs), len(ys))}], y[:{min(len(xs), len(ys))}])}})',
-                )
+            raise shape_error(
+                f'curves: series "{label}": x and y differ in length.',
+                [("x", len(xs)), ("y", len(ys))],
+                "There is one y for each x; NaN where there is none.",
+                f'rf.viz.curves({{"{label}": (x[:{min(len(xs), len(ys))}], y[:{min(len(xs), len(ys))}])}})',
             )
     else:
         xs, ys = _pairs(label, points)
     if not np.isfinite(xs).all():
-        raise ValueError(
-            message(
-                f'curves: series "{label}": an x is not finite.',
-                [("points", len(xs)), ("not finite", int((~np.isfinite(xs)).sum()))],
-                "An x is a step or a time; only a y may be NaN.",
-                _EXAMPLE,
-            )
+        raise value_error(
+            f'curves: series "{label}": an x is not finite.',
+            [("points", len(xs)), ("not finite", int((~np.isfinite(xs)).sum()))],
+            "An x is a step or a time; only a y may be NaN.",
+            _EXAMPLE,
         )
     order = np.argsort(xs, kind="stable")
     return xs[order], ys[order]
@@ -136,13 +130,11 @@ def _pairs(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
     wrong = next((index for index, row in enumerate(rows) if not many[index] or len(row) != 2), None)
     if wrong is not None:
         size = len(rows[wrong]) if many[wrong] else 1
-        raise ShapeError(
-            message(
-                f'curves: series "{label}": point {wrong} is no pair.',
-                [("points", len(rows)), (f"point {wrong}", f"{size} number{'s' * (size != 1)}")],
-                "Points are all (x, y), or all only y.",
-                _EXAMPLE,
-            )
+        raise shape_error(
+            f'curves: series "{label}": point {wrong} is no pair.',
+            [("points", len(rows)), (f"point {wrong}", f"{size} number{'s' * (size != 1)}")],
+            "Points are all (x, y), or all only y.",
+            _EXAMPLE,
         )
     return _numbers(label, [row[0] for row in rows]), _numbers(label, [row[1] for row in rows])
 
@@ -168,13 +160,11 @@ def _numbers(label: str, values: Any) -> np.ndarray:
 
 
 def _no_numbers(label: str, value: Any) -> TypeError:
-    return TypeError(
-        message(
-            f'curves: series "{label}" holds no numbers.',
-            [("given", type(value).__name__)],
-            "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.",
-            _EXAMPLE,
-        )
+    return type_error(
+        f'curves: series "{label}" holds no numbers.',
+        [("given", type(value).__name__)],
+        "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.",
+        _EXAMPLE,
     )
 
 
@@ -193,25 +183,21 @@ def _best_of(label: str) -> str | None:
 def _check_labels(option: str, names: list[Any], labels: list[str]) -> None:
     unknown = [str(name) for name in names if name not in labels]
     if unknown:
-        raise ValueError(
-            message(
-                f'curves: {option} names a series that is not there: "{unknown[0]}".',
-                [("series", ", ".join(labels) or "none"), (option, ", ".join(map(str, names)))],
-                f"{option} goes by the labels of the series.",
-                (f'{option}=["{labels[0]}"]' if option == "log" else f'{option}={{"{labels[0]}": ...}}')
-                if labels
-                else None,
-            )
+        raise value_error(
+            f'curves: {option} names a series that is not there: "{unknown[0]}".',
+            [("series", ", ".join(labels) or "none"), (option, ", ".join(map(str, names)))],
+            f"{option} goes by the labels of the series.",
+            (f'{option}=["{labels[0]}"]' if option == "log" else f'{option}={{"{labels[0]}": ...}}')
+            if labels
+            else None,
         )
 
 
 def _check_best(label: str, choice: Any) -> None:
     if choice not in ("min", "max", None):
-        raise ValueError(
-            message(
-                f'curves: best of series "{label}" is none of the choices.',
-                [("best", repr(choice)), ("choices", '"min", "max", None')],
-                "The best point is the lowest, the highest, or there is none.",
-                f'best={{"{label}": "max"}}',
-            )
+        raise value_error(
+            f'curves: best of series "{label}" is none of the choices.',
+            [("best", repr(choice)), ("choices", '"min", "max", None')],
+            "The best point is the lowest, the highest, or there is none.",
+            f'best={{"{label}": "max"}}',
         )

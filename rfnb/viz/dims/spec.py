@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import ShapeError, message
+from rfnb.core.errors import shape_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims.values import array_stats, bytes_of, lengths_of, stats_of
 from rfnb.viz.spec import Spec, host
@@ -46,13 +46,7 @@ def spec(
     """
     rows = _Rows(values)
     rows.add(None, value, 0, names)
-    head = {
-        "title": title or _title(value),
-        "live": live,
-        "dims": rows.entries,
-        "rows": rows.rows,
-        "failure": failure,
-    }
+    head = {"title": title or _title(value), "live": live, "dims": rows.entries, "rows": rows.rows, "failure": failure}
     return Spec("dims", head, {})
 
 
@@ -92,13 +86,11 @@ class _Rows:
             for index, item in enumerate(items):
                 self.add(getattr(item, "name", None) or f"[{index}]", item, indent)
         else:
-            raise TypeError(
-                message(
-                    "dims: this value has no dims.",
-                    [("value", type(value).__name__)],
-                    "The view draws a Tensor, a Dim, a list or dict of them, a Trace, a Module, or an array with dim names.",
-                    'rf.viz.dims(array, names=["batch", "time"])',
-                )
+            raise type_error(
+                "dims: this value has no dims.",
+                [("value", type(value).__name__)],
+                "The view draws a Tensor, a Dim, a list or dict of them, a Trace, a Module, or an array with dim names.",
+                'rf.viz.dims(array, names=["batch", "time"])',
             )
 
     def id_of(self, dim: Dim, kind: str | None = None) -> int:
@@ -140,13 +132,11 @@ class _Rows:
         nbytes = int(array.nbytes)
         array = host(array)
         if names is None or len(names) != array.ndim:
-            raise ShapeError(
-                message(
-                    "dims: the dim names do not fit the array.",
-                    [("array", array.shape), ("names", "not given" if names is None else ", ".join(names) or "none")],
-                    "An array needs one dim name per axis.",
-                    "rf.viz.dims(array, names=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "])",
-                )
+            raise shape_error(
+                "dims: the dim names do not fit the array.",
+                [("array", array.shape), ("names", "not given" if names is None else ", ".join(names) or "none")],
+                "An array needs one dim name per axis.",
+                "rf.viz.dims(array, names=[" + ", ".join(f'"dim{axis}"' for axis in range(array.ndim)) + "])",
             )
         ids = []
         for name, size in zip(names, array.shape):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.place import place_text
 from rfnb.core.tensor_text import dims_text
 from rfnb.rec.loop import Loop
@@ -28,10 +28,12 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     """
     plan = loop.plan if isinstance(loop, Loop) else loop
     if plan is None:
-        raise ValueError(
-            message(f'plan: loop "{loop.name}" has none.', [("loop", "not recorded")],
-                    "A loop has a plan when its body was recorded, and it is left:", "with loop:\n    ...")
-        )  # fmt: skip
+        raise value_error(
+            f'plan: loop "{loop.name}" has none.',
+            [("loop", "not recorded")],
+            "A loop has a plan when its body was recorded, and it is left:",
+            "with loop:\n    ...",
+        )
     nodes = [(place, node) for place, part in plan.places() for node in part]
     made = {register: f"op{index}" for index, (_, node) in enumerate(nodes, 1) for register in node.writes}
     inputs = plan.inputs()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import DimError, ShapeError, message
+from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import step_axis
@@ -99,13 +99,11 @@ class _Track:
             return _Track(label, named, named.find(step_dim, where=f'states, track "{label}"', role="step_dim"))
         step = step_axis(named, value, f'states, track "{label}"')
         if step is None:
-            raise DimError(
-                message(
-                    f'states: track "{label}" has no dim of steps.',
-                    [("track", named.describe())],
-                    "A track has a dim that runs over the steps of a loop.",
-                    _EXAMPLE,
-                )
+            raise dim_error(
+                f'states: track "{label}" has no dim of steps.',
+                [("track", named.describe())],
+                "A track has a dim that runs over the steps of a loop.",
+                _EXAMPLE,
             )
         return _Track(label, named, step)
 
@@ -125,11 +123,9 @@ def _check(tracks: list[_Track]) -> None:
     """All tracks run over the same steps and sequences."""
     sizes = {(track.step.size, tuple(axis.size for axis in track.seqs)) for track in tracks}
     if len(sizes) > 1:
-        raise ShapeError(
-            message(
-                "states: the tracks differ in their steps or sequences.",
-                [(track.label, track.named.describe()) for track in tracks],
-                "The tracks of one view are states of the same loop: same steps, same sequences.",
-                f'rf.viz.states({{"{tracks[0].label}": ...}})',
-            )
+        raise shape_error(
+            "states: the tracks differ in their steps or sequences.",
+            [(track.label, track.named.describe()) for track in tracks],
+            "The tracks of one view are states of the same loop: same steps, same sequences.",
+            f'rf.viz.states({{"{tracks[0].label}": ...}})',
         )
