@@ -49,7 +49,7 @@ def message(what: str, operands: Iterable[tuple[str, object]], rule: str, fix: s
     return "\n".join(lines)
 
 
-class _ErrorOf(Generic[E]):
+class ErrorOf(Generic[E]):
     """A maker of errors of one type with such a message: `raise dim_error(what, operands, rule, fix)`."""
 
     def __init__(self, kind: type[E]):
@@ -59,11 +59,12 @@ class _ErrorOf(Generic[E]):
         return self.kind(message(what, operands, rule, fix))
 
 
-attribute_error = _ErrorOf(AttributeError)
-dim_error = _ErrorOf(DimError)
-index_error = _ErrorOf(IndexError)
-not_implemented_error = _ErrorOf(NotImplementedError)
-runtime_error = _ErrorOf(RuntimeError)
-shape_error = _ErrorOf(ShapeError)
-type_error = _ErrorOf(TypeError)
-value_error = _ErrorOf(ValueError)
+attribute_error = ErrorOf(AttributeError)
+dim_error = ErrorOf(DimError)
+index_error = ErrorOf(IndexError)
+missing_key_error = ErrorOf(MissingKeyError)
+not_implemented_error = ErrorOf(NotImplementedError)
+runtime_error = ErrorOf(RuntimeError)
+shape_error = ErrorOf(ShapeError)
+type_error = ErrorOf(TypeError)
+value_error = ErrorOf(ValueError)

@@ -15,7 +15,13 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import MissingKeyError, ShapeError, message, shape_error, type_error, value_error
+from rfnb.core.errors import (
+    ShapeError,
+    missing_key_error,
+    shape_error,
+    type_error,
+    value_error,
+)
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
@@ -59,10 +65,12 @@ class TensorDict:
             return self.data[name]
         except KeyError:
             near = difflib.get_close_matches(str(name), self.data, n=1)
-            raise MissingKeyError(
-                message(f'TensorDict: no "{name}".', [("has", ", ".join(self.data) or "nothing")],
-                        "An entry is found by the name of its Tensor.", f'data["{near[0]}"]' if near else None)
-            ) from None  # fmt: skip
+            raise missing_key_error(
+                f'TensorDict: no "{name}".',
+                [("has", ", ".join(self.data) or "nothing")],
+                "An entry is found by the name of its Tensor.",
+                f'data["{near[0]}"]' if near else None,
+            ) from None
 
     def __contains__(self, name: object) -> bool:
         return name in self.data
@@ -161,11 +169,11 @@ class TensorDict:
         """
         missing = [name for name in self.data if name not in raw_tensor_dict]
         if missing:
-            raise MissingKeyError(
-                message(f"assign_from_raw_tensor_dict_: no {', '.join(missing)}.",
-                        [("needs", ", ".join(self.data)), ("given", ", ".join(raw_tensor_dict) or "nothing")],
-                        "There is an array for each entry of the TensorDict, under its name.")
-            )  # fmt: skip
+            raise missing_key_error(
+                f"assign_from_raw_tensor_dict_: no {', '.join(missing)}.",
+                [("needs", ", ".join(self.data)), ("given", ", ".join(raw_tensor_dict) or "nothing")],
+                "There is an array for each entry of the TensorDict, under its name.",
+            )
         self.reset_content()
         for with_lengths in (False, True):  # lengths need the size of what they are over first
             for name, tensor in self.data.items():

@@ -8,8 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from rfnb.core.errors import message
-from rfnb.nn.module.checkpoint import CheckpointError, Params
+from rfnb.nn.module.checkpoint import CheckpointError, Params, checkpoint_error
 
 
 def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
@@ -58,11 +57,12 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
     ]
     if problems:
         rows = [("file", filename), *(("", problem) for problem in problems[:10])]
-        raise CheckpointError(
-            message("load_torch_checkpoint: not all of it are plain tensors.", rows,
-                    "Parameters are dense arrays of numbers. Write them as such:",
-                    "torch.save({name: value.to_dense().clone() for name, value in state.items()}, filename)")
-        )  # fmt: skip
+        raise checkpoint_error(
+            "load_torch_checkpoint: not all of it are plain tensors.",
+            rows,
+            "Parameters are dense arrays of numbers. Write them as such:",
+            "torch.save({name: value.to_dense().clone() for name, value in state.items()}, filename)",
+        )
     values = {name: _numpy(value.detach().resolve_conj().resolve_neg()) for name, value in state.items()}
     return Params(values, step=about.get("step"), epoch=about.get("epoch"))
 

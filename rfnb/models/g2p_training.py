@@ -24,12 +24,11 @@ import numpy as np
 import torch
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_file import write_whole
 from rfnb.data.batching import Batch, Example, epoch_batches, make_batch
 from rfnb.models.g2p import G2P, label_dim, letter_dim
-from rfnb.nn.module.checkpoint import CheckpointError
+from rfnb.nn.module.checkpoint import CheckpointError, checkpoint_error
 from rfnb.nn.run.run_ctx import init_forward_step_run_ctx, init_train_step_run_ctx
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.loss import cross_entropy
@@ -206,11 +205,12 @@ def _read(path: Path) -> dict[str, Any]:
     begin = len(_MAGIC) + hashlib.sha256().digest_size
     if not data.startswith(_MAGIC) or hashlib.sha256(data[begin:]).digest() != data[len(_MAGIC) : begin]:
         found = "cut off or changed: its checksum differs" if data.startswith(_MAGIC) else "another kind of file"
-        raise CheckpointError(
-            message("Trainer.load: this is not a whole training state.",
-                    [("path", path), ("found", found if data else "an empty file"), ("bytes", f"{len(data):,}")],
-                    "A state is read as it was written or not at all. Delete it to start again:", f'Path("{path}").unlink()')
-        )  # fmt: skip
+        raise checkpoint_error(
+            "Trainer.load: this is not a whole training state.",
+            [("path", path), ("found", found if data else "an empty file"), ("bytes", f"{len(data):,}")],
+            "A state is read as it was written or not at all. Delete it to start again:",
+            f'Path("{path}").unlink()',
+        )
     state: dict[str, Any] = torch.load(io.BytesIO(data[begin:]), weights_only=True)
     return state
 

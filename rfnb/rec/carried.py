@@ -27,7 +27,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.rec.body_names import names_in, names_of_for
 from rfnb.rec.nested import values_in
 from rfnb.rec.outside import Contents, reached
-from rfnb.rec.step_tensor import RecordingError
+from rfnb.rec.step_tensor import RecordingError, recording_error
 
 
 class CarriedByFor:
@@ -110,13 +110,11 @@ class CarriedByWith:
             rule += "What steps collect is loop.stack(...), and random numbers are those of rf.random_...; or let Python run every step:"
         else:
             rule += "What a step gets from the step before is a state of the loop:"
-        return RecordingError(
-            message(
-                f'Loop "{self._loop_name}", recorded step: {path}{where} is {"changed in place" if in_place else "carried by Python"}.',
-                [*zip(("before", "after"), map(_text, change))],
-                rule,
-                "for _ in loop:" if in_place else _fix(path, change[0]),
-            )
+        return recording_error(
+            f'Loop "{self._loop_name}", recorded step: {path}{where} is {"changed in place" if in_place else "carried by Python"}.',
+            [*zip(("before", "after"), map(_text, change))],
+            rule,
+            "for _ in loop:" if in_place else _fix(path, change[0]),
         )
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.carried import CarriedByWith
@@ -26,7 +25,7 @@ from rfnb.rec.recorder import copied
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
 from rfnb.rec.selections import bring
-from rfnb.rec.step_tensor import RecordingError, begin_growing, end_growing
+from rfnb.rec.step_tensor import RecordingError, begin_growing, end_growing, recording_error
 from rfnb.trace.probe import offer_again
 
 
@@ -159,12 +158,10 @@ class RecordedStep(StepAround):
     def frame(self, source: Tensor) -> Tensor:
         recorder = self.recording.recorder
         if recorder.owns(source):
-            raise RecordingError(
-                message(
-                    f'Loop "{self.recording.name}", recorded step: unstack of a tensor that was made in the step.',
-                    [("source", repr(source))],
-                    "The frames of a loop are those of a tensor from before it.",
-                )
+            raise recording_error(
+                f'Loop "{self.recording.name}", recorded step: unstack of a tensor that was made in the step.',
+                [("source", repr(source))],
+                "The frames of a loop are those of a tensor from before it.",
             )
         out = recorder.new(self.inner.frame(source))
         self.recording.frames.append((source, out))

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import ErrorOf
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor, new_tensor
@@ -15,6 +15,9 @@ from rfnb.core.tensor_text import shape_of
 
 class RecordingError(RuntimeError):
     """The body of a recorded loop does what cannot be repeated for the other steps."""
+
+
+recording_error = ErrorOf(RecordingError)
 
 
 class StepTensor(NotPicklable, Tensor):
@@ -51,14 +54,12 @@ class StepTensor(NotPicklable, Tensor):
         raise self._refused("changes the values")
 
     def _refused(self, what: str) -> RecordingError:
-        return RecordingError(
-            message(
-                f'Loop "{self.owner.loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a tensor of the step.',
-                [("tensor", f"{shape_of(self)} {self.dtype}")],
-                "The body of `with loop:` runs once, so what Python reads there would be that of the first step in all steps.\n"
-                "Compute with tensors (rf.where instead of if), or let Python run every step:",
-                "for _ in loop:",
-            )
+        return recording_error(
+            f'Loop "{self.owner.loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a tensor of the step.',
+            [("tensor", f"{shape_of(self)} {self.dtype}")],
+            "The body of `with loop:` runs once, so what Python reads there would be that of the first step in all steps.\n"
+            "Compute with tensors (rf.where instead of if), or let Python run every step:",
+            "for _ in loop:",
         )
 
     def marked_value(self) -> Tensor:
@@ -147,15 +148,13 @@ class StepDim(Dim):
             raise self._refused("reads the size")
 
     def _refused(self, what: str) -> RecordingError:
-        return RecordingError(
-            message(
-                f'Loop "{self.__dict__["recorder"].loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a dim that'
-                " each step has another of.",
-                [("dim", f'"{self.name}"')],
-                "The body of `with loop:` runs once, so what Python reads there would be the size of the first step in all steps.\n"
-                "Let Python run every step:",
-                "for _ in loop:",
-            )
+        return recording_error(
+            f'Loop "{self.__dict__["recorder"].loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a dim that'
+            " each step has another of.",
+            [("dim", f'"{self.name}"')],
+            "The body of `with loop:` runs once, so what Python reads there would be the size of the first step in all steps.\n"
+            "Let Python run every step:",
+            "for _ in loop:",
         )
 
 

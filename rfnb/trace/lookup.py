@@ -10,7 +10,7 @@ from rfnb.core.errors import message
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import Event
-from rfnb.trace.paths import PathError, find_path
+from rfnb.trace.paths import PathError, find_path, path_error
 from rfnb.trace.stack import loop_dim_of, runs_of, stack
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ class Lookup(Mapping[str, Value], Generic[Value]):
                 raise PathError(self._several(full, runs))
             run = 0
         if not -len(runs) <= run < len(runs):
-            raise PathError(
-                message(f'{self.name}["{full}", {run}]: no such run.', [("runs", f"{len(runs)}, 0 to {len(runs) - 1}")],
-                        "Runs are counted from 0, in the order of the recording.", f'{self.name}["{full}", -1]')
-            )  # fmt: skip
+            raise path_error(
+                f'{self.name}["{full}", {run}]: no such run.',
+                [("runs", f"{len(runs)}, 0 to {len(runs) - 1}")],
+                "Runs are counted from 0, in the order of the recording.",
+                f'{self.name}["{full}", -1]',
+            )
         return self._cached(full, run % len(runs), runs[run])
 
     def __iter__(self) -> Iterator[str]:

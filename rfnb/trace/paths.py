@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rfnb.core.errors import message
+from rfnb.core.errors import ErrorOf
 from rfnb.trace.match import is_end_of
 
 
@@ -13,6 +13,9 @@ class PathError(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would show the repr, with \\n for each new line
+
+
+path_error = ErrorOf(PathError)
 
 
 def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> str:
@@ -35,17 +38,22 @@ def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> st
         if len(found) == 1:
             return found[0]
         if found:
-            raise PathError(
-                message(f'{what}: "{path}" is the end of {len(found)} paths.', [("paths", ", ".join(found))],
-                        "A path is a recorded path, or the end of exactly one.", f'{what}["{found[0]}"]')
-            )  # fmt: skip
+            raise path_error(
+                f'{what}: "{path}" is the end of {len(found)} paths.',
+                [("paths", ", ".join(found))],
+                "A path is a recorded path, or the end of exactly one.",
+                f'{what}["{found[0]}"]',
+            )
     if not paths:
-        raise PathError(
-            message(f'{what}: nothing of this kind was recorded, so there is no "{path}".', [("recorded", others)],
-                    "A trace has what was offered inside of its with-block and passed its filters.",
-                    "with rf.record() as trace:    # no filters\n    ...")
-        )  # fmt: skip
-    raise PathError(
-        message(f'{what}: no path "{path}".', [("paths", ", ".join(paths))],
-                "A path is a recorded path, or the end of exactly one.", f'{what}["{next(iter(paths))}"]')
-    )  # fmt: skip
+        raise path_error(
+            f'{what}: nothing of this kind was recorded, so there is no "{path}".',
+            [("recorded", others)],
+            "A trace has what was offered inside of its with-block and passed its filters.",
+            "with rf.record() as trace:    # no filters\n    ...",
+        )
+    raise path_error(
+        f'{what}: no path "{path}".',
+        [("paths", ", ".join(paths))],
+        "A path is a recorded path, or the end of exactly one.",
+        f'{what}["{next(iter(paths))}"]',
+    )

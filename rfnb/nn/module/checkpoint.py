@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.errors import message
+from rfnb.core.errors import ErrorOf
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.npz import read_npz, write_npz
@@ -29,6 +29,9 @@ _STEP, _EPOCH = "/step", "/epoch"  # names in the file that no parameter has
 
 class CheckpointError(ValueError):
     """A file that is no whole checkpoint, or parameters that are not those of the model."""
+
+
+checkpoint_error = ErrorOf(CheckpointError)
 
 
 class Params(dict[str, np.ndarray]):
@@ -63,11 +66,12 @@ def save_params(
         _check_writable(arrays)
         write_npz(filename, arrays | numbers)
     except ValueError as error:
-        raise CheckpointError(
-            message("save_params: this cannot be written.", [("file", filename), ("cause", error)],
-                    "A file has arrays of numbers by name. A file that was there before is as it was.",
-                    "rf.save_params(dict(model.named_parameters()), filename)")
-        ) from error  # fmt: skip
+        raise checkpoint_error(
+            "save_params: this cannot be written.",
+            [("file", filename), ("cause", error)],
+            "A file has arrays of numbers by name. A file that was there before is as it was.",
+            "rf.save_params(dict(model.named_parameters()), filename)",
+        ) from error
 
 
 def _check_writable(arrays: Mapping[str, np.ndarray]) -> None:

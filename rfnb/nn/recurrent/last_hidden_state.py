@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import MissingKeyError, message, value_error
+from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.concat import concat
@@ -94,13 +94,8 @@ def _selected(state: Any, key: str | int | None) -> list[Tensor]:
     if isinstance(key, str) and key != "flat":
         if key in named and isinstance(state, dict):
             return [named[key]]
-        raise MissingKeyError(
-            message(
-                f'last_hidden_state: no part "{key}".',
-                _text(named),
-                "A name is that of a part of the state.",
-                'key="*"',
-            )
+        raise missing_key_error(
+            f'last_hidden_state: no part "{key}".', _text(named), "A name is that of a part of the state.", 'key="*"'
         )
     if isinstance(key, int) and not isinstance(key, bool) and len(parts) > 1 and 0 <= key < len(parts):
         return [parts[key]]
