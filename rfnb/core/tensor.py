@@ -18,7 +18,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core import marked_dim, tensor_copies, tensor_mask
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, dim_error, message, shape_error, type_error, value_error
+from rfnb.core.errors import DimError, dim_error, message, shape_error, value_error
 from rfnb.core.not_specified import NotSpecified, is_specified
 from rfnb.core.tensor_absent import old_options_error, put_all_absent
 from rfnb.core.tensor_checks import check_shape, check_unique
@@ -358,29 +358,6 @@ def same_dtype(a: Tensor, b: Tensor) -> bool:
         dtype_of = registry.BY_TYPE[type(a._raw)].dtype_key_raw
         return dtype_of(a._raw) == dtype_of(b._raw)
     return a.dtype == b.dtype
-
-
-_OLD_OPTIONS = {  # of the documentation, before every axis had a Dim
-    "shape": "dims=[batch, time, feat]",
-    "dim": "dims=[..., feat], feature_dim=feat    # of labels: sparse_dim=vocab",
-    "dim_tags": "dims=[...]",
-    "sparse": "sparse_dim=vocab",
-    "vocab": 'sparse_dim=Dim(n, name="vocab", vocab=labels)',
-    "batch_dim_axis": "dims=[batch, ...]",
-    "time_dim_axis": "dims=[..., time]",
-    "size_placeholder": 'time = Dim(lengths, name="time")',
-    "placeholder": "raw_tensor=array",
-}
-
-
-def _old_options(name: str | None, options: dict[str, Any]) -> TypeError:
-    lines = [_OLD_OPTIONS[option] for option in options if option in _OLD_OPTIONS]
-    return type_error(
-        f'Tensor "{name}": unknown options.',
-        [("got", ", ".join(options))],
-        "Every axis has its Dim, which says all about it." if lines else "Leave them out.",
-        "\n".join(lines) or None,
-    )
 
 
 _make = partial(Tensor.__new__, Tensor)
