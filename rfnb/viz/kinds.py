@@ -13,9 +13,6 @@ from rfnb.core.errors import value_error
 from rfnb.viz.spec import Spec
 
 KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
-for _kind in KINDS:
-    # Empty until something is drawn. Loaded later, a folder would take the place of the function of its name (`rf.viz.beams`).
-    import_module(f"rfnb.viz.{_kind}")
 _NO_WIDGET = ("plan",)  # a picture that stands still
 
 

@@ -150,12 +150,16 @@ class _Rows:
         shown: set[str] = set()
         for path, tensor in named:
             parts = path.split(".")
-            for depth in range(1, len(parts)):
-                owner = ".".join(parts[:depth])
-                if owner not in shown:
-                    shown.add(owner)
-                    self.heading(parts[depth - 1], depth - 1)
+            self._owners(parts, shown)
             self.tensor(parts[-1], tensor, len(parts) - 1)
+
+    def _owners(self, parts: list[str], shown: set[str]) -> None:
+        """The headings of all that a path is inside of, where they are not there yet."""
+        for depth in range(1, len(parts)):
+            owner = ".".join(parts[:depth])
+            if owner not in shown:
+                shown.add(owner)
+                self.heading(parts[depth - 1], depth - 1)
 
     def calls(self, events: Iterable[Any]) -> None:
         """Dims in and out of each module that was called; equal calls (the steps of a loop) once, with their number."""
@@ -175,11 +179,7 @@ class _Rows:
 
         for (path, *_), same in sorted(calls.items(), key=lambda item: order(item[0][0])):
             parts = path.split(".")
-            for depth in range(1, len(parts)):
-                owner = ".".join(parts[:depth])
-                if owner not in shown:
-                    shown.add(owner)
-                    self.heading(parts[depth - 1], depth - 1)
+            self._owners(parts, shown)
             shown.add(path)
             times = f"called {len(same)} times" if len(same) > 1 else ""
             note = ", ".join(filter(None, [same[0].values.get("module"), times]))
