@@ -48,6 +48,7 @@ class _Attention(Layer):
 
 class _ContextAttention(_Attention):
     references = ("base", "base_ctx")
+    made_to_infer = True
 
     def make_attention(self, key_dim: Dim) -> GlobalAttentionContextBase:
         """The module."""
@@ -65,10 +66,6 @@ class _ContextAttention(_Attention):
         return (
             {f"{self.path}/{name}": value for name, value in self.attention.named_parameters()} if self.is_made else {}
         )
-
-    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        self.make_once(env, sources)
-        return super().infer(env, sources)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         query, keys = self.concatenated(sources, env), env.get(self.opts["base_ctx"])

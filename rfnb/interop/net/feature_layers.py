@@ -36,14 +36,7 @@ def set_initial(parameter: Parameter, given: Any, default: Any) -> None:
 class LinearLayer(Layer):
     """W {in, out}, b {out}: x W + b, then the activation. Labels: rows of W."""
 
-    options = (
-        "activation",
-        "with_bias",
-        "forward_weights_init",
-        "bias_init",
-        "use_transposed_weights",
-        "safe_embedding",
-    )
+    options = tuple("activation with_bias forward_weights_init bias_init use_transposed_weights safe_embedding".split())
     framewise = True
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
@@ -52,13 +45,10 @@ class LinearLayer(Layer):
         self.transposed = bool(opts.get("use_transposed_weights"))
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        return self._over_sources(env, [self._template_source(x) for x in sources], dtype=self._dtype(sources))
+        return self._over_sources(env, sources, dtype=self._dtype(sources))
 
     def _dtype(self, sources: list[Tensor]) -> str | None:
         return next((x.dtype for x in sources if x.sparse_dim is None), None)
-
-    def _template_source(self, x: Tensor) -> Tensor:
-        return x
 
     def template(self, env: Scope) -> Tensor:
         self._set_out_dim(env)
@@ -263,15 +253,7 @@ class ReinterpretDataLayer(Layer):
 class ConstantLayer(Layer):
     """A number or an array; its dims are `shape`."""
 
-    options = (
-        "value",
-        "shape",
-        "dtype",
-        "sparse_dim",
-        "feature_dim",
-        "with_batch_dim",
-        "value_is_relative_to_extern_data",
-    )
+    options = tuple("value shape dtype sparse_dim feature_dim with_batch_dim value_is_relative_to_extern_data".split())
     needs_source = False
     own_feature = False
 

@@ -44,45 +44,23 @@ def _over_features(fn: Any) -> Function:
     return over_features
 
 
+_OF_MATH = (
+    "abs ceil cos elu exp expm1 floor gelu identity log log1p log_sigmoid logical_not neg reciprocal relu round rsqrt safe_log selu"
+    " sigmoid silu sin sqrt square swish tanh"
+).split()
 ACTIVATIONS: dict[str, Function] = {
-    "abs": math.abs,
-    "ceil": math.ceil,
-    "cos": math.cos,
-    "elu": math.elu,
-    "exp": math.exp,
-    "expm1": math.expm1,
-    "floor": math.floor,
-    "gelu": math.gelu,
-    "identity": math.identity,
+    **{name: getattr(math, name) for name in _OF_MATH},
     "leaky_relu": _leaky_relu,
     "linear": math.identity,
-    "log": math.log,
-    "log1p": math.log1p,
-    "log_sigmoid": math.log_sigmoid,
     "log_softmax": _over_features(log_softmax),
-    "logical_not": math.logical_not,
-    "neg": math.neg,
     "negative": math.neg,
     "none": math.identity,
-    "reciprocal": math.reciprocal,
-    "relu": math.relu,
     "relu6": lambda x: math.clip_by_value(x, 0.0, 6.0),
-    "round": math.round,
-    "rsqrt": math.rsqrt,
-    "safe_log": math.safe_log,
-    "selu": math.selu,
-    "sigmoid": math.sigmoid,
     "sign": _sign,
-    "silu": math.silu,
-    "sin": math.sin,
     "softmax": _over_features(softmax),
     "softplus": softplus,
     "softsign": lambda x: x / (math.abs(x) + 1.0),
-    "sqrt": math.sqrt,
-    "square": math.square,
     "stop_gradient": stop_gradient,
-    "swish": math.silu,
-    "tanh": math.tanh,
 }
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import dim_error, not_implemented_error, runtime_error, value_error
+from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import attended_dim, axis_of, marked, time_dim, with_feature
@@ -27,6 +26,7 @@ class _ByModule(Layer):
     """A module makes it; in a loop with the state of the step before."""
 
     module: Any
+    made_to_infer = True
 
     def own_parameters(self) -> dict[str, Parameter]:
         return (
@@ -38,11 +38,6 @@ class _ByModule(Layer):
     def documented(self, name: str) -> str:
         """The documented name of a parameter of the module."""
         return name
-
-    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        self.make_once(env, sources)
-        with registry.selected().no_grad():
-            return self.compute(env, sources)
 
     def axis(self, x: Tensor, env: Scope) -> Dim:
         """The time of the source, or a single step."""
@@ -196,14 +191,8 @@ class PositionalEncodingLayer(_ByModule):
 class RelativePositionalEncodingLayer(_ByModule):
     """A vector for each pair of a query and a key; in a loop for those of the step and the steps so far."""
 
-    options = (
-        "axis",
-        "clipping",
-        "fixed",
-        "forward_weights_init",
-        "query_spatial_dim",
-        "key_value_spatial_dim",
-        "query_offset",
+    options = tuple(
+        ("axis clipping fixed forward_weights_init query_spatial_dim key_value_spatial_dim query_offset ").split()
     )
 
     def refs(self, search: bool) -> list[str]:
@@ -264,12 +253,7 @@ class CumConcatLayer(Layer):
         if state is None:
             given = self.opts.get("axis")
             if given is None:
-                raise runtime_error(
-                    f"{self.what}: outside of a loop.",
-                    [("source", shape_of(x))],
-                    "It collects the frames of the steps of a loop.",
-                    f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}',
-                )
+                raise self.outside_of_loop(x, "It collects the frames of the steps of a loop.")
             out, dim, _ = cum_concat(x, axis=axis_of(x, given, env.dims, self.what))
         else:
             out, dim, state = cum_concat(x, axis=single_step_dim, state=state)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import dim_error, runtime_error
+from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import axis_of, marked, time_dim
@@ -84,12 +83,7 @@ class EditDistanceTableLayer(_OfTarget):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if not env.in_loop:
-            raise runtime_error(
-                f"{self.what}: outside of a loop.",
-                [("source", shape_of(sources[0]))],
-                "It reads a label in each step of a loop.",
-                f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}',
-            )
+            raise self.outside_of_loop(sources[0], "It reads a label in each step of a loop.")
         table = self._table(env)
         row, state = table(sources[0], state=env.state(self), spatial_dim=single_step_dim)
         env.set_state(self, state)
@@ -115,14 +109,9 @@ class KenLmStateLayer(Layer):
     """In each step of a loop the n-gram score of a label, or of all that may come next."""
 
     required = ("lm_file", "vocab_file")
-    options = (
-        "lm_file",
-        "vocab_file",
-        "vocab_unknown_label",
-        "bpe_merge_symbol",
-        "input_step_offset",
-        "dense_output",
-        "debug",
+    made_to_infer = True
+    options = tuple(
+        ("lm_file vocab_file vocab_unknown_label bpe_merge_symbol input_step_offset dense_output debug ").split()
     )
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
@@ -130,22 +119,12 @@ class KenLmStateLayer(Layer):
         given: dict[str, Any] = {name: self.opts[name] for name in names if name in self.opts}
         self.module = KenLmState(self.opts["lm_file"], vocab_file=self.opts["vocab_file"], **given)
 
-    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        self.make_once(env, sources)
-        with registry.selected().no_grad():
-            return self.compute(env, sources)
-
     def initial_state(self, env: Scope) -> State | None:
         return self.module.default_initial_state(batch_dims=env.get(self.sources[0]).dims)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if not env.in_loop:
-            raise runtime_error(
-                f"{self.what}: outside of a loop.",
-                [("source", shape_of(sources[0]))],
-                "It scores a label in each step of a loop.",
-                f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}',
-            )
+            raise self.outside_of_loop(sources[0], "It scores a label in each step of a loop.")
         out, state = self.module(sources[0], state=env.state(self), spatial_dim=single_step_dim)
         env.set_state(self, state)
         return marked(out, self.module.out_dim if self.opts.get("dense_output") else None)

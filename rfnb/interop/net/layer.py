@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.backends.registry import selected
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, value_error
+from rfnb.core.errors import dim_error, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.dims import CallDims, is_ragged_like, same_static_dims
@@ -54,6 +54,7 @@ class Layer(Module):
     elementwise = False  # without n_out, the result has the dims of the sources
     framewise = False  # the result has the dims of the sources, with its own features for theirs
     own_feature = True  # n_out says what the features are
+    made_to_infer = False  # its dims are those of its module
     neighbours: frozenset[str] = frozenset()  # the names of its network
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
@@ -193,6 +194,8 @@ class Layer(Module):
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
         """The template from those of all sources. Default: compute with zeros."""
+        if self.made_to_infer:
+            self.make_once(env, sources)
         with selected().no_grad():
             return self.compute(env, sources)
 
@@ -244,6 +247,11 @@ class Layer(Module):
         return ()
 
     # -- for subclasses --------------------------------------------------------------------------------------------------------
+    def outside_of_loop(self, source: Tensor, rule: str) -> RuntimeError:
+        """The error of a layer that is one for the steps of a loop."""
+        fix = f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}'
+        return runtime_error(f"{self.what}: outside of a loop.", [("source", shape_of(source))], rule, fix)
+
     def concatenated(self, sources: Sequence[Tensor], env: Scope) -> Tensor:
         """The sources along their features, in order, with dropout of the layer; a sparse one among several as one-hot."""
         if not sources:

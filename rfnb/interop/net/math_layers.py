@@ -58,15 +58,10 @@ class _OfAll(Layer):
 class CombineLayer(_OfAll):
     """Sum, product, ... of the sources."""
 
-    options = (
-        "kind",
-        "activation",
-        "with_bias",
-        "eval",
-        "eval_locals",
-        "eval_for_output_loss",
-        "allow_broadcast_all_sources",
-        "auto_convert",
+    options = tuple(
+        (
+            "kind activation with_bias eval eval_locals eval_for_output_loss allow_broadcast_all_sources auto_convert"
+        ).split()
     )
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):

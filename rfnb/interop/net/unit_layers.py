@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
@@ -31,6 +30,7 @@ class _UnitBase(Layer):
     """A unit with its state. In a loop it makes one step, and the loop carries the state."""
 
     framewise = True
+    made_to_infer = True
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
@@ -79,11 +79,6 @@ class _UnitBase(Layer):
         return {f"{self.path}/{name}": value for name, value in self.module.documented_parameters().items()}
 
     # -- running -----------------------------------------------------------------------------------------------------------
-    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        self.make_once(env, sources)
-        with registry.selected().no_grad():
-            return self.compute(env, sources)
-
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self._as_made(self.concatenated(sources, env))
         axis = self._axis(x, env)
