@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Never
+from typing import Any, Never
 
 import numpy as np
 
@@ -32,11 +32,7 @@ def shift_right(
     """
     if unknown:
         raise no_keyword(unknown)
-    need_tensors("shift_right", source)
-    check_movable("shift_right", source, axis)
-    _check_amount("shift_right", source, axis, amount)
-    padded, (longer,) = pad(source, axes=[axis], padding=[(amount, 0)], value=pad_value)
-    return _part(padded, longer, 0, axis)
+    return _shifted("shift_right", source, axis, pad_value, amount, 0)
 
 
 @op
@@ -52,11 +48,7 @@ def shift_left(
     """
     if unknown:
         raise no_keyword(unknown)
-    need_tensors("shift_left", source)
-    check_movable("shift_left", source, axis)
-    _check_amount("shift_left", source, axis, amount)
-    padded, (longer,) = pad(source, axes=[axis], padding=[(0, amount)], value=pad_value)
-    return _part(padded, longer, amount, axis)
+    return _shifted("shift_left", source, axis, pad_value, 0, amount)
 
 
 def _check_amount(what: str, source: Tensor, axis: Dim, amount: int) -> None:
@@ -67,9 +59,14 @@ def _check_amount(what: str, source: Tensor, axis: Dim, amount: int) -> None:
         raise value_error(f"{what}: a negative amount.", rows, rule, f"rf.{other}(..., amount={-amount})")
 
 
-def _part(padded: Tensor, longer: Dim, start: int, axis: Dim) -> Tensor:
+def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, right: int) -> Tensor:
+    """The frames with so many of `pad_value` on one side, and as many cut off on the other one."""
+    need_tensors(what, source)
+    check_movable(what, source, axis)
+    _check_amount(what, source, axis, left + right)
+    padded, (longer,) = pad(source, axes=[axis], padding=[(left, right)], value=pad_value)
     index = padded.axis_of(longer)
-    raw = padded.backend.slice_raw(padded._raw, index, start, start + axis.extent)
+    raw = padded.backend.slice_raw(padded._raw, index, right, right + axis.extent)
     out = padded._like(raw, (*padded.dims[:index], axis, *padded.dims[index + 1 :]))
     if padded.feature_dim is longer:
         out.feature_dim = axis
@@ -85,9 +82,8 @@ def reverse_sequence(tensor: Tensor, *, axis: Dim, handle_dynamic_dims: bool = T
     if not handle_dynamic_dims or not axis.has_padding():
         return tensor._like(tensor.backend.flip_raw(tensor._raw, index), tensor.dims)
     masks_for(tensor.dims, [axis], tensor.backend, "reverse_sequence")
-    lengths = np.minimum(np.asarray(axis.lengths), axis.extent)[..., None].astype(
-        np.int64
-    )  # lengths may have padding themselves
+    # Lengths may have padding themselves.
+    lengths = np.minimum(np.asarray(axis.lengths), axis.extent)[..., None].astype(np.int64)
     steps = np.arange(axis.extent)
     positions = np.where(steps < lengths, lengths - 1 - steps, steps)
     raw = tensor.backend.from_numpy(positions, dtype="int64", device=tensor.device)
