@@ -7,6 +7,7 @@ methods that these functions call; see `docs/backend.md`.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,16 +27,9 @@ SAME = (
 FIRST = "merge_dims concat pad stack slice replace_dim stft".split()
 ADAPTED: dict[str, Any] = {
     **{
-        name: getattr(adapters, name)
-        for name in (
-            "full activation flip_no_mask make_output_tensor get_device runtime_sanity_checks"
-            " softmax_cross_entropy_with_logits batch_norm lstm create_parameter_raw set_parameter_initial_value"
-            " set_parameter_trainable parameter_assign parameter_assign_key parameter_move_to tensor_array_create"
-            " tensor_array_unstack tensor_array_stack tensor_array_push_back tensor_array_get_item fill_raw get_new_dim_raw"
-            " set_known_shape_raw should_pickle_tensor have_sequence_mask_raw sequence_mask_raw have_edit_distance"
-            " sdpa_varlen_raw ctc_loss_packed_raw reduce_distributed create_placeholder_raw name_scope_raw"
-            " control_dependencies_raw identity_with_control_dependencies_raw is_valid_in_current_graph format_graph_output"
-        ).split()
+        name: made
+        for name, made in vars(adapters).items()
+        if inspect.isfunction(made) and made.__module__ == adapters.__name__ and not name.startswith("_")
     },
     "scaled_dot_product_attention": attention.scaled_dot_product_attention,
     "rel_pos_self_attention": attention.rel_pos_self_attention,
