@@ -254,7 +254,7 @@ def _next_scores(lm: NGramLM, context: Tensor) -> Tensor:
     dense = lm.dense(context)
     if dense is not None:
         return gather(dense[0], indices=set_sparse_dim(context, None), axis=dense[0].dims[0])
-    return _tensor(lm.rows(context.numpy().reshape(-1)), context, (*context.dims, lm.out_dim))
+    return tensor_of(lm.rows(context.numpy().reshape(-1)), context, (*context.dims, lm.out_dim))
 
 
 @op
@@ -269,7 +269,7 @@ def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, 
     shape = [dim.extent for dim in dims]
     flat = [np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), shape).reshape(-1) for x in (context, label)]
     scores, following = lm.lookup(flat[0], np.clip(flat[1], 0, len(lm._words) - 1))
-    return _tensor(scores, label, dims), _tensor(following, label, dims)
+    return tensor_of(scores, label, dims), tensor_of(following, label, dims)
 
 
 @op
@@ -277,10 +277,11 @@ def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
     dense = lm.dense(context)
     if dense is not None:
         return gather(dense[2], indices=set_sparse_dim(context, None), axis=dense[2].dims[0])
-    return _tensor(lm.end_scores(context.numpy().reshape(-1)), context, context.dims)
+    return tensor_of(lm.end_scores(context.numpy().reshape(-1)), context, context.dims)
 
 
-def _tensor(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+def tensor_of(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+    """Values of the host as a Tensor {dims}, with the backend and device of `like`."""
     values = values.reshape([dim.extent for dim in dims])
     return new_tensor(like.backend.from_numpy(values, dtype=str(values.dtype), device=like.device), dims)
 

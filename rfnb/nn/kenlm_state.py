@@ -11,9 +11,9 @@ import numpy as np
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
-from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.lm.ngram import NGramLM, labels_dim, needs_state, open_table
+from rfnb.lm.ngram import NGramLM, labels_dim, needs_state, open_table, tensor_of
 from rfnb.lm.ngram_table import LN10
 from rfnb.lm.subword import Subwords
 from rfnb.nn.module.module import Module
@@ -154,7 +154,11 @@ def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> 
     added, contexts[done] = lm.table.lookup(contexts[done], words[done])
     score[done] += added
     score += _partial_scores(lm, contexts, after)
-    return _tensor(score, label, dims), _tensor(contexts.astype(np.int32), label, dims), _tensor(after, label, dims)
+    return (
+        tensor_of(score, label, dims),
+        tensor_of(contexts.astype(np.int32), label, dims),
+        tensor_of(after, label, dims),
+    )
 
 
 @op
@@ -174,7 +178,7 @@ def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
         rows = np.repeat(rows, [len(known) for known, _ in spelled])
         out[rows, labels] = table.lookup(contexts[rows], words)[0]
     out -= _partial_scores(lm, contexts, partials, merged=True)[:, None]
-    return _tensor(out, context, (*dims, lm.out_dim))
+    return tensor_of(out, context, (*dims, lm.out_dim))
 
 
 def _partial_scores(lm: KenLmState, contexts: np.ndarray, partials: np.ndarray, merged: bool = False) -> np.ndarray:
@@ -189,11 +193,6 @@ def _partial_scores(lm: KenLmState, contexts: np.ndarray, partials: np.ndarray, 
 def _flat(x: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
     shape = [dim.extent for dim in dims]
     return np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), shape).reshape(-1)
-
-
-def _tensor(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
-    values = values.reshape([dim.extent for dim in dims])
-    return new_tensor(like.backend.from_numpy(values, dtype=str(values.dtype), device=like.device), dims)
 
 
 def read_labels(source: str | Path | Sequence[str]) -> list[str]:
