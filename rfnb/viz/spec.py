@@ -4,8 +4,9 @@
     unpack(pack(spec))            # one `bytes`: what the widget gets as its frame
     from_json(to_json(spec))      # readable: the fixtures of the tests of both sides
 
-The frame: u32 length of the JSON (little endian), u32 version, JSON, then the blocks, each aligned to 8 bytes. The mirror image
-is `widgets/src/frame.ts`.
+The frame, all little endian: u32 stored length of the JSON, u32 version, u32 length of the JSON, u32 0; then the JSON and the blocks,
+each aligned to 8 bytes, and deflated where that makes them shorter (zlib). Who reads one trusts no length in it: what is deflated is
+inflated only up to the length that it says, and that has a limit. The mirror image is `widgets/src/frame.ts`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from __future__ import annotations
 import json
 import math
 import struct
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from rfnb.core.errors import value_error
+from rfnb.viz.code import Code
 
-_VERSION = 1
+_VERSION = 2
+_TOP = 16  # bytes before the JSON
+_MOST = 1 << 28  # bytes that a frame may hold when inflated
+_RATIO = 1100  # nothing deflates to less than a 1032nd
 _DTYPES = {"float32": "f32", "int32": "i32", "uint8": "u8"}
 _NAMES = {short: name for name, short in _DTYPES.items()}
 
@@ -33,11 +40,13 @@ class Spec:
         kind: "attention", "states", "beams", "dims", "curves", "plan" or "group".
         head: Plain JSON data; always with `title` (str) and `live` (bool: more may come).
         blocks: Arrays by name. Floats become float32, integers int32, bools uint8.
+        codes: By name of a block of uint8: how its bytes are read. Only what a page gets has some; what a view holds is exact.
     """
 
     kind: str
     head: dict[str, Any]
     blocks: dict[str, np.ndarray] = field(default_factory=dict)
+    codes: Mapping[str, Code] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", {name: _block(array) for name, array in self.blocks.items()})
@@ -48,40 +57,92 @@ class Spec:
         return bool(self.head.get("live"))
 
 
-def pack(spec: Spec) -> bytes:
-    """The spec as one frame."""
+def pack(spec: Spec, *, level: int = 6) -> bytes:
+    """The spec as one frame.
+
+    Args:
+        level: Of deflating, 0 (not at all) to 9.
+    """
     table, parts, offset = {}, [], 0
     for name, array in spec.blocks.items():
-        table[name] = {"offset": offset, "dtype": _DTYPES[array.dtype.name], "shape": list(array.shape)}
-        pad = -array.nbytes % 8
-        parts += [array.tobytes(), b"\0" * pad]
-        offset += array.nbytes + pad
-    text = _json({"kind": spec.kind, "head": spec.head, "blocks": table}).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join([struct.pack("<II", len(text), _VERSION), text, *parts])
+        data, size = _deflated(array.tobytes(), level)
+        entry = {"offset": offset, "size": len(data), "dtype": _DTYPES[array.dtype.name], "shape": list(array.shape)}
+        if name in spec.codes:
+            code = spec.codes[name]
+            entry |= {"shape": list(code.shape), "code": code.entry()}
+            if max(code.pool, default=1) > 1:
+                entry["pool"] = list(code.pool)
+        table[name] = entry if size == len(data) else {**entry, "deflated": True}
+        parts += [data, b"\0" * (-len(data) % 8)]
+        offset += len(data) + -len(data) % 8
+    text, size = _deflated(_json({"kind": spec.kind, "head": spec.head, "blocks": table}).encode(), level)
+    top = struct.pack("<IIII", len(text), _VERSION, size, 0)
+    return b"".join([top, text, b"\0" * (-len(text) % 8), *parts])
 
 
 def unpack(frame: bytes) -> Spec:
     """The spec that `pack` made the frame of.
 
     Raises:
-        ValueError: If this is no frame of this version.
+        ValueError: If this is no frame of this version, or lies about its lengths.
     """
-    length, version = struct.unpack_from("<II", frame) if len(frame) >= 8 else (0, None)
-    if version != _VERSION or 8 + length > len(frame):
+    stored, version, size, _ = struct.unpack_from("<IIII", frame) if len(frame) >= _TOP else (0, None, 0, 0)
+    if version != _VERSION or _TOP + stored > len(frame):
         raise value_error(
             "unpack: this is no frame.",
             [("bytes", len(frame)), ("version", version), ("needed", _VERSION)],
             "A frame is what pack(spec) gives.",
             "pack(view.spec)",
         )
-    top = json.loads(frame[8 : 8 + length])
-    blocks = {}
+    top = json.loads(_inflated(frame[_TOP : _TOP + stored], size, "its head", size != stored))
+    try:
+        return _unpacked(top, frame, _TOP + stored + -stored % 8, _MOST - size)
+    except (KeyError, TypeError, AttributeError) as error:
+        rule = "The head of a frame has kind, head and blocks."
+        raise _refused("its head", size, size, f"{rule} This one fails: {error!r}.") from error
+
+
+def _unpacked(top: Any, frame: bytes, start: int, left: int) -> Spec:
+    blocks, codes = {}, {}
     for name, entry in top["blocks"].items():
-        count = math.prod(entry["shape"])
-        data = np.frombuffer(frame, _NAMES[entry["dtype"]], count, 8 + length + entry["offset"] if count else 0)
-        blocks[name] = data.reshape(entry["shape"])
-    return Spec(top["kind"], top["head"], blocks)
+        shape = tuple(entry["shape"])
+        if "code" in entry:
+            codes[name] = Code.of_entry(entry["code"], shape, entry.get("pool"))
+            shape = codes[name].stored_shape
+        dtype = np.dtype(_NAMES["u8" if "code" in entry else entry["dtype"]])
+        size = math.prod(shape) * dtype.itemsize
+        if size > left:
+            raise _refused(f'block "{name}"', size, left, "A frame holds at most 256 MB.")
+        left -= size
+        data = frame[start + entry["offset"] :][: entry["size"]]
+        data = _inflated(data, size, f'block "{name}"', entry.get("deflated", False))
+        blocks[name] = np.frombuffer(data, dtype).reshape(shape)
+    return Spec(top["kind"], top["head"], blocks, codes)
+
+
+def _deflated(data: bytes, level: int) -> tuple[bytes, int]:
+    """The data, deflated if that is shorter, and its length before."""
+    short = zlib.compress(data, level) if level and len(data) > 64 else data
+    return (short if len(short) < len(data) else data), len(data)
+
+
+def _inflated(data: bytes, size: int, what: str, deflated: bool) -> bytes:
+    if deflated and (size > _MOST or size > _RATIO * len(data)):
+        raise _refused(what, size, min(_MOST, _RATIO * len(data)), "What is deflated cannot be so long.")
+    if deflated:
+        try:
+            data = zlib.decompressobj().decompress(data, size + 1)
+        except zlib.error as error:
+            raise _refused(what, size, 0, f"It cannot be inflated: {error}.") from error
+    if len(data) != size:
+        raise _refused(what, size, len(data), "A frame holds what its lengths say.")
+    return data
+
+
+def _refused(what: str, size: int, there: int, rule: str) -> Exception:
+    return value_error(
+        f"unpack: {what} is not what the frame says.", [("said", size), ("there", there)], rule, "pack(view.spec)"
+    )
 
 
 def to_json(spec: Spec) -> dict[str, Any]:
@@ -91,6 +152,7 @@ def to_json(spec: Spec) -> dict[str, Any]:
             "dtype": _DTYPES[array.dtype.name],
             "shape": list(array.shape),
             "data": [_number(value) for value in array.ravel().tolist()],
+            **_code_entry(spec.codes.get(name)),
         }
         for name, array in spec.blocks.items()
     }
@@ -99,11 +161,19 @@ def to_json(spec: Spec) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Spec:
     """The spec that `to_json` made the data of."""
-    blocks = {}
+    blocks, codes = {}, {}
     for name, entry in data.get("blocks", {}).items():
         values = [math.nan if value is None else float(value) for value in entry["data"]]
-        blocks[name] = np.array(values, dtype=_NAMES[entry["dtype"]]).reshape(entry["shape"])
-    return Spec(data["kind"], data["head"], blocks)
+        shape = entry["shape"]
+        if "code" in entry:
+            codes[name] = Code.of_entry(entry["code"], shape, entry.get("pool"))
+            shape = codes[name].stored_shape
+        blocks[name] = np.array(values, dtype=_NAMES[entry["dtype"]]).reshape(shape)
+    return Spec(data["kind"], data["head"], blocks, codes)
+
+
+def _code_entry(code: Code | None) -> dict[str, Any]:
+    return {} if code is None else {"shape": list(code.shape), "code": code.entry(), "pool": list(code.pool)}
 
 
 def host(array: Any) -> np.ndarray:

@@ -3,6 +3,7 @@ import small from "../../tests/viz/fixtures/attention_small.json";
 import { hit, isPadding, largest, layout, matrixOf, problem, scaleOf, walk } from "../src/attention/layout";
 import { fault } from "../src/attention/check";
 import type { Head } from "../src/attention/layout";
+import { exactBlock } from "../src/block";
 import { fromJson } from "../src/frame";
 import type { Frame } from "../src/frame";
 import { showIn } from "../src/mount";
@@ -22,7 +23,7 @@ function sized(rows: number, cols: number, label = (index: number) => String(ind
   const labels = (count: number) => Array.from({ length: count }, (_, index) => label(index));
   return {
     kind: "attention",
-    blocks: { m: { data, shape: [1, rows, cols] } },
+    blocks: { m: exactBlock(data, [1, rows, cols]) },
     head: {
       title: "sized",
       live: false,
@@ -256,7 +257,7 @@ describe("what is wrong with a row", () => {
     matrixOf(
       {
         kind: "attention",
-        blocks: { map0: { data: Float32Array.from(rows.flat()), shape: [1, rows.length, 5] } },
+        blocks: { map0: exactBlock(Float32Array.from(rows.flat()), [1, rows.length, 5]) },
         head: {
           maps: [
             {

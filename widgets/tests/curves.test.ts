@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import training from "../../tests/viz/fixtures/curves_training.json";
+import { exactBlock } from "../src/block";
 import type { Curve, Head } from "../src/curves/layout";
 import { brief, curvesOf, nearest, pathsOf, pointAt, problem, sentence, stops, walk } from "../src/curves/layout";
 import { niceStep, scaleOf, share, tickText, xScale } from "../src/curves/scale";
@@ -200,7 +201,7 @@ describe("the layout", () => {
 
   it("tells what is wrong with bad data in a sentence", () => {
     const bad = (head: object, blocks: Frame["blocks"] = {}) => problem({ kind: "curves", head: head as Head, blocks });
-    const block = (...data: number[]) => ({ data: Float32Array.from(data), shape: [data.length] });
+    const block = (...data: number[]) => exactBlock(Float32Array.from(data), [data.length]);
     expect(problem(frame)).toBeNull();
     expect(bad({})).toBe("These curves cannot be drawn: the list of series is missing.");
     expect(bad({ series: [5] })).toBe("These curves cannot be drawn: series 0 is no entry with a label, x and y.");
@@ -232,8 +233,8 @@ describe("the view in the page", () => {
     kind: "curves",
     head: { title: "T", live: true, x: "step", series: [{ label: "loss", x: "x0", y: "y0", best: "min" }] },
     blocks: {
-      x0: { data: Int32Array.from(y.keys()), shape: [y.length] },
-      y0: { data: Float32Array.from(y), shape: [y.length] },
+      x0: exactBlock(Int32Array.from(y.keys()), [y.length]),
+      y0: exactBlock(Float32Array.from(y), [y.length]),
     },
   });
   afterEach(() => document.body.replaceChildren());

@@ -7,40 +7,12 @@ import { exact, short } from "../src/number";
 import { busOf } from "../src/selection";
 import { isDark } from "../src/theme";
 import { pick } from "../src/group/render";
+import { exactBlock } from "../src/block";
+import type { Part } from "./packing";
+import { pack } from "./packing";
+import coded from "../../tests/viz/fixtures/coded.json";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
-
-/** What `pack` in rfnb/viz/spec.py does. */
-function pack(
-  kind: string,
-  head: object,
-  blocks: Record<string, { dtype: string; shape: number[]; bytes: Uint8Array }> = {},
-  version = 1,
-): Uint8Array {
-  let offset = 0;
-  const table: Record<string, object> = {};
-  const parts: Uint8Array[] = [];
-  for (const [name, { dtype, shape, bytes }] of Object.entries(blocks)) {
-    table[name] = { offset, dtype, shape };
-    const padded = new Uint8Array(Math.ceil(bytes.length / 8) * 8);
-    padded.set(bytes);
-    parts.push(padded);
-    offset += padded.length;
-  }
-  const text = new TextEncoder().encode(JSON.stringify({ kind, head, blocks: table }));
-  const json = new Uint8Array(Math.ceil(text.length / 8) * 8).fill(32);
-  json.set(text);
-  const out = new Uint8Array(8 + json.length + offset);
-  new DataView(out.buffer).setUint32(0, json.length, true);
-  new DataView(out.buffer).setUint32(4, version, true);
-  out.set(json, 8);
-  let at = 8 + json.length;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
-}
 
 const bytesOf = (array: Float32Array | Int32Array) => new Uint8Array(array.buffer);
 
@@ -69,8 +41,65 @@ describe("a frame", () => {
 
   it("is refused with a sentence if it is none", () => {
     expect(() => unpack(new Uint8Array())).toThrow("There is no data yet.");
-    expect(() => unpack(pack("states", {}, {}, 7))).toThrow("This data is from another version of rfnb.");
+    expect(() => unpack(pack("states", {}, {}, { version: 1 }))).toThrow("This data is from another version of rfnb.");
     expect(() => unpack(packed.subarray(0, packed.length - 8))).toThrow("Block b is cut off.");
+  });
+
+  it("is inflated where it is deflated, also its head", () => {
+    const values = Float32Array.from({ length: 500 }, (_, index) => index % 7);
+    const block = { dtype: "f32", shape: [1, 20, 25], bytes: bytesOf(values), deflated: true };
+    const short = pack("states", { title: "a".repeat(500) }, { a: block }, { deflated: true });
+    expect(short.length).toBeLessThan(500);
+    const { head, blocks } = unpack(short);
+    expect(head.title).toBe("a".repeat(500));
+    expect([...blocks["a"]!.data]).toEqual([...values]);
+    expect(blocks["a"]!.at(0, 2, 3)).toBe(53 % 7);
+  });
+
+  it("says the same as Python of coded and pooled blocks", () => {
+    const bytes = Uint8Array.from(atob(coded.frame), (letter) => letter.charCodeAt(0));
+    const { blocks } = unpack(bytes);
+    expect(Object.keys(blocks)).toEqual(Object.keys(coded.values));
+    for (const [name, rows] of Object.entries(coded.values)) {
+      const { shape, value, at, exact } = blocks[name]!;
+      const wanted = rows.map((text) => Number(text)); // NaN and infinities too
+      expect(exact).toBe(name === "exact");
+      expect(wanted.map((_, index) => value(index))).toEqual(wanted);
+      const [, two = 1, three = 1] = shape;
+      const where = (index: number): [number, number, number] => [
+        Math.floor(index / (two * three)),
+        Math.floor(index / three) % two,
+        index % three,
+      ];
+      expect(wanted.map((_, index) => at(...where(index)))).toEqual(wanted);
+    }
+  });
+
+  const zeros: Part = { dtype: "f32", shape: [10000], bytes: new Uint8Array(40000), deflated: true };
+  const lies: [string, Partial<Part>, string][] = [
+    ["a block that is longer than it says", { shape: [100] }, "Block b is not as long as it says."],
+    ["a block that is shorter than it says", { shape: [10001] }, "Block b is not as long as it says."],
+    ["a block that cannot be so long", { shape: [1e6] }, "Block b says that it is larger than it can be."],
+    ["a block that no page has room for", { shape: [1e6, 1e6] }, "Block b is too large for a page."],
+    ["a shape that is none", { shape: [-1, -1] }, "Block b has no shape."],
+    ["factors that are none", { code: { kind: "sqrt", low: 0, high: 1 }, pool: [0] }, "Block b has no shape."],
+    ["bytes that are too few", { deflated: false, shape: [10001] }, "Block b is cut off."],
+    ["bytes that are not there", { deflated: false, size: 50000 }, "Block b is cut off."],
+    ["an unknown code", { code: { kind: "cube", low: 0, high: 1 }, shape: [40000] }, "cannot read"],
+    ["an unknown type", { dtype: "f64" }, "unknown type f64"],
+  ];
+  it.each(lies)("is refused with a sentence for %s", (_, lie, words) => {
+    expect(unpack(pack("states", {}, { b: zeros })).blocks["b"]!.shape).toEqual([10000]);
+    expect(() => unpack(pack("states", {}, { b: { ...zeros, ...lie } }))).toThrow(words);
+  });
+
+  it("is refused with a sentence for a head that is no head", () => {
+    expect(() => unpack(pack("states", {}, {}, { deflated: true, size: 2 ** 31 }))).toThrow(
+      "The head says that it is larger",
+    );
+    const broken = pack("states", { title: "a".repeat(99) }, {}, { deflated: true });
+    broken.fill(255, 20);
+    expect(() => unpack(broken)).toThrow("The head cannot be inflated.");
   });
 });
 
@@ -105,9 +134,7 @@ describe("the mount", () => {
     );
     expect(el.querySelector(".rfnb-part")!.getAttribute("data-kind")).toBe("states");
     expect(
-      Object.keys(
-        pick({ "0/a": { data: new Uint8Array(), shape: [0] }, "1/b": { data: new Uint8Array(), shape: [0] } }, "1/"),
-      ),
+      Object.keys(pick({ "0/a": exactBlock(new Uint8Array(), [0]), "1/b": exactBlock(new Uint8Array(), [0]) }, "1/")),
     ).toEqual(["b"]);
   });
 

@@ -4,6 +4,7 @@ import type { Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
 import widget from "../src/index";
 import { mount, showIn } from "../src/mount";
+import { pack } from "./packing";
 import { busOf } from "../src/selection";
 import { views } from "../src/views";
 import attention from "../../tests/viz/fixtures/attention_small.json";
@@ -29,16 +30,6 @@ function frameOf(kind: string, link = "test", more: Partial<AttentionHead> = {})
   );
   const head = { title: "all", live: false, link, parts: parts.map(({ kind: of, head }) => ({ kind: of, head })) };
   return { kind, head, blocks };
-}
-
-/** Bytes of a frame without blocks. */
-function bytes(kind: string, head: object): Uint8Array {
-  const text = new TextEncoder().encode(JSON.stringify({ kind, head, blocks: {} }));
-  const out = new Uint8Array(8 + Math.ceil(text.length / 8) * 8).fill(32);
-  new DataView(out.buffer).setUint32(0, out.length - 8, true);
-  new DataView(out.buffer).setUint32(4, 1, true);
-  out.set(text, 8);
-  return out;
 }
 
 /** What runs on by itself: animation frames, timers, observers, and listeners on what outlives a view. */
@@ -152,8 +143,8 @@ describe("the mount", () => {
   });
 
   it("paints once for all that arrives before the next animation frame", () => {
-    const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
-    for (const title of ["b", "c", "d"]) mounted.update(bytes("group", { title, parts: [] }));
+    const mounted = mount(el, pack("group", { title: "a", parts: [] }));
+    for (const title of ["b", "c", "d"]) mounted.update(pack("group", { title, parts: [] }));
     expect(el.textContent).toContain("a — nothing");
     expect(running.frames.size).toBe(1);
     for (const work of running.frames.values()) work(0);
@@ -162,16 +153,16 @@ describe("the mount", () => {
   });
 
   it("paints on a hidden page too, which gets no animation frames, and has no timer when nothing arrives", () => {
-    const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
+    const mounted = mount(el, pack("group", { title: "a", parts: [] }));
     expect(vi.getTimerCount()).toBe(0);
-    mounted.update(bytes("group", { title: "b", parts: [] }));
+    mounted.update(pack("group", { title: "b", parts: [] }));
     vi.advanceTimersByTime(1000);
     expect(el.textContent).toContain("b — nothing");
     expect([vi.getTimerCount(), running.frames.size]).toEqual([0, 0]);
   });
 
   it("ends the view with itself", () => {
-    const mounted = mount(el, bytes("beams", beams.head));
+    const mounted = mount(el, pack("beams", beams.head));
     expect(running.left).not.toEqual(NOTHING);
     mounted.destroy();
     expect(running.left).toEqual(NOTHING);
@@ -187,14 +178,14 @@ describe("the mount", () => {
 
   it("follows the frames of a widget's model until the widget goes", () => {
     const listeners = new Map<string, () => void>();
-    let frame = bytes("group", { title: "a", parts: [] });
+    let frame = pack("group", { title: "a", parts: [] });
     const model = {
       get: () => frame,
       on: (event: string, listener: () => void) => void listeners.set(event, listener),
       off: (event: string, listener: () => void) => void (listeners.get(event) === listener && listeners.delete(event)),
     };
     const end = widget.render({ model, el });
-    frame = bytes("beams", beams.head);
+    frame = pack("beams", beams.head);
     listeners.get("change:frame")!();
     vi.advanceTimersByTime(1000);
     expect(el.querySelector('[data-kind="beams"]')).not.toBeNull();
@@ -204,15 +195,15 @@ describe("the mount", () => {
   });
 
   it("paints nothing after its end", () => {
-    const mounted = mount(el, bytes("group", { title: "a", parts: [] }));
-    mounted.update(bytes("group", { title: "b", parts: [] }));
+    const mounted = mount(el, pack("group", { title: "a", parts: [] }));
+    mounted.update(pack("group", { title: "b", parts: [] }));
     mounted.destroy();
     expect(running.left).toEqual(NOTHING);
     expect(el.childElementCount).toBe(0);
   });
 
   it.each(["x", "m", "b", "ArrowDown", "Enter", "Escape", "M"])("keeps the plain key %s from the host", (key) => {
-    mount(el, bytes("group", { title: "a", parts: [] }));
+    mount(el, pack("group", { title: "a", parts: [] }));
     const heard: string[] = [];
     el.addEventListener("keydown", (event) => heard.push(event.key));
     const inner = el.querySelector(".rfnb-group-title")!;
@@ -221,7 +212,7 @@ describe("the mount", () => {
   });
 
   it.each(["ctrlKey", "metaKey", "altKey"])("leaves keys with %s to the host", (modifier) => {
-    mount(el, bytes("group", { title: "a", parts: [] }));
+    mount(el, pack("group", { title: "a", parts: [] }));
     const heard: string[] = [];
     el.addEventListener("keydown", (event) => heard.push(event.key));
     el.querySelector(".rfnb-group-title")!.dispatchEvent(

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import small from "../../tests/viz/fixtures/states_small.json";
 import type { Frame } from "../src/frame";
+import { exactBlock } from "../src/block";
 import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
 import type { Head } from "../src/states/layout";
@@ -16,7 +17,7 @@ function sized(steps: number, units: number): Frame<Head> {
   const data = Float32Array.from({ length: steps * units }, (_, index) => Math.sin(index));
   return {
     kind: "states",
-    blocks: { t: { data, shape: [1, steps, units] } },
+    blocks: { t: exactBlock(data, [1, steps, units]) },
     head: {
       title: "sized",
       live: false,
@@ -151,7 +152,7 @@ describe("the view in the page", () => {
 
   it("shows bad data as a sentence", () => {
     const bad = frame();
-    bad.blocks["track0"]!.shape = [1, 5, 3];
+    bad.blocks["track0"] = { ...bad.blocks["track0"]!, shape: [1, 5, 3] };
     expect(problem(bad)).toBe("Track h has 1 sequences, not 2.");
     showIn(root).update(bad);
     expect(root.querySelector("[role=alert]")!.textContent).toContain("Track h has 1 sequences");

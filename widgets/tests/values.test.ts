@@ -1,3 +1,4 @@
+import { exactBlock } from "../src/block";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Head as AttentionHead } from "../src/attention/layout";
 import type { BeamsHead } from "../src/beams/tree";
@@ -28,7 +29,7 @@ function context(): CanvasRenderingContext2D {
   ) as unknown as CanvasRenderingContext2D;
 }
 
-const f32 = (shape: number[], values: number[]): Block => ({ shape, data: Float32Array.from(values) });
+const f32 = (shape: number[], values: number[]): Block => exactBlock(Float32Array.from(values), shape);
 const dim = (name: string) => ({ name, size: 3, lengths: null, kind: null, id: 0 });
 
 /** A frame of each kind whose values are these six numbers. */

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import cases from "../../tests/viz/fixtures/visible.json";
 import { shorten } from "../src/labels";
 import { mount } from "../src/mount";
+import { pack } from "./packing";
 import { line, safe, visible } from "../src/visible";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
@@ -17,16 +18,7 @@ describe("tokens", () => {
   });
 
   it("in a frame act on nothing in the page", () => {
-    const text = new TextEncoder().encode(
-      JSON.stringify({ kind: "group", head: { title: "a\u202eb\x1b", parts: [] }, blocks: {} }).replace(
-        /[^ -~]/g,
-        (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
-      ),
-    );
-    const out = new Uint8Array(8 + Math.ceil(text.length / 8) * 8).fill(32);
-    new DataView(out.buffer).setUint32(0, out.length - 8, true);
-    new DataView(out.buffer).setUint32(4, 1, true);
-    out.set(text, 8);
+    const out = pack("group", { title: "a\u202eb\x1b", parts: [] }, {}, { ascii: true });
     const el = document.createElement("div");
     mount(el, out);
     expect(el.textContent).toBe("a⟨U+202E⟩b␛ — nothing recorded");

@@ -74,8 +74,7 @@ export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number
   const of = entry && head.seqs[entry.seqs[seq] ?? -1];
   if (!entry || !block || !of) return null;
   const [, rows = 0, cols = 0] = block.shape;
-  const start = seq * rows * cols,
-    note = entry.notes?.[seq] ?? "",
+  const note = entry.notes?.[seq] ?? "",
     colLen = Math.min(cols, of.col_len ?? cols);
   return {
     label: entry.label,
@@ -90,7 +89,7 @@ export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number
     cols,
     rowLen: Math.min(rows, of.row_len ?? rows),
     colLen,
-    value: (row, col) => block.data[start + row * cols + col]!,
+    value: (row, col) => block.at(seq, row, col),
     rowLabel: (row) => of.rows[row] ?? String(row),
     colLabel: (col) => of.cols[col] ?? String(col),
   };
@@ -108,8 +107,12 @@ export function scaleOf(frame: Frame<Head>): Scale {
     high = 0;
   frame.head.maps.forEach((map, index) =>
     map.seqs.forEach((_, seq) => {
-      const { data, shape } = frame.blocks[map.block]!,
+      const { data, shape, code } = frame.blocks[map.block]!,
         { rowLen, drawn } = matrixOf(frame, index, seq)!;
+      if (code) {
+        [low, high] = [Math.min(low, code.low), Math.max(high, code.high)];
+        return;
+      }
       const [, rows = 0, cols = 0] = shape;
       for (let row = 0; row < rowLen; row++) {
         const start = (seq * rows + row) * cols;

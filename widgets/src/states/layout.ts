@@ -65,16 +65,16 @@ export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
   const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
   const len = Math.min(steps, of.len ?? steps);
   const tracks = head.tracks.map((entry): Track => {
-    const { data, shape } = frame.blocks[entry.block]!;
+    const { shape, at } = frame.blocks[entry.block]!;
     const [, own = 0, units = 0] = shape;
-    const value = (step: number, unit: number) => (step < own ? data[(seq * own + step) * units + unit]! : NaN);
+    const value = (step: number, unit: number) => (step < own ? at(seq, step, unit) : NaN);
     const norms = new Float64Array(len);
     for (let step = 0; step < len; step++) {
       let sum = 0;
       for (let unit = 0; unit < units; unit++) sum += value(step, unit) ** 2;
       norms[step] = Math.sqrt(sum);
     }
-    const most = largest(shape, (at, step, unit) => data[(at * own + step) * units + unit]!, head.seqs);
+    const most = largest(shape, at, head.seqs);
     return {
       note: entry.notes?.[seq] ?? "",
       label: entry.label,

@@ -1,0 +1,121 @@
+"""Coded values: one byte each, of one value or of a block of them; what a page gets of arrays that are too large for it.
+
+    code, levels = encode(pooled, "sqrt", shape=(1, 30, 50), pool=(1, 4, 4))     # levels: uint8 [1, 8, 13]
+    decode(levels, code)     # float32 [1, 30, 50]; about what was there
+
+A byte is a level from 0 to 252, or 253 for -inf, 254 for inf, 255 for NaN. Zero stays exactly zero. "sqrt": the levels are even in
+the square root of the value, so that small weights stay visible; "linear": even, from `low` to `high`. What becomes of the values
+that share a byte is the choice of who pools them. The mirror image is `widgets/src/block.ts`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from rfnb.core.errors import value_error
+
+Kind = Literal["sqrt", "linear"]
+LEVELS = 252  # the highest; even, so that 0 has a level in the middle of a symmetric range
+_MINUS, _PLUS, _NAN = 253, 254, 255
+
+
+@dataclass(frozen=True)
+class Code:
+    """The way in which the bytes of a block are read.
+
+    Attributes:
+        kind: "sqrt" or "linear".
+        low: The value of level 0.
+        high: The value of level 252.
+        shape: Of the values.
+        pool: By axis, how many values share a byte.
+    """
+
+    kind: Kind
+    low: float
+    high: float
+    shape: tuple[int, ...]
+    pool: tuple[int, ...]
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape of the bytes."""
+        return tuple(-(-size // factor) for size, factor in zip(self.shape, self.pool))
+
+    def table(self) -> np.ndarray:
+        """float32 [256]: the value of each byte."""
+        share = np.arange(256, dtype=np.float64) / LEVELS
+        values = self.low + (self.high - self.low) * (share * share if self.kind == "sqrt" else share)
+        values[[_MINUS, _PLUS, _NAN]] = -math.inf, math.inf, math.nan
+        return values.astype(np.float32)
+
+    def entry(self) -> dict[str, Any]:
+        """The code as JSON data, without the shape."""
+        return {"kind": self.kind, "low": self.low, "high": self.high}
+
+    @staticmethod
+    def of_entry(entry: Any, shape: Any, pool: Any) -> Code:
+        """The code of JSON data.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        try:
+            kind, low, high = entry["kind"], float(entry["low"]), float(entry["high"])
+            sizes, factors = tuple(map(int, shape)), tuple(map(int, pool if pool is not None else [1] * len(shape)))
+        except (KeyError, TypeError, ValueError):
+            kind, low, high, sizes, factors = "", 0.0, 0.0, (), ()
+        usable = kind in ("sqrt", "linear") and math.isfinite(low) and math.isfinite(high)
+        if not usable or len(sizes) != len(factors) or min(sizes, default=0) < 0 or min(factors, default=1) < 1:
+            raise value_error(
+                "unpack: a block has a code that nobody can read.",
+                [("code", entry), ("shape", shape), ("pool", pool)],
+                "A code has a kind (sqrt, linear), low and high; pool has one factor from 1 on per axis.",
+                '{"kind": "sqrt", "low": 0, "high": 1}, pool=[1, 2, 2]',
+            )
+        return Code(kind, low, high, sizes, factors)
+
+
+def encode(
+    pooled: np.ndarray, kind: Kind, *, shape: tuple[int, ...], pool: tuple[int, ...], step: int = 1
+) -> tuple[Code, np.ndarray]:
+    """Values, pooled already, as bytes.
+
+    Args:
+        pooled: float32, as many as bytes.
+        kind: "sqrt" becomes "linear" where there are values below 0.
+        shape: Of the values before they were pooled.
+        pool: By axis, how many of these have become one.
+        step: 1, 2, 3 or 6: only each so manieth level is used, which takes less room when deflated.
+    """
+    finite = np.isfinite(pooled)
+    low, high = (float(bound) for bound in _range(pooled, finite))
+    if low < 0:
+        kind, low, high = "linear", -max(-low, high), max(-low, high)
+    share = (np.where(finite, pooled, 0).astype(np.float64) - low) / (high - low)
+    if kind == "sqrt":
+        np.sqrt(share, out=share)
+    levels = (np.rint(share * (LEVELS // step)) * step).astype(np.uint8)
+    if not finite.all():
+        levels[pooled == -np.inf], levels[pooled == np.inf], levels[np.isnan(pooled)] = _MINUS, _PLUS, _NAN
+    return Code(kind, low, high, shape, pool), levels
+
+
+def decode(levels: np.ndarray, code: Code) -> np.ndarray:
+    """float32, of the shape of the values; those that share a byte are the same."""
+    values = code.table()[levels]
+    for axis, (factor, size) in enumerate(zip(code.pool, code.shape)):
+        if factor > 1:
+            values = np.take(values, np.arange(size) // factor, axis=axis)
+    return values
+
+
+def _range(values: np.ndarray, finite: np.ndarray) -> tuple[float, float]:
+    """The least (at most 0) and the largest (above the least) of the finite values."""
+    low = min(0.0, float(np.min(values, where=finite, initial=0)))
+    high = max(0.0, float(np.max(values, where=finite, initial=0)))
+    return low, high if high > low else low + 1
