@@ -41,10 +41,10 @@ class Module:
             cls.__call__ = _observed(call)  # type: ignore[method-assign]
         init = cls.__dict__.get("__init__")
         if init is not None and cls.__module__.startswith("rfnb."):
-            cls.__init__ = _without_marks(init)  # type: ignore[method-assign]
+            cls.__init__ = _without_marks(_explained(init, init_error))  # type: ignore[method-assign]
         initial_state = cls.__dict__.get("default_initial_state")
         if initial_state is not None:
-            cls.default_initial_state = _explained(initial_state)  # type: ignore[method-assign]
+            cls.default_initial_state = _explained(initial_state, initial_state_error)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module) and not value._has_parent() and not self._is_inside(value):
@@ -289,7 +289,7 @@ class _Parameters(Iterator[Parameter]):
 
 
 def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps an `__init__`: an option that is a mark for "not given" is not given; one that there is not is an error that says so."""
+    """Wraps an `__init__`: an option that is a mark for "not given" is not given."""
 
     @functools.wraps(init)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> None:
@@ -299,26 +299,20 @@ def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
             bound.arguments.clear()
             bound.arguments.update(given)
             args, kwargs = bound.args[1:], bound.kwargs
-        try:
-            init(self, *args, **kwargs)
-        except TypeError:
-            explained = init_error(self, init, args, kwargs)
-            if explained is None:
-                raise
-            raise explained from None
+        init(self, *args, **kwargs)
 
     return wrapper
 
 
-def _explained(initial_state: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a `default_initial_state`: an error that names the argument that does not fit."""
+def _explained(method: Callable[..., Any], error_of: Callable[..., TypeError | None]) -> Callable[..., Any]:
+    """Wraps a method: arguments that do not fit are an error that names them."""
 
-    @functools.wraps(initial_state)
+    @functools.wraps(method)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> Any:
         try:
-            return initial_state(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
         except TypeError:
-            explained = initial_state_error(self, initial_state, args, kwargs)
+            explained = error_of(self, method, args, kwargs)
             if explained is None:
                 raise
             raise explained from None
