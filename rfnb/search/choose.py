@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.where import where
@@ -41,11 +41,7 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     link = search.next_link(loop)
     _check_size(link, options.beam_size, loop)
     link.cheats = bool(options.cheating)
-    if not 0 <= options.end_label < axis.extent:
-        raise ValueError(
-            message(f"{place_of(loop)}: no such end_label.", [("end_label", options.end_label), ("labels", axis.short_repr())],
-                    "An ended hypothesis goes on through one of the labels.")
-        )  # fmt: skip
+    check_end_label(options.end_label, axis, loop)
     in_dim, base = search.begin()
     ended = search.ended(loop)
     has_ended = None if ended is None else on_backend(ended[0], ended[1], scores, "bool")
@@ -136,14 +132,25 @@ def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: Parts
     loop.call_on_commit(lambda: tell(loop, decision, seen, before))
 
 
+def check_end_label(end_label: int, axis: Dim, loop: Loop) -> None:
+    """Raises ValueError for an end label that is none of the labels."""
+    if not 0 <= end_label < axis.extent:
+        raise value_error(
+            f"{place_of(loop)}: no such end_label.",
+            [("end_label", end_label), ("labels", axis.short_repr())],
+            "An ended hypothesis goes on through one of the labels.",
+        )
+
+
 def _check_size(link: Link, beam_size: int, loop: Loop) -> None:
     if link.beam_size is None:
         link.beam_size = beam_size
     if link.beam_size != beam_size:
-        raise ValueError(
-            message(f"{place_of(loop)}: another beam size.", [("before", link.beam_size), ("now", beam_size)],
-                    "A search keeps its number of hypotheses.")
-        )  # fmt: skip
+        raise value_error(
+            f"{place_of(loop)}: another beam size.",
+            [("before", link.beam_size), ("now", beam_size)],
+            "A search keeps its number of hypotheses.",
+        )
 
 
 def _custom(
@@ -159,12 +166,12 @@ def _custom(
     )  # fmt: skip
     needed = {*log_prob.dims, *base.dims}
     if not isinstance(total, Tensor) or set(total.dims) != needed:
-        raise ValueError(
-            message(f"{place_of(loop)}: custom_score_combine gives other dims.",
-                    [("scores_in", repr(log_prob)), ("scores_base", repr(base)), ("result", repr(total))],
-                    "It gives the scores of all continuations: the dims of both.",
-                    "lambda *, scores_in, scores_base, **_: scores_in + scores_base")
-        )  # fmt: skip
+        raise value_error(
+            f"{place_of(loop)}: custom_score_combine gives other dims.",
+            [("scores_in", repr(log_prob)), ("scores_base", repr(base)), ("result", repr(total))],
+            "It gives the scores of all continuations: the dims of both.",
+            "lambda *, scores_in, scores_base, **_: scores_in + scores_base",
+        )
     return total
 
 
@@ -200,7 +207,7 @@ def _sampled(flat: Flat, total: Tensor, log_prob: Tensor, options: Options, axis
     drawn_from = filtered(drawn_from, axis, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
     if in_dim is None:
         draws = Dim(options.beam_size, name="draws")
-        noisy = math.combine_bc(drawn_from, "add", gumbel_over(drawn_from, draws))
+        noisy = math.combine_bc(drawn_from, "add", gumbel(drawn_from, draws))
     else:
         draws, noisy = in_dim, drawn_from + gumbel(drawn_from)
     raw = noisy.copy_transpose((*flat.rest, draws, axis))._raw
@@ -215,13 +222,6 @@ def _sampled(flat: Flat, total: Tensor, log_prob: Tensor, options: Options, axis
     return Ranked(scores, index, backend.raw_to_numpy(scores), in_order=False)
 
 
-def gumbel_over(like: Tensor, draws: Dim) -> Tensor:
-    """Independent noise for several draws from the same distribution."""
-    shape = new_tensor(like._raw, like.dims)
-    expanded = shape.copy_compatible_to_dims((*like.dims[:0], draws, *like.dims), unbroadcast=True)
-    return gumbel(expanded)
-
-
 def parts_of(
     flat: Flat, total: Tensor, free: Tensor, allowed: Tensor | None, own: Tensor, base: Tensor | None, options: Options,
     has_ended: Tensor | None,
@@ -232,7 +232,7 @@ def parts_of(
     def same(x: Tensor) -> Any:
         if set(x.dims) != set(total.dims):
             x = math.combine_bc(x, "add", _zeros_like(total, x.dtype))
-        return flat_of(x, flat.in_dim, flat.axis, flat.rest).raw
+        return flat.like(x)
 
     parts = Parts(same(own), base, {}, has_ended, threshold=options.threshold)
     parts.tokens = [(same(tokens), tokens.sparse_dim) for tokens in options.tokens]
@@ -247,7 +247,7 @@ def parts_of(
     gone = backend.unary_fn("is_neg_infinite")(flat.raw)
     verdict = backend.where_raw(gone, Outcome.BELOW_THRESHOLD, verdict)
     if allowed is not None:
-        banned = backend.unary_fn("is_neg_infinite")(flat_of(total, flat.in_dim, flat.axis, flat.rest).raw)
+        banned = backend.unary_fn("is_neg_infinite")(flat.like(total))
         verdict = backend.where_raw(banned, Outcome.BLOCKED, verdict)
     parts.verdict = verdict
     return parts

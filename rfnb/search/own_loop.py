@@ -30,7 +30,7 @@ from rfnb.rec.nested import gather_nested, map_nested
 from rfnb.rec.selection import renamed_dim
 from rfnb.search import rank
 from rfnb.search.operand_checks import no_labels_dim
-from rfnb.search.score import check_log_probs, combined, log_prob_of
+from rfnb.search.score import check_log_probs, combined, log_prob_of, normalized_base
 
 
 @op
@@ -93,10 +93,9 @@ def beam_search_step(
             [("beam_size", beam_size), ("out_beam_dim", out_beam_dim.short_repr())],
             "It is the dim of the hypotheses that go on.",
         )
-    if base is not None and length_normalization and ended is not None:
+    if base is not None and length_normalization:
         before = math.maximum(cast(step, base.dtype), 1.0) if isinstance(step, Tensor) else max(step, 1)
-        grown = base * ((before + 1) / before) ** length_normalization_exponent
-        base = where(ended, grown, base, allow_broadcast_all_sources=True)
+        base = normalized_base(base, ended, before, length_normalization_exponent)
     total = combined(
         log_prob_of(scores, axis, input_type), base, ended, prob_scale=prob_scale, base_scale=base_beam_score_scale,
         noise_scale=random_sample_scale,

@@ -79,9 +79,7 @@ class Some(NamedTuple):
 
     def first(self, backend: Any, axis: int, count: int) -> Some:
         """The first ones only."""
-        cut = lambda raw: backend.slice_raw(raw, axis, 0, count)  # noqa: E731
-        fused = {name: cut(raw) for name, raw in self.fused.items()}
-        return Some(cut(self.index), cut(self.scores), cut(self.log_prob), fused, [cut(raw) for raw in self.tokens])
+        return self.map(lambda raw: backend.slice_raw(raw, axis, 0, count))
 
     def map(self, fn: Callable[[Any], Any]) -> Some:
         """fn on every array."""

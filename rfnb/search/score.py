@@ -7,6 +7,7 @@ total = prob_scale * log_prob + base_scale * base' + noise
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def only_end_label(log_prob: Tensor, has_ended: Tensor, axis: Dim, link: Link, l
     return where(has_ended, stay, log_prob, allow_broadcast_all_sources=True)
 
 
-def normalized_base(base: Tensor, has_ended: Tensor | None, step: int, exponent: float) -> Tensor:
+def normalized_base(base: Tensor, has_ended: Tensor | None, step: Any, exponent: float) -> Tensor:
     """Line 1: the score of a hypothesis that has ended grows as the others get longer."""
     if has_ended is None:
         return base
@@ -145,9 +146,9 @@ def combined(
     return total + gumbel(total) * noise_scale if noise_scale else total
 
 
-def gumbel(like: Tensor) -> Tensor:
-    """Noise -log(-log(u)): the label with the best noisy log probability is a sample."""
-    uniform = math.maximum(random_uniform(like.dims, dtype=like.dtype, device=like.device), 1e-30)
+def gumbel(like: Tensor, *draws: Dim) -> Tensor:
+    """Noise -log(-log(u)), for each of several draws: the label with the best noisy log probability is a sample."""
+    uniform = math.maximum(random_uniform((*draws, *like.dims), dtype=like.dtype, device=like.device), 1e-30)
     return -math.log(-math.log(math.minimum(uniform, 1 - 1e-7)))
 
 

@@ -16,7 +16,7 @@ from rfnb.ops.merge import merge_dims
 from rfnb.ops.reduce import top_k
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
-from rfnb.search.choose import choose
+from rfnb.search.choose import check_end_label, choose
 from rfnb.search.constraints import allowed_labels, note_written
 from rfnb.search.options import Options
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
@@ -96,12 +96,8 @@ class _Limits:
         self, log_prob: Tensor, axis: Dim, has_ended: Tensor | None, link: Link, before: Any, loop: Loop
     ) -> Tensor:
         """log_prob with -inf for labels that may not come. What has ended goes on through the end label, or through anything."""
-        if self.end_label is not None and not 0 <= self.end_label < axis.extent:
-            raise value_error(
-                f"{place_of(loop)}: no such end_label.",
-                [("end_label", self.end_label), ("labels", axis.short_repr())],
-                "An ended hypothesis goes on through one of the labels.",
-            )
+        if self.end_label is not None:
+            check_end_label(self.end_label, axis, loop)
         if self.prefix is not None or self.banned is not None or self.no_repeat_ngram:
             allowed = allowed_labels(
                 log_prob, axis, prefix=self.prefix, banned=self.banned, no_repeat_ngram=self.no_repeat_ngram,
