@@ -145,7 +145,7 @@ class GaussWindowAttentionLayer(_Attention):
     """A window of base around a position, weighted by a Gaussian."""
 
     required = ("base", "window_size")
-    options = ("window_size", "std", "inner_size", "inner_size_step")
+    options = ("std", "inner_size", "inner_size_step")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         position = self.concatenated(sources, env)

@@ -45,10 +45,7 @@ class LinearLayer(Layer):
         self.transposed = bool(opts.get("use_transposed_weights"))
 
     def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        return self._over_sources(env, sources, dtype=self._dtype(sources))
-
-    def _dtype(self, sources: list[Tensor]) -> str | None:
-        return next((x.dtype for x in sources if x.sparse_dim is None), None)
+        return self._over_sources(env, sources)
 
     def template(self, env: Scope) -> Tensor:
         self._set_out_dim(env)
@@ -189,7 +186,7 @@ class CastLayer(Layer):
     """The source with another dtype."""
 
     required = ("dtype",)
-    options = ("dtype", "output")
+    options = ("output",)
     elementwise = True
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -207,10 +204,7 @@ class ReinterpretDataLayer(Layer):
 
     options = ("set_sparse", "set_sparse_dim", "increase_sparse_dim", "set_dim_tags", "size_base", "set_axes", "switch_axes",
                "batch_dim_base", "enforce_batch_major", "enforce_time_major", "use_sparse_dim_as_out_dim")  # fmt: skip
-
-    def refs(self, search: bool) -> list[str]:
-        base = self.opts.get("size_base")
-        return [*super().refs(search), *([base] if base else [])]
+    references = ("size_base",)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -289,6 +283,7 @@ class VariableLayer(Layer):
     options = ("shape", "dtype", "add_batch_axis", "add_time_axis", "init", "init_by_layer")
     needs_source = False
     own_feature = False
+    made_to_infer = True
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         shape = self.opts.get("shape") or ()
@@ -297,10 +292,6 @@ class VariableLayer(Layer):
         ]
         self.variable = Parameter(dims, dtype=self.opts.get("dtype", "float32"))
         set_initial(self.variable, self.opts.get("init"), 0.0)
-
-    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        self.make_once(env, sources)
-        return self.compute(env, sources)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         out = self.variable + 0
@@ -326,7 +317,7 @@ class RangeLayer(Layer):
     """start, start + delta, ... below limit, over a dim of its own."""
 
     required = ("limit",)
-    options = ("limit", "start", "delta", "dtype", "sparse", "out_spatial_dim")
+    options = ("start", "delta", "dtype", "sparse", "out_spatial_dim")
     needs_source = False
     own_feature = False
 

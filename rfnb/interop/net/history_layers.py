@@ -55,11 +55,9 @@ class SelfAttentionLayer(_ByModule):
     """Self attention from one matrix QKV; in a loop over the steps so far."""
 
     required = ("num_heads", "total_key_dim")
-
     framewise = True
-
-    options = ("num_heads", "total_key_dim", "attention_left_only", "attention_dropout", "forward_weights_init", "initial_state",
-               "restrict_state_to_last_seq", "state_var_lengths")  # fmt: skip
+    options = ("attention_left_only", "attention_dropout", "forward_weights_init", "initial_state", "restrict_state_to_last_seq",
+               "state_var_lengths")  # fmt: skip
     references = ("key_shift",)
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
@@ -129,7 +127,6 @@ class PositionalEncodingLayer(_ByModule):
     """Sines and cosines of the position; in a loop of the step."""
 
     framewise = True
-
     options = ("axis", "add_to_input", "constant")
     references = ("offset",)
 
@@ -191,13 +188,8 @@ class PositionalEncodingLayer(_ByModule):
 class RelativePositionalEncodingLayer(_ByModule):
     """A vector for each pair of a query and a key; in a loop for those of the step and the steps so far."""
 
-    options = tuple(
-        ("axis clipping fixed forward_weights_init query_spatial_dim key_value_spatial_dim query_offset ").split()
-    )
-
-    def refs(self, search: bool) -> list[str]:
-        offset = self.opts.get("query_offset")
-        return [*super().refs(search), *([offset] if isinstance(offset, str) else [])]
+    options = tuple("axis clipping fixed forward_weights_init query_spatial_dim key_value_spatial_dim".split())
+    references = ("query_offset",)
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         if self.out_dim is None:
@@ -292,10 +284,6 @@ class TwoDLSTMLayer(_ByModule):
 
     def documented(self, name: str) -> str:
         return f"rec-twod/{name}"
-
-    def own_parameters(self) -> dict[str, Parameter]:
-        found = super().own_parameters()
-        return {path: value for path, value in found.items() if value is not None}
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
         # Of the previous step only: that what y has is one frame. The axis of x is not in the result.

@@ -110,9 +110,7 @@ class KenLmStateLayer(Layer):
 
     required = ("lm_file", "vocab_file")
     made_to_infer = True
-    options = tuple(
-        ("lm_file vocab_file vocab_unknown_label bpe_merge_symbol input_step_offset dense_output debug ").split()
-    )
+    options = tuple("vocab_unknown_label bpe_merge_symbol input_step_offset dense_output debug".split())
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         names = ("vocab_unknown_label", "bpe_merge_symbol", "input_step_offset", "dense_output")

@@ -47,7 +47,7 @@ class Layer(Module):
         n_out, out_dim: The size and the dim of its features, None if it takes those of its sources.
     """
 
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # those that are neither required nor references
     references: tuple[str, ...] = ()  # the options that name a layer
     required: tuple[str, ...] = ()  # the options without which it means nothing
     needs_source = True
@@ -83,12 +83,12 @@ class Layer(Module):
         return f'Layer "{self.path}" of class "{self.kind}"'
 
     def _check_options(self) -> None:
-        known = (*COMMON, *self.options, *self.references)
+        own = list(dict.fromkeys((*self.required, *self.options, *self.references)))
+        known = (*COMMON, *own)
         unknown = [key for key in self.opts if key not in known]
         if unknown:
             near = [other for key in unknown for other in difflib.get_close_matches(key, known, n=2)]
-            own = [*self.options, *self.references]
-            rows = [("given", ", ".join(unknown)), ("known", ", ".join([*own, *COMMON[:13]]))]
+            rows = [("given", ", ".join(unknown)), ("known", ", ".join(dict.fromkeys((*own, *COMMON[:13]))))]
             raise value_error(
                 f"{self.what}: unknown option.",
                 rows,

@@ -21,7 +21,6 @@ class RecLastOutputLayer(Layer):
     """The last real frame of a value of a loop body, which has `need_last`."""
 
     required = ("rec_layer", "sub_layer_name")
-    options = ("sub_layer_name",)
     references = ("rec_layer",)
     needs_source = False
 
@@ -46,7 +45,6 @@ class GetRecAccumulatedOutputLayer(Layer):
     """The value "sub_layer" of a loop body, of all steps: as from "layer/sub_layer"."""
 
     required = ("sub_layer",)
-    options = ("sub_layer",)
 
     def refs(self, search: bool) -> list[str]:
         return [f"{self.sources[0]}/{self.opts['sub_layer']}"]

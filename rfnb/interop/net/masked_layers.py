@@ -42,7 +42,7 @@ class MaskedComputationLayer(Wrapper):
     """A layer on the frames where the mask is True, as if the others were not there."""
 
     required = ("unit",)
-    options = ("unit", "in_spatial_dim", "out_spatial_dim")
+    options = ("in_spatial_dim", "out_spatial_dim")
     references = ("mask", "masked_from")
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
@@ -215,9 +215,6 @@ class UnmaskLayer(Layer):
         if not self._counts(env.get(self.sources[0]), env):
             return None
         return unmask_initial_state(batch_dims=env.get(self.opts["mask"]).dims)
-
-    def infer(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        return self.compute(env, sources)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x, mask = sources[0], env.get(self.opts["mask"])

@@ -58,11 +58,8 @@ class _OfAll(Layer):
 class CombineLayer(_OfAll):
     """Sum, product, ... of the sources."""
 
-    options = tuple(
-        (
-            "kind activation with_bias eval eval_locals eval_for_output_loss allow_broadcast_all_sources auto_convert"
-        ).split()
-    )
+    options = ("kind", "activation", "with_bias", "eval", "eval_locals", "eval_for_output_loss", "allow_broadcast_all_sources",
+               "auto_convert")  # fmt: skip
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
@@ -232,12 +229,8 @@ class SwitchLayer(_OfAll):
     """true_from where the condition holds, else false_from. Both are layers or numbers."""
 
     required = ("condition", "true_from", "false_from")
-    options = ("true_from", "false_from")
-    references = ("condition",)
+    references = ("condition", "true_from", "false_from")
     needs_source = False
-
-    def refs(self, search: bool) -> list[str]:
-        return [*super().refs(search), *(ref for ref in self._branches() if isinstance(ref, str))]
 
     def _branches(self) -> list[Any]:
         return [self.opts.get("true_from"), self.opts.get("false_from")]

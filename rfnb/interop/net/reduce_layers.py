@@ -110,13 +110,8 @@ class DotLayer(Layer):
 class SoftmaxOverSpatialLayer(Layer):
     """Softmax over the time, or another dim; padding gets 0."""
 
-    options = ("axis", "energy_factor", "start", "window_start", "window_size", "use_time_mask", "log_space")
-
-    def refs(self, search: bool) -> list[str]:
-        return [
-            *super().refs(search),
-            *(self.opts[key] for key in ("start", "window_start") if isinstance(self.opts.get(key), str)),
-        ]
+    options = ("axis", "energy_factor", "window_size", "use_time_mask", "log_space")
+    references = ("start", "window_start")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)

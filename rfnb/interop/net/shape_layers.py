@@ -40,7 +40,7 @@ class SplitDimsLayer(_OwnDims):
     """One dim as several; -1 is what is left."""
 
     required = ("axis", "dims")
-    options = ("axis", "dims", "pad_to_multiples", "pad_value")
+    options = ("pad_to_multiples", "pad_value")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -90,8 +90,7 @@ class MergeDimsLayer(_OwnDims):
     """Several dims as one, in the order of the source unless `keep_order`."""
 
     required = ("axes",)
-    options = ("axes", "keep_order", "n_out", "out_dim")
-    own_feature = False
+    options = ("keep_order", "n_out", "out_dim")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -109,7 +108,7 @@ class SqueezeLayer(Layer):
     """The source without dims of size 1."""
 
     required = ("axis",)
-    options = ("axis", "enforce_batch_dim_axis", "allow_no_op")
+    options = ("enforce_batch_dim_axis", "allow_no_op")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -142,7 +141,7 @@ class SliceLayer(_OwnDims):
     """Frames from slice_start up to, not including, slice_end."""
 
     required = ("axis",)
-    options = ("axis", "slice_start", "slice_end", "slice_step")
+    options = ("slice_start", "slice_end", "slice_step")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -173,11 +172,8 @@ class GatherLayer(Layer):
     """The frames at `position`, a number or a layer."""
 
     required = ("axis", "position")
-    options = ("axis", "position", "clip_to_valid")
-
-    def refs(self, search: bool) -> list[str]:
-        position = self.opts.get("position")
-        return [*super().refs(search), *([position] if isinstance(position, str) else [])]
+    options = ("clip_to_valid",)
+    references = ("position",)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
@@ -197,7 +193,7 @@ class ShiftAxisLayer(Layer):
     """Frames moved by `amount` to the right, or to the left if it is negative; the length stays with adjust_size_info=False."""
 
     required = ("axis", "amount")
-    options = ("axis", "amount", "pad", "pad_value", "adjust_size_info")
+    options = ("pad", "pad_value", "adjust_size_info")
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)

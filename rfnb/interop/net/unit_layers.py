@@ -166,7 +166,7 @@ class RnnCellLayer(_UnitBase):
     """One step of a unit; with a time dim, all steps."""
 
     required = ("unit",)
-    options = ("unit", "unit_opts", "initial_state", "weights_init")
+    options = ("unit_opts", "initial_state", "weights_init")
 
     def make_unit(self, in_dim: Dim, initial: Any) -> RnnCell:
         options = {name: self.opts[name] for name in ("unit_opts", "weights_init") if self.opts.get(name) is not None}

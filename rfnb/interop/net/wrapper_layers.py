@@ -88,7 +88,7 @@ class SubnetworkLayer(Wrapper):
     """The layer "output" of a network inside; others by "name/layer"."""
 
     required = ("subnetwork",)
-    options = ("subnetwork", "concat_sources", "load_on_init", "rec_previous_layer")
+    options = ("concat_sources", "load_on_init", "rec_previous_layer")
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, opts)
