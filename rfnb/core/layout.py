@@ -41,10 +41,14 @@ class PlanCache(dict):
     A key is of what does not change (kinds, dtypes, options) and of dims, also in tuples. The plan depends on nothing else. It is
     found by the dims themselves, and else by their structure: then it is put together with these dims (`core/plan_parts.py`). So a
     batch with new dims finds the plans of the one before.
+
+    Args:
+        by_structure: Whether they are found so. If not, it is for plans that are as quick to make as to find, which `keep` takes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_structure: bool = True) -> None:
         super().__init__()
+        self._by_structure = by_structure
         self.before: dict[
             Any, Any
         ] = {}  # what was there when the last generation began: here again when it is asked for
@@ -54,7 +58,7 @@ class PlanCache(dict):
     def __missing__(self, key: Any) -> Any:
         plan = self.before.get(key, _NONE)
         if plan is _NONE:
-            structure = structure_of(key)
+            structure = structure_of(key) if self._by_structure else None
             plan = _NONE if structure is None else self._for_others(*structure)
             if plan is _NONE:
                 raise NoPlanError
@@ -76,6 +80,12 @@ class PlanCache(dict):
         for array in plan if plan.__class__ is tuple else (plan,):
             if is_array(array):
                 account(self, key, bytes_of(array))
+        _count()
+        return plan
+
+    def keep(self, key: Any, plan: Any) -> Any:
+        """The plan for the dims of `key`, and for no others; it holds no array."""
+        self[key] = plan
         _count()
         return plan
 

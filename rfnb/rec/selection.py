@@ -14,21 +14,18 @@ import numpy as np
 
 from rfnb.core.beam_dim import BeamDim, is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error
+from rfnb.core.errors import DimError, dim_error
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.memo import Memo
 from rfnb.core.pickling import NotPicklable
-from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.core.watch import asked
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 
-_plans = PlanCache()
-_renamed = PlanCache()
-_renamed_dims = PlanCache()
-_moves = PlanCache()
+_plans = PlanCache(by_structure=False)
+_renamed = PlanCache(by_structure=False)
+_renamed_dims = PlanCache(by_structure=False)
 
 
 class Selection(NotPicklable):
@@ -62,7 +59,7 @@ class Selection(NotPicklable):
         if before is not None and in_dim is not None:
             for dim, earlier in before.sources.items():
                 self.sources[dim] = pick(earlier, parents, in_dim, out_dim, out_dim)
-        self._beams = (*self.sources, out_dim, carried)
+        self._beams = (*self.sources, out_dim)
         self._gathered: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (value, gathered): a state is often read twice
         self._rows: dict[Dim, Any] = {}  # beam of `sources` -> which rows of a value under it are continued
         self._host: dict[Dim, np.ndarray] = {}
@@ -83,29 +80,27 @@ class Selection(NotPicklable):
             DimError: If it has several.
         """
         if isinstance(value, Tensor):
-            self._move(value)
+            self._beam_of(value)
 
-    def _move(self, value: Tensor) -> tuple[Dim | None, tuple[Dim, ...] | None]:
-        """The beam before the choice that a value is under; the dims that it gets, if it is under the one after it."""
-        key = value.dims, self._beams
-        try:
-            return _moves[key]
-        except KeyError:
-            return _moves.make(key, self._make_move, value)
+    def _beam_of(self, value: Tensor) -> Dim | None:
+        """The beam of this step that a value is under, before the choice or after it."""
+        dims, found = value.dims, None
+        for beam in self._beams:
+            if beam in dims:
+                if found is not None:
+                    raise self._under_several(value)
+                found = beam
+        return found
 
-    def _make_move(self, value: Tensor) -> tuple[Dim | None, tuple[Dim, ...] | None]:
-        found = [dim for dim in (*self.sources, self.out_dim) if dim in value.dims]
-        if len(found) > 1 and self.sources:
-            raise dim_error(
-                "A value from before a choice was combined with one from after it.",
-                [("value", shape_of(value)), ("before", found[0].short_repr()), ("after", found[-1].short_repr())],
-                "Hypothesis 0 after the choice need not continue hypothesis 0 before it.\n"
-                "A state that is read after the choice follows it, so put the value into one before:",
-                "loop.state.x = x\nlabel = rf.choice(...)\nx = loop.state.x",
-            )
-        if self.out_dim in value.dims:
-            return None, _renamed_all(value.dims, self.out_dim, self.carried)
-        return self.source_of(value), None
+    def _under_several(self, value: Tensor) -> DimError:
+        found = [beam for beam in self._beams if beam in value.dims]
+        return dim_error(
+            "A value from before a choice was combined with one from after it.",
+            [("value", shape_of(value)), ("before", found[0].short_repr()), ("after", found[-1].short_repr())],
+            "Hypothesis 0 after the choice need not continue hypothesis 0 before it.\n"
+            "A state that is read after the choice follows it, so put the value into one before:",
+            "loop.state.x = x\nlabel = rf.choice(...)\nx = loop.state.x",
+        )
 
     def bring(self, value: Any) -> Any:
         """A value of this step under the beam after the choice."""
@@ -123,10 +118,10 @@ class Selection(NotPicklable):
             return renamed_dim(value, self.out_dim, self.carried) if picked is value else picked
         if not isinstance(value, Tensor):
             return value
-        source, renamed = self._move(value)
-        if renamed is not None:
-            return value._like(value._raw, renamed)
-        return value if source is None else self._gather(value, source)
+        beam = self._beam_of(value)
+        if beam is None:
+            return value
+        return rename(value, beam, self.carried) if beam is self.out_dim else self._gather(value, beam)
 
     def to_carried_state(self, value: Any) -> Any:
         """The same for a state that this step has assigned; what was computed without beam is the same for all hypotheses.
@@ -237,7 +232,7 @@ def rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
     try:
         dims = _renamed[key]
     except KeyError:
-        dims = _renamed.make(key, _renamed_all, *key)
+        dims = _renamed.keep(key, _renamed_all(*key))
     return value._like(value._raw, dims)
 
 
@@ -252,7 +247,7 @@ def renamed_dim(dim: Dim, old: Dim, new: Dim) -> Dim:
     try:
         return _renamed_dims[dim, old, new]
     except KeyError:
-        return _renamed_dims.make((dim, old, new), _make_renamed, dim, old, new)
+        return _renamed_dims.keep((dim, old, new), _make_renamed(dim, old, new))
 
 
 def _make_renamed(dim: Dim, old: Dim, new: Dim) -> Dim:
@@ -303,7 +298,7 @@ def _plan_of(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim)
     try:
         return _plans[key]
     except KeyError:
-        return _plans.make(key, _plan_pick, value, index, beam, index_beam, new)
+        return _plans.keep(key, _plan_pick(value, index, beam, index_beam, new))
 
 
 def _plan_pick(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim) -> _Pick:
@@ -316,30 +311,26 @@ def _plan_rows(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim) -> tupl
     """The usual order, {batch dims, beam, ...}, is one look-up of rows."""
     axis = len(index.dims) - 1
     batch = index.dims[:-1]
-    one_to_one = asked(_is_one, beam, index_beam)
+    one_to_one = beam.extent == index_beam.extent == 1
     if one_to_one or index.dims[-1] is not index_beam or value.dims[: axis + 1] != (*batch, beam):
         return None, None
     backend = value.backend
     reshape, take = backend.reshape_raw, backend.take_raw
     rest = value.dims[axis + 1 :]
-    shape = Shape(*batch, index_beam, *rest)
-    if asked(_is_one, *batch):
+    sizes = full_shape(batch)
+    num_batch, shape = math.prod(sizes), (*sizes, index_beam.extent, *full_shape(rest))
+    if num_batch == 1:
         return lambda raw_index: reshape(raw_index, (-1,)), lambda raw, rows: take(raw, rows, axis)
-    rows_shape = Shape((*batch, beam), *((rest,) if rest else ()))
+    rows_shape = num_batch * beam.extent, *((math.prod(full_shape(rest)),) if rest else ())
     add, starts = backend.binary_tensors_fn("add"), Memo()
 
     def rows_of(raw_index: Any) -> Any:
         device = backend.device_key_raw(raw_index)
         start = starts.get(device)
         if start is None:
-            sizes = full_shape(batch)
-            host = (np.arange(math.prod(sizes)) * beam.extent).reshape(*sizes, 1)
+            host = (np.arange(num_batch) * beam.extent).reshape(*sizes, 1)
             start = backend.from_numpy(host, dtype="int64", device=backend.get_device_raw(raw_index))
             starts.keep(device, start)
         return reshape(add(raw_index, start), (-1,))
 
     return rows_of, lambda raw, rows: reshape(take(reshape(raw, rows_shape), rows, 0), shape)
-
-
-def _is_one(*dims: Dim) -> bool:
-    return math.prod(full_shape(dims)) == 1
