@@ -35,7 +35,6 @@ def assign_sizes(self: Dim, value: Any) -> None:
     """Give a dim that is not static its lengths: a Tensor of them, a template of one, or one number for all sequences."""
     if self.size is not None:
         raise dim_error(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths.")
-    known = self._lengths is not None
     if hasattr(value, "dims"):
         self.declared_length_dims = tuple(value.dims)
         if value.raw_tensor is None:  # a template says over which dims the lengths will be
@@ -54,12 +53,18 @@ def assign_sizes(self: Dim, value: Any) -> None:
         dims = ()
     check_lengths(self.name, valid_lengths(array, tuple(dims)), is_tensor=hasattr(value, "dims"))
     raw = value._raw if value is self._declared and value is not None else None
-    self._reset()
+    keep_lengths(self, array.astype(np.int32), dims)
     if raw is not None:
         value._raw = raw  # the template that this dim was made from has got its values
+
+
+def keep_lengths(self: Dim, array: np.ndarray, over: Sequence[Dim]) -> None:
+    """Give a dim lengths that are known to be right, int32; nobody else writes to this array."""
+    known = self._lengths is not None
+    self._reset()
     if known:
         resized(self)
-    self._lengths = Lengths(array.astype(np.int32), dims)
+    self._lengths = Lengths(array, over)
 
 
 @op

@@ -13,6 +13,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
+from rfnb.core.dim_sizes import keep_lengths
 from rfnb.core.finite import StepWithEnded
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.ended import active_in_steps
@@ -178,9 +179,8 @@ class EndsByCondition(Ends):
     def set_lengths(self, axis: Dim) -> None:
         """Give the dim of the loop its lengths, when the loop is done."""
         known = self.lengths
-        lengths = known if known is not None else np.zeros((), np.int32)
-        raw = registry.selected().from_numpy(lengths, dtype="int32", device="cpu")
-        axis.dyn_size_ext = new_tensor(raw, self.dims)
+        axis.declared_length_dims = self.dims
+        keep_lengths(axis, known if known is not None else np.zeros((), np.int32), self.dims)
 
     def _joined(self, dims: tuple[Dim, ...], selection: Selection | None) -> tuple[Dim, ...]:
         """The dims of this step's condition and those that the ends of the steps before have besides."""

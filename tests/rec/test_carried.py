@@ -357,3 +357,28 @@ def test_a_loop_is_recorded_under_inference_mode_and_what_is_counted_there_is_re
         assert run(False).raw_tensor.tolist() == [[5.0] * 3, [3.0] * 3]
         with pytest.raises(RecordingError, match="count"):
             run(True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+def test_what_stays_as_it_is_is_told_from_what_changes_under_inference_mode_for_all_dtypes(dtype):
+    with torch.inference_mode():
+        grid = torch.ones(4, 3).to(dtype)
+        if dtype.is_floating_point:
+            grid[0, 0] = float("nan")  # which is not equal to itself
+        single, views = torch.zeros((), dtype=dtype), (grid[:, 1], grid.T, grid[:, ::2])
+
+        def run(changed):
+            loop = rf.Loop(axis=TIME)
+            loop.state.h = rf.zeros([BATCH, FEAT])
+            with loop:
+                loop.state.h = loop.state.h + 1.0
+                for read in (single, *views):
+                    assert read.ndim < 3
+                if changed is not None:
+                    changed.fill_(0 if changed.any() else 1)
+            return loop.state.h
+
+        assert run(None).raw_tensor.tolist() == [[5.0] * 3, [3.0] * 3]
+        for changed in (single, *views):
+            with pytest.raises(RecordingError, match="changed in place"):
+                run(changed)
