@@ -17,7 +17,7 @@ from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 _SMALL = (
     4  # numbers up to this one are written out: axes, mostly; sizes are constants, so that batches share their code
 )
-_WORDS = "dtype", "device", "layout", "memory_format", "Size"  # of the library
+WORDS = "dtype", "device", "layout", "memory_format", "Size"  # of the library
 TAKEN = "step", "steps", "keep", "make", "slice", "active"
 
 
@@ -148,7 +148,7 @@ class Lowering:
             return f"slice({self.text(x.start)}, {self.text(x.stop)}, {self.text(x.step)})"
         if x is Ellipsis:
             return "..."
-        if type(x).__module__ == "torch" and type(x).__name__ in _WORDS:
+        if type(x).__module__ == "torch" and type(x).__name__ in WORDS:
             return self._bind("t0", x, (type(x), repr(x)))
         raise NotLowered(f"passes a {type(x).__name__}")
 

@@ -21,32 +21,20 @@ from rfnb.rec.compiled import compiled_step, maker
 from rfnb.rec.lowering import Line, Lowering, needed
 
 
-class Program(NotPicklable):
-    """Lines as a function.
-
-    Attributes:
-        listing: The program to read.
+class Code:
+    """The lines of a program without the arrays that are bound to its names; programs of one pattern share it.
 
     Args:
         lowering: The lines.
         inputs: Names that the function takes, in order.
         results: What it gives, as text.
-        note: Of the number of an op: what to write above its lines.
         over: Names that each step has another value of. With these, the function makes many steps, `run(steps, keep, *inputs)`:
             their values come from `steps`; the first results are the inputs of the next step, the others go to the functions in
             `keep`.
-        backend: The backend of the arrays, which may compile it (`rfnb/rec/compiled.py`).
     """
 
     def __init__(
-        self,
-        lowering: Lowering,
-        inputs: Sequence[str],
-        results: Sequence[str],
-        note: Callable[[int], str],
-        *,
-        over: Sequence[str] | None = None,
-        backend: Any = None,
+        self, lowering: Lowering, inputs: Sequence[str], results: Sequence[str], over: Sequence[str] | None = None
     ):
         lines, used = needed(lowering.lines, results)
         if over is None:
@@ -59,23 +47,46 @@ class Program(NotPicklable):
             head += [_tuple(keep, "    ", " = keep"), _tuple(over, "    for ", " in steps:")]
             tail = [f"{indent}{name}({value})" for name, value in zip(keep, results[count:], strict=True)]
             tail += [_tuple(inputs, indent, f" = {_tuple(results[:count])}"), _tuple(inputs, "    return ")]
-        code = [(line.place, indent + _text(line, used)) for line in lines]
-        self.listing = Listing(head, code, tail, note, lowering.bound)
-        self.run: Callable[..., tuple[Any, ...]]
+        self.head, self.tail, self.many = head, tail, over is not None
+        self.text = [(line.place, indent + _text(line, used)) for line in lines]
+        self._lines, self._inputs, self._over, self._results = lines, list(inputs), list(over or ()), _tuple(results)
+        body = "\n".join([*head, *(text for _, text in self.text), *tail]).replace("\n", "\n    ")
+        self._source = f"def make({', '.join(lowering.bound)}):\n    {body}\n    return step"
+        self._make: Any = None
+
+    def bind(self, bound: Mapping[str, Any], backend: Any) -> Callable[..., tuple[Any, ...]]:
+        """The function, with these values for the names that are none of a step."""
         compiled = compiled_step(
             backend,
-            lowering.bound,
-            lines,
-            [text.strip() for _, text in code],
-            [*(over or ()), *inputs],
-            _tuple(results),
+            bound,
+            self._lines,
+            [text.strip() for _, text in self.text],
+            [*self._over, *self._inputs],
+            self._results,
         )
         if compiled is not None:
-            self.run = (lambda *args: compiled()(*args)) if over is None else partial(_many, compiled, len(inputs))
-            return
-        body = "\n".join([*head, *(text for _, text in code), *tail]).replace("\n", "\n    ")
-        source = f"def make({', '.join(lowering.bound)}):\n    {body}\n    return step"
-        self.run = _maker(source)(*lowering.bound.values())
+            return partial(_many, compiled, len(self._inputs)) if self.many else lambda *args: compiled()(*args)
+        if self._make is None:
+            self._make = _maker(self._source)
+        run: Callable[..., tuple[Any, ...]] = self._make(*bound.values())
+        return run
+
+
+class Program(NotPicklable):
+    """Lines as a function, `run`.
+
+    Attributes:
+        listing: The program to read.
+
+    Args:
+        bound: What the names of the code stand for that are none of a step: functions, constants.
+        note: Of the number of an op: what to write above its lines.
+        backend: The backend of the arrays, which may compile it (`rfnb/rec/compiled.py`).
+    """
+
+    def __init__(self, code: Code, bound: Mapping[str, Any], note: Callable[[int], str], backend: Any = None):
+        self.listing = Listing(code, note, bound)
+        self.run = code.bind(bound, backend)
 
 
 def _text(line: Line, used: set[str]) -> str:
@@ -92,15 +103,8 @@ def _tuple(items: Sequence[str], before: str = "", after: str = "") -> str:
 class Listing:
     """A program to read: its lines below the ops that they are of, and what its constants are. It keeps no array alive."""
 
-    def __init__(
-        self,
-        head: Sequence[str],
-        code: Sequence[tuple[int, str]],
-        tail: Sequence[str],
-        note: Callable[[int], str],
-        bound: Mapping[str, Any],
-    ):
-        self._head, self._code, self._tail, self._note = head, code, tail, note
+    def __init__(self, code: Code, note: Callable[[int], str], bound: Mapping[str, Any]):
+        self._code, self._note = code, note
         self._bound = [
             (name, (value.dtype, value.shape) if hasattr(value, "shape") else value)
             for name, value in bound.items()
@@ -108,13 +112,13 @@ class Listing:
         ]
 
     def __str__(self) -> str:
-        out, last = list(self._head), None
-        for place, line in self._code:
+        out, last = list(self._code.head), None
+        for place, line in self._code.text:
             if place != last:
                 out.append(f"{line[: len(line) - len(line.lstrip())]}# {self._note(place)}")
             out.append(line)
             last = place
-        return "\n".join([*out, *self._tail, *(f"{name} = {_described(value)}" for name, value in self._bound)])
+        return "\n".join([*out, *self._code.tail, *(f"{name} = {_described(value)}" for name, value in self._bound)])
 
 
 def _described(value: Any) -> str:

@@ -16,8 +16,9 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.rec.lowering import Lowering, NotLowered
+from rfnb.rec.lowering import NotLowered
 from rfnb.rec.program import Listing, Program
+from rfnb.rec.shared_code import program_of
 from rfnb.rec.watched import (
     Circumstances,
     Op,
@@ -91,23 +92,21 @@ class Segment(NotPicklable):
         masks = [(index, key) for index, step in enumerate(now.steps) for key in step.masks]
         for number, (index, key) in enumerate(masks):
             inputs[id(now.steps[index].masks[key])] = f"going_on{number}"
-        lowering = Lowering(inputs, backend.RawTensorType, fold=not seen.changes)
+        results = [registers[register]._raw for register in self._writes]
+        nodes = [node for node, _ in self.ops]
         try:
-            refused = seen.lower(lowering)
+            made = program_of(seen, inputs, results, partial(note, nodes), [*inputs.values()], backend=backend)
         except NotLowered:
             self._tries += 1
         else:
             if seen.made_dims:
                 self._tries = _TRIES
-            elif refused:
-                self._parts = segments(self.ops, set(refused), self._needed, self._names)
+            elif isinstance(made, list):
+                self._parts = segments(self.ops, set(made), self._needed, self._names)
             else:
-                results = [lowering.text(registers[register]._raw) for register in self._writes]
-                nodes = [node for node, _ in self.ops]
-                program = Program(lowering, [*inputs.values()], results, partial(note, nodes), backend=backend)
                 writes = [(register, attributes(registers[register])) for register in self._writes]
                 guards = [(register, guard(value)) for register, value in given.items()]
-                self.variants.append(Variant(program, now.key, guards, masks, writes, backend))
+                self.variants.append(Variant(made, now.key, guards, masks, writes, backend))
         for register, value in given.items():
             registers[register] = value
 

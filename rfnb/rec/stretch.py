@@ -16,10 +16,11 @@ from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.ends import EndsOfAxis
-from rfnb.rec.lowering import Lowering, NotLowered
+from rfnb.rec.lowering import NotLowered
 from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
+from rfnb.rec.shared_code import program_of
 from rfnb.rec.watched import (
     Circumstances,
     Op,
@@ -191,17 +192,16 @@ class _Watch:
         if active is not None:
             over.append("active")
             inputs[id(active._raw)] = "active"
-        lowering = Lowering(inputs, backend.RawTensorType, fold=not self._seen.changes)
+        results = [value._raw for value in (*after.values(), *stacked)]
+        nodes, carried = [node for node, _ in of.ops], [names[path] for path in before]
         try:
-            if self._seen.lower(lowering):
-                return None
-            lowering.add(calls, len(of.ops))
-            results = [lowering.text(value._raw) for value in (*after.values(), *stacked)]
+            program = program_of(
+                self._seen, inputs, results, partial(_note, nodes), carried, over=over, end=calls, backend=backend
+            )
         except NotLowered:
             return None
-        nodes = [node for node, _ in of.ops]
-        inputs_of_first = [names[path] for path in before]
-        program = Program(lowering, inputs_of_first, results, partial(_note, nodes), over=over, backend=backend)
+        if isinstance(program, list):
+            return None
         return _Steps(program, self._now.key, of, before, stacked, self._given, masks, active is not None)
 
 

@@ -72,6 +72,19 @@ class Watched:
         """Whether arrays were written to."""
         return any(call.kind == CHANGE for calls, _ in self._seen for call in calls)
 
+    @property
+    def offers(self) -> bool:
+        """Whether anything was offered to listeners."""
+        return any(offers for _, offers in self._seen)
+
+    def calls(self) -> list[tuple[list[RawCall], list[Any]]]:
+        """For each op its calls, and the arrays that it gave."""
+        registers = self._registers
+        return [
+            (calls, [registers[register]._raw for register in node.writes])
+            for (node, _), (calls, _) in zip(self._ops, self._seen, strict=True)
+        ]
+
     def lower(self, lowering: Lowering) -> list[int]:
         """Add the lines of all ops; gives the numbers of those that are no part of a program.
 

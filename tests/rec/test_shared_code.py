@@ -1,0 +1,309 @@
+"""Steps of one pattern share their code, and whatever changes between two runs shows in the second one."""
+
+import contextlib
+import threading
+from functools import partial
+
+import pytest
+import torch
+from asserting import ragged
+
+import rfnb as rf
+from rfnb import Dim
+from rfnb.backends.raw_calls import CALL, RawCall
+from rfnb.core.intercept import Intercepted
+from rfnb.rec import shared_code
+from rfnb.rec.pattern import Pattern
+
+IN, UNITS, TWIN = Dim(3, name="in"), Dim(4, name="units"), Dim(4, name="units")
+STEPS = 9
+
+
+@pytest.fixture(autouse=True)
+def nothing_shared():
+    shared_code._shared.clear()
+
+
+class Model(rf.Module):
+    """A recurrent body of one kind, with all of its parameters."""
+
+    def __init__(self, kind):
+        rf.set_random_seed(1)
+        self.kind = kind
+        self.out = rf.Linear(IN + UNITS, UNITS)
+        self.key = rf.Linear(UNITS, UNITS, with_bias=False)
+        self.lstm, self.gru = rf.LSTM(IN, UNITS), rf.GRUCell(IN, UNITS)
+        generator = torch.Generator().manual_seed(3)
+        for parameter in self.parameters():
+            raw = parameter.raw_tensor
+            parameter.raw_tensor = (torch.randn(raw.shape, generator=generator) / 2).to(raw.dtype)
+
+    def step(self, x, h, now, encoder, source):
+        if self.kind == "lstm":
+            h, state = self.lstm(x, state=rf.LstmState(h=h, c=h), spatial_dim=rf.single_step_dim)
+            return h + state.c
+        if self.kind == "gru":
+            return self.gru(x, state=rf.State(h=h), spatial_dim=rf.single_step_dim)[0]
+        if self.kind == "attention":
+            values = encoder if now["same_values"] else encoder * 2
+            h = rf.dot_attention(self.key(h), encoder, values, key_dim=UNITS, axis=source) + rf.reduce_sum(x, axis=IN)
+        else:
+            h = self.out(rf.concat((x, IN), (h, UNITS), out_dim=IN + UNITS)[0])
+        return h if now["function"] is None else now["function"](h)
+
+
+FIRST = {
+    "lengths": None, "steps": STEPS, "batch": 2, "source": [5, 3], "number": 0.5, "function": rf.tanh, "dtype": "float32",
+    "gradients": True, "train": False, "strided": False, "same_values": False, "initial": "zeros", "nan": False, "twin": False,
+    "add": None, "frozen": False, "around": contextlib.nullcontext, "parameter": None, "hook": False, "bias": True,
+    "own_index": False,
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def flag(turn_on, turn_off):
+    turn_on()
+    try:
+        yield
+    finally:
+        turn_off()
+
+
+def deterministic():
+    return flag(lambda: torch.use_deterministic_algorithms(True), lambda: torch.use_deterministic_algorithms(False))
+
+
+def flush():
+    return flag(lambda: torch.set_flush_denormal(True), lambda: torch.set_flush_denormal(False))
+
+
+def coarse():
+    before = torch.get_float32_matmul_precision()
+    return flag(
+        lambda: torch.set_float32_matmul_precision("medium"), lambda: torch.set_float32_matmul_precision(before)
+    )
+
+
+def math_kernel():
+    return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+
+
+def halved():
+    """Somebody else answers rf.tanh."""
+    return Intercepted(lambda op, args, kwargs: op.plain(*args, **kwargs) * 0.5, only={rf.tanh})
+
+
+def float64_default():
+    return rf.set_default_float_dtype_ctx("float64")
+
+
+def amp():
+    return torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+def saved():
+    return torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda x: x)
+
+
+CHANGES = [
+    {}, {"lengths": [9, 4]}, {"lengths": [9, 8]}, {"lengths": [9, 9]}, {"lengths": [4, 9]}, {"lengths": [9, 0]}, {"steps": 7},
+    {"steps": 2}, {"batch": 1, "source": [5]}, {"batch": 3, "source": [5, 3, 4]}, {"source": [3, 5]}, {"source": [6, 2]},
+    {"source": [5, 5]}, {"source": None}, {"number": 3}, {"number": 3.0}, {"number": True}, {"number": 0.0}, {"number": -0.0},
+    {"number": float("nan")}, {"function": rf.sigmoid}, {"function": rf.relu}, {"function": None}, {"dtype": "float64"},
+    {"gradients": False}, {"train": True}, {"strided": True}, {"same_values": True}, {"initial": "ones"}, {"initial": "shared"},
+    {"initial": "gradient"}, {"nan": True}, {"twin": True}, {"add": 1.0}, {"add": "scalar"}, {"add": "weight"}, {"add": "state"},
+    {"frozen": True}, {"parameter": "value"}, {"parameter": "in place"}, {"parameter": "object"}, {"hook": True},
+    {"bias": False}, {"own_index": True}, {"around": torch.inference_mode, "gradients": False},
+    *({"around": each} for each in (deterministic, flush, coarse, math_kernel, halved, float64_default, amp, saved)),
+]  # fmt: skip
+
+
+def name_of(change):
+    return ", ".join(f"{key} {getattr(value, '__name__', value)}" for key, value in change.items()) or "nothing"
+
+
+def run(face, model, now):
+    """The outputs, the last state, and the gradients of all parameters."""
+    batch = Dim(now["batch"], name="batch")
+    time = Dim(now["steps"], name="time") if now["lengths"] is None else ragged(now["lengths"], batch, "time")
+    source = Dim(5, name="source") if now["source"] is None else ragged(now["source"], batch, "source")
+    generator = torch.Generator().manual_seed(7)
+
+    def values(*dims):
+        shape = [dim.extent for dim in dims]
+        raw = torch.randn(shape[::-1] if now["strided"] else shape, generator=generator, dtype=torch.float64)
+        raw = (raw.permute(*reversed(range(len(shape)))) if now["strided"] else raw).to(getattr(torch, now["dtype"]))
+        return rf.convert_to_tensor(raw, dims=dims)
+
+    x, encoder, weight = values(batch, time, IN), values(batch, source, UNITS), values(UNITS)
+    for raw in model.parameters():
+        raw.raw_tensor.grad = None
+    with now["around"](), torch.set_grad_enabled(now["gradients"]):
+        if now["nan"]:
+            x.raw_tensor[0, 1] = torch.nan
+        initial = rf.zeros([batch, UNITS], dtype=now["dtype"]) if now["initial"] != "ones" else values(batch, UNITS)
+        if now["initial"] == "gradient":
+            initial = initial + rf.reduce_sum(model.key.weight, axis=model.key.weight.dims)
+        rf.init_train_step_run_ctx(train_flag=now["train"])
+        loop = rf.Loop(axis=time)
+        loop.state.h = initial
+        loop.state.other = initial if now["initial"] == "shared" else initial * 1
+        added = {
+            None: 0.0,
+            "scalar": rf.constant(0.25, dims=[], dtype=now["dtype"]),
+            "weight": weight,
+            "state": initial,
+        }
+        added = added.get(now["add"], now["add"])
+
+        def body():
+            frame = loop.unstack(x)
+            h = model.step(frame, loop.state.h, now, encoder, source) * now["number"] + added
+            if now["twin"]:
+                h, _ = rf.replace_dim(h, in_dim=UNITS, out_dim=TWIN)
+                h, _ = rf.replace_dim(h * h, in_dim=TWIN, out_dim=UNITS)
+            if now["own_index"]:
+                h = h + rf.cast(loop.iter_idx, h.dtype)
+            if rf.get_run_ctx().is_train_flag_enabled(func=None):
+                h = h * 3
+            loop.state.other = loop.state.other * 0.5 + loop.state.h
+            loop.state.h = h = rf.cast(h, now["dtype"])
+            return loop.stack(h + loop.state.other)
+
+        if face == "with":
+            with loop:
+                out = body()
+        else:
+            for _ in loop:
+                out = body()
+        last = loop.state.h
+        total = rf.reduce_sum(out, axis=out.dims).raw_tensor
+    if total.requires_grad:
+        total.backward()
+    found = [out.copy_masked(0).copy_transpose([time, batch, UNITS]).raw_tensor.detach(),
+             last.copy_transpose([batch, UNITS]).raw_tensor.detach()]  # fmt: skip
+    return found, [parameter.raw_tensor.grad for parameter in model.parameters()]
+
+
+def changed(model, now):
+    """The model as `now` wants it."""
+    if now["parameter"] == "object" or now["dtype"] != FIRST["dtype"]:
+        with rf.set_default_float_dtype_ctx(now["dtype"]):
+            model = Model(model.kind)
+    with torch.no_grad():
+        if now["parameter"] == "value":
+            model.key.weight.raw_tensor = model.out.weight.raw_tensor[3:].clone()
+        elif now["parameter"] is not None:
+            for parameter in model.parameters():
+                parameter.raw_tensor.mul_(-0.5)
+    for parameter in model.parameters():
+        parameter.raw_tensor = parameter.raw_tensor.detach()
+        parameter.raw_tensor.requires_grad_(not now["frozen"])
+        if now["hook"]:
+            parameter.raw_tensor.register_hook(lambda gradient: gradient * 2)
+    if not now["bias"]:
+        model.out.bias = None
+    return model
+
+
+def assert_same_numbers(one, other, tolerance):
+    """Values and gradients are equal up to rounding; NaN where NaN is."""
+    for a, b in zip(one[0] + one[1], other[0] + other[1], strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b, equal_nan=True, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=name_of)
+@pytest.mark.parametrize("kind", ["plain", "lstm", "gru", "attention"])
+def test_the_run_after_a_change_is_as_if_it_were_the_first(kind, change):
+    before, now = Model(kind), FIRST | change
+    for _ in range(2):
+        run("with", before, FIRST)
+    model = changed(before, now)
+    second = run("with", model, now)
+    shared_code._shared.clear()
+    fresh = run("with", model, now)
+    for a, b in zip(second[0], fresh[0], strict=True):
+        assert torch.equal(a.nan_to_num(12345.0), b.nan_to_num(12345.0))
+    assert_same_numbers(second, fresh, 1e-5)  # gradients are summed in another order, where something was made once
+    assert_same_numbers(second, run("for", model, now), 0.1 if change.get("around") is amp else 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["plain", "lstm", "gru", "attention"])
+def test_new_batches_share_their_code(kind, monkeypatch):
+    monkeypatch.setattr(shared_code, "_again", [True])  # lower them all the same, and compare
+    run("with", Model(kind), FIRST)
+    patterns = list(shared_code._shared)
+    assert patterns
+    for source, steps in ([3, 5], 9), ([5, 2], 8), ([4, 5], 9):
+        run("with", Model(kind), FIRST | {"source": source, "steps": steps})
+    assert list(shared_code._shared) == patterns
+
+
+def test_code_that_is_shared_is_not_lowered_again(monkeypatch):
+    run("with", Model("attention"), FIRST)
+    monkeypatch.setattr(shared_code, "_lowered", None)
+    run("with", Model("attention"), FIRST | {"number": 0.5, "source": [1, 5]})
+
+
+def test_shared_code_keeps_no_arrays_and_no_dims():
+    for kind in ("plain", "lstm", "gru", "attention"):
+        run("with", Model(kind), FIRST | {"lengths": [9, 4]})
+
+    def parts(value):
+        yield value
+        if isinstance(value, (tuple, list, dict)):
+            for item in [*value, *value.values()] if isinstance(value, dict) else value:
+                yield from parts(item)
+        elif isinstance(value, shared_code.Code):
+            yield from parts(vars(value))
+
+    found = list(parts(shared_code._shared))
+    assert any(isinstance(part, shared_code.Code) for part in found)
+    assert not any(isinstance(part, (torch.Tensor, rf.Tensor, Dim)) for part in found)
+    assert not any(getattr(part, "__closure__", None) for part in found)
+
+
+def test_shared_code_is_bounded(monkeypatch):
+    run("with", Model("plain"), FIRST)
+    monkeypatch.setattr(shared_code, "LIMIT", 2 * sum(map(len, shared_code._shared)))
+    for number in range(3, 40):
+        run("with", Model("plain"), FIRST | {"number": float(number)})
+    assert 0 < sum(map(len, shared_code._shared)) <= shared_code.LIMIT
+
+
+def test_a_function_that_holds_something_is_not_shared():
+    held = torch.ones(())
+
+    def add(x):
+        if torch.overrides.has_torch_function_unary(x):
+            return torch.overrides.handle_torch_function(add, (x,), x)
+        return x + held
+
+    class Call(RawCall):
+        kind = CALL
+
+    def key(fn):
+        return Pattern([], torch.Tensor).key([([Call(fn, (held,), {}, torch.zeros(()))], [])])
+
+    assert key(add) is None and key(held.add) is None and key(partial(torch.add, held)) is None
+    assert key(torch.Tensor.add) is not None and key(torch.add) == key(torch.add) != key(torch.sub)
+
+
+def test_two_threads_share():
+    errors = []
+
+    def go():
+        try:
+            for number in range(3, 9):
+                run("with", Model("plain"), FIRST | {"number": float(number)})
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=go) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
