@@ -163,7 +163,7 @@ def names_of(axes: Sequence[Axis]) -> list[str]:
     """A label per combination: "head 0, layer 1"; one empty label for no axes."""
     labels = [""]
     for axis in axes:
-        name = "sequence" if axis.kind == "batch" else axis.name
+        name = "sequence" if axis.kind == "batch" else "head" if axis.name == "heads" else axis.name
         labels = [", ".join(filter(None, [label, f"{name} {index}"])) for label in labels for index in range(axis.size)]
     return labels
 

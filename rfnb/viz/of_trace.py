@@ -16,6 +16,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.match import kind_filter, path_filter
+from rfnb.viz.attention.layers import joined_layers, layer_of
 from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.axes import Axis, Named
 from rfnb.viz.beams.spec import spec as beams_spec
@@ -65,15 +66,20 @@ def spec(
         for run, search in list(enumerate(runs))[-_MOST_RUNS:]:
             heading = f"Beam search: {each or 'search'}{_run_of(run, len(runs))}"
             parts.append(beams_spec(search.history, title=heading, live=running))
+    layered: dict[Any, tuple[int, list[str]]] = {}
     for kind, lookup, make in (("attention", trace.attention, _attention), ("states", trace.states, _states)):
         for each in paths(kind, lookup):
             count = lookup.num_runs(each)
             for run in range(max(0, count - _MOST_RUNS), count):
                 made = make(trace, each, run, searches, labels, running)
                 if made is not None and count > 1:
-                    parts.append(
-                        Spec(made.kind, {**made.head, "title": made.head["title"] + _run_of(run, count)}, made.blocks)
+                    made = Spec(
+                        made.kind, {**made.head, "title": made.head["title"] + _run_of(run, count)}, made.blocks
                     )
+                if made is not None and made.kind == "attention" and _layered(parts, layered, made, each, (run, count)):
+                    continue
+                if made is not None and count > 1:
+                    parts.append(made)
                 elif made is not None and not _joined(parts, made):
                     parts.append(made)
     if paths("module", trace.modules) and (not parts or kinds is not None):
@@ -172,6 +178,30 @@ def _along(
         entry["col_dim"]["name"] = axis.name
     made.head.update(col_axis=axis.name, best=True)
     return made
+
+
+def _layered(
+    parts: list[Spec], layered: dict[Any, tuple[int, list[str]]], new: Spec, path: str, run: tuple[int, int]
+) -> bool:
+    """Put the maps of a layer into the view of the layers before it, which has a path that differs in numbers only.
+
+    Args:
+        layered: Of what was put together so far, by what it has in common: the number of the part, and the labels of the layers.
+    """
+    layer = layer_of(path)
+    if layer is None or not new.head["maps"] or "fault" in new.head:
+        return False
+    key = (layer[0], run, *(str(new.head.get(name)) for name in ("axis", "col_axis", "best")))
+    if key not in layered:
+        layered[key] = (len(parts), [layer[1]])
+        return False
+    index, labels = layered[key]
+    labels.append(layer[1])
+    joined = joined_layers(parts[index], new, labels)
+    title = f"Attention: {layer[0]}"
+    joined.head["title"] = title + str(new.head["title"]).removeprefix(f"Attention: {path}")
+    parts[index] = joined
+    return True
 
 
 def _states(

@@ -92,7 +92,7 @@ def test_dims_of_a_tensor_give_roles_and_lengths_in_any_order():
     ]
     assert one.head["maps"][0]["col_dim"] == {"name": "enc", "size": None, "lengths": [5, 4], "kind": None, "id": 1}
     assert one.head == other.head
-    assert all((one.blocks[name] == other.blocks[name]).all() for name in one.blocks)
+    assert all(np.array_equal(one.blocks[name], other.blocks[name], equal_nan=True) for name in one.blocks)
 
 
 def test_lengths_over_batch_and_beam_give_a_sequence_each():

@@ -163,3 +163,48 @@ def test_each_run_of_a_search_has_its_own_attention():
             assert of_attention["rows"] == tokens
             rows = attention.blocks["map0"][seq]
             assert [str(int(row.argmax())) for row in rows[: len(tokens)]] == ["3", *tokens[:-1]]
+
+
+class Encoder(rf.Module):
+    def __init__(self, layers: int):
+        self.vocab, self.width = rf.Dim(9, name="letters", vocab=LETTERS), rf.Dim(4, name="width")
+        self.embed = rf.Embedding(self.vocab, self.width)
+        self.layers = rf.ModuleList(*(self.layer(number + 1) for number in range(layers)))
+
+    def layer(self, num_heads: int):
+        total = rf.Dim(12, name="total")
+        return rf.SelfAttention(
+            self.width, proj_dim=self.width, key_dim_total=total, value_dim_total=total, num_heads=num_heads
+        )
+
+    def __call__(self, ids, axis):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x, axis=axis)
+        return x
+
+
+def test_the_layers_of_a_model_are_one_view_with_the_maps_of_each():
+    rf.set_random_seed(1)
+    batch = rf.Dim(2, name="batch")
+    time = rf.ragged_dim([4, 3], over=batch, name="time")
+    model = Encoder(3)
+    ids = rf.convert_to_tensor(np.arange(8, dtype=np.int32).reshape(2, 4), dims=[batch, time], sparse_dim=model.vocab)
+    with rf.record(kinds={"attention", "tokens"}) as trace:
+        model(ids, time)
+    [part] = parts_of(trace, kinds="attention")
+    assert part.head["title"] == "Attention: layers.*"
+    assert (part.head["layers"], part.head["heads"]) == (
+        ["layer 0", "layer 1", "layer 2"],
+        ["head 0", "head 1", "head 2"],
+    )
+    maps = part.head["maps"]
+    assert [entry["at"] for entry in maps] == [[0, 0], [1, 0], [1, 1], [2, 0], [2, 1], [2, 2]]
+    assert all(entry["self"] and entry["seqs"] == [0, 1] for entry in maps)
+    assert part.head["seqs"][1]["rows"] == part.head["seqs"][1]["cols"] == ["e", "f", "g"]
+    for entry in maps:
+        layer, head = entry["at"]
+        weights = trace.attention[f"layers.{layer}"]
+        dims = [batch, model.layers[layer].num_heads, *[dim for dim in weights.dims if (dim.twin_of or dim) is time]]
+        array = weights.copy_transpose(dims).numpy()
+        np.testing.assert_array_equal(part.blocks[entry["block"]], array[:, head])

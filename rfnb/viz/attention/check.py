@@ -40,16 +40,27 @@ class Judged:
 
 
 def judge(
-    values: np.ndarray, row_lens: np.ndarray, col_lens: np.ndarray, labels: Sequence[Sequence[str]], *, partial: bool
+    values: np.ndarray,
+    row_lens: np.ndarray,
+    col_lens: np.ndarray,
+    labels: Sequence[Sequence[str]],
+    *,
+    partial: bool,
+    hidden: Sequence[np.ndarray | None] | None = None,
 ) -> Judged:
     """Look at a map [seq, row, col].
 
     Args:
         labels: Of the rows, per sequence.
         partial: Whether rows of nothing but NaN may be ones that are not computed yet.
+        hidden: What is masked of each sequence, bool [row, col] without its padding; None where nothing is.
     """
     found = Judged()
-    seqs = [_Rows(values[index, : int(rows)], int(cols)) for index, (rows, cols) in enumerate(zip(row_lens, col_lens))]
+    masks = hidden or [None] * len(values)
+    seqs = [
+        _Rows(values[index, : int(rows)], int(cols), mask)
+        for index, (rows, cols, mask) in enumerate(zip(row_lens, col_lens, masks))
+    ]
     every = np.concatenate([seq.totals[seq.computed & (seq.totals != 0)] for seq in seqs] or [np.zeros(0)])
     negative = any(seq.negative for seq in seqs)
     found.sums = not negative and bool(len(every)) and float((np.abs(every - 1) <= CLOSE).mean()) > 0.5
@@ -78,31 +89,41 @@ class _Rows:
         computed: Of each row, whether it has anything but NaN.
         totals: Of each row, the sum of what is finite.
         on_padding: Of each row, how much of that lies on padding.
+        on_masked: Of each row, how much lies on masked positions.
         negative: Whether there is weight below 0.
     """
 
-    def __init__(self, values: np.ndarray, col_len: int):
+    def __init__(self, values: np.ndarray, col_len: int, hidden: np.ndarray | None):
         self.values, self.col_len = values, col_len
         self.computed = np.full(len(values), col_len > 0)
-        self.finite = bool(np.isfinite(values.sum(-1, dtype=np.float64)).all())
+        with np.errstate(invalid="ignore"):  # infinities of both signs
+            self.totals = values.sum(-1, dtype=np.float64)
+        self.finite = bool(np.isfinite(self.totals).all())
         if not self.finite:  # else there is nothing to leave out: the usual case is fast
             self.computed &= ~np.isnan(values[:, :col_len]).all(-1)
             values = np.where(np.isfinite(values), values, 0)
-        self.totals = values.sum(-1, dtype=np.float64)
+            self.totals = values.sum(-1, dtype=np.float64)
         self.on_padding = np.abs(values[:, col_len:]).sum(-1, dtype=np.float64)
-        self.negative = bool((values[:, :col_len] < -LEAST).any())
+        self.on_masked = np.zeros(len(values))
+        if hidden is not None:
+            self.on_masked = np.where(hidden, np.abs(values[:, :col_len]), 0).sum(-1, dtype=np.float64)
+        self.negative = bool(values[:, :col_len].min(initial=0.0) < -LEAST)
 
 
 def _sums(seq: _Rows, name: Callable[[int], str]) -> list[str]:
     """The faults of rows that are meant to sum to 1 over what is no padding."""
     said = []
-    rows, share, totals = seq.computed, seq.on_padding, seq.totals
-    on_padding = rows & (share > LEAST)
-    if on_padding.any():
-        worst = int(np.argmax(np.where(on_padding, share, -1)))
-        said.append(f"weight on padding in {_of(on_padding, rows)}, up to {share[worst]:.2g} in {name(worst)}")
-    finite = np.isfinite(seq.values[:, : seq.col_len]).all(-1)
-    off = rows & ~on_padding & (totals != 0) & (np.abs(totals - 1) > CLOSE) & finite
+    rows, totals = seq.computed, seq.totals
+    misplaced = np.zeros(len(rows), bool)
+    for words, share in (("padding", seq.on_padding), ("masked positions", seq.on_masked)):
+        there = rows & (share > LEAST)
+        misplaced |= there
+        if there.any():
+            worst = int(np.argmax(np.where(there, share, -1)))
+            said.append(f"weight on {words} in {_of(there, rows)}, up to {share[worst]:.2g} in {name(worst)}")
+    off = rows & ~misplaced & (totals != 0) & (np.abs(totals - 1) > CLOSE)
+    if off.any():
+        off &= np.isfinite(seq.values[:, : seq.col_len]).all(-1)
     if off.any():
         worst = int(np.argmax(np.where(off, np.abs(totals - 1), -1)))
         said.append(f"{_of(off, rows)} {_do(off)} not sum to 1: {name(worst)} to {totals[worst]:.3g}")

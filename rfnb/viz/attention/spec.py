@@ -3,7 +3,9 @@
     rf.viz.attention(weights, source=list("though"), target=["DH", "OW"])   # a plain array {target, source}
     rf.viz.attention(array, dims=["head", "target", "source"])              # further axes become maps to choose from
     rf.viz.attention(tensor, source_dim=enc_time)                           # a Tensor: dims, lengths and padding are known
-    rf.viz.attention({"layer 0": w0, "layer 1": w1})                        # several
+    rf.viz.attention({"layer 0": w0, "layer 1": w1})                        # several layers
+    rf.viz.attention(w, tokens=["the", "cat"], mask="causal")               # self-attention: the same tokens on both sides
+    rf.viz.attention({"1": w1, "2": w2}, slider="epoch")                    # the same weights in the course of a training
 
 The widget draws the same spec in `widgets/src/attention/`.
 """
@@ -15,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import dim_error
+from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.viz.attention.check import judge
+from rfnb.viz.attention.maps import Maps, Part
+from rfnb.viz.attention.masks import CAUSAL, hidden_cells
+from rfnb.viz.attention.words import Merge
 from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host
@@ -30,22 +34,28 @@ def spec(
     *,
     source: Sequence[Any] | None = None,
     target: Sequence[Any] | None = None,
+    tokens: Sequence[Any] | None = None,
     source_lengths: Any = None,
     target_lengths: Any = None,
     source_dim: Any = None,
     target_dim: Any = None,
     dims: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    mask: Any = None,
+    merge: Merge | None = None,
+    slider: str | bool = False,
     title: str = "Attention",
     live: bool = False,
 ) -> Spec:
     """The spec of attention weights.
 
     Args:
-        weights: {target, source, ...}: a Tensor, or an array with target and source last; or a dict of them by label.
+        weights: {target, source, ...}: a Tensor, or an array with target and source last; or a dict of them by label, which are the
+            layers; or a dict of such dicts, by what was changed between them (epochs, checkpoints): there is a slider for that.
             Weights of an array that are not computed yet are NaN. Padding is shown as it is, and what is wrong with it is said.
         source: Labels of what is attended over, or a list of labels per sequence. Default: numbers.
         target: Labels of what attends, likewise.
+        tokens: Labels of both, in self-attention.
         source_lengths: Length per sequence. Default: those of the dim, else of the labels.
         target_lengths: Likewise.
         source_dim: The dim attended over, a Dim or a name. Default: what was recorded, else a dim with a telling name, else the only
@@ -53,50 +63,68 @@ def spec(
         target_dim: The dim that attends. Default: likewise, also by its lengths; of a plain array the last that is left.
         dims: Names of the axes of a plain array. Default: [batch,] [head,] target, source.
         names: One label per sequence.
+        mask: What may be seen, true or false: a Tensor with dims of the weights, or an array that broadcasts against them; "causal":
+            nothing ahead. Default: causal if the weights show it (exactly 0 above the diagonal).
+        merge: Show words instead of word pieces: a marker of pieces ("##", "▁", "Ġ", "@@"), True for the one they have, or a function
+            from the pieces to the number of the word of each. Weights to a word are added up, those from a word averaged.
+        slider: Whether the labels of a dict are places of a slider, not layers; a str is what they are ("epoch").
         live: Whether more may come.
 
     Raises:
-        DimError: If source_dim or target_dim is not a dim of the weights, or is not given and several could be meant.
-        ShapeError: If labels, lengths or names do not fit the array.
+        DimError: If source_dim or target_dim is not a dim of the weights, or is not given and several could be meant; or if the mask
+            has other dims.
+        ShapeError: If labels, lengths, names or mask do not fit the array.
+        ValueError: If merge is no known marker, or mask another word than "causal".
     """
-    given = weights if isinstance(weights, Mapping) else {"": weights}
-    maps: list[dict[str, Any]] = []
-    seqs: list[dict[str, Any]] = []
-    blocks: dict[str, np.ndarray] = {}
-    for label, value in given.items():
-        one = _Weights.of(value, source, target, source_dim, target_dim, dims)
-        lengths = {
-            "row": given_lengths(target_lengths, target, one.target, one.seqs, where="attention", role="target"),
-            "col": given_lengths(source_lengths, source, one.source, one.seqs, where="attention", role="source"),
-        }
-        rows = tokens_of(target, lengths["row"], one.seqs, where="attention", role="target")
-        cols = tokens_of(source, lengths["col"], one.seqs, where="attention", role="source")
-        own = _names(names, one.seqs)
-        first = len(seqs)
-        for index, name in enumerate(own):
-            sizes = {"row_len": int(lengths["row"][index]), "col_len": int(lengths["col"][index])}
-            seqs.append({"label": name, "rows": rows[index], "cols": cols[index], **sizes})
-        where = _reuse(seqs, first)
-        array = one.array()
-        row_entry = (
-            one.target.entry(0)
-            if one.target is not None
-            else {"name": "target", "size": 1, "lengths": None, "kind": None, "id": 0}
+    if isinstance(mask, str) and mask != CAUSAL:
+        raise value_error(
+            "attention: there is no such mask.",
+            [("mask", repr(mask)), ("known", repr(CAUSAL))],
+            "A mask is a boolean Tensor or array, true for what may be seen, or a known word.",
+            f'rf.viz.attention(weights, mask="{CAUSAL}")',
         )
-        for number, name in enumerate(names_of(one.maps)):
-            block = f"map{len(maps)}"
-            blocks[block] = array[:, number]
-            text_ = ", ".join(filter(None, [str(label), name])) or "weights"
-            judged = judge(array[:, number], lengths["row"], lengths["col"], rows, partial=live or one.named.plain)
-            entry = {
-                "label": text_,
-                "row_dim": row_entry,
-                "col_dim": one.source.entry(1),
-                "block": block,
-                "seqs": where,
+    made = Maps(live=live, title=title)
+    for step, given in enumerate(_places(weights, slider)):
+        for label, value in given.items():
+            one = _Weights.of(value, source, target, source_dim, target_dim, dims)
+            same = tokens is not None or one.is_self
+            sides = {
+                "row": tokens if tokens is not None else source if target is None and same else target,
+                "col": tokens if tokens is not None else target if source is None and same else source,
             }
-            maps.append({**entry, **judged.entry()})
-    return Spec("attention", {"title": title, "live": live, "maps": maps, "seqs": seqs}, blocks)
+            lengths = {
+                role: given_lengths(own, sides[role], axis, one.seqs, where="attention", role=name)
+                for role, own, axis, name in (
+                    ("row", target_lengths, one.target, "target"),
+                    ("col", source_lengths, one.source, "source"),
+                )
+            }
+            rows = tokens_of(sides["row"], lengths["row"], one.seqs, where="attention", role="target")
+            cols = tokens_of(sides["col"], lengths["col"], one.seqs, where="attention", role="source")
+            hidden = hidden_cells(mask, one.named, one.seqs, one.maps, one.target, one.source)
+            part = Part(one.array(), rows, cols, hidden, mask == CAUSAL if isinstance(mask, str) else None)
+            if merge is not None and merge is not False:
+                part = part.merged(merge)
+            entry = one.entry(same)
+            partial = live or one.named.plain
+            made.add(part, entry, one.places(str(label)), _names(names, one.seqs), step=step, partial=partial)
+    if isinstance(weights, Mapping) and _slides(weights, slider):
+        name = slider if isinstance(slider, str) else "step"
+        made.slider = {"name": name, "labels": list(map(str, weights))}
+    return made.spec()
+
+
+def _slides(weights: Mapping[Any, Any], slider: str | bool) -> bool:
+    return bool(slider) or any(isinstance(value, Mapping) for value in weights.values())
+
+
+def _places(weights: Any, slider: str | bool) -> list[Mapping[Any, Any]]:
+    """The weights by label, for each place of the slider."""
+    if not isinstance(weights, Mapping):
+        return [{"": weights}]
+    if not _slides(weights, slider):
+        return [weights]
+    return [value if isinstance(value, Mapping) else {"": value} for value in weights.values()]
 
 
 class _Weights:
@@ -107,6 +135,7 @@ class _Weights:
         self.seqs = named.seq_axes([source, target])
         rest = [axis for axis in named.axes if axis is not source and axis is not target and axis not in self.seqs]
         self.maps = named.sorted(rest)
+        self.maps.sort(key=lambda axis: "head" in axis.name)  # heads last, in the order of `places`
 
     @staticmethod
     def of(
@@ -126,6 +155,27 @@ class _Weights:
                 _EXAMPLE,
             )
         return _Weights(named, *attention_axes(named, value, source_dim, target_dim))
+
+    @property
+    def is_self(self) -> bool:
+        """Whether both sides are the same dim."""
+        own, other = (axis.dim if axis is not None else None for axis in (self.source, self.target))
+        return own is not None and other is not None and (own.twin_of or own) is (other.twin_of or other)
+
+    def entry(self, same: bool) -> dict[str, Any]:
+        """The fields that the maps of these weights have in common, for their entries in the spec."""
+        one_row = {"name": "target", "size": 1, "lengths": None, "kind": None, "id": 0}
+        row = one_row if self.target is None else self.target.entry(0)
+        return {"row_dim": row, "col_dim": self.source.entry(1), **({"self": True} if same else {})}
+
+    def places(self, label: str) -> list[tuple[str, str]]:
+        """The layer and the head of each map."""
+        heads = [axis for axis in self.maps if "head" in axis.name][-1:]
+        layers = [
+            ", ".join(filter(None, [label, name]))
+            for name in names_of([axis for axis in self.maps if axis not in heads])
+        ]
+        return [(layer, head) for layer in layers for head in names_of(heads)]
 
     def array(self) -> np.ndarray:
         """float32 [seq, map, row, col], the padding as it is: what lies there is a mistake that one wants to see."""
@@ -148,15 +198,3 @@ def _default_names(array: np.ndarray, source: Any, target: Any) -> list[str]:
 def _names(names: Sequence[str] | None, seq_axes: Sequence[Axis]) -> list[str]:
     own = [name or "sequence 0" for name in names_of(seq_axes)]
     return [str(name) for name in names] if names is not None and len(names) == len(own) else own
-
-
-def _reuse(seqs: list[dict[str, Any]], first: int) -> list[int]:
-    """The entries of `seqs` that the new ones (from `first`) are; those that were there before are taken away again."""
-    new, where = seqs[first:], []
-    del seqs[first:]
-    for entry in new:
-        before = next((index for index, other in enumerate(seqs[:first]) if other == entry), None)
-        where.append(len(seqs) if before is None else before)
-        if before is None:
-            seqs.append(entry)
-    return where

@@ -1,0 +1,235 @@
+"""The maps of an attention view in the making: their places by layer and head, what is masked, wrong and worth a badge.
+
+Attributes of a map's entry, beside those of `docs/contracts/views.md`: `at` are the numbers of its layer and head, `step` its place on
+the slider, `causal` that nothing ahead may be seen ("seen": the weights say so), `mask` the block of what is masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.viz.attention import badges
+from rfnb.viz.attention.check import judge
+from rfnb.viz.attention.masks import above, hidden_of, is_causal
+from rfnb.viz.attention.words import Merge, joined, merged, starts
+from rfnb.viz.spec import Spec
+
+_LIVE_CELLS = 1 << 21  # of all maps: with more, the badges wait for the end of the recording
+
+
+class Part(NamedTuple):
+    """The weights of one tensor with what they are between.
+
+    Attributes:
+        array: [seq, map, row, col]
+        rows, cols: Labels per sequence, as many as it is long.
+        hidden: What is masked, bool [seq, map or 1, row, col].
+        causal: Whether nothing ahead may be seen; None if that is to be found out.
+    """
+
+    array: np.ndarray
+    rows: list[list[str]]
+    cols: list[list[str]]
+    hidden: np.ndarray | None = None
+    causal: bool | None = None
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lengths of the rows and of the columns of each sequence."""
+        rows, cols = (np.array([len(labels) for labels in side], np.int32) for side in (self.rows, self.cols))
+        return rows, cols
+
+    def merged(self, merge: Merge) -> Part:
+        """The same between words."""
+        masks = self.hidden
+        if self.causal:  # a mask of pieces, since words may be several on one side only
+            masks = np.zeros((len(self.array), 1, *self.array.shape[2:]), bool)
+            for mask, rows, cols in zip(masks, *self.lengths):
+                mask[0, :rows, :cols] = above(rows, cols)
+        arrays, hidden = [], []
+        words: tuple[list[list[str]], list[list[str]]] = ([], [])
+        for seq, sides in enumerate(zip(self.rows, self.cols)):
+            begins = [starts(labels, merge) for labels in sides]
+            one = (begins[0], len(sides[0]), begins[1], len(sides[1]))
+            arrays.append(merged(self.array[seq], *one))
+            if masks is not None:  # a word is masked if all of it is
+                hidden.append(merged(~masks[seq], *one) == 0)
+            for side, labels, at in zip(words, sides, begins):
+                side.append(joined(labels, at))
+        array = _stacked(arrays, 0, np.float32)
+        return Part(array, *words, _stacked(hidden, 1, bool) if hidden else None)
+
+
+def _stacked(arrays: list[np.ndarray], fill: float, dtype: Any) -> np.ndarray:
+    """Arrays of different sizes as one."""
+    shape = np.max([array.shape for array in arrays], axis=0)
+    out = np.full((len(arrays), *shape), fill, dtype)
+    for index, array in enumerate(arrays):
+        out[index][tuple(slice(size) for size in array.shape)] = array
+    return out
+
+
+class Maps:
+    """The content of a spec; `spec()` gives it.
+
+    Attributes:
+        slider: What the maps of different steps are of: {name, labels}.
+    """
+
+    def __init__(self, *, live: bool, title: str):
+        self.live, self.title = live, title
+        self.maps: list[dict[str, Any]] = []
+        self.seqs: list[dict[str, Any]] = []
+        self.layers: list[str] = []
+        self.heads: list[str] = []
+        self.slider: dict[str, Any] | None = None
+        self.blocks: dict[str, np.ndarray] = {}
+        self.badges: list[np.ndarray] = []
+
+    def add(
+        self,
+        part: Part,
+        entry: dict[str, Any],
+        places: Sequence[tuple[str, str]],
+        names: Sequence[str],
+        *,
+        step: int,
+        partial: bool,
+    ) -> None:
+        """The maps of one tensor.
+
+        Args:
+            entry: What they have in common.
+            places: Layer and head of each.
+            names: Of the sequences.
+            partial: Whether rows of nothing but NaN may be ones that are not computed yet.
+        """
+        where = self._sequences(names, part)
+        rows, cols = part.lengths
+        for number, (layer, head) in enumerate(places):
+            values, block = np.ascontiguousarray(part.array[:, number]), f"map{len(self.maps)}"
+            self.blocks[block] = values
+            one: dict[str, Any] = {
+                "label": ", ".join(filter(None, [layer, head])) or "weights", **entry,
+                "at": [index_of(self.layers, layer), index_of(self.heads, head)], "step": step, "block": block, "seqs": where,
+            }  # fmt: skip
+            if part.hidden is not None:
+                one["mask"] = self._mask(part.hidden[:, number if part.hidden.shape[1] > 1 else 0])
+            elif part.causal or is_causal(values, rows, cols):
+                one["causal"] = "given" if part.causal else "seen"
+            self.maps.append(one)
+            masks = [hidden_of(self, one, index) for index in range(len(where))]
+            found = judge(values, rows, cols, part.rows, partial=partial, hidden=masks)
+            one.update(found.entry())
+            self.badges.append(self._measured(values, rows, cols, masks, "causal" in one, found.sums))
+
+    def spec(self) -> Spec:
+        """All that was added."""
+        head: dict[str, Any] = {
+            "title": self.title, "live": self.live, "layers": self.layers, "heads": self.heads, "maps": self.maps,
+            "seqs": self.seqs,
+        }  # fmt: skip
+        if self.slider is not None:
+            head["slider"] = self.slider
+        return finished(head, self.blocks, self.badges)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The head so far, for what asks a spec."""
+        return {"seqs": self.seqs}
+
+    def _sequences(self, names: Sequence[str], part: Part) -> list[int]:
+        """The numbers of the sequences; those that are there already are not written again."""
+        where = []
+        for name, rows, cols in zip(names, part.rows, part.cols):
+            entry = {"label": name, "rows": rows, "cols": cols, "row_len": len(rows), "col_len": len(cols)}
+            if entry not in self.seqs:
+                self.seqs.append(entry)
+            where.append(self.seqs.index(entry))
+        return where
+
+    def _mask(self, hidden: np.ndarray) -> str:
+        """The name of the block of a mask; maps with equal masks share it."""
+        known = [name for name in self.blocks if name.startswith("mask")]
+        for name in known:
+            if np.array_equal(self.blocks[name], hidden):
+                return name
+        name = f"mask{len(known)}"
+        self.blocks[name] = hidden.astype(np.uint8)
+        return name
+
+    def _measured(
+        self, values: np.ndarray, rows: np.ndarray, cols: np.ndarray, masks: Sequence[Any], causal: bool, sums: bool
+    ) -> np.ndarray:
+        """The badges of a map, [seq, badge]; NaN where the rows are not meant to sum to 1."""
+        if not sums or (self.live and sum(block.size for block in self.blocks.values()) > _LIVE_CELLS):
+            return np.full((len(values), len(badges.NAMES)), np.nan)
+        return np.stack(
+            [
+                badges.measure(array, int(row), int(col), causal=causal, hidden=None if causal else mask)
+                for array, row, col, mask in zip(values, rows, cols, masks)
+            ]
+        )
+
+
+def finished(head: dict[str, Any], blocks: dict[str, np.ndarray], found: list[np.ndarray]) -> Spec:
+    """The spec with what all of its maps together say: the range of the colours, the badges with the changes between layers."""
+    spec = Spec("attention", head, blocks)
+    head["range"] = _range(spec)
+    if any(np.isfinite(one).any() for one in found):
+        every = np.full((len(found), max(map(len, found)), len(badges.NAMES)), np.nan, np.float32)
+        for index, one in enumerate(found):
+            every[index, : len(one)] = one
+        _changes(spec, every)
+        head["badges"], head["looks"] = list(badges.NAMES), list(badges.LOOKS)
+        for entry, one in zip(head["maps"], every):
+            entry["looks"] = [badges.looks(seq) for seq in one[: len(entry["seqs"])]]
+        spec = Spec("attention", head, {**spec.blocks, "badges": every})
+    return spec
+
+
+def _changes(spec: Spec, every: np.ndarray) -> None:
+    """Put the distances to the same head of the layer before into the badges."""
+    at = {(entry.get("step", 0), *entry["at"]): index for index, entry in enumerate(spec.head["maps"])}
+    where = badges.NAMES.index("change")
+    for index, entry in enumerate(spec.head["maps"]):
+        layer, head = entry["at"]
+        before = at.get((entry.get("step", 0), layer - 1, head))
+        if before is None or np.isnan(every[[index, before], :, 0]).all(-1).any():
+            continue
+        other = spec.head["maps"][before]
+        for seq, number in enumerate(entry["seqs"]):
+            if seq < len(other["seqs"]) and other["seqs"][seq] == number and np.isnan(every[index, seq, where]):
+                size = spec.head["seqs"][number]
+                rows, cols = size["row_len"], size["col_len"]
+                pair = [spec.blocks[each["block"]][seq, :rows, :cols] for each in (entry, other)]
+                every[index, seq, where] = badges.change(*pair)
+
+
+def _range(spec: Spec) -> list[float]:
+    """The lowest (at most 0) and highest finite value that is neither padding nor masked; where something is wrong, of all columns."""
+    low, high = 0.0, 0.0
+    for entry in spec.head["maps"]:
+        for seq, number in enumerate(entry["seqs"]):
+            size = spec.head["seqs"][number]
+            wrong = str(seq) in entry.get("notes", ())
+            values = spec.blocks[entry["block"]][seq, : size["row_len"], : None if wrong else size["col_len"]]
+            hidden = hidden_of(spec, entry, seq) if entry.get("mask") else None
+            if hidden is not None:
+                values = values[:, : size["col_len"]][~hidden]
+            least, most = values.min(initial=0.0), values.max(initial=0.0)
+            if not (np.isfinite(least) and np.isfinite(most)):
+                finite = values[np.isfinite(values)]
+                least, most = finite.min(initial=0.0), finite.max(initial=0.0)
+            low, high = min(low, float(least)), max(high, float(most))
+    return [low, high]
+
+
+def index_of(labels: list[str], label: str) -> int:
+    """The number of a label in the list; it is put there if it is new."""
+    if label not in labels:
+        labels.append(label)
+    return labels.index(label)

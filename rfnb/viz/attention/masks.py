@@ -1,0 +1,110 @@
+"""Positions that may not be seen: a mask of the caller's, or a causal one that the weights themselves show.
+
+What is masked is no weight of 0: it is outside of the colours and of every number that is computed of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import dim_error, shape_error
+from rfnb.core.tensor import Tensor
+from rfnb.viz.axes import Axis, Named
+from rfnb.viz.spec import host
+
+CAUSAL = "causal"
+
+
+def hidden_cells(
+    mask: Any, named: Named, seqs: list[Axis], maps: list[Axis], target: Axis | None, source: Axis
+) -> np.ndarray | None:
+    """The cells that a mask (true: may be seen) hides, bool [seq, map or 1, row, col]; None without a mask.
+
+    Args:
+        mask: A Tensor with dims of the weights, or an array that broadcasts against the weights.
+
+    Raises:
+        DimError: If the mask has a dim that the weights have not.
+        ShapeError: If an array does not broadcast.
+    """
+    if mask is None or isinstance(mask, str):
+        return None
+    shape = tuple(axis.size for axis in named.axes)
+    if isinstance(mask, Tensor):
+        foreign = [dim for dim in mask.dims if not any(axis.dim is dim for axis in named.axes)]
+        if foreign:
+            raise dim_error(
+                f"attention: the mask has {foreign[0].short_repr()}, which the weights have not.",
+                [("weights", named.describe()), ("mask", Named.of(mask).describe())],
+                "A mask says of the weights' positions which may be seen; its dims are some of theirs.",
+                "rf.viz.attention(weights, mask=mask)",
+            )
+        own = [dim for axis in named.axes for dim in mask.dims if axis.dim is dim]
+        array = host(mask.copy_transpose(own).raw_tensor)
+        array = array.reshape([axis.size if any(axis.dim is dim for dim in own) else 1 for axis in named.axes])
+    else:
+        array = host(mask)
+        array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+    if array.ndim != len(shape) or any(size not in (1, full) for size, full in zip(array.shape, shape)):
+        raise shape_error(
+            "attention: the mask does not fit the weights.",
+            [
+                ("weights", named.describe()),
+                ("mask", host(mask.raw_tensor if isinstance(mask, Tensor) else mask).shape),
+            ],
+            "A mask without names broadcasts against the weights, from the last axis on.",
+            "rf.viz.attention(weights, mask=numpy.tril(numpy.ones((targets, sources), bool)))",
+        )
+    hides = ~array.astype(bool)
+    at = {id(axis): index for index, axis in enumerate(named.axes)}
+    if all(hides.shape[at[id(axis)]] == 1 for axis in maps):  # one mask for all heads
+        groups, sizes = [seqs, [], [target] if target is not None else [], [source]], dict.fromkeys(map(id, maps), 1)
+    else:
+        groups, sizes = [seqs, maps, [target] if target is not None else [], [source]], {}
+    order = [axis for group in (seqs, maps, groups[2], [source]) for axis in group]
+    full = np.broadcast_to(hides, [sizes.get(id(axis), axis.size) for axis in named.axes])
+    full = full.transpose([at[id(axis)] for axis in order])
+    return full.reshape([int(np.prod([axis.size for axis in group], dtype=int)) for group in groups])
+
+
+def is_causal(values: np.ndarray, row_lens: np.ndarray, col_lens: np.ndarray) -> bool:
+    """Whether a map [seq, row, col] never looks ahead: exactly 0 above the diagonal, and hardly any 0 on it and below.
+
+    The last row stands at the last column. Where only the diagonal has weight (or a few cells) there is nothing to tell a mask by.
+    """
+    told = False
+    for array, rows, cols in zip(values, row_lens.tolist(), col_lens.tolist()):
+        if rows < 2:
+            continue
+        if cols < rows or not _first_rows_fit(array, rows, cols):
+            return False
+        part = array[:rows, :cols]
+        ahead = above(rows, cols)
+        computed = ~np.isnan(part).all(-1)
+        if np.nan_to_num(part[ahead], nan=0.0, posinf=1.0, neginf=1.0).any():
+            return False
+        seen = ~ahead & computed[:, None]
+        told = told or (rows >= 3 and int(computed.sum()) >= 3 and float((part[seen] != 0).mean()) > 0.5)
+    return told
+
+
+def _first_rows_fit(array: np.ndarray, rows: int, cols: int) -> bool:
+    """Whether the first row has nothing ahead: the quick answer for most maps that are not causal."""
+    return not np.nan_to_num(array[0, cols - rows + 1 : cols]).any()
+
+
+def above(rows: int, cols: int) -> np.ndarray:
+    """The cells that lie ahead of their row, bool [rows, cols]."""
+    return np.arange(cols)[None, :] > np.arange(rows)[:, None] + (cols - rows)
+
+
+def hidden_of(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray | None:
+    """The masked cells of one sequence of a map, without its padding, bool [row, col]; None if nothing is."""
+    seq = spec.head["seqs"][entry["seqs"][index]]
+    rows, cols = seq["row_len"], seq["col_len"]
+    if entry.get("mask"):
+        block = spec.blocks[entry["mask"]]
+        return np.asarray(block[index if block.shape[0] > 1 else 0, :rows, :cols], bool)
+    return above(rows, cols) if entry.get("causal") else None
