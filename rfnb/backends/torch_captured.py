@@ -45,9 +45,8 @@ def may_be_captured(arrays: Sequence[Any]) -> bool:
         return False  # somebody wants to see each call
     if torch.is_autocast_enabled("cuda") and torch.is_autocast_cache_enabled():
         return False  # the graph would go on reading what the cache has let go
-    return (
-        all(map(_is_plain, arrays)) and len({x.device for x in arrays}) == 1
-    )  # a number on the host would be a constant
+    # A number on the host would be a constant.
+    return all(map(_is_plain, arrays)) and len({x.device for x in arrays}) == 1
 
 
 class Captured:

@@ -27,9 +27,8 @@ def graph_inputs(place: Place) -> list[Place]:
     found = []
     for node, number in () if place.node is None else place.node.next_functions:
         if node is not None:
-            variable = getattr(
-                node, "variable", None
-            )  # of a node that only collects the gradient of an array from outside
+            # Of a node that only collects the gradient of an array from outside.
+            variable = getattr(node, "variable", None)
             found.append(Place(node, number) if variable is None else Place(None, id(variable)))
     return found
 

@@ -190,9 +190,8 @@ class Dim(DimOperators, OldDimNames):
             elif lengths is None:
                 raise self._no_size()
             elif lengths.array.size == 0 and self.expr is not None:
-                self._extent = dim_math.extent_of_parts(
-                    self
-                )  # no sequence, but `time + 2` still is 2 longer than `time`
+                # No sequence, but `time + 2` still is 2 longer than `time`.
+                self._extent = dim_math.extent_of_parts(self)
             else:
                 self._extent = lengths.bounds()[1]
         return self._extent

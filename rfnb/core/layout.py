@@ -49,9 +49,8 @@ class PlanCache(dict):
     def __init__(self, *, by_structure: bool = True) -> None:
         super().__init__()
         self._by_structure = by_structure
-        self.before: dict[
-            Any, Any
-        ] = {}  # what was there when the last generation began: here again when it is asked for
+        # What was there when the last generation began: here again when it is asked for.
+        self.before: dict[Any, Any] = {}
         self.templates: dict[Any, list[Template]] = {}
         _caches.append(self)
 

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-watching: list[
-    None
-] = []  # as long as the plans that are being made in all threads, so that asking whether there is one is quick
+# As long as there are plans that are being made, in all threads, so that asking whether there is one is quick.
+watching: list[None] = []
 
 
 class Watch:

@@ -131,9 +131,7 @@ def _read_raw(tensor: Any) -> Any:
         filled = _poisoned(tensor, raw, poison.value)
         place = registry.BY_TYPE[type(raw)].graph_place_raw
         if place(raw) is not None and place(filled) is None:
-            del own[
-                _DONE
-            ]  # read where no gradients are kept (stop_gradient_scope): whoever reads it elsewhere needs them
+            del own[_DONE]  # read under stop_gradient_scope: whoever reads it elsewhere needs gradients
             return filled
         own[_DONE] = own["_raw"] = filled
     return own["_raw"]

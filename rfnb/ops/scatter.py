@@ -289,9 +289,8 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
     order = to_order(grown[0], all_dims, backend), to_order(grown[1], batch + dims, backend)
     mask = masks_for(all_dims, dims, backend, "scatter") if masked else None
     inside = [dim for dim in batch + dims if set(dim.length_dims) <= set(batch + dims)]
-    index_mask = masks_for(
-        batch + dims, inside, backend, "scatter"
-    )  # also of batch dims: what is there may be no index
+    # Also of batch dims: what is there may be no index.
+    index_mask = masks_for(batch + dims, inside, backend, "scatter")
     neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1 if kind == "max" else 1)
     count, count_indices = Shape(batch, dims, rest), Shape(batch, dims)
     shapes, shape = (Shape(*grown[0]), Shape(*grown[1])), Shape(*out_dims)

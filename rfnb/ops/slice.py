@@ -164,9 +164,8 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
         indices = combine_bc(indices, "add", first)
     marked = source.feature_dim is axis
     if axis.has_padding() and not np.asarray(axis.lengths).all():
-        source = source.copy_masked(
-            False if source.dtype == "bool" else 0, dims=[axis]
-        )  # a sequence without frames has nothing to pick
+        # A sequence without frames has nothing to pick.
+        source = source.copy_masked(False if source.dtype == "bool" else 0, dims=[axis])
     source, axis = expand_make_non_empty(source, axis=axis)
     if not has_lengths:
         indices = clip_by_value(indices, 0, axis.extent - 1)

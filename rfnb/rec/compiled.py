@@ -75,9 +75,8 @@ def compiled_step(
         code: The lines as text.
     """
     how = compiled_how()
-    if (
-        how is None or backend is None or not all(line.targets for line in lines)
-    ):  # the others call what is none of the library
+    # A line without targets calls what is none of the library.
+    if how is None or backend is None or not all(line.targets for line in lines):
         return None
     body = "\n        ".join([*code, f"return {results}"])
     words = set(re.findall(r"\w+", body))

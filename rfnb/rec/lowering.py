@@ -14,9 +14,8 @@ import numpy as np
 
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 
-_SMALL = (
-    4  # numbers up to this one are written out: axes, mostly; sizes are constants, so that batches share their code
-)
+# Numbers up to this one are written out: axes, mostly; sizes are constants, so that batches share their code.
+_SMALL = 4
 WORDS = "dtype", "device", "layout", "memory_format", "Size"  # of the library
 TAKEN = "step", "steps", "keep", "make", "slice", "active"
 
