@@ -47,7 +47,8 @@ class Dim(DimOperators, OldDimNames):
         dimension: int (static), an int Tensor or integer sequence of lengths (ragged), a scalar Tensor (dynamic without
             padding), or None (a size that an op fills in later). A template Tensor only says over which dims the lengths
             will be.
-        name: For messages and views; never part of equality.
+        name: For messages and views; never part of equality. What is made of the dim (plans, derived dims) keeps the name that it
+            had then.
         kind: None, "batch", "spatial" or "feature"; a hint for views.
         vocab: Labels of the indices into this dim, a list of str or None.
         capacity, bounded_by: For storage of a fixed size; taken, without effect: storage is as long as the longest sequence.

@@ -13,6 +13,8 @@ LIMIT = 256 << 20  # bytes
 _SMALLEST = 256  # bytes; what an entry costs without its array
 _kept: deque[tuple[weakref.ref[Any], Any, int]] = deque()
 _total = [0]
+# `with` is enough for a lock: Python lets an interrupt come after calls and backward jumps, not between taking a lock and the block,
+# nor between the block and giving it back. (Not so `lock.acquire()` before a `try`: that is a call.)
 _lock = threading.Lock()
 _look_at = [4096]  # entries: the number at which those are dropped whose holder is gone
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from rfnb.backends import registry
 from rfnb.core.place import in_package
 from rfnb.core.tensor import Tensor
 from rfnb.rec.draws import is_shared
@@ -28,7 +29,6 @@ _DEPTH = 3  # self.layers[0].h
 _MOST_SLOTS = 2000
 _MOST_ITEMS = 100
 _MOST_BYTES = 1 << 20  # of an array that is copied to be compared
-_LOOKED_AT = 1 << 12  # entries of a tensor of torch's inference mode
 _MISSING = object()
 _IN_PLACE = list, deque, set, np.ndarray, np.random.Generator, np.random.RandomState, random.Random
 
@@ -140,7 +140,7 @@ def _contents_of(value: Any) -> Callable[[], Contents] | None:
     if isinstance(value, set):
         return lambda: Contents(f"set of {len(value)}", frozenset(map(id, value)))
     if isinstance(value, np.ndarray):
-        return (lambda: Contents(f"array {value.shape}", value.tobytes())) if value.nbytes <= _MOST_BYTES else None
+        return _bytes_of(value, f"array {value.shape}")
     if isinstance(value, np.random.Generator):
         return lambda: Contents("a generator of random numbers", pickle.dumps(value.bit_generator.state))
     if is_shared(value):
@@ -158,8 +158,7 @@ def _contents_of(value: Any) -> Callable[[], Contents] | None:
     )
     if type(raw).__module__.split(".")[0] == "torch":
         if hasattr(raw, "is_inference") and raw.is_inference():  # it has no version
-            known = raw.numel() <= _LOOKED_AT
-            return (lambda: Contents("a tensor", _bytes(raw))) if known else None
+            return _bytes_of(raw, "a tensor")
         if hasattr(raw, "_version"):
             return lambda: Contents(f"a tensor of version {raw._version}", raw._version)
         if hasattr(raw, "get_state"):
@@ -169,11 +168,10 @@ def _contents_of(value: Any) -> Callable[[], Contents] | None:
     return None
 
 
-def _bytes(raw: Any) -> bytes:
-    """The entries of a small tensor of torch: in a tenth of the time that Python's numbers of them take."""
-    flat = raw.detach().reshape(-1).contiguous()
-    entries: bytes = flat.view(sys.modules["torch"].uint8).cpu().numpy().tobytes()
-    return entries
+def _bytes_of(array: Any, shown: str) -> Callable[[], Contents] | None:
+    """The values of an array that is not too large to be copied."""
+    to_host = registry.BY_TYPE[type(array)].raw_to_numpy
+    return (lambda: Contents(shown, to_host(array).tobytes())) if array.nbytes <= _MOST_BYTES else None
 
 
 @lru_cache(maxsize=1024)

@@ -382,3 +382,14 @@ def test_what_stays_as_it_is_is_told_from_what_changes_under_inference_mode_for_
         for changed in (single, *views):
             with pytest.raises(RecordingError, match="changed in place"):
                 run(changed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+def test_one_entry_of_a_table_that_changes_under_inference_mode_is_seen(dtype):
+    with torch.inference_mode():
+        table, loop = torch.zeros(100, 300, dtype=dtype), rf.Loop(axis=TIME)
+        with pytest.raises(RecordingError) as error, loop:
+            table[99, 299] = True
+            loop.stack(loop.unstack(source()))
+    assert str(error.value).startswith('Loop "loop", recorded step: table')
+    assert "is changed in place." in str(error.value)
