@@ -15,24 +15,8 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 _HALF = (torch.bfloat16, torch.float16)
-_IN_FLOAT32 = {
-    torch.softmax,
-    torch.log_softmax,
-    torch.logsumexp,
-    torch.logaddexp,
-    torch.sum,
-    torch.mean,
-    torch.cumsum,
-    torch.rsqrt,
-    torch.exp,
-    torch.log,
-    torch.layer_norm,
-    F.layer_norm,
-    torch.rms_norm,
-    F.cross_entropy,
-    torch.ctc_loss,
-    F.ctc_loss,
-}
+_NAMES = "softmax log_softmax logsumexp logaddexp sum mean cumsum rsqrt exp log layer_norm rms_norm ctc_loss"
+_IN_FLOAT32 = {*(getattr(torch, name) for name in _NAMES.split()), F.layer_norm, F.cross_entropy, F.ctc_loss}
 
 
 @contextlib.contextmanager

@@ -83,9 +83,7 @@ class TorchBackend(Backend):
 
     @classmethod
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
-        if raw.requires_grad or not raw.is_cpu:
-            raw = raw.detach().cpu()
-        return (raw.float() if raw.dtype == torch.bfloat16 else raw).numpy()
+        return (raw.float() if raw.dtype == torch.bfloat16 else raw).numpy(force=True)
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
@@ -102,23 +100,15 @@ class TorchBackend(Backend):
     get_random_state = staticmethod(get_random_state)
     set_random_state = staticmethod(set_random_state)
 
-    @classmethod
-    def copy_raw(cls, raw: Any) -> Any:
-        return raw.clone()
-
-    @classmethod
-    def read_only_raw(cls, raw: Any, refused: Callable[[], Exception]) -> Any:
-        return read_only(raw, refused)
+    read_only_raw = staticmethod(read_only)
 
     @classmethod
     def cast_raw(cls, raw: Any, dtype: str) -> Any:
         return raw.to(DTYPES[dtype])
 
-    @classmethod
-    def to_device_raw(cls, raw: Any, device: str) -> Any:
-        return raw.to(device)
-
     # The functions of torch themselves, where the arguments are the same: a wrapper would be a tenth of a small op.
+    copy_raw: Any = staticmethod(torch.clone)
+    to_device_raw: Any = staticmethod(torch.Tensor.to)
     transpose_raw: Any = staticmethod(torch.permute)
     reshape_raw: Any = staticmethod(torch.reshape)
     expand_dims_raw: Any = staticmethod(torch.unsqueeze)
@@ -127,9 +117,7 @@ class TorchBackend(Backend):
     def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
         return raw.squeeze(tuple(axes))
 
-    @classmethod
-    def broadcast_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
-        return raw.expand(tuple(shape))
+    broadcast_raw: Any = staticmethod(torch.Tensor.expand)
 
     @classmethod
     def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
@@ -137,23 +125,16 @@ class TorchBackend(Backend):
 
     split_raw: Any = staticmethod(torch.split_with_sizes)
 
-    @classmethod
-    def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
-        return raw.select(axis, index)
-
-    @classmethod
-    def unbind_raw(cls, raw: Any, axis: int) -> Sequence[Any]:
-        return raw.unbind(axis)  # its gradient is one stack; that of each `select` would be an array of the full size
+    select_raw: Any = staticmethod(torch.select)
+    # Its gradient is one stack; that of each `select` would be an array of the full size.
+    unbind_raw: Any = staticmethod(torch.unbind)
 
     @classmethod
     def flip_raw(cls, raw: Any, axis: int) -> Any:
         return raw.flip(axis)
 
     concat_raw: Any = staticmethod(torch.cat)
-
-    @classmethod
-    def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
-        return torch.stack(tuple(raws), axis)
+    stack_raw: Any = staticmethod(torch.stack)
 
     @classmethod
     def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
@@ -291,19 +272,14 @@ class TorchBackend(Backend):
     gru_raw = staticmethod(gru)
     rnn_tanh_raw = staticmethod(rnn_tanh)
 
-    @classmethod
-    def detach_raw(cls, raw: Any) -> Any:
-        return raw.detach()
-
+    detach_raw: Any = staticmethod(torch.detach)
     kept_raw = staticmethod(torch_parameter.kept)
     parameter_raw = staticmethod(torch_parameter.parameter)
     assign_raw = staticmethod(torch_parameter.assign)
     assign_at_raw = staticmethod(torch_parameter.assign_at)
     convert_parameter_raw = staticmethod(torch_parameter.convert_parameter)
 
-    @classmethod
-    def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
-        raw.requires_grad_(flag)
+    set_requires_gradient_raw: Any = staticmethod(torch.Tensor.requires_grad_)
 
     @staticmethod
     def tracks_gradient_raw(raw: Any) -> bool:
@@ -340,10 +316,7 @@ class TorchBackend(Backend):
         return autocast(DTYPES[dtype])
 
     full_precision = staticmethod(full_precision)
-
-    @classmethod
-    def no_grad(cls) -> Any:
-        return torch.no_grad()
+    no_grad = staticmethod(torch.no_grad)
 
 
 register_backend_by_tensor_type(torch.Tensor, TorchBackend)

@@ -41,18 +41,11 @@ def _squared_difference(a: Any, b: Any) -> Any:
 
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
+    **{kind: getattr(operator, kind) for kind in ("add", "sub", "mul", "truediv", "pow")},
+    **{kind: _with_numbers(getattr(torch, kind)) for kind in ("maximum", "minimum", "logical_and", "logical_or")},
     "floordiv": _floor_divide,
     "mod": _mod,
-    "pow": operator.pow,
-    "maximum": _with_numbers(torch.maximum),
-    "minimum": _with_numbers(torch.minimum),
     "squared_difference": _squared_difference,
-    "logical_and": _with_numbers(torch.logical_and),
-    "logical_or": _with_numbers(torch.logical_or),
     "log_add_exp": _with_numbers(torch.logaddexp),
     "equal": operator.eq,
     "not_equal": operator.ne,
@@ -63,15 +56,9 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 # Tensor x tensor: the plain torch functions, which skip Python's operator dispatch.
 BINARY_TENSORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
+    **{kind: getattr(torch, kind) for kind in "add sub mul maximum minimum logical_and logical_or".split()},
     "truediv": torch.div,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
     "log_add_exp": torch.logaddexp,
-    "logical_and": torch.logical_and,
-    "logical_or": torch.logical_or,
     "equal": torch.eq,
     "not_equal": torch.ne,
     "less": torch.lt,
@@ -96,15 +83,9 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 _REDUCE: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": torch.sum,
-    "mean": torch.mean,
+    **{kind: getattr(torch, kind) for kind in "sum mean logsumexp any all argmax argmin".split()},
     "max": torch.amax,
     "min": torch.amin,
-    "logsumexp": torch.logsumexp,
-    "any": torch.any,
-    "all": torch.all,
-    "argmax": torch.argmax,
-    "argmin": torch.argmin,
 }
 
 

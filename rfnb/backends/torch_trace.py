@@ -23,6 +23,7 @@ _IN_PLACE |= {"__setitem__"}
 _NEVER = {"requires_grad_", "detach_", "resize_", "resize_as_", "set_", "share_memory_", "retain_grad", "register_hook", "grad",
           "_make_subclass", "as_subclass", "_make_wrapper_subclass", "__deepcopy__"}  # fmt: skip
 
+_SHAPED_BY_VALUES = "unique unique_consecutive argwhere repeat_interleave combinations masked_select nonzero".split()
 _NORMS = "batch_norm", "instance_norm", "native_batch_norm"
 _BY_ARGUMENTS = {"__getitem__", "where", *_NORMS}  # those whose kind says no name alone
 
@@ -144,14 +145,6 @@ def _shape_depends_on_values(name: str) -> bool:
         return False
     packet = getattr(torch.ops.aten, name, None) if not name.startswith("__") else None
     if packet is None or not hasattr(packet, "overloads"):
-        return name in (
-            "unique",
-            "unique_consecutive",
-            "argwhere",
-            "repeat_interleave",
-            "combinations",
-            "masked_select",
-            "nonzero",
-        )
+        return name in _SHAPED_BY_VALUES
     tags = {tag for overload in packet.overloads() for tag in getattr(packet, overload).tags}
     return torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
