@@ -72,9 +72,9 @@ _ONE_DIM = set(_SAME[0]) | set(_SAME[1])
 _GONE = {"keepdim", "keepdims", "keep_dims"}
 
 
-def no_keyword(unknown: Mapping[str, Any]) -> TypeError:
-    """The error for unknown keywords, raised by the function that has got them as `**unknown`."""
-    return _explain_frame(sys._getframe(1), unknown)
+def no_keyword(unknown: Mapping[str, Any], *, of_caller: bool = False) -> TypeError:
+    """The error for unknown keywords, raised by the function that has got them as `**unknown`, or that `of_caller` passed them to."""
+    return _explain_frame(sys._getframe(1 + of_caller), unknown)
 
 
 class MissingArgument:

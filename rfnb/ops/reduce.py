@@ -75,7 +75,9 @@ def refuse_distributed(what: str, source: Tensor) -> None:
     )
 
 
-def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool) -> Tensor:
+def _reduce(source: Tensor, mode: str, axis: Dim | Sequence[Dim], use_mask: bool, unknown: Any = None) -> Tensor:
+    if unknown:
+        raise no_keyword(unknown, of_caller=True)
     if axis.__class__ is not Dim:
         axis = tuple(axis) if axis.__class__ is list or axis.__class__ is tuple else dims_of(f"reduce_{mode}", axis)
     try:
@@ -201,33 +203,25 @@ def reduce_sum(
 @op
 def reduce_max(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Maximum over `axis`. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "max", axis, use_mask)
+    return _reduce(source, "max", axis, use_mask, unknown)
 
 
 @op
 def reduce_min(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Minimum over `axis`. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "min", axis, use_mask)
+    return _reduce(source, "min", axis, use_mask, unknown)
 
 
 @op
 def reduce_mean(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """The mean over the real frames of `axis`. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "mean", axis, use_mask)
+    return _reduce(source, "mean", axis, use_mask, unknown)
 
 
 @op
 def reduce_logsumexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(sum(exp(x))) over `axis`. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "logsumexp", axis, use_mask)
+    return _reduce(source, "logsumexp", axis, use_mask, unknown)
 
 
 @op
@@ -242,33 +236,25 @@ def reduce_logmeanexp(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bo
 @op
 def reduce_any(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Whether any is True over `axis`. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "any", axis, use_mask)
+    return _reduce(source, "any", axis, use_mask, unknown)
 
 
 @op
 def reduce_all(source: Tensor, *, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never) -> Tensor:
     """Whether all are True over `axis`. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "all", axis, use_mask)
+    return _reduce(source, "all", axis, use_mask, unknown)
 
 
 @op
 def reduce_argmax(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """The index of the (first) maximum over `axis`, int64, sparse over axis. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "argmax", axis, use_mask)
+    return _reduce(source, "argmax", axis, use_mask, unknown)
 
 
 @op
 def reduce_argmin(source: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """The index of the (first) minimum over `axis`, int64, sparse over axis. See `reduce`."""
-    if unknown:
-        raise no_keyword(unknown)
-    return _reduce(source, "argmin", axis, use_mask)
+    return _reduce(source, "argmin", axis, use_mask, unknown)
 
 
 @op

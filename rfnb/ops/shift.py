@@ -30,9 +30,7 @@ def shift_right(
     Raises:
         ValueError: If amount is negative.
     """
-    if unknown:
-        raise no_keyword(unknown)
-    return _shifted("shift_right", source, axis, pad_value, amount, 0)
+    return _shifted("shift_right", source, axis, pad_value, amount, 0, unknown)
 
 
 @op
@@ -46,24 +44,21 @@ def shift_left(
     Raises:
         ValueError: If amount is negative.
     """
+    return _shifted("shift_left", source, axis, pad_value, 0, amount, unknown)
+
+
+def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, right: int, unknown: Any) -> Tensor:
+    """The frames with so many of `pad_value` on one side, and as many cut off on the other one."""
     if unknown:
-        raise no_keyword(unknown)
-    return _shifted("shift_left", source, axis, pad_value, 0, amount)
-
-
-def _check_amount(what: str, source: Tensor, axis: Dim, amount: int) -> None:
+        raise no_keyword(unknown, of_caller=True)
+    need_tensors(what, source)
+    check_movable(what, source, axis)
+    amount = left + right
     if amount < 0:
         other = "shift_left" if what == "shift_right" else "shift_right"
         rows = [("source", shape_of(source)), ("axis", axis.short_repr()), ("amount", amount)]
         rule = "An amount is 0 or more; the other direction is"
         raise value_error(f"{what}: a negative amount.", rows, rule, f"rf.{other}(..., amount={-amount})")
-
-
-def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, right: int) -> Tensor:
-    """The frames with so many of `pad_value` on one side, and as many cut off on the other one."""
-    need_tensors(what, source)
-    check_movable(what, source, axis)
-    _check_amount(what, source, axis, left + right)
     padded, (longer,) = pad(source, axes=[axis], padding=[(left, right)], value=pad_value)
     index = padded.axis_of(longer)
     raw = padded.backend.slice_raw(padded._raw, index, right, right + axis.extent)

@@ -30,20 +30,18 @@ def softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) ->
     Raises:
         DimError: If axis is not a dim of a.
     """
-    if unknown:
-        raise no_keyword(unknown)
-    return _softmax("softmax", a, axis, use_mask)
+    return _softmax("softmax", a, axis, use_mask, unknown)
 
 
 @op
 def log_softmax(a: Tensor, *, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
     """log(softmax(a)), stable; -inf in the padding of `axis`. Dims as in `softmax`."""
+    return _softmax("log_softmax", a, axis, use_mask, unknown)
+
+
+def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool, unknown: Any) -> Tensor:
     if unknown:
-        raise no_keyword(unknown)
-    return _softmax("log_softmax", a, axis, use_mask)
-
-
-def _softmax(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Tensor:
+        raise no_keyword(unknown, of_caller=True)
     try:
         raw = a._raw
         fn, index, tracks, made_finite = _plans[kind, raw.__class__, a.dims, axis, use_mask]
