@@ -49,14 +49,17 @@ def of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
             last = ends.clamp(min=0).view(1, -1, 1).expand(1, -1, size)
             zero = torch.zeros((), dtype=rec_weight.dtype, device=mask.device)
             parts = (real, (~real).to(rec_weight.dtype), column, zero, last, (ends < 0).unsqueeze(-1))
-        if len(_masks) >= _LIMIT:
+        own = sum(part.untyped_storage().nbytes() for part in parts)
+        if _kept[0] + own > _LIMIT:  # every batch with other lengths has another mask
             _masks.clear()
+            _kept[0] = 0
+        _kept[0] += own
         found = _masks[key] = (mask, parts)
     return found[1]
 
 
 _masks: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
-_LIMIT = 64  # every batch with other lengths has another mask
+_kept, _LIMIT = [0], 64 << 20  # bytes
 
 
 def _fused(x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None) -> tuple[Any, Any, Any]:
