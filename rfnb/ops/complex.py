@@ -13,7 +13,7 @@ from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
 from rfnb.ops.operands import common_backend, need_tensors
-from rfnb.ops.out_dim import check_size, define_size
+from rfnb.ops.out_dim import settle_size
 
 _plans = PlanCache()
 _pair = Dim(2, name="real_imag")
@@ -125,6 +125,5 @@ def complex_as_real(x: Tensor, *, out_dim: Dim | None = None) -> tuple[Tensor, D
             "rf.make_complex(x, 0.0)",
         )
     out_dim = _pair if out_dim is None else out_dim
-    define_size(out_dim, 2)
-    check_size("complex_as_real", out_dim, 2)
+    settle_size("complex_as_real", out_dim, 2)
     return x._like(x.backend.complex_as_real_raw(x._raw), (*x.dims, out_dim)), out_dim

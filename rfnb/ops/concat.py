@@ -25,7 +25,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import check_devices, common_backend, need_tensors, need_values, not_a_tensor
-from rfnb.ops.out_dim import check_size
+from rfnb.ops.out_dim import settle_size
 from rfnb.ops.where import where
 
 
@@ -134,10 +134,8 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
     if ragged and not handle_dynamic_dims:  # with the padding in the middle, lengths would not describe it
         ragged, total = False, Dim(sum(dim.extent for _, dim in sources), name=total.name)
     out_dim = total if out_dim is None else out_dim
-    if not out_dim.is_dim_known():
-        out_dim.dyn_size_ext = total.get_size_tensor()
     if out_dim is not total:
-        check_size("concat", out_dim, total.extent)
+        settle_size("concat", out_dim, total)
     for place, (tensor, axis) in enumerate(sources if ragged else ()):
         check_lengths_here("concat", [(f"source {place}", tensor.dims)], axis)
     rests = [tuple(dim for dim in tensor.dims if dim is not axis) for tensor, axis in sources]

@@ -22,6 +22,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops import math
+from rfnb.ops.out_dim import define_size, dim_and_lengths
 
 T = TypeVar("T", int, Dim, Tensor)
 IntOrDim = int | Dim
@@ -156,12 +157,11 @@ def settle_out_dims(what: str, computed: Dims, out_spatial_dims: Dims | None) ->
             "There is one for each of in_spatial_dims.",
         )
     for own, dim in zip(computed, out_spatial_dims):
-        if not dim.is_dim_known():
-            dim.dyn_size_ext = own.get_size_tensor()
-        elif not _same_lengths(own, dim):
+        define_size(dim, own)
+        if not _same_lengths(own, dim):
             raise dim_error(
                 f"{what}: an out_spatial_dim has another size.",
-                [("out_spatial_dim", sizes_text(dim)), ("needed", sizes_text(own))],
+                [("out_spatial_dim", dim_and_lengths(dim)), ("needed", dim_and_lengths(own))],
                 "An out_spatial_dim fits, or has no size yet and takes it over.",
                 f'Dim(None, name="{dim.name}")',
             )
@@ -176,11 +176,6 @@ def _same_lengths(a: Dim, b: Dim) -> bool:
     if a.lengths is None or b.lengths is None or a.length_dims != b.length_dims:
         return not (a.has_padding() or b.has_padding())
     return bool((a.lengths == b.lengths).all())
-
-
-def sizes_text(dim: Dim) -> str:
-    """The dim for a message, with its lengths."""
-    return dim.short_repr() if dim.lengths is None else f"{dim.short_repr()} {dim.lengths.tolist()}"
 
 
 def _shown(values: tuple[Any, ...]) -> str:

@@ -35,14 +35,9 @@ def apply_filter(
     Returns:
         The result with feature_dim out_dim, and the out spatial dims.
     """
-    given = (
-        in_dim,
-        out_dim,
-        tuple(in_spatial_dims),
-        None if out_spatial_dims is None else tuple(out_spatial_dims),
-        (filter_size,) if isinstance(filter_size, Dim) else tuple(filter_size),
-        *[tuple(option) if isinstance(option, list) else option for option in options],
-    )
+    out_spatial = None if out_spatial_dims is None else tuple(out_spatial_dims)
+    sizes = (filter_size,) if isinstance(filter_size, Dim) else tuple(filter_size)
+    given = (in_dim, out_dim, tuple(in_spatial_dims), out_spatial, sizes, *map(hashable, options))
     key = (source._raw.__class__, source.dims, filter.dims, None if bias is None else bias.dims, given)
     try:
         fn, dims, spatial = plans[key]
@@ -51,6 +46,11 @@ def apply_filter(
     out = new_tensor(fn(source._raw, filter._raw, None if bias is None else bias._raw), dims)
     out._feature_dim = out_dim
     return out, spatial
+
+
+def hashable(option: Any) -> Any:
+    """An option of a plan's key: one for all dims, or one for each as a tuple."""
+    return tuple(option) if isinstance(option, list) else option
 
 
 def filter_in_dim(in_dim: Dim, out_dim: Dim, groups: int = 1) -> Dim:

@@ -16,6 +16,7 @@ from rfnb.core.tensor_text import no_dim, shape_of
 from rfnb.ops import math
 from rfnb.ops.default import get_default_device
 from rfnb.ops.operands import need_tensors, not_a_tensor
+from rfnb.ops.out_dim import dim_and_lengths
 
 
 @op
@@ -69,7 +70,7 @@ def replace_dim(source: Tensor, *, in_dim: Dim, out_dim: Dim | None = None) -> t
     elif not _same_lengths(in_dim, out_dim):
         raise dim_error(
             "replace_dim: the sizes differ.",
-            [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
+            [("source", shape_of(source)), ("in_dim", dim_and_lengths(in_dim)), ("out_dim", dim_and_lengths(out_dim))],
             "A replaced dim keeps its size.",
         )
     dims = (*source.dims[:index], out_dim, *source.dims[index + 1 :])
@@ -87,10 +88,6 @@ def _same_lengths(a: Dim, b: Dim) -> bool:
     if a.lengths is None or b.lengths is None or a.length_dims != b.length_dims:
         return True  # static for ragged and back is a change of view on the same frames
     return a.lengths.shape == b.lengths.shape and bool((a.lengths == b.lengths).all())
-
-
-def _sizes(dim: Dim) -> str:
-    return dim.short_repr() if dim.lengths is None else f"{dim.short_repr()} {dim.lengths.tolist()}"
 
 
 @op
@@ -184,7 +181,11 @@ def replace_dim_v2(
         if happens and not allowed:
             raise dim_error(
                 f"replace_dim_v2: this would {what} the dim.",
-                [("source", shape_of(source)), ("in_dim", _sizes(in_dim)), ("out_dim", _sizes(out_dim))],
+                [
+                    ("source", shape_of(source)),
+                    ("in_dim", dim_and_lengths(in_dim)),
+                    ("out_dim", dim_and_lengths(out_dim)),
+                ],
                 f"Sizes differ, and allow_{what} is False.",
                 f"rf.replace_dim_v2(..., allow_{what}=True)",
             )

@@ -12,7 +12,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.concat import split
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import check_size, define_size
+from rfnb.ops.out_dim import settle_size
 
 
 @op
@@ -58,7 +58,6 @@ def gating(
         )
     half = axis.size // 2
     out_dim = axis.div_left(2) if out_dim is None else out_dim
-    define_size(out_dim, half)
-    check_size("gating", out_dim, half)
+    settle_size("gating", out_dim, half)
     passed, gate = split(x, axis=axis, out_dims=(out_dim, out_dim))
     return math.mul(act_func(passed), gate_func(gate)), out_dim

@@ -18,7 +18,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.operands import need_tensors, not_a_tensor
-from rfnb.ops.out_dim import check_size, define_size
+from rfnb.ops.out_dim import define_size, settle_size
 
 
 @op
@@ -68,8 +68,7 @@ def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> A
     else:
         volume = math.prod(full_shape(dims))
         out_dim = Dim(volume, name="*".join(dim.name for dim in dims)) if out_dim is None else out_dim
-        define_size(out_dim, volume)
-        check_size("merge_dims", out_dim, volume)
+        settle_size("merge_dims", out_dim, volume)
     rest = [dim for dim in source.dims if dim not in dims]
     place = sum(1 for dim in rest if source.dims.index(dim) < min(axes))
     before, after = tuple(rest[:place]), tuple(rest[place:])

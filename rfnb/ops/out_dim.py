@@ -10,10 +10,16 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
 
 
-def define_size(dim: Dim, size: int) -> None:
-    """Give the dim this size if it has none yet."""
+def define_size(dim: Dim, size: int | Dim) -> None:
+    """Give the dim this size, or the sizes of another dim, if it has none yet."""
     if not dim.is_dim_known():
-        dim.dyn_size_ext = np.int32(size)
+        dim.dyn_size_ext = size.get_size_tensor() if isinstance(size, Dim) else np.int32(size)
+
+
+def settle_size(what: str, out_dim: Dim, size: int | Dim) -> None:
+    """`define_size`, and raise a DimError if out_dim has another size already."""
+    define_size(out_dim, size)
+    check_size(what, out_dim, size.extent if isinstance(size, Dim) else size)
 
 
 def check_size(what: str, out_dim: Dim, size: int) -> None:
@@ -25,6 +31,11 @@ def check_size(what: str, out_dim: Dim, size: int) -> None:
             "An out_dim fits, or has no size yet and takes it over.",
             f'Dim(None, name="{out_dim.name}")',
         )
+
+
+def dim_and_lengths(dim: Dim) -> str:
+    """The dim for a message, with its lengths."""
+    return dim.short_repr() if dim.lengths is None else f"{dim.short_repr()} {dim.lengths.tolist()}"
 
 
 def check_movable(what: str, tensor: Tensor, axis: Dim) -> None:

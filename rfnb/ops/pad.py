@@ -22,7 +22,7 @@ from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import check_size, define_size
+from rfnb.ops.out_dim import check_size, define_size, settle_size
 from rfnb.ops.where import where
 
 # The names of torch, and what NumPy calls the same.
@@ -134,8 +134,7 @@ def _plan(
     if not at_the_ends and axis.has_padding():  # with the padding in the middle, lengths would not describe it
         total = Dim(before + axis.extent + _extent(right), name=total.name)
     out_dim = total if out_dim is None else out_dim
-    if not out_dim.is_dim_known():
-        out_dim.dyn_size_ext = total.get_size_tensor()
+    define_size(out_dim, total)
     dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "pad")
     if np.size(total.lengths) == 0:  # without sequences the longest of them has 0 frames, whatever is put before
         return dims, out_dim, None, None
@@ -181,8 +180,7 @@ def _repeat_frames(
         sizes += [("padding", f"({_extent(left)}, {_extent(right)})")]
         raise value_error(f'pad: mode "{mode}" needs more frames.', sizes, "There is nothing more to repeat.")
     out_dim = total if out_dim is None else out_dim
-    define_size(out_dim, total.extent)
-    check_size("pad", out_dim, total.extent)
+    settle_size("pad", out_dim, total.extent)
     positions = np.pad(np.arange(axis.extent), (_extent(left), _extent(right)), mode=_MODES[mode])  # type: ignore[call-overload]
     raw = source.backend.from_numpy(positions.astype(np.int64), dtype="int64", device=source.device)
     out = gather(source, indices=new_tensor(raw, (out_dim,)), axis=axis)

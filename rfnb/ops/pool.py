@@ -15,6 +15,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
+from rfnb.ops.conv_filter import hashable
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.default import get_default_float_dtype, is_float_dtype
 from rfnb.ops.half import HALF, in_float32
@@ -60,28 +61,18 @@ def pool(
         ValueError: For an unknown mode or padding, or a size, stride or dilation below 1.
     """
     need_tensors("pool", source)
-    key = (
-        source._raw.__class__,
-        source.dtype,
-        source.dims,
-        nd,
-        mode,
-        dims_of("pool", in_spatial_dims),
-        None if out_spatial_dims is None else dims_of("pool", out_spatial_dims),
-        tuple(pool_size) if isinstance(pool_size, list) else pool_size,
-        tuple(padding) if isinstance(padding, list) else padding,
-        tuple(strides) if isinstance(strides, list) else strides,
-        tuple(dilation_rate) if isinstance(dilation_rate, list) else dilation_rate,
-        use_mask,
-    )
+    spatial = dims_of("pool", in_spatial_dims)
+    out_spatial = None if out_spatial_dims is None else dims_of("pool", out_spatial_dims)
+    options = map(hashable, (pool_size, padding, strides, dilation_rate))
+    key = (source._raw.__class__, source.dtype, source.dims, nd, mode, spatial, out_spatial, *options, use_mask)
     try:
-        fn, dims, spatial = _plans[key]
+        fn, dims, new_spatial = _plans[key]
     except KeyError:
-        fn, dims, spatial = _plans.make(key, _plan, source, key)
+        fn, dims, new_spatial = _plans.make(key, _plan, source, key)
     out = new_tensor(fn(source._raw), dims, source)
-    if source._feature_dim in key[5]:
-        out._feature_dim = spatial[key[5].index(source._feature_dim)]
-    return out, spatial
+    if source._feature_dim in spatial:
+        out._feature_dim = new_spatial[spatial.index(source._feature_dim)]
+    return out, new_spatial
 
 
 def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:

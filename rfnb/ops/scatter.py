@@ -294,12 +294,8 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
     neutral = 0 if kind == "sum" else backend.extreme_value(source.dtype, -1 if kind == "max" else 1)
     count, count_indices = Shape(batch, dims, rest), Shape(batch, dims)
     shapes, shape = (Shape(*grown[0]), Shape(*grown[1])), Shape(*out_dims)
-    expand, reshape, where, scatter_raw = (
-        backend.broadcast_raw,
-        backend.reshape_raw,
-        backend.where_raw,
-        backend.scatter_raw,
-    )
+    expand, reshape = backend.broadcast_raw, backend.reshape_raw
+    where, scatter_raw = backend.where_raw, backend.scatter_raw
 
     def fn(raw: Any, raw_indices: Any) -> Any:
         raw = expand(raw, shapes[0]) if lacking[0] else raw

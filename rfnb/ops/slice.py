@@ -19,7 +19,7 @@ from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import clip_by_value, combine_bc
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import check_size
+from rfnb.ops.out_dim import settle_size
 from rfnb.ops.pad import expand_make_non_empty
 from rfnb.ops.ranges import range_over_dim_strided
 
@@ -58,14 +58,9 @@ def slice(
     need_tensors("slice", source)
     index = source.axis_of(axis, "slice")
     if step is not None and step < 1 or end is not None and size is not None:
-        given = [
-            ("source", shape_of(source)),
-            ("axis", axis.short_repr()),
-            ("end", _shown(end)),
-            ("size", _shown(size)),
-        ]
+        given = {"source": source, "axis": axis, "end": end, "size": size, "step": step}
         rule = "Either end or size; a step is positive: frames backwards are those of rf.reverse_sequence."
-        raise value_error("slice: which frames?", [*given, ("step", step)], rule)
+        raise value_error("slice: which frames?", [(name, _shown(value)) for name, value in given.items()], rule)
     step = None if step is None else int(step)  # one for all sequences, and known on the host
     if step not in (None, 1):
         every, _ = slice(source, axis=axis, start=start, end=end, size=size)
@@ -85,7 +80,8 @@ def slice(
         dim = axis.sub_left(first) if first else axis
     else:
         dim = _cut(axis, first, max(first, last))
-    out_dim = _sized(out_dim or dim, dim)
+    out_dim = out_dim or dim
+    settle_size("slice", out_dim, dim)
     first = min(first, axis.extent)
     out_dims = check_unique((*source.dims[:index], out_dim, *source.dims[index + 1 :]), "slice")
     out = source._like(source.backend.slice_raw(source._raw, index, first, first + dim.extent), out_dims)
@@ -103,13 +99,6 @@ def _plain(bound: Any) -> Any:
     if not isinstance(bound, Dim):
         return bound
     return bound.get_size_tensor() if bound.need_masking() else bound.extent
-
-
-def _sized(out_dim: Dim, dim: Dim) -> Dim:
-    if not out_dim.is_dim_known():
-        out_dim.dyn_size_ext = dim.get_size_tensor()
-    check_size("slice", out_dim, dim.extent)
-    return out_dim
 
 
 def _cut(axis: Dim, start: int, end: int) -> Dim:
@@ -150,7 +139,8 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
             size if size is not None else _remaining(axis.get_size_tensor() if has_lengths else axis.extent, start, end)
         )
         dim = Dim(copy_to_device(cast(lengths, "int32"), "cpu"), name=f"{axis.name}[...]")
-    out_dim = _sized(out_dim or dim, dim)
+    out_dim = out_dim or dim
+    settle_size("slice", out_dim, dim)
     if out_dim in source.dims:
         raise dim_error(
             "slice: out_dim is a dim of source already.",

@@ -16,7 +16,7 @@ from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import operand_rows
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import check_devices, need_tensors
-from rfnb.ops.out_dim import check_size, define_size
+from rfnb.ops.out_dim import settle_size
 
 
 @op
@@ -34,8 +34,7 @@ def stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None, **unknown: N
         raise value_error("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor.")
     first = sources[0]
     out_dim = out_dim or Dim(len(sources), name="stack")
-    define_size(out_dim, len(sources))
-    check_size("stack", out_dim, len(sources))
+    settle_size("stack", out_dim, len(sources))
     dims = check_unique((out_dim, *first.dims), "stack")
     for index, source in enumerate(sources):
         if set(source.dims) != set(first.dims):

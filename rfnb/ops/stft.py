@@ -18,7 +18,7 @@ from rfnb.ops.conv_dims import Window, settle_out_dims
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
 from rfnb.ops.half import HALF
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import check_size, define_size
+from rfnb.ops.out_dim import settle_size
 
 _plans = PlanCache()
 
@@ -66,32 +66,22 @@ def stft(
     Source: Allen and Rabiner 1977; the window as `tf.signal.hann_window` and `torch.hann_window` (periodic).
     """
     need_tensors("stft", x)
-    key = (
-        x._raw.__class__,
-        x.dtype,
-        x.dims,
-        in_spatial_dim,
-        frame_step,
-        frame_length,
-        fft_length,
-        window_use_frame_length,
-        align_window_left,
-        window_enforce_even,
-        out_spatial_dim,
-        out_dim,
-        use_mask,
-    )
+    sizes = frame_step, frame_length, fft_length
+    flags = window_use_frame_length, align_window_left, window_enforce_even, use_mask
+    key = (x._raw.__class__, x.dtype, x.dims, in_spatial_dim, sizes, flags, out_spatial_dim, out_dim)
     try:
         fn, dims, spatial, out_dim = _plans[key]
     except KeyError:
-        fn, dims, spatial, out_dim = _plans.make(key, _plan, x, key)
+        fn, dims, spatial, out_dim = _plans.make(key, _plan, x, *key[3:])
     out = new_tensor(fn(x._raw), dims)
     out._feature_dim = out_dim
     return out, spatial, out_dim
 
 
-def _plan(x: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dim, Dim]:
-    spatial, step, length, fft_length, by_frame, left, even, out_spatial, out_dim, use_mask = key[3:]
+def _plan(
+    x: Tensor, spatial: Dim, sizes: Any, flags: Any, out_spatial: Dim | None, out_dim: Dim | None
+) -> tuple[Any, Dims, Dim, Dim]:
+    (step, length, fft_length), (by_frame, left, even, use_mask) = sizes, flags
     check_spatial("stft", x, (spatial,))
     length -= length % 2 if even else 0
     fft_length = length if fft_length is None else fft_length
@@ -106,8 +96,7 @@ def _plan(x: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dim, Dim]:
     wanted: Dims | None = None if out_spatial is None else (out_spatial,)
     (out_spatial,) = settle_out_dims("stft", (window.out_length(spatial),), wanted)
     out_dim = _frequency_dim(fft_length) if out_dim is None else out_dim
-    define_size(out_dim, fft_length // 2 + 1)
-    check_size("stft", out_dim, fft_length // 2 + 1)
+    settle_size("stft", out_dim, fft_length // 2 + 1)
     backend = x.backend
     arrange, batch = to_kernel("stft", x, (), (spatial,), 0, use_mask is not False)
     dims = check_unique((*batch, out_spatial, out_dim), "stft")

@@ -23,7 +23,7 @@ from rfnb.ops.concat import concat, cum_concat_step
 from rfnb.ops.const import zeros
 from rfnb.ops.math import combine_bc
 from rfnb.ops.operands import need_tensors
-from rfnb.ops.out_dim import check_size
+from rfnb.ops.out_dim import check_size, define_size
 from rfnb.rec.state import State
 
 
@@ -59,8 +59,7 @@ def cum_concat(
     source = source.copy_masked(0, dims=[axis])
     out_dim = _triangle(before, axis)
     if out_spatial_dim is not None:
-        if not out_spatial_dim.is_dim_known():
-            out_spatial_dim.dyn_size_ext = out_dim.get_size_tensor()
+        define_size(out_spatial_dim, out_dim)
         out_dim = out_spatial_dim
     both = history_and(before, axis)
     if state is None or before is None or _is_empty(before):

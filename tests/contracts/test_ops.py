@@ -18,12 +18,12 @@ PACKAGE = pathlib.Path(rf.__file__).parent
 # Public functions of files in `ops/` that are no ops.
 EXEMPT = {
     "inside of ops only": """conv_dims.check_window conv_dims.make_windows conv_dims.per_dim conv_dims.settle_out_dims
-        conv_dims.sizes_text conv_filter.apply_filter conv_filter.check_bias conv_filter.filter_order conv_layout.check_spatial
+        conv_filter.apply_filter conv_filter.check_bias conv_filter.filter_order conv_filter.hashable conv_layout.check_spatial
         conv_layout.from_kernel conv_layout.to_kernel index_range.check_integers index_range.check_not_negative
         index_range.check_range index_range.explain_indices index_range.mended index_range.on_host loss.warn_below_zero
         mel.mel_matrix operands.as_tensor operands.check_devices operands.common_backend
         operands.need_tensors operands.need_values operands.not_a_tensor out_dim.check_movable
-        out_dim.check_size out_dim.define_size random_state.generator_for
+        out_dim.check_size out_dim.define_size out_dim.dim_and_lengths out_dim.settle_size random_state.generator_for
         random_state.update_state reduce.refuse_distributed sequence_pairs.common_batch sequence_pairs.flat_batch
         sequence_pairs.flat_lengths sequence_pairs.volume transposed_conv_dims.make_expansions""",
     "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim default.is_float_dtype",

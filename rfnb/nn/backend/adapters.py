@@ -18,6 +18,7 @@ from rfnb.nn.batch_norm import BatchNorm
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
 from rfnb.ops import const, loss, math, stack
+from rfnb.ops.out_dim import define_size
 
 
 # -- one Tensor ----------------------------------------------------------------------------------------------------------
@@ -196,8 +197,7 @@ def tensor_array_stack(tensor_array: list[Tensor], *, axis: Dim, tensor_template
     """All along `axis`; zeros over the dims of the template if there is none."""
     if tensor_array:
         return stack.stack(tensor_array, out_dim=axis)[0]
-    if not axis.is_dim_known():
-        axis.dyn_size_ext = np.int32(0)
+    define_size(axis, 0)
     return const.zeros((axis, *tensor_template.dims), dtype=tensor_template.dtype)
 
 

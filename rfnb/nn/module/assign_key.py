@@ -15,6 +15,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.const import convert_to_tensor
+from rfnb.ops.out_dim import define_size
 
 
 class Places:
@@ -90,8 +91,8 @@ def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor |
         if key_dim is None:
             everything = np.array_equal(positions, np.arange(axis.extent))
             key_dim = axis if everything else Dim(len(positions), name="key")
-        elif not key_dim.is_dim_known():
-            key_dim.dyn_size_ext = np.int32(len(positions))
+        else:
+            define_size(key_dim, len(positions))
         key = positions
     if isinstance(key, (list, tuple, np.ndarray)):
         array = np.asarray(key)
