@@ -20,13 +20,14 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
+from rfnb.core.errors import ErrorOf
 from rfnb.core.place import line_of
 from rfnb.core.tensor import NOTES_OF_DEBUGGING, Tensor
 from rfnb.core.tensor_mask import raw_mask_for
 from rfnb.core.tensor_text import dims_text, labels_of
 from rfnb.debugging.user_calls import call_number, forget_calls
 
+nan_error = ErrorOf(FloatingPointError)
 _FLOATS = ("float", "bfloat")
 # In the __dict__ of a tensor: the raw array that has its poison; the number of the call that made the tensor; the error, of a tensor
 # with NaN in real frames.
@@ -201,7 +202,7 @@ def _nan_error(tensor: Tensor, count: int, user: FrameType, called: FrameType | 
     labels = labels_of([dim for _, operand in operands for dim in operand.dims] + list(tensor.dims))
     rows = [(label, dims_text(operand.dims, labels)) for label, operand in operands]
     rows.append(("result", f"{dims_text(tensor.dims, labels)}, NaN in {count} real value{'s' if count > 1 else ''}"))
-    op, place = _op_name(called), line_of(user)
+    op, place, fix = _op_name(called), line_of(user), None
     if any(_ragged(operand.dims) for _, operand in operands):
         rule = (
             "The operands had none there. Their padding is NaN while rf.debug is on, so either padding got into real frames, or the\n"
@@ -210,15 +211,12 @@ def _nan_error(tensor: Tensor, count: int, user: FrameType, called: FrameType | 
         label = next(label for label, operand in operands if _ragged(operand.dims))
         fix = f"{label.split('.')[-1]}.copy_masked(0)"
     elif operands:
-        rule, fix = (
-            "The operands had none and have no padding: the op makes NaN of what it got (0/0, inf - inf, log of < 0).",
-            None,
+        rule = (
+            "The operands had none and have no padding: the op makes NaN of what it got (0/0, inf - inf, log of < 0)."
         )
     else:
-        rule, fix = "The values come from outside with NaN in real frames.", None
-    return FloatingPointError(
-        message(f"{op}, called in {place}: the first NaN that is not in padding.", rows, rule, fix)
-    )
+        rule = "The values come from outside with NaN in real frames."
+    return nan_error(f"{op}, called in {place}: the first NaN that is not in padding.", rows, rule, fix)
 
 
 def _operands(called: FrameType | None) -> list[tuple[str, Tensor]]:

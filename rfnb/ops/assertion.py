@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from rfnb.core.errors import message as compose
+from rfnb.core.errors import type_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -27,10 +27,9 @@ def assert_(condition: Tensor | bool, message: str, *, stop: bool = True) -> Non
     """
     if isinstance(condition, Tensor):
         if condition.dtype != "bool":
-            raise TypeError(
-                compose("assert_: the condition is not bool.", [("condition", f"{shape_of(condition)} {condition.dtype}")],
-                        "It says for each frame whether it is as it should be.", "rf.assert_(x > 0, ...)")
-            )  # fmt: skip
+            rows = [("condition", f"{shape_of(condition)} {condition.dtype}")]
+            rule = "It says for each frame whether it is as it should be."
+            raise type_error("assert_: the condition is not bool.", rows, rule, "rf.assert_(x > 0, ...)")
         if condition.dims:
             condition = reduce_all(condition, axis=condition.dims)
         if stop:

@@ -150,10 +150,8 @@ def _product(
     dims_a: Dims, dims_b: Dims, common: Dims, only_a: Dims, only_b: Dims, reduce: Dims, backend: Any
 ) -> Callable[[Any, Any], Any]:
     matmul_raw, reshape = backend.matmul_raw, backend.reshape_raw
-    order_a, order_b = (
-        to_order(dims_a, common + only_a + reduce, backend),
-        to_order(dims_b, common + reduce + only_b, backend),
-    )
+    order_a = to_order(dims_a, common + only_a + reduce, backend)
+    order_b = to_order(dims_b, common + reduce + only_b, backend)
     if not common and len(reduce) == 1 and len(only_b) == 1:  # a linear layer: the 2-D side is not folded by us
         if only_a:
             return _compose(matmul_raw, order_a, order_b)

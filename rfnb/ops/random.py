@@ -179,13 +179,11 @@ def random_truncated_normal(
             _check_stddev(what, stddev)
         return draw.finish(draw.plus(draw.times(draw("truncated_normal", -2.0, 2.0), stddev), mean))
     mean, stddev, minval, maxval = map(_scalar, (mean, stddev, minval, maxval))
-    if any(isinstance(value, Tensor) for value in (mean, stddev, minval, maxval)):
+    given = {"mean": mean, "stddev": stddev, "minval": minval, "maxval": maxval}
+    if any(isinstance(value, Tensor) for value in given.values()):
         raise type_error(
             f"{what}: bounds with Tensors.",
-            [
-                (name, _text(value))
-                for name, value in (("mean", mean), ("stddev", stddev), ("minval", minval), ("maxval", maxval))
-            ],
+            [(name, _text(value)) for name, value in given.items()],
             "With bounds of its own, the distribution is the same for all frames: its parameters are numbers.",
         )
     _check_stddev(what, stddev)
@@ -209,12 +207,8 @@ class _Draw:
         self, what: str, dims: Sequence[Dim], dtype: str | None, device: str | None, sparse_dim: Dim | None,
         feature_dim: Dim | None, out: Tensor | None, **source: Any,
     ):  # fmt: skip
-        self.what, self.dims, self.out, self.marks = (
-            what,
-            check_unique(dims_of(what, dims), what),
-            out,
-            (sparse_dim, feature_dim),
-        )
+        self.what, self.out, self.marks = what, out, (sparse_dim, feature_dim)
+        self.dims = check_unique(dims_of(what, dims), what)
         self.backend = registry.selected() if out is None else out.backend
         self.dtype = dtype or (get_default_float_dtype() if out is None else out.dtype)
         self.device = device or get_default_device() if out is None else out.device

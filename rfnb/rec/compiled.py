@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import message
+from rfnb.core.errors import value_error
 from rfnb.rec.lowering import Line
 
 WAYS = "inductor", "aot_eager", "cuda_graph"
@@ -44,10 +44,9 @@ def compile_loops(how: str | None = "inductor") -> Iterator[None]:
         ValueError: For another `how`.
     """
     if how is not None and how not in WAYS:
-        raise ValueError(
-            message("compile_loops: how is unknown.", [("how", repr(how)), ("known", ", ".join(map(repr, WAYS)))],
-                    "It is a way to compile, or None.", "with rf.compile_loops():")
-        )  # fmt: skip
+        rows = [("how", repr(how)), ("known", ", ".join(map(repr, WAYS)))]
+        rule = "It is a way to compile, or None."
+        raise value_error("compile_loops: how is unknown.", rows, rule, "with rf.compile_loops():")
     token = _current.set(how)
     try:
         yield

@@ -129,12 +129,9 @@ class Rec(Module):
 def _check_unroll(max_seq_len: int | None, unroll: bool) -> None:
     if unroll == (max_seq_len is not None):
         return
+    rows = [("unroll", unroll), ("max_seq_len", max_seq_len)]
     if unroll:
-        what, rule, fix = "unroll without max_seq_len.", "How many steps there are has to be said.", "max_seq_len=100"
+        what, rule, fix = "unroll without max_seq_len", "How many steps there are has to be said.", "max_seq_len=100"
     else:
-        what, rule, fix = (
-            "max_seq_len without unroll.",
-            "The input says how long a predefined unit runs.",
-            "unroll=True",
-        )
-    raise value_error(f"Rec: {what}", [("unroll", unroll), ("max_seq_len", max_seq_len)], rule, f"rf.Rec(..., {fix})")
+        what, rule, fix = "max_seq_len without unroll", "The input says how long a predefined unit runs.", "unroll=True"
+    raise value_error(f"Rec: {what}.", rows, rule, f"rf.Rec(..., {fix})")
