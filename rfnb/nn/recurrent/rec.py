@@ -24,7 +24,28 @@ from rfnb.rec.nested import map_nested
 from rfnb.rec.state import State
 
 
-class Rec(Module):
+class WithUnit(Module):
+    """A module around a recurrent unit, with the state that this starts from. Abstract."""
+
+    unit: RecUnit
+    initial_state: InitialState
+
+    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
+        """The state that a call without `state` starts with, {*batch_dims, out} per part."""
+        zeros = self.unit.default_initial_state(batch_dims=batch_dims)
+        return State({**zeros, **self._started(zeros)})
+
+    def _started(self, zeros: State) -> State:
+        return self.initial_state(State((part, zeros[part]) for part in self.unit.state_parts))
+
+    def documented_parameters(self) -> dict[str, Parameter]:
+        """The parameters by the names that they have in the documentation, below the name of the layer: "rec/W_re", ..."""
+        own = {f"rec/{name}": parameter for name, parameter in self.unit.documented_parameters().items()}
+        learned = {f"rec/initial_{name}": parameter for name, parameter in self.initial_state.named_parameters()}
+        return {**own, **learned}
+
+
+class Rec(WithUnit):
     """A recurrent unit with a direction and an initial state; the documented RecLayer with a predefined unit.
 
     Args:
@@ -109,21 +130,6 @@ class Rec(Module):
             final = map_nested(stop_gradient, final)
         self.initial_state.keep(final)
         return output, final
-
-    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """The state that a call without `state` starts with, {*batch_dims, out} per part."""
-        zeros = self.unit.default_initial_state(batch_dims=batch_dims)
-        masks = {name: value for name, value in zeros.items() if name not in self.unit.state_parts}
-        return State({**self._started(zeros), **masks})
-
-    def _started(self, zeros: State) -> State:
-        return self.initial_state(State((part, zeros[part]) for part in self.unit.state_parts))
-
-    def documented_parameters(self) -> dict[str, Parameter]:
-        """The parameters by the names that they have in the documentation, below the name of the layer: "rec/W_re", ..."""
-        own = {f"rec/{name}": parameter for name, parameter in self.unit.documented_parameters().items()}
-        learned = {f"rec/initial_{name}": parameter for name, parameter in self.initial_state.named_parameters()}
-        return {**own, **learned}
 
 
 def _check_unroll(max_seq_len: int | None, unroll: bool) -> None:

@@ -9,11 +9,10 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn.module.module import Module
-from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.initial_state import InitialState
 from rfnb.nn.recurrent.initializers import init_parameters
 from rfnb.nn.recurrent.native_lstm import NativeLstm
+from rfnb.nn.recurrent.rec import WithUnit
 from rfnb.nn.recurrent.unit import RecUnit
 from rfnb.nn.recurrent.unit_names import make_unit
 from rfnb.ops.concat import concat
@@ -22,7 +21,7 @@ from rfnb.rec.loop import Loop
 from rfnb.rec.state import State
 
 
-class RnnCell(Module):
+class RnnCell(WithUnit):
     """One step of a recurrent unit; the documented RnnCellLayer.
 
         loop.state.s = cell.default_initial_state(batch_dims=[batch])
@@ -103,15 +102,3 @@ class RnnCell(Module):
         parts: list[Any] = [(source, source.feature_dim) for source in sources]
         out, dim = concat(*parts, allow_broadcast=True)
         return out if dim is self.in_dim else replace_dim(out, in_dim=dim, out_dim=self.in_dim)[0]
-
-    def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """The state that the first step starts with, {*batch_dims, out} per part."""
-        zeros = self.unit.default_initial_state(batch_dims=batch_dims)
-        own = self.initial_state(State((part, zeros[part]) for part in self.unit.state_parts))
-        return State({**zeros, **own})
-
-    def documented_parameters(self) -> dict[str, Parameter]:
-        """The names as of `Rec`: "rec/lstm_cell/kernel", ..."""
-        own = {f"rec/{name}": parameter for name, parameter in self.unit.documented_parameters().items()}
-        learned = {f"rec/initial_{name}": parameter for name, parameter in self.initial_state.named_parameters()}
-        return {**own, **learned}
