@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim, batch_dim, single_step_dim
 from rfnb.core.errors import ShapeError, dim_error, shape_error
-from rfnb.core.tensor_text import dims_text, labels_of, no_dim
+from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, no_dim
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -28,6 +28,12 @@ def dims_of(what: str, value: Any) -> tuple[Dim, ...]:
         if not isinstance(dim, Dim):
             raise no_dim(what, dim)
     return dims
+
+
+def check_dim(what: str, tensor: Tensor, dim: Dim, label: str = "tensor") -> None:
+    """Raise the DimError of `missing_dim` unless the tensor has the dim."""
+    if dim not in tensor.dims:
+        raise missing_dim(what, tensor, dim, label)
 
 
 def check_lengths_here(

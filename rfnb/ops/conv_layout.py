@@ -10,6 +10,7 @@ from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, masks_for, to_order
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
 from rfnb.core.watch import asked
 from rfnb.ops.operands import need_values
@@ -28,8 +29,7 @@ def check_spatial(what: str, source: Tensor, spatial: Dims, in_dim: Dim | None =
             "A filter sees all features of a frame, and moves along other dims.",
         )
     for dim in spatial:
-        if dim not in source.dims:
-            raise missing_dim(what, source, dim, "source")
+        check_dim(what, source, dim, "source")
         check_movable(what, source, dim)
     if not 1 <= len(set(spatial)) == len(spatial) <= 3:
         raise dim_error(

@@ -18,7 +18,8 @@ from rfnb.core.layout import Dims, full_shape
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, operand_rows, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import operand_rows, shape_of
 from rfnb.ops.index_range import on_host
 from rfnb.ops.loss import warn_below_zero
 from rfnb.ops.operands import common_backend, need_tensors
@@ -127,8 +128,7 @@ def _compute(
     """Batch dims of the result, and raw [batch, ...]."""
     backend = common_backend(what, logits, targets)
     for name, tensor, dim in (("logits", logits, time), ("targets", targets, label)):
-        if dim not in tensor.dims:
-            raise missing_dim(what, tensor, dim, name)
+        check_dim(what, tensor, dim, name)
     classes = _classes(what, logits, targets, time)
     blank = blank_of(what, classes, blank_index)
     _check_labels(what, targets, classes, blank)

@@ -7,7 +7,8 @@ from rfnb.core.errors import dim_error, index_error, message
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.assertion import assert_
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
@@ -62,8 +63,7 @@ def ctc_greedy_decode(
             "rf.ctc_greedy_decode(..., wb_target_dim=...)",
         )
     for dim in (in_spatial_dim, classes):
-        if dim not in logits.dims:
-            raise missing_dim("ctc_greedy_decode", logits, dim, "logits")
+        check_dim("ctc_greedy_decode", logits, dim, "logits")
     blank = blank_of("ctc_greedy_decode", classes, blank_index)
     if (
         target_dim is not None
@@ -162,8 +162,7 @@ def _starts(path: Tensor, time: Dim, blank: int) -> Tensor:
 
 
 def _blank_in(what: str, path: Tensor, time: Dim, blank_index: int) -> int:
-    if time not in path.dims:
-        raise missing_dim(what, path, time, "path")
+    check_dim(what, path, time, "path")
     if path.sparse_dim is not None:
         return blank_of(what, path.sparse_dim, blank_index)
     if blank_index < 0:

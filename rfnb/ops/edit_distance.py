@@ -6,7 +6,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.ops.operands import common_backend, need_tensors
 from rfnb.ops.sequence_pairs import common_batch, flat_batch, flat_lengths
 
@@ -31,8 +31,7 @@ def edit_distance(a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, 
     need_tensors("edit_distance", a, b)
     backend = common_backend("edit_distance", a, b)
     for name, tensor, dim in (("a", a, a_spatial_dim), ("b", b, b_spatial_dim)):
-        if dim not in tensor.dims:
-            raise missing_dim("edit_distance", tensor, dim, name)
+        check_dim("edit_distance", tensor, dim, name)
     batch = common_batch("edit_distance", ("a", a, (a_spatial_dim,)), ("b", b, (b_spatial_dim,)))
     out = backend.edit_distance_raw(
         flat_batch(a, batch, (a_spatial_dim,)),

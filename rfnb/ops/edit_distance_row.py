@@ -17,7 +17,8 @@ from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
@@ -36,8 +37,7 @@ def initial_edit_distance_row(b: Tensor, *, b_spatial_dim: Dim) -> Tensor:
         DimError: If b lacks b_spatial_dim.
     """
     need_tensors("initial_edit_distance_row", b)
-    if b_spatial_dim not in b.dims:
-        raise missing_dim("initial_edit_distance_row", b, b_spatial_dim, "b")
+    check_dim("initial_edit_distance_row", b, b_spatial_dim, "b")
     row = copy_to_device(range_over_dim(b_spatial_dim + 1, dtype="int32"), b.device)
     row.sparse_dim = None
     return expand_dims(row, [dim for dim in b.dims if dim is not b_spatial_dim and dim not in row.dims])
@@ -74,8 +74,7 @@ def next_edit_distance_row(
     """
     need_tensors("next_edit_distance_row", row, a, b)
     what = "next_edit_distance_row"
-    if b_spatial_dim not in b.dims:
-        raise missing_dim(what, b, b_spatial_dim, "b")
+    check_dim(what, b, b_spatial_dim, "b")
     common_batch(what, ("a", a, ()), ("b", b, (b_spatial_dim,)))
     return _next_row(what, row, a, b, b_spatial_dim, n, ended, blank_idx)
 
@@ -107,8 +106,7 @@ def next_edit_distance_reduce(
     """
     need_tensors("next_edit_distance_reduce", row, a, b)
     what = "next_edit_distance_reduce"
-    if b_spatial_dim not in b.dims:
-        raise missing_dim(what, b, b_spatial_dim, "b")
+    check_dim(what, b, b_spatial_dim, "b")
     new = _next_row(what, row, a, b, b_spatial_dim, n, ended, blank_idx)
     return _reduced(new, b_spatial_dim, optimal_completion)
 
@@ -223,8 +221,7 @@ def _next_row(
     what: str, row: Tensor, a: Tensor, b: Tensor, time: Dim, n: Tensor | int, ended: Tensor | None, blank: int | None
 ) -> Tensor:
     row_dim = time + 1
-    if row_dim not in row.dims:
-        raise missing_dim(what, row, row_dim, "row")
+    check_dim(what, row, row_dim, "row")
     count = cast(as_tensor(n, what), "int32") if not isinstance(n, Tensor) else n
     others = [copy_to_device(x, row.device) for x in (count, ended) if x is not None]
     batch = tuple(dict.fromkeys(dim for x in (row, a, b, *others) for dim in x.dims if dim not in (row_dim, time)))
@@ -251,8 +248,7 @@ def _next_row(
 def _last_row(what: str, a: Tensor, a_dim: Dim, b: Tensor, b_dim: Dim) -> Tensor:
     """The row after all of a."""
     for name, tensor, dim in (("a", a, a_dim), ("b", b, b_dim)):
-        if dim not in tensor.dims:
-            raise missing_dim(what, tensor, dim, name)
+        check_dim(what, tensor, dim, name)
     batch: Dims = common_batch(what, ("a", a, (a_dim,)), ("b", b, (b_dim,)))
     backend = common_backend(what, a, b)
     row_dim, count = b_dim + 1, volume(batch)

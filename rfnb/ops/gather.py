@@ -17,8 +17,8 @@ from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.remade import check_remade
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_lengths_here
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim, check_lengths_here
+from rfnb.core.tensor_text import shape_of
 from rfnb.core.twins import looked_up
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
@@ -164,8 +164,7 @@ def _gather_or_zero(source: Tensor, indices: Tensor, axis: Dim) -> Tensor:
 def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
     need_values("gather", source, indices)
     check_integers("gather", "indices", indices, ("source", source))
-    if axis not in source.dims:
-        raise missing_dim("gather", source, axis, "source")
+    check_dim("gather", source, axis, "source")
     check_remade("gather", [("source", source.dims), ("indices", indices.dims)], but=(axis,))
     backend = common_backend("gather", source, indices)
     common = tuple(dim for dim in source.dims if dim in indices.dims and dim is not axis)

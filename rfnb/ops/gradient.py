@@ -10,7 +10,8 @@ from rfnb.core.errors import dim_error
 from rfnb.core.layout import masks_for
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, operand_rows
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import operand_rows
 from rfnb.ops.operands import need_tensors, not_a_tensor
 
 
@@ -84,8 +85,7 @@ def scaled_gradient_ext(
     need_tensors("scaled_gradient_ext", source)
     axis = None
     if scale_shift_by_sum_over_axis is not None:
-        if scale_shift_by_sum_over_axis not in source.dims:
-            raise missing_dim("scaled_gradient_ext", source, scale_shift_by_sum_over_axis, "source")
+        check_dim("scaled_gradient_ext", source, scale_shift_by_sum_over_axis, "source")
         axis = source.dims.index(scale_shift_by_sum_over_axis)
     raws = [_fitting(source, value, name) for name, value in (("scale", scale), ("shift", shift))]
     mask = None

@@ -11,7 +11,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.gradient import scaled_gradient_ext
 from rfnb.ops.operands import need_tensors
@@ -50,8 +51,7 @@ def label_smoothed_log_prob_gradient(
             "It has no feature_dim, so name the labels:",
             "rf.label_smoothed_log_prob_gradient(..., axis=...)",
         )
-    if axis not in log_prob.dims:
-        raise missing_dim("label_smoothed_log_prob_gradient", log_prob, axis, "log_prob")
+    check_dim("label_smoothed_log_prob_gradient", log_prob, axis, "log_prob")
     excluded = np.zeros(axis.extent, bool)
     for label in exclude_labels or ():
         if not -axis.extent <= label < axis.extent:

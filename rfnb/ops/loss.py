@@ -14,7 +14,8 @@ from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, replace_code, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import dims_text, labels_of, replace_code, shape_of
 from rfnb.ops import math, reduce
 from rfnb.ops import matmul as matmul_ops
 from rfnb.ops.gather import gather
@@ -74,8 +75,7 @@ def cross_entropy(
             plan = None
         if plan is not None:
             return _of_logits(plan, estimated, target, axis, label_smoothing)
-    if axis not in estimated.dims:
-        raise missing_dim("cross_entropy", estimated, axis, "estimated")
+    check_dim("cross_entropy", estimated, axis, "estimated")
     _check_labels(target, axis)
     rest = tuple(dim for dim in estimated.dims if dim is not axis)
     of_target = tuple(dim for dim in target.dims if dim is not axis)

@@ -12,8 +12,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_unique
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim, check_unique
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.complex import complex_as_real
 from rfnb.ops.expand import squeeze
 from rfnb.ops.half import narrowed, widened
@@ -53,8 +53,7 @@ def mel_filterbank(
         ValueError: If f_min is not below f_max.
     """
     need_tensors("mel_filterbank", x)
-    if in_dim not in x.dims:
-        raise missing_dim("mel_filterbank", x, in_dim, "x")
+    check_dim("mel_filterbank", x, in_dim, "x")
     if x.dtype.startswith("complex"):
         raise type_error(
             "mel_filterbank: x is complex.",

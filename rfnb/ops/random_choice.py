@@ -9,8 +9,8 @@ from rfnb.core.errors import dim_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_unique
-from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim, check_unique
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.math import clip_by_value, log
 from rfnb.ops.operands import need_tensors
@@ -68,8 +68,7 @@ def random_choice_with_replacement(dims: Sequence[Dim], *, probs: Tensor, axis: 
     """
     what = "random_choice_with_replacement"
     dims = check_unique(tuple(dims), what)
-    if axis not in probs.dims:
-        raise missing_dim(what, probs, axis, "probs")
+    check_dim(what, probs, axis, "probs")
     batch = tuple(dim for dim in probs.dims if dim is not axis)
     if not set(batch) <= set(dims) or axis in dims:
         raise dim_error(

@@ -15,8 +15,8 @@ from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import check_unique, dims_of
-from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim, check_unique, dims_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.core.twins import looked_up
 from rfnb.ops.const import ones_like
 from rfnb.ops.default import FLOAT_DTYPES, get_default_float_dtype, is_float_dtype
@@ -124,8 +124,7 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
             f'reduce: unknown mode "{mode}".', [("known", ", ".join(protocol.REDUCE_KINDS))], "A mode is one of these."
         )
     for dim in axes:
-        if dim not in source.dims:
-            raise missing_dim(f"reduce_{mode}", source, dim, "source")
+        check_dim(f"reduce_{mode}", source, dim, "source")
     if len(set(axes)) != len(axes):
         twice = next(dim for dim in axes if axes.count(dim) > 1)
         rows = [("source", shape_of(source)), ("axis", dims_text(axes)), ("twice", twice.short_repr())]
@@ -369,8 +368,7 @@ _top_k_plans = PlanCache()
 def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
     """raw -> raw {rest, entries of all axes}, with the padding lowest (None: it is that); and what top_k needs besides."""
     for dim in axes:
-        if dim not in source.dims:
-            raise missing_dim("top_k", source, dim, "source")
+        check_dim("top_k", source, dim, "source")
     backend = source.backend
     mask = masks_for(source.dims, axes, backend, "top_k")
     rest = tuple(dim for dim in source.dims if dim not in axes)

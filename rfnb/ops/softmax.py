@@ -11,7 +11,8 @@ from rfnb.core.finite import finite_rest
 from rfnb.core.layout import PlanCache, masks_for
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, no_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import no_dim, shape_of
 from rfnb.core.twins import looked_up
 from rfnb.ops.default import is_float_dtype
 from rfnb.ops.operands import need_values
@@ -75,8 +76,7 @@ def _check_floats(kind: str, a: Tensor, axis: Dim) -> None:
 
 def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
     need_values(kind, a)
-    if axis not in a.dims:
-        raise missing_dim(kind, a, axis)
+    check_dim(kind, a, axis)
     _check_floats(kind, a, axis)
     backend, index = a.backend, a.dims.index(axis)
     raw_fn = backend.softmax_raw if kind == "softmax" else backend.log_softmax_raw

@@ -17,7 +17,8 @@ from rfnb.core.errors import dim_error, runtime_error
 from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.concat import concat, cum_concat_step
 from rfnb.ops.const import zeros
@@ -52,8 +53,7 @@ def cum_concat(
     need_tensors("cum_concat", source)
     if axis is single_step_dim:
         return _step(source, out_spatial_dim, state)
-    if axis not in source.dims:
-        raise missing_dim("cum_concat", source, axis, "source")
+    check_dim("cum_concat", source, axis, "source")
     before = None if state is None else state.axis
     # The dim of the history does not say what is padding of a sequence, which later frames of others see.
     source = source.copy_masked(0, dims=[axis])

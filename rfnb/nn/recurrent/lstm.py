@@ -13,7 +13,8 @@ from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -72,8 +73,7 @@ class LSTM(Module):
             DimError: If source has no in_dim or no spatial_dim.
             TypeError: Without a state.
         """
-        if self.in_dim not in source.dims:
-            raise missing_dim("LSTM", source, self.in_dim, "source")
+        check_dim("LSTM", source, self.in_dim, "source")
         if state is None:
             raise type_error(
                 "LSTM: no state.",
@@ -83,8 +83,7 @@ class LSTM(Module):
             )
         if spatial_dim is single_step_dim:
             return self._step(source, state)
-        if spatial_dim not in source.dims:
-            raise missing_dim("LSTM", source, spatial_dim, "source")
+        check_dim("LSTM", source, spatial_dim, "source")
         batch = batch_dims_of(source, state.h, skip=(self.in_dim, spatial_dim), out_dim=self.out_dim)
         out_dims = (*batch, self.out_dim)
         shape = full_shape(batch)

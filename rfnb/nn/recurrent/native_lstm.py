@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.fused import lstm_sequence
 from rfnb.nn.recurrent.lstm_gates import lstm_update
@@ -79,8 +79,7 @@ class NativeLstm2(RecUnit):
         """x W + b: {..., in} -> {..., 4 * out}."""
         if self.W is not None:
             return product(source, self.W, self.b, of=self.in_dim)
-        if self.in_dim not in source.dims:
-            raise missing_dim("NativeLstm2(input_projection=False)", source, self.in_dim, "source")
+        check_dim("NativeLstm2(input_projection=False)", source, self.in_dim, "source")
         gates = 4 * self.out_dim
         out = source if self.in_dim is gates else replace_dim(source, in_dim=self.in_dim, out_dim=gates)[0]
         out.feature_dim = gates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
 from rfnb.nn.recurrent.zoneout_mix import check_zoneout_factors, zoneout
 from rfnb.ops.concat import split
@@ -61,12 +61,10 @@ class ZoneoutLSTM(LSTM):
 
         {..., spatial_dim, in} -> {..., spatial_dim, out}, state.
         """
-        if self.in_dim not in source.dims:
-            raise missing_dim("ZoneoutLSTM", source, self.in_dim, "source")
+        check_dim("ZoneoutLSTM", source, self.in_dim, "source")
         if spatial_dim is single_step_dim:
             return self._step(source, state)
-        if spatial_dim not in source.dims:
-            raise missing_dim("ZoneoutLSTM", source, spatial_dim, "source")
+        check_dim("ZoneoutLSTM", source, spatial_dim, "source")
         if spatial_dim.extent == 0:
             dims = (spatial_dim, *state.h.dims)
             return zeros(dims, dtype=source.dtype, device=source.device, feature_dim=self.out_dim), state
