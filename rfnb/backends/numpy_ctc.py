@@ -24,8 +24,7 @@ def ctc_loss(
         alpha = _start(states)
         for emission in log_probs:
             alpha = [
-                _sum(add, [alpha[before] for before in _predecessors(states, state, blank, label_loop)])
-                + emission[label]
+                _sum(add, [alpha[before] for before in _predecessors(states, state, label_loop)]) + emission[label]
                 for state, label in enumerate(states)
             ] + [-np.inf]
         total = _sum(add, [alpha[state] for state in _last(states)])
@@ -46,8 +45,7 @@ def ctc_best_path(
         for emission in log_probs:
             # max gives the first of equal ones: rather stay than go on
             best = [
-                max(_predecessors(states, state, blank, label_loop), key=alpha.__getitem__)
-                for state in range(len(states))
+                max(_predecessors(states, state, label_loop), key=alpha.__getitem__) for state in range(len(states))
             ]
             alpha = [alpha[best[state]] + emission[label] for state, label in enumerate(states)] + [-np.inf]
             came_from.append(best)
@@ -77,7 +75,7 @@ def _start(states: list[int]) -> list[Any]:
     return [-np.inf] * len(states) + [0.0]
 
 
-def _predecessors(states: list[int], state: int, blank: int, label_loop: bool) -> list[int]:
+def _predecessors(states: list[int], state: int, label_loop: bool) -> list[int]:
     """The states that a path may come from: the same, the one before, or two before, over a blank."""
     is_label = state % 2 == 1
     before = [state] if label_loop or not is_label else []

@@ -80,7 +80,7 @@ class _Tape(TorchDispatchMode):
         leaves, structure = tree_flatten((args, kwargs))
         arguments = [self._reference(leaf) for leaf in leaves]
         changed = _changed_by(func, args, kwargs)
-        generator = _generator_before(func, leaves) if torch.Tag.nondeterministic_seeded in func.tags else None
+        generator = _generator_before(leaves) if torch.Tag.nondeterministic_seeded in func.tags else None
         out = func(*args, **kwargs)
         outputs = tree_flatten(out)[0]
         known = [self._number(tensor) for tensor in changed]
@@ -233,7 +233,7 @@ def _changed_by(function: Any, args: Any, kwargs: Any) -> list[Any]:
     return changed
 
 
-def _generator_before(function: Any, leaves: list[Any]) -> tuple[Any, Any]:
+def _generator_before(leaves: list[Any]) -> tuple[Any, Any]:
     """The generator that an operation draws from (None: the default one of a device), and its state."""
     for leaf in leaves:
         if isinstance(leaf, torch.Generator):
