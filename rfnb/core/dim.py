@@ -69,6 +69,7 @@ class Dim(DimOperators, OldDimNames):
     _extent: int | None = None
     _size_tensor: Tensor | None = None
     _structure: Any = None  # see `structure.py`
+    _plans: Any = None  # see `counterparts.py`
     _memo: Memo | None = None
     _declared: Tensor | None = None  # the template that it was made from
     special = False  # of no axis, see `single_step_dim`
@@ -139,7 +140,7 @@ class Dim(DimOperators, OldDimNames):
         return self.kind == "spatial"
 
     def _reset(self) -> None:
-        self._lengths = self._extent = self._size_tensor = self._structure = self._memo = None
+        self._lengths = self._extent = self._size_tensor = self._structure = self._plans = self._memo = None
         if self._declared is not None:
             self._declared._raw = None
 

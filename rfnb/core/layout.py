@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import protocol
+from rfnb.core.counterparts import generation, look_ahead, note
 from rfnb.core.dim import Dim
 from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import NoPlanError, dim_error
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
-from rfnb.core.plan_parts import Build, CannotRebuild, Shape, builder
+from rfnb.core.plan_parts import CannotRebuild, Shape, Template
 from rfnb.core.remade import check_remade
 from rfnb.core.resizes import on_resize
-from rfnb.core.structure import IN_FORM, Index, structure_of
+from rfnb.core.structure import Index, structure_of
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
 from rfnb.core.watch import Watch, watched
 
 Dims = tuple[Dim, ...]
-Template = tuple[tuple[tuple[Callable[..., Any], Build, Any], ...], Build]
 _caches: list[PlanCache] = []
 _LIMIT = 4096  # plans of all caches that are made before those go that were not asked for meanwhile
 _TEMPLATES = 1024, 8  # structures of a cache, plans of a structure
@@ -58,7 +58,13 @@ class PlanCache(dict):
         plan = self.before.get(key, _NONE)
         if plan is _NONE:
             structure = structure_of(key) if self._by_structure else None
-            plan = _NONE if structure is None else self._for_others(*structure)
+            if structure is not None:
+                made = look_ahead(structure[1]) if structure[1] else 0
+                if made:
+                    _count(made)
+                    plan = self.get(key, _NONE)
+                if plan is _NONE:
+                    plan = self._for_others(key, *structure)
             if plan is _NONE:
                 raise NoPlanError
             _count()
@@ -96,36 +102,33 @@ class PlanCache(dict):
         self.before.pop(key, None)
         return super().pop(key, default)
 
-    def _for_others(self, structure: Any, index: Index) -> Any:
+    def _for_others(self, key: Any, structure: Any, index: Index) -> Any:
         dims = tuple(index)
-        for questions, build in self.templates.get(structure, ()):
-            for question, dims_of, answer in questions:
-                if question(*dims_of(dims)) != answer:
-                    break
-            else:
-                return build(dims)
+        for template in self.templates.get(structure, ()):
+            if template.serves(dims):
+                if dims:
+                    note(self, template, key, index)
+                return template.build(dims)
         return _NONE
 
     def _keep_template(self, structure: tuple[Any, Index], watch: Watch, plan: Any) -> None:
         form, index = structure
         try:
-            build = builder(plan, index)
-            asked = [(question, builder(about, index), answer) for (question, about), answer in watch.asked.items()
-                     if question not in IN_FORM or about[0] not in index]  # fmt: skip
-            questions = tuple((question, about, answer) for question, about, answer in asked if about is not None)
+            template = Template(plan, index, watch.asked)
         except CannotRebuild:
             return
         known = self.templates.setdefault(form, [])
-        known.append((questions, build or (lambda dims: plan)))
+        known.append(template)
         del known[: -_TEMPLATES[1]]
         if len(self.templates) > _TEMPLATES[0]:
             self.templates.pop(next(iter(self.templates)), None)
 
 
-def _count() -> None:
-    _made[0] += 1
+def _count(made: int = 1) -> None:
+    _made[0] += made
     if _made[0] >= _LIMIT:  # dims of old batches, and all that is made of them, are in the plans that nobody asks for
         _made[0] = 0
+        generation[0] += 1
         for cache in _caches:
             cache.before = dict(cache)
             cache.clear()
@@ -133,6 +136,7 @@ def _count() -> None:
 
 def forget_dims() -> None:
     """Forget the plans for all dims (a known size has changed); not what they have in common with those of other dims."""
+    generation[0] += 1
     for cache in _caches:
         cache.clear()
         cache.before = {}

@@ -34,11 +34,7 @@ class Lengths:
 
     def bounds(self) -> tuple[int, int]:
         """The shortest and the longest sequence; (0, 0) if there is none."""
-        lengths = self.valid()
-        if lengths.size > 256:
-            return int(lengths.min()), int(lengths.max())
-        few = lengths.ravel().tolist()  # quicker than two functions of NumPy
-        return (min(few), max(few)) if few else (0, 0)
+        return _bounds(self.valid())
 
     def mask(self, longest: int) -> np.ndarray:
         """True for real frames, axes in the order of `over`, the frames last."""
@@ -55,10 +51,17 @@ class Lengths:
         return f"{shown} over {over}{waste}"
 
 
+def _bounds(array: np.ndarray) -> tuple[int, int]:
+    if array.size > 256:
+        return int(array.min()), int(array.max())
+    few = array.ravel().tolist()  # quicker than two functions of NumPy
+    return (min(few), max(few)) if few else (0, 0)
+
+
 def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True) -> None:
     """Raise a DimError unless all are integers from 0 to what an int32 holds."""
     integers = array.dtype.kind in "iu"
-    if not array.size or (integers and array.min() >= 0 and array.max() <= _LONGEST):
+    if not array.size or (integers and 0 <= (bounds := _bounds(array))[0] and bounds[1] <= _LONGEST):
         return
     if not is_tensor and array.ndim == 0 and not integers:
         fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'

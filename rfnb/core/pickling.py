@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Of a Dim, but not of its copy elsewhere.
 _NOT_PICKLED: dict[str, Any] = {
     "_structure": None,
+    "_plans": None,
     "_memo": None,
     "_size_tensor": None,
     "_extent": None,

@@ -23,7 +23,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.dim_math import parts_of, rebuilt
 from rfnb.core.memo import Memo
-from rfnb.core.structure import PLACES, Index, skeleton
+from rfnb.core.structure import IN_FORM, PLACES, Index, skeleton
 from rfnb.core.watch import watching
 
 Dims = tuple[Dim, ...]
@@ -88,6 +88,33 @@ def _length(group: Dim | Dims) -> int:
     if group.__class__ is tuple:
         return math.prod([dim._known_extent() for dim in group])
     return group._known_extent()  # type: ignore[union-attr]
+
+
+class Template:
+    """The part of a plan that it has in common with those for other dims of the structure of its key.
+
+    Attributes:
+        build: The dims of a key, in the order of its structure -> the plan for them.
+        key_of: The same dims -> their key; None until it is needed.
+    """
+
+    __slots__ = ("build", "key_of", "questions")
+
+    def __init__(self, plan: Any, index: Index, asked: dict[tuple[Callable[..., Any], Dims], Any]):
+        """Raises CannotRebuild if there is none."""
+        build = builder(plan, index)
+        self.build: Build = build or (lambda dims: plan)
+        known = [(question, builder(about, index), answer) for (question, about), answer in asked.items()
+                 if question not in IN_FORM or about[0] not in index]  # fmt: skip
+        self.questions = [(question, about, answer) for question, about, answer in known if about is not None]
+        self.key_of: Build | None = None
+
+    def serves(self, dims: Dims) -> bool:
+        """Whether planning would decide for these dims as it has done."""
+        for question, about, answer in self.questions:
+            if question(*about(dims)) != answer:
+                return False
+        return True
 
 
 def builder(value: Any, index: Index) -> Build | None:

@@ -20,12 +20,17 @@ _forms: weakref.WeakValueDictionary[Any, Form] = weakref.WeakValueDictionary()
 
 
 class Form:
-    """The nature of a dim by itself; one object for all dims that are alike, so that it is compared by identity."""
+    """The nature of a dim by itself; one object for all dims that are alike, so that it is compared by identity.
 
-    __slots__ = ("__weakref__", "beam", "key")
+    Attributes:
+        latest: The dim that was found to have it last, weakly held.
+    """
+
+    __slots__ = ("__weakref__", "beam", "key", "latest")
 
     def __init__(self, key: tuple[Any, ...], beam: bool):
         self.key, self.beam = key, beam
+        self.latest: weakref.ref[Dim] | None = None
 
 
 class Place:
@@ -65,7 +70,7 @@ def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
             known = part._structure
             if known is None or known[0] != now:
                 known = part._structure = (now, *_form_of(part))
-            _, form, related = known
+            _, form, related, _ = known
             if form is None or (form.beam and any(other._structure[1].beam for other in index)):
                 return False
             index[part] = len(index)
@@ -77,26 +82,32 @@ def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
     return True
 
 
-def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...]]:
-    """The form of a dim, and the dims that it is made of or has its lengths over, as often and in the order as the form says."""
-    alone = dim.special or dim.declared_as is not None or dim.same_as is not None or not dim.is_dim_known()
-    over = dim.length_dims
-    if alone or (dim.declared_length_dims and not over):
-        return None, ()
-    dim._known_extent()  # is there from now on, for the shapes of plans
-    parts = tuple(dict.fromkeys(parts_of(dim)))
-    beam = isinstance(dim, BeamDim)
-    key: tuple[Any, ...] = (
-        type(dim), dim.name, dim.kind, dim.by_user, dim.match_priority, dim.size, beam, len(over),
-        None if dim.expr is None else skeleton(dim.expr, parts), dim.twin_of is None,
-    )  # fmt: skip
-    if dim.size is None:
-        key += (dim.has_padding(), dim.has_empty(), dim.is_empty())
+def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...], weakref.ref[Dim] | None]:
+    """The form of a dim, the dims that it is made of or has its lengths over, as often and in the order as the form says, and the one
+    that had the form before it."""
+    lengths = dim._lengths or dim._known()
+    over: tuple[Dim, ...] = () if lengths is None else lengths.over
+    alone = dim.special or dim.declared_as is not None or dim.same_as is not None
+    if alone or (lengths is None and dim.size is None) or (dim.declared_length_dims and not over):
+        return None, (), None
+    extent, beam = (
+        dim._known_extent(),
+        isinstance(dim, BeamDim),
+    )  # the extent is there from now on, for the shapes of plans
+    key: tuple[Any, ...] = (type(dim), dim.name, dim.kind, dim.by_user, dim.match_priority, dim.size, beam)
+    if lengths is not None and dim.size is None:
+        ragged = bool(over and lengths.array.size) and lengths.bounds()[0] != extent
+        key += (len(over), ragged, not lengths.array.all(), extent == 0)
+    parts: tuple[Dim, ...] = ()
+    if dim.expr is not None or dim.twin_of is not None:
+        parts = tuple(dict.fromkeys(parts_of(dim)))
+        key += (None if dim.expr is None else skeleton(dim.expr, parts), dim.twin_of is None)
     form = _forms.get(key)
     if form is None:
         form = Form(key, beam)
         form = _forms.setdefault(key, form)
-    return form, parts + over
+    before, form.latest = form.latest, weakref.ref(dim)
+    return form, parts + over, before
 
 
 def skeleton(expr: algebra.Sum, parts: tuple[Dim, ...]) -> algebra.Sum:

@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+import torch
 from asserting import randn
 
 import rfnb as rf
@@ -194,7 +195,7 @@ def test_what_a_function_keeps_is_of_one_batch():
 
         def fn():
             if not kept:
-                kept.keep("lengths", np.array(time.lengths))
+                kept.keep("lengths", torch.from_numpy(time.lengths.copy()))
             return kept["lengths"].tolist()
 
         return fn
@@ -326,3 +327,62 @@ def test_forgetting_the_dims_keeps_what_their_plans_have_in_common():
     clear_plans()
     planner(*dims)
     assert planner.made == 2
+
+
+def _ahead(monkeypatch):
+    """The number of plans that are put together at once, by call."""
+    made, look_ahead = [], layout.look_ahead
+
+    def counted(index):
+        made.append(look_ahead(index))
+        return made[-1]
+
+    monkeypatch.setattr(layout, "look_ahead", counted)
+    return made
+
+
+def test_what_a_batch_asked_for_is_put_together_at_once_for_the_next(monkeypatch):
+    run, made = _model(), _ahead(monkeypatch)
+    for lengths in ([4, 2, 1], [5, 3, 2], [6, 3, 1]):
+        first = len(made)
+        expected = run(lengths)
+    asked = len(made) - first
+    assert asked < len(made) / 4  # the first batch made all, the second one found each
+    assert max(made[first:]) >= 10
+    made.clear()
+    assert run([7, 1, 2]).dims == expected.dims
+    assert len(made) == asked
+
+
+def test_dims_of_a_batch_that_stand_in_no_place_of_the_last_one_get_plans_of_their_own():
+    """The second dim of a key is another one in each batch, or stays, or is one that two keys have."""
+    planner = Planner(lambda *dims: dims)
+    stays = Dim(2, name="stays")
+    for turn in range(12):
+        batch, time = batch_of([3 + turn, 1])
+        other = stays if turn % 3 else Dim(2, name="stays")
+        for dims in [(batch, time), (time, other), (other, batch, time), (time, batch, stays), (time,)]:
+            assert planner(*dims) == dims
+    assert planner.made <= 6
+
+
+def test_lengths_that_are_over_another_dim_now_get_plans_of_their_own():
+    planner, batches = Planner(lambda *dims: (dims, dims[0].length_dims)), []
+    for turn in range(8):
+        batch, beam = Dim(2, name="batch"), Dim(2, name="beam")
+        time = rf.ragged_dim([turn + 2, 1], over=beam if turn % 2 else batch, name="time")
+        batches.append((time, batch, beam))
+        assert planner(*batches[-1]) == (batches[-1], time.length_dims)
+        assert planner(time, beam) == ((time, beam), time.length_dims)
+    assert planner.made == 4
+
+
+def test_a_dim_resized_between_two_batches_gets_plans_of_its_new_lengths():
+    planner = Planner(lambda *dims: (dims, Shape(*dims), dims[1].has_padding()))
+    frames = rf.ragged_dim([3, 1], over=Dim(2, name="rows"), name="frames")
+    rows = frames.length_dims[0]
+    for turn in range(6):
+        batch, time = batch_of([4 + turn, 1])
+        if turn == 3:
+            frames.dyn_size_ext = rf.convert_to_tensor(np.array([5, 5], np.int32), dims=[rows])
+        assert planner(time, frames) == ((time, frames), (4 + turn, 5 if turn > 2 else 3), turn < 3)

@@ -16,7 +16,9 @@ from world import World
 
 import rfnb as rf
 from rfnb import Dim, Tensor
+from rfnb.core import counterparts, layout
 from rfnb.core.layout import clear_plans
+from rfnb.core.structure import structure_of
 
 # Lengths of time and source: other ones with another longest, none with padding, all of one frame, some and all empty, the same
 # for both, the other way round, another number of sequences, none.
@@ -111,3 +113,22 @@ def _assert_equal(where: str, warm: list[Any], cold: list[Any]) -> None:
         else:
             assert type(a) is type(b), where
             assert a == b, where
+
+
+def look_ahead_checked(index: Any) -> int:
+    """As `counterparts.look_ahead`; what is put together is what would be found by the structures of the keys.
+
+    Raises:
+        AssertionError: If a key has another structure, or its dims another order.
+    """
+    made = counterparts.look_ahead(index)
+    newest = max(index, key=lambda dim: dim.serial)
+    known = newest._plans
+    dims = tuple(newest if dim is None else dim for dim in known.dims)
+    for keep, pick, template in known.parts if made else ():
+        own = pick(dims)
+        form, found = structure_of(template.key_of(own))
+        assert tuple(found) == own
+        templates = keep.__self__.templates
+        assert template in templates[form] or len(templates[form]) == layout._TEMPLATES[1]
+    return made

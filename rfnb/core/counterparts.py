@@ -1,0 +1,135 @@
+"""Plans for the dims of a new batch, all at once: what the batch before asked for, this one will ask for.
+
+A dim knows the plans that were put together for keys in which it is the newest one. When the next dim of its form comes, they are put
+together in one go with the dims that stand where the old ones stood, before anybody asks. That takes a fraction of the time of finding
+each one by the structure of its key; what a batch asks for besides is found that way, and put together with the others from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any
+
+from rfnb.core.dim import Dim
+from rfnb.core.plan_parts import Dims, Template, builder
+from rfnb.core.resizes import resizes
+from rfnb.core.structure import Index
+from rfnb.core.watch import watching
+
+if TYPE_CHECKING:
+    from rfnb.core.layout import PlanCache
+
+_MOST = 512  # plans that are put together at once
+_serial = attrgetter("serial")
+# What puts a plan together: where it is kept, the dims of its key among all, the functions of these, whether it has questions.
+_Part = tuple[Callable[..., Any], Callable[[Dims], Dims], Template]
+generation = [0]  # that of the plans: those of one before are asked for again, so that what nobody asks for goes
+
+
+class _NoCounterpart(Exception):
+    """Nothing stands where a dim stood."""
+
+
+class Known:
+    """The plans of a batch, at its newest dim.
+
+    Attributes:
+        dims: All dims of their keys; None in the place of the newest one, which must not hold itself.
+        parts: What puts them together.
+        stay: Those of the dims that were there before, and that the batch before had too.
+    """
+
+    __slots__ = ("dims", "parts", "since", "stay")
+
+    def __init__(self) -> None:
+        self.since = resizes[0], generation[0]
+        self.dims: tuple[Dim | None, ...] = (None,)
+        self.parts: tuple[_Part, ...] = ()
+        self.stay: frozenset[Dim] = frozenset()
+
+
+def note(cache: PlanCache, template: Template, key: Any, index: Index) -> None:
+    """The newest dim of a key knows from now on that its plan was asked for."""
+    newest = max(index, key=_serial)
+    known = newest._plans
+    if known is None or known.since != (resizes[0], generation[0]):
+        known = newest._plans = Known()
+    if len(known.parts) >= _MOST:
+        return
+    if template.key_of is None:
+        template.key_of = builder(key, index)
+    places = []
+    for dim in index:
+        own = None if dim is newest else dim
+        if own not in known.dims:
+            known.dims += (own,)
+        places.append(known.dims.index(own))
+    pick = itemgetter(*places) if len(places) > 1 else _only(places[0])
+    known.parts += ((cache.setdefault, pick, template),)
+
+
+def _only(place: int) -> Callable[[Dims], Dims]:
+    return lambda dims: (dims[place],)
+
+
+def look_ahead(index: Index) -> int:
+    """Put together all that the newest dim of a key will be asked for, if this is its first key; gives how many plans."""
+    newest = max(index, key=_serial)
+    if newest._plans is not None or watching:
+        return 0
+    newest._plans = known = Known()
+    old = newest._structure[3] and newest._structure[3]()
+    if old is None or old is newest or old._plans is None or old._plans.since != known.since:
+        return 0
+    last: Known = old._plans
+    put: dict[Dim, Dim] = {}
+    try:
+        _put(old, newest, put)
+        stay = last.stay if last.stay.isdisjoint(put) else ()
+        dims = tuple(
+            [newest if dim is None else dim if dim in stay else _counterpart(dim, put, old) for dim in last.dims]
+        )
+    except _NoCounterpart:
+        return 0
+    if len(set(dims)) < len(dims):
+        return 0
+    for keep, pick, template in last.parts:
+        own = pick(dims)
+        if not template.questions or template.serves(own):
+            keep(template.key_of(own), template.build(own))  # type: ignore[misc]
+    known.dims = tuple([None if dim is newest else dim for dim in dims])
+    known.parts = last.parts
+    same = {dim for dim, before in zip(dims, last.dims) if dim is before}
+    known.stay = last.stay if len(same) == len(last.stay) else frozenset(same)
+    return len(last.parts)
+
+
+def _put(old: Dim, new: Dim, put: dict[Dim, Dim]) -> None:
+    """Note that `new` stands where `old` stood, and so for what they are made of and have their lengths over."""
+    if put.setdefault(old, new) is not new or _form(old) is not _form(new):
+        raise _NoCounterpart
+    for part, other in zip(old._structure[2], new._structure[2], strict=True):
+        _put(part, other, put)
+
+
+def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
+    """Find what stands where `dim` stood: itself, if it was there before the batch of `newest`."""
+    found = put.get(dim)
+    if found is None:
+        form, related = _form(dim), dim._structure[2]
+        now = tuple([_counterpart(part, put, newest) for part in related])
+        before = newest._structure[3] and newest._structure[3]()
+        stays = now == related and before is not None and dim.serial < before.serial
+        found = dim if stays else form.latest()
+        if found is None or _form(found) is not form or found._structure[2] != now or (found is dim) is not stays:
+            raise _NoCounterpart
+        put[dim] = found
+    return found
+
+
+def _form(dim: Dim) -> Any:
+    known = dim._structure
+    if known is None or known[0] != resizes[0] or known[1] is None:
+        raise _NoCounterpart
+    return known[1]
