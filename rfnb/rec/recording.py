@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import message
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.rec.nested import leaves, map_nested
 from rfnb.rec.recorder import Recorder
-from rfnb.rec.step_tensor import RecordingError, StepTensor
+from rfnb.rec.step_tensor import StepTensor, recording_error
 
 
 class Recording(NotPicklable):
@@ -55,13 +54,11 @@ class Recording(NotPicklable):
         """Raise a RecordingError if a state is a plain number that changes, or was changed in place."""
         for name, given, before in self._lent:
             if not _same_leaves(given, before):
-                raise RecordingError(
-                    message(
-                        f'Loop "{self.name}", recorded step: state "{name}" was changed in place.',
-                        [("before", _paths(before)), ("now", _paths(given))],
-                        "The loop sees what is assigned. Assign a new value:",
-                        f"loop.state.{name} = rf.State(...)",
-                    )
+                raise recording_error(
+                    f'Loop "{self.name}", recorded step: state "{name}" was changed in place.',
+                    [("before", _paths(before)), ("now", _paths(given))],
+                    "The loop sees what is assigned. Assign a new value:",
+                    f"loop.state.{name} = rf.State(...)",
                 )
         for name, value in self.next_states.items():
             before = dict(leaves(self.states[name]))
@@ -69,13 +66,11 @@ class Recording(NotPicklable):
                 if isinstance(before.get(path), Tensor):
                     continue  # the state says by itself that it has changed its structure
                 if not isinstance(leaf, (Tensor, Dim)) and leaf != before.get(path):
-                    raise RecordingError(
-                        message(
-                            f'Loop "{self.name}", recorded step: state "{name}" is a plain value that changes.',
-                            [("before", before.get(path)), ("now", leaf)],
-                            "The body of `with loop:` runs once, so the other steps would not change it. Make it a tensor:",
-                            f"loop.state.{name} = rf.constant({before.get(path)!r}, dims=[])",
-                        )
+                    raise recording_error(
+                        f'Loop "{self.name}", recorded step: state "{name}" is a plain value that changes.',
+                        [("before", before.get(path)), ("now", leaf)],
+                        "The body of `with loop:` runs once, so the other steps would not change it. Make it a tensor:",
+                        f"loop.state.{name} = rf.constant({before.get(path)!r}, dims=[])",
                     )
 
     def forget(self) -> None:
@@ -97,13 +92,11 @@ class Recording(NotPicklable):
                 late.update(node.writes)
         seen = next((x for x in self.recorder.registers if x.register in late and x.dims_seen), None)
         if seen is not None:
-            raise RecordingError(
-                message(
-                    f'Loop "{self.name}", recorded step: the body looks at the dims of a tensor that gets another one later.',
-                    [("tensor", repr(seen)), ("state", ", ".join(names))],
-                    "A state gets the dims of the lengths when the first sequence ends. Give its initial value these dims:",
-                    f"loop.state.{names[0]} = rf.expand_dims(initial, dims=[...])",
-                )
+            raise recording_error(
+                f'Loop "{self.name}", recorded step: the body looks at the dims of a tensor that gets another one later.',
+                [("tensor", repr(seen)), ("state", ", ".join(names))],
+                "A state gets the dims of the lengths when the first sequence ends. Give its initial value these dims:",
+                f"loop.state.{names[0]} = rf.expand_dims(initial, dims=[...])",
             )
 
 
