@@ -114,17 +114,8 @@ def skeleton(expr: algebra.Sum, parts: tuple[Dim, ...]) -> algebra.Sum:
     """The expression with the places of dims for them."""
 
     def of(factor: Any) -> Any:
+        if isinstance(factor, algebra.Division):
+            return algebra.Division(factor.kind, of(factor.numerator), of(factor.denominator))
         return PLACES[parts.index(factor)] if isinstance(factor, Dim) else factor
 
-    return tuple(
-        (
-            number,
-            tuple(
-                algebra.Division(factor.kind, of(factor.numerator), of(factor.denominator))
-                if isinstance(factor, algebra.Division)
-                else of(factor)
-                for factor in factors
-            ),
-        )
-        for number, factors in expr
-    )
+    return tuple((number, tuple(map(of, factors))) for number, factors in expr)

@@ -15,13 +15,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
-from rfnb.core.errors import (
-    ShapeError,
-    missing_key_error,
-    shape_error,
-    type_error,
-    value_error,
-)
+from rfnb.core.errors import ShapeError, missing_key_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 

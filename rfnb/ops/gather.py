@@ -125,16 +125,14 @@ def _past_the_end(source: Tensor, index: int, axis: Dim) -> IndexError:
     name = axis.name if axis.name.isidentifier() else f"source.dims[{source.dims.index(axis)}]"
     allowed = f"{-axis.extent} to {axis.extent - 1}" if axis.extent else "none: it is empty"
     lines = [f"rf.gather(source, indices={axis.extent - 1 if index > 0 else 0}, axis={name})"] if axis.extent else []
-    if axis.is_dynamic():
-        lines.append(
-            f"rf.gather(source, indices=rf.last_frame_position_of_dim({name}), axis={name})    # the last of each sequence"
-        )
+    longest = " of the longest sequence" if axis.is_dynamic() else ""
+    if longest:
+        last = f"rf.last_frame_position_of_dim({name})"
+        lines.append(f"rf.gather(source, indices={last}, axis={name})    # the last of each sequence")
     return index_error(
         f"gather: there is no index {index} of {axis.short_repr()}.",
         [("source", shape_of(source)), ("axis", axis.short_repr()), ("allowed", allowed)],
-        "Indices count from 0, or as -1, -2, ... from the end of the longest sequence:"
-        if axis.is_dynamic()
-        else "Indices count from 0, or as -1, -2, ... from the end:",
+        f"Indices count from 0, or as -1, -2, ... from the end{longest}:",
         "\n".join(lines) or None,
     )
 

@@ -155,11 +155,7 @@ def _computed(kind: str, plan: tuple[Any, ...], a: Tensor, b: Tensor) -> Tensor:
 def _plan(kind: str, a: Tensor, b: Tensor, outer: bool, order: Any, space: Dim | None) -> tuple[Any, ...]:
     backend = common_backend(kind, a, b)
     dims = union(kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=order, index_space=space)
-    fn = _shaped(
-        getattr(backend, "binary_tensors_fn", backend.binary_fn)(kind),
-        view(a.dims, dims, backend),
-        view(b.dims, dims, backend),
-    )
+    fn = _shaped(backend.binary_tensors_fn(kind), view(a.dims, dims, backend), view(b.dims, dims, backend))
     if kind.startswith("logical"):
         fn = _of_bools(fn, backend.dtype_key_raw, backend.dtype_key_raw(a._raw))
     whole_a, whole_b = (whole_padding(x.dims, backend) is None for x in (a, b))
@@ -453,9 +449,5 @@ def lerp(start: Tensor, end: Tensor, weight: Any, *, allow_broadcast_all_sources
     """start + weight * (end - start). Keeps the union of the dims."""
     outer = allow_broadcast_all_sources
     delta = combine(end, "sub", start, allow_broadcast_all_sources=outer)
-    return combine(
-        start,
-        "add",
-        combine(delta, "mul", weight, allow_broadcast_all_sources=outer),
-        allow_broadcast_all_sources=outer,
-    )
+    part = combine(delta, "mul", weight, allow_broadcast_all_sources=outer)
+    return combine(start, "add", part, allow_broadcast_all_sources=outer)

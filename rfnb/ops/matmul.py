@@ -114,12 +114,7 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
 def _maskable(operand: Dims, other: Dims, reduce: Sequence[Dim]) -> list[Dim]:
     """The dims of `reduce` that are masked in `operand`: not those whose lengths are over a dim that only `other` has, as of a
     history that grows in each step of a loop and is the same array for all steps (`cum_concat`). The mask of `other` does it."""
-    return [
-        dim
-        for dim in reduce
-        if not any(over not in operand for over in dim.length_dims)
-        or any(over not in other for over in dim.length_dims)
-    ]
+    return [dim for dim in reduce if set(dim.length_dims) <= set(operand) or not set(dim.length_dims) <= set(other)]
 
 
 def _careful(dims_a: Dims, dims_b: Dims, backend: Any) -> tuple[Any, Any]:

@@ -79,15 +79,10 @@ class BlocksparseLSTMCell(RecUnit):
         """
         pairs = [(native.W, self.x.W), (native.W_re, self.h.W), (native.b, self.x.b)]
         if any(a is None or b is None or any(x.extent > y.extent for x, y in zip(a.dims, b.dims)) for a, b in pairs):
+            shapes = [["None" if x is None else shape_of(x) for x in pair] for pair in pairs]
             raise value_error(
                 "copy_from_native_lstm: the parameters do not fit in.",
-                [
-                    (
-                        name,
-                        f"{shape_of(a) if a is not None else 'None'} into {shape_of(b) if b is not None else 'None'}",
-                    )
-                    for name, (a, b) in zip(("W", "W_re", "b"), pairs)
-                ],
+                [(name, " into ".join(pair)) for name, pair in zip(("W", "W_re", "b"), shapes)],
                 "The native LSTM is not larger in any dim, and has an input projection.",
             )
         for small, large in pairs:

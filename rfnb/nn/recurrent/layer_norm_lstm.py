@@ -144,12 +144,8 @@ class LayerNormVariantsLSTMCell(RecUnit):
         func = LayerNormVariantsLSTMCell
         if not is_training(func):
             return State()
-        return State(
-            {
-                **dropout_mask("cell_mask", like, self.dropout, func=func),
-                **dropout_mask("h_mask", like, self.dropout_h, func=func),
-            }
-        )
+        of_cell = dropout_mask("cell_mask", like, self.dropout, func=func)
+        return State({**of_cell, **dropout_mask("h_mask", like, self.dropout_h, func=func)})
 
     def shared(self, state: State) -> Any:
         recurrent = kernel_parts(self.W_ff_re, self.in_dim, self.out_dim)[1] if self.with_concat else self.W_re
