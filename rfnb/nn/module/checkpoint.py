@@ -128,11 +128,7 @@ def check_params_complete(
     Raises:
         CheckpointError: Lists all that is missing, not known, of another shape, or floats for integers.
     """
-    found, problems = find_problems(model, params)
-    missing = [(name, parameter) for name, parameter in model.named_parameters() if id(parameter) not in found]
-    critical = [] if allow_missing else [name for name, parameter in missing if not parameter.non_critical_for_restore]
-    raise_problems(source, [f"missing    {name}" for name in critical] + problems, _hint(model, params))
-    return [name for name, _ in missing]
+    return _complete(model, params, allow_missing, source)[0]
 
 
 def set_params(
@@ -142,12 +138,22 @@ def set_params(
 
     The values are cast to the dtype of each parameter, and copied; the parameters stay the objects they are.
     """
-    missing = check_params_complete(model, params, allow_missing=allow_missing, source=source)
-    found, _ = find_problems(model, params)
+    missing, found = _complete(model, params, allow_missing, source)
     for parameter in model.parameters():
         if id(parameter) in found:
             parameter.assign(_as_array(params[found[id(parameter)]]))
     return missing
+
+
+def _complete(
+    model: Module, params: Mapping[str, Any], allow_missing: bool, source: str
+) -> tuple[list[str], dict[int, str]]:
+    """The names that are missing, and id of each parameter that is there -> its name in `params`."""
+    found, problems = find_problems(model, params)
+    missing = [(name, parameter) for name, parameter in model.named_parameters() if id(parameter) not in found]
+    critical = [] if allow_missing else [name for name, parameter in missing if not parameter.non_critical_for_restore]
+    raise_problems(source, [f"missing    {name}" for name in critical] + problems, _hint(model, params))
+    return [name for name, _ in missing], found
 
 
 def find_problems(model: Module, params: Mapping[str, Any]) -> tuple[dict[int, str], list[str]]:
