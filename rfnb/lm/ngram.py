@@ -18,6 +18,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import runtime_error, value_error
+from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
@@ -266,9 +267,8 @@ def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, 
         score, after = (gather(row, indices=index, axis=lm.out_dim) for row in rows)
         return score, after
     dims = tuple(dict.fromkeys((*context.dims, *label.dims)))
-    shape = [dim.extent for dim in dims]
-    flat = [np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), shape).reshape(-1) for x in (context, label)]
-    scores, following = lm.lookup(flat[0], np.clip(flat[1], 0, len(lm._words) - 1))
+    labels = np.clip(flat_on_host(label, dims), 0, len(lm._words) - 1)  # in the padding there may be anything
+    scores, following = lm.lookup(flat_on_host(context, dims), labels)
     return tensor_of(scores, label, dims), tensor_of(following, label, dims)
 
 
@@ -278,6 +278,11 @@ def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
     if dense is not None:
         return gather(dense[2], indices=set_sparse_dim(context, None), axis=dense[2].dims[0])
     return tensor_of(lm.end_scores(context.numpy().reshape(-1)), context, context.dims)
+
+
+def flat_on_host(x: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
+    """The values over all of `dims`, as one axis."""
+    return np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), full_shape(dims)).reshape(-1)
 
 
 def tensor_of(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:

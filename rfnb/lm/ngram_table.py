@@ -66,11 +66,7 @@ class Table(Protocol):
 
 
 class NGramTable:
-    """The automaton of an ARPA model.
-
-    Args:
-        arpa: The model.
-        bos: The word that stands before the first; without it in the model, the first word has the empty context.
+    """The automaton of an ARPA model. Without `<s>`, which stands before the first word, that has the empty context.
 
     Attributes:
         words: Text -> id.
@@ -78,8 +74,8 @@ class NGramTable:
         num_contexts: How many contexts there are.
     """
 
-    def __init__(self, arpa: Arpa, *, bos: str = "<s>"):
-        self._arpa, self._bos = arpa, bos
+    def __init__(self, arpa: Arpa):
+        self._arpa = arpa
         self._build(arpa)
 
     def add_word(self, text: str, score: float) -> None:
@@ -88,7 +84,7 @@ class NGramTable:
         self._build(Arpa([*self._arpa.words, text], [first, *self._arpa.ngrams[1:]]))
 
     def _build(self, arpa: Arpa) -> None:
-        bos, self.order = self._bos, arpa.order
+        self.order = arpa.order
         self.words: dict[str, int] | None = {word: index for index, word in enumerate(arpa.words)}
         self._num_words = len(arpa.words)
         grams = _with_prefixes(arpa)
@@ -103,7 +99,7 @@ class NGramTable:
             for gram, (_, weight) in listed.items():
                 self._backoff[self._ids[gram]] = weight * LN10
         self._set_arcs(grams)
-        self.start = self._longest((self.words[bos],)) if self.words and bos in self.words else 0
+        self.start = self._longest((self.words["<s>"],)) if "<s>" in self.words else 0
 
     def word(self, text: str) -> int | None:
         """The id of a word; None if the model does not know it."""

@@ -13,7 +13,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.lm.ngram import NGramLM, labels_dim, needs_state, open_table, tensor_of
+from rfnb.lm.ngram import NGramLM, flat_on_host, labels_dim, needs_state, open_table, tensor_of
 from rfnb.lm.ngram_table import LN10
 from rfnb.lm.subword import Subwords
 from rfnb.nn.module.module import Module
@@ -143,7 +143,7 @@ def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> 
     """The change of the score, the context and the partial word after a label."""
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims, *label.dims)))
-    contexts, partials, labels = (_flat(x, dims) for x in (context, partial, label))
+    contexts, partials, labels = (flat_on_host(x, dims) for x in (context, partial, label))
     labels = np.clip(labels, 0, lm.out_dim.extent - 1)  # in the padding there may be anything
     steps = [lm._subwords.step(int(begun), int(one)) for begun, one in zip(partials, labels)]
     after = np.array([begun for begun, _ in steps], np.int32)
@@ -165,7 +165,7 @@ def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> 
 def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims)))
-    contexts, partials = _flat(context, dims), _flat(partial, dims)
+    contexts, partials = flat_on_host(context, dims), flat_on_host(partial, dims)
     subwords, table = lm._subwords, lm.table
     out = np.empty((len(contexts), lm.out_dim.extent), np.float32)
     begun = partials > 0
@@ -188,11 +188,6 @@ def _partial_scores(lm: KenLmState, contexts: np.ndarray, partials: np.ndarray, 
     out, begun = np.zeros(len(contexts), np.float32), partials > 0
     out[begun] = lm.table.lookup(contexts[begun], np.array([word(int(part)) for part in partials[begun]], np.int64))[0]
     return out
-
-
-def _flat(x: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
-    shape = [dim.extent for dim in dims]
-    return np.broadcast_to(x.copy_compatible_to_dims(dims).numpy(), shape).reshape(-1)
 
 
 def read_labels(source: str | Path | Sequence[str]) -> list[str]:
