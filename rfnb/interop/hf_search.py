@@ -174,17 +174,12 @@ class _Past:
             out = self.model(decoder_input_ids=new, **encoded, **cached)
         else:
             mask = torch.nn.functional.pad(self.mask, (0, self.labels.shape[1] - self.mask.shape[1]), value=1)
-            # Only with padding: some models take no positions.
-            padded = (
-                {}
-                if bool(self.mask.all())
-                else {"position_ids": mask.cumsum(1)[:, -new.shape[1] :].sub(1).clamp(min=0)}
-            )
-            out = self.model(input_ids=new, attention_mask=mask, **padded, **cached)
+            if not bool(self.mask.all()):  # only with padding: some models take no positions
+                cached["position_ids"] = mask.cumsum(1)[:, -new.shape[1] :].sub(1).clamp(min=0)
+            out = self.model(input_ids=new, attention_mask=mask, **cached)
         cache = getattr(out, "past_key_values", None)
-        self.cache = (
-            cache if hasattr(cache, "reorder_cache") else None
-        )  # without one, all labels are seen again in each step
+        # Without one, all labels are seen again in each step.
+        self.cache = cache if hasattr(cache, "reorder_cache") else None
         return out.logits[:, -1]
 
     def reorder_cache(self, rows: Any) -> None:

@@ -189,14 +189,14 @@ class MaskedComputation(Module):
         if masked_from is not None:
             _check_lengths(mask, in_spatial_dim, out_spatial_dim, masked_from)
             return (masked_from,)
-        return tuple(
-            masked_select(source, mask=mask, dims=[in_spatial_dim], out_dim=out_spatial_dim)[0].copy_masked(
-                0, dims=[out_spatial_dim]
-            )
-            if in_spatial_dim in source.dims
-            else source
-            for source in sources
-        )
+
+        def packed(source: Tensor) -> Tensor:
+            if in_spatial_dim not in source.dims:
+                return source
+            out, _ = masked_select(source, mask=mask, dims=[in_spatial_dim], out_dim=out_spatial_dim)
+            return out.copy_masked(0, dims=[out_spatial_dim])
+
+        return tuple(map(packed, sources))
 
     def _last(self, out: Tensor, spatial_dim: Dim | None, state: State | None) -> Tensor | None:
         """The output after the last frame."""

@@ -256,11 +256,9 @@ def _text(history: BeamHistory, tokens: Sequence[int], kind: str, way: _Way, val
         at = ""
         if history.blank is None:
             at = f", at {history.label(tokens[way.fell], way.fell) if way.fell < len(tokens) else 'its end'}"
-        how = (
-            f"{way.verdict}, {way.margin:+.3f} to the worst that was kept"
-            if way.margin is not None
-            else "not among the stored candidates"
-        )
+        how = "not among the stored candidates"
+        if way.margin is not None:
+            how = f"{way.verdict}, {way.margin:+.3f} to the worst that was kept"
         first = f"The reference fell out of the beam in step {way.fell}{at}: {how}."
     elif not way.complete:
         first = f"The reference was in the beam until the search ended, after {steps} of its {len(tokens)} labels."

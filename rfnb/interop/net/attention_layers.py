@@ -63,9 +63,8 @@ class _ContextAttention(_Attention):
         self.attention = self.make_attention(query.feature_dim)
 
     def own_parameters(self) -> dict[str, Parameter]:
-        return (
-            {f"{self.path}/{name}": value for name, value in self.attention.named_parameters()} if self.is_made else {}
-        )
+        found = self.attention.named_parameters() if self.is_made else ()
+        return {f"{self.path}/{name}": value for name, value in found}
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         query, keys = self.concatenated(sources, env), env.get(self.opts["base_ctx"])

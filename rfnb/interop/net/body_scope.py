@@ -277,8 +277,6 @@ def like_before(value: Tensor, before: Tensor) -> Tensor:
 
 
 def _signature(value: Any) -> Any:
-    return (
-        (set(value.dims), value.feature_dim, value.sparse_dim, value.dtype)
-        if isinstance(value, Tensor)
-        else type(value)
-    )
+    if isinstance(value, Tensor):
+        return set(value.dims), value.feature_dim, value.sparse_dim, value.dtype
+    return type(value)

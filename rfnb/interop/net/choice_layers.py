@@ -166,13 +166,8 @@ class ChoiceLayer(Layer):
         if self._regresses and (env.call.search or not self.targets[0]):
             return sources[0]
         if self.opts.get("scheduled_sampling") and not env.call.search:
-            return self._chosen(
-                env,
-                sources,
-                search=False,
-                scheduled_sampling=self.opts["scheduled_sampling"],
-                target=env.target(self.targets[0]),
-            )
+            options = {"scheduled_sampling": self.opts["scheduled_sampling"], "target": env.target(self.targets[0])}
+            return self._chosen(env, sources, search=False, **options)
         if not self.searches(env.call.search):
             return self._with_scores(env, sources) if env.call.search else self._targets(env)
         if self.opts.get("beam_size") is None:
@@ -200,8 +195,7 @@ class ChoiceLayer(Layer):
     def _with_scores(self, env: Scope, sources: list[Tensor]) -> Tensor:
         """The labels of the target in a search: every hypothesis goes on through them."""
         labels = self._targets(env)
-        adds = self.opts.get("add_to_beam_scores", True)
-        if not adds:
+        if not self.opts.get("add_to_beam_scores", True):
             return labels
         names = (
             "prob_scale",
@@ -268,11 +262,9 @@ class _BeamReader(Layer):
         x = self.concatenated(sources, env)
         if env.dry and (env.call.search or self.searched(env)):
             return self.read_template(x)
-        if (
-            env.call.search and beam_dim_of(x) is None and any(dim.extent == 0 for dim in x.dims)
-        ):  # a loop without steps
-            return self.read_template(x)
         if beam_dim_of(x) is None:
+            if env.call.search and any(dim.extent == 0 for dim in x.dims):  # a loop without steps
+                return self.read_template(x)
             raise value_error(
                 f"{self.what}: no search choices.",
                 [("from", ", ".join(self.sources))],

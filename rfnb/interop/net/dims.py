@@ -196,11 +196,9 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
     name = name.lower().rstrip("?")
     time = time_dim(x, dims)
     if rest and name in _COUNTED:
-        pool = (
-            spatial
-            if name in ("s", "spatial")
-            else [d for d in spatial if (size_of(d) is not None) == name.startswith("st")]
-        )
+        pool = spatial
+        if name not in ("s", "spatial"):
+            pool = [d for d in spatial if (size_of(d) is not None) == name.startswith("st")]
         index = _number(axis, rest, x, what)
         return [pool[index]] if -len(pool) <= index < len(pool) else []
     if name == "dim":

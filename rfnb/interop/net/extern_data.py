@@ -65,13 +65,9 @@ class ExternData:
         inner = []
         for index, count in enumerate(shape):
             last = index == len(shape) - 1 and not sparse and count is not None
-            name = (
-                f"{key}:feature"
-                if last
-                else "time"
-                if count is None and key == "data"
-                else f"{key}:{'time' if count is None else index}"
-            )
+            name = f"{key}:{'feature' if last else 'time' if count is None else index}"
+            if count is None and key == "data":
+                name = "time"
             inner.append(Dim(count, name=name, kind="feature" if last else None))
             if last and self.feature_dim is None and (size is not None or options.get("feature_dim_axis") is not None):
                 self.feature_dim = inner[-1]

@@ -134,9 +134,8 @@ class LinearLayer(Layer):
         """If it is a softmax: log_softmax of the logits."""
         if self.opts.get("activation") != "softmax" or self.out_dim is None:
             return None
-        return marked(
-            log_softmax(self.logits([env.get(ref) for ref in self.sources], env), axis=self.out_dim), self.out_dim
-        )
+        logits = self.logits([env.get(ref) for ref in self.sources], env)
+        return marked(log_softmax(logits, axis=self.out_dim), self.out_dim)
 
 
 @layer_class("softmax")
@@ -270,10 +269,8 @@ class ConstantLayer(Layer):
             out = convert_to_tensor(array.astype(dtype), dims=[dim for dim in dims if not dim.is_batch_dim()])
         if self.opts.get("sparse_dim") is not None:
             out.sparse_dim = self.opts["sparse_dim"]
-        feature = self.opts.get("feature_dim") or (
-            out.dims[-1] if out.dims and out.dims[-1].kind == "feature" else None
-        )
-        return marked(out, feature)
+        last = out.dims[-1] if out.dims and out.dims[-1].kind == "feature" else None
+        return marked(out, self.opts.get("feature_dim") or last)
 
 
 @layer_class("variable")
@@ -287,9 +284,8 @@ class VariableLayer(Layer):
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         shape = self.opts.get("shape") or ()
-        dims = [
-            dim if isinstance(dim, Dim) else Dim(dim, name=f"{self.name}:{index}") for index, dim in enumerate(shape)
-        ]
+        named = ((dim, f"{self.name}:{index}") for index, dim in enumerate(shape))
+        dims = [dim if isinstance(dim, Dim) else Dim(dim, name=name) for dim, name in named]
         self.variable = Parameter(dims, dtype=self.opts.get("dtype", "float32"))
         set_initial(self.variable, self.opts.get("init"), 0.0)
 
@@ -324,13 +320,10 @@ class RangeLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         values = np.arange(self.opts.get("start", 0), self.opts["limit"], self.opts.get("delta", 1))
         dtype = self.opts.get("dtype") or ("float32" if values.dtype.kind == "f" else "int32")
-        given = self.opts.get("out_spatial_dim")
+        given: Any = self.opts.get("out_spatial_dim")
         if not hasattr(self, "_own"):
-            self._own = (
-                given
-                if isinstance(given, Dim) and given.size is not None
-                else Dim(len(values), name=f"{self.name}:range")
-            )
+            own = isinstance(given, Dim) and given.size is not None
+            self._own: Dim = given if own else Dim(len(values), name=f"{self.name}:range")
         if isinstance(given, Dim) and given.size is None:
             env.dims.bind(given, self._own)
         return convert_to_tensor(values.astype(dtype), dims=[self._own])

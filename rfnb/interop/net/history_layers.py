@@ -29,11 +29,8 @@ class _ByModule(Layer):
     made_to_infer = True
 
     def own_parameters(self) -> dict[str, Parameter]:
-        return (
-            {f"{self.path}/{self.documented(name)}": value for name, value in self.module.named_parameters()}
-            if self.is_made
-            else {}
-        )
+        found = self.module.named_parameters() if self.is_made else ()
+        return {f"{self.path}/{self.documented(name)}": value for name, value in found}
 
     def documented(self, name: str) -> str:
         """The documented name of a parameter of the module."""
@@ -149,11 +146,8 @@ class PositionalEncodingLayer(_ByModule):
         x = self.concatenated(sources, env)
         if x.feature_dim is None and x.sparse_dim is None:  # e.g. the index of the step: it only says where
             return None
-        return (
-            with_feature(x, self.out_dim, self.what)
-            if self.opts.get("add_to_input") and self.out_dim is not None
-            else x
-        )
+        dim = self.out_dim if self.opts.get("add_to_input") else None
+        return x if dim is None else with_feature(x, dim, self.what)
 
     def initial_state(self, env: Scope) -> State | None:
         return self.module.default_initial_state(batch_dims=self._over(env, [env.get(ref) for ref in self.sources]))
@@ -164,14 +158,9 @@ class PositionalEncodingLayer(_ByModule):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self._source(env, sources)
-        given = self.opts.get("axis")
-        axis = (
-            single_step_dim
-            if x is None
-            else self.axis(x, env)
-            if given is None
-            else axis_of(x, given, env.dims, self.what)
-        )
+        given, axis = self.opts.get("axis"), single_step_dim
+        if x is not None:
+            axis = self.axis(x, env) if given is None else axis_of(x, given, env.dims, self.what)
         offset = self.opts.get("offset")
         offset = env.get(offset) if isinstance(offset, str) else offset
         state = env.state(self) if axis is single_step_dim else None

@@ -67,15 +67,11 @@ class DotLayer(Layer):
             )
         a, b = sources
         over = self.opts.get("reduce")
-        first = axes_of(
-            a, over if over is not None else self.opts.get("red1", -1), env.dims, f"{self.what}, first source"
-        )
-        second = axes_of(
-            b, over if over is not None else self.opts.get("red2", -2), env.dims, f"{self.what}, second source"
-        )
-        if len(first) != len(second) or any(
-            p is not q and not same_lengths(p, q) for p, q in zip(first, second, strict=True)
-        ):
+        red1, red2 = (self.opts.get("red1", -1), self.opts.get("red2", -2)) if over is None else (over, over)
+        first = axes_of(a, red1, env.dims, f"{self.what}, first source")
+        second = axes_of(b, red2, env.dims, f"{self.what}, second source")
+        pairs = zip(first, second)
+        if len(first) != len(second) or any(p is not q and not same_lengths(p, q) for p, q in pairs):
             raise dim_error(
                 f"{self.what}: different dims to reduce.",
                 [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],

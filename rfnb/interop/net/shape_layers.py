@@ -54,19 +54,17 @@ class SplitDimsLayer(_OwnDims):
         is_feature = axis is x.feature_dim
         dims = []
         for index, dim in enumerate(given):
-            size = axis.extent // known if dim == -1 else dim
-            dims.append(
-                env.dims(dim)
-                if isinstance(dim, Dim)
-                else self.own_dim(index, size, feature=is_feature and index == len(given) - 1)
-            )
+            if isinstance(dim, Dim):
+                dims.append(env.dims(dim))
+            else:
+                size = axis.extent // known if dim == -1 else dim
+                dims.append(self.own_dim(index, size, feature=is_feature and index == len(given) - 1))
         out = split_dims(x, axis=axis, dims=dims)
         return marked(out, dims[-1] if is_feature else x.feature_dim)
 
     def _of_ragged(self, x: Tensor, axis: Dim, given: list[Any]) -> Tensor:
-        parts = [
-            dim if isinstance(dim, Dim) else self.own_dim(index, dim) for index, dim in enumerate(given) if dim != -1
-        ]
+        sizes = [(index, dim) for index, dim in enumerate(given) if dim != -1]
+        parts = [dim if isinstance(dim, Dim) else self.own_dim(index, dim) for index, dim in sizes]
         if len(parts) != 1 or given[0] != -1:
             raise dim_error(
                 f"{self.what}: a ragged dim in {len(given)} parts.",
@@ -113,10 +111,8 @@ class SqueezeLayer(Layer):
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self.concatenated(sources, env)
         feature, given = x.feature_dim, self.opts["axis"]
-        found = (
-            [dim for dim in x.dims if size_of(dim) == 1] if given == "auto" else axes_of(x, given, env.dims, self.what)
-        )
-        for dim in found:
+        ones = [dim for dim in x.dims if size_of(dim) == 1]
+        for dim in ones if given == "auto" else axes_of(x, given, env.dims, self.what):
             x = squeeze(x, dim)
         return marked(x, feature)
 

@@ -192,13 +192,8 @@ class _Refs:
 
     def names(self) -> list[str]:
         """The layers."""
-        values = (
-            self.given.values()
-            if isinstance(self.given, dict)
-            else self.given
-            if isinstance(self.given, (list, tuple))
-            else [self.given]
-        )
+        values = self.given.values() if isinstance(self.given, dict) else self.given
+        values = [values] if isinstance(values, str) else values
         return [value for value in values if isinstance(value, str) and not is_initial_keyword(value)]
 
     def state(self, layer: _UnitBase, zeros: State, env: Scope) -> State:

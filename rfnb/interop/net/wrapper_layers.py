@@ -102,11 +102,9 @@ class SubnetworkLayer(Wrapper):
 
     def _scope(self, env: Scope, sources: list[Tensor], states: Any = None) -> UnitScope:
         source = self.concatenated(sources, env) if sources else None
-        return (
-            StepUnitScope(self.inner, env, source, State() if states is None else states)
-            if env.in_loop
-            else UnitScope(self.inner, env, source)
-        )
+        if not env.in_loop:
+            return UnitScope(self.inner, env, source)
+        return StepUnitScope(self.inner, env, source, State() if states is None else states)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         states = None if env.dry or not env.in_loop else env.state(self)
