@@ -8,9 +8,10 @@ rf.align("the cat sat".split(), "a cat".split()).text()
 
 from __future__ import annotations
 
+import operator
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from rfnb.core.errors import type_error, value_error
@@ -61,10 +62,7 @@ class Errors:
         return 100 * self.edits / max(self.length, 1)
 
     def __add__(self, other: Errors) -> Errors:
-        return Errors(
-            self.correct + other.correct, self.substituted + other.substituted, self.deleted + other.deleted,
-            self.inserted + other.inserted,
-        )  # fmt: skip
+        return Errors(*map(operator.add, astuple(self), astuple(other)))
 
     def __str__(self) -> str:
         return f"{self.rate:.2f} % ({self.substituted} substituted, {self.deleted} deleted, {self.inserted} inserted of {self.length})"

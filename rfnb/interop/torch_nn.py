@@ -22,8 +22,7 @@ def import_params_torch_linear_to_rf(model_pt: torch.nn.Linear, model_rf: Module
         ValueError: If sizes differ, or only one of them has a bias; nothing is copied then.
     """
     in_dim, out_dim = model_rf.weight.dims  # type: ignore[attr-defined]
-    weight = _fitting("Linear", model_pt.weight, model_rf.weight, (out_dim, in_dim))  # type: ignore[attr-defined]
-    _assign("Linear", [("weight", model_rf, weight)], model_pt, model_rf)
+    _copy("Linear", model_pt, model_rf, model_rf.weight, (out_dim, in_dim))  # type: ignore[attr-defined]
 
 
 def import_params_torch_conv1d_to_rf(model_pt: torch.nn.Conv1d, model_rf: Module) -> None:
@@ -32,8 +31,7 @@ def import_params_torch_conv1d_to_rf(model_pt: torch.nn.Conv1d, model_rf: Module
     Raises:
         ValueError: If sizes differ, or only one of them has a bias; nothing is copied then.
     """
-    weight = _fitting("Conv1d", model_pt.weight, model_rf.filter, model_rf.filter.dims)  # type: ignore[attr-defined]
-    _assign("Conv1d", [("filter", model_rf, weight)], model_pt, model_rf)
+    _copy("Conv1d", model_pt, model_rf, model_rf.filter, model_rf.filter.dims)  # type: ignore[attr-defined]
 
 
 def import_params_torch_layer_norm_to_rf(model_pt: torch.nn.LayerNorm, model_rf: Module) -> None:
@@ -42,12 +40,12 @@ def import_params_torch_layer_norm_to_rf(model_pt: torch.nn.LayerNorm, model_rf:
     Raises:
         ValueError: If sizes differ, or only one of them has a bias; nothing is copied then.
     """
-    weight = _fitting("LayerNorm", model_pt.weight, model_rf.scale, model_rf.scale.dims)  # type: ignore[attr-defined]
-    _assign("LayerNorm", [("scale", model_rf, weight)], model_pt, model_rf)
+    _copy("LayerNorm", model_pt, model_rf, model_rf.scale, model_rf.scale.dims)  # type: ignore[attr-defined]
 
 
-def _assign(what: str, weights: list[tuple[str, Module, Tensor]], model_pt: Any, model_rf: Module) -> None:
-    """Copy the weights and the bias, once all is known to fit."""
+def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims: tuple[Dim, ...]) -> None:
+    """Copy the weight, whose order in torch are these dims, and the bias, once all is known to fit."""
+    weight = _fitting(what, model_pt.weight, parameter, dims)
     bias_pt, bias_rf = getattr(model_pt, "bias", None), getattr(model_rf, "bias", None)
     if (bias_pt is None) != (bias_rf is None):
         raise value_error(
@@ -57,8 +55,7 @@ def _assign(what: str, weights: list[tuple[str, Module, Tensor]], model_pt: Any,
             f"rf.{what}(..., with_bias={bias_pt is not None})",
         )
     bias = None if bias_rf is None else _fitting(what, bias_pt, bias_rf, bias_rf.dims)
-    for name, module, weight in weights:
-        getattr(module, name).assign(weight)
+    parameter.assign(weight)
     if bias_rf is not None:
         bias_rf.assign(bias)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
+from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import shape_of
@@ -54,10 +56,7 @@ class RunningMean(Module):
         self._dims = dims_of("RunningMean", in_dim)
         self.mean = Parameter(self._dims, dtype, auxiliary=True)
         if is_prob_distribution:
-            size = 1
-            for dim in self._dims:
-                size *= dim.extent
-            self.mean.initial = 1.0 / size
+            self.mean.initial = 1.0 / math.prod(full_shape(self._dims))
 
     def __call__(self, x: Tensor) -> Tensor:
         """{..., in} -> {in}: the mean, of which x is already a part if it is updated; without gradient.

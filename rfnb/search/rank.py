@@ -40,7 +40,7 @@ class Flat:
     axis: Dim
     backend: Any
 
-    def like(self, other: Tensor, default: Any = None) -> Any:
+    def like(self, other: Tensor) -> Any:
         """Another Tensor over the same or fewer dims in the same layout."""
         return flat_of(other, self.in_dim, self.axis, self.rest).raw
 

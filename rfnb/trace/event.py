@@ -110,16 +110,9 @@ def _look_of(values: Mapping[str, Any]) -> tuple[Any, ...] | None:
                 label, x = item
                 if label.__class__ is not str or x.__class__ is not Tensor or x._raw is None:
                     return None
-                raw, notes = x._raw, (x.name, x.available_for_inference)
-                look += (
-                    label,
-                    raw.__class__,
-                    x.backend.dtype_key_raw(raw),
-                    x.dims,
-                    x.sparse_dim,
-                    x._feature_dim,
-                    notes,
-                )
+                raw = x._raw
+                look += label, raw.__class__, x.backend.dtype_key_raw(raw), x.dims, x.sparse_dim, x._feature_dim
+                look += x.name, x.available_for_inference
         else:
             return None
     return tuple(look)

@@ -200,18 +200,8 @@ class Trace:
             index = len(self.events)
             fits = self._limit is None or self.num_bytes + num_bytes + (index + 1) * EVENT_COST <= self._limit
             if fits:
-                event = Event(
-                    kind,
-                    place.path,
-                    place.step,
-                    index,
-                    values,
-                    place.module,
-                    place.steps,
-                    place.axis,
-                    place.entry,
-                    num_bytes,
-                )
+                inside = place.module, place.steps, place.axis, place.entry
+                event = Event(kind, place.path, place.step, index, values, *inside, num_bytes)
                 self._keep(event)
             else:
                 self.truncated = Truncated(kind, place.path, place.step, self._limit or 0)

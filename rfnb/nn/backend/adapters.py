@@ -267,20 +267,12 @@ def sdpa_varlen_raw(**_arrays: Any) -> None:
 
 
 def ctc_loss_packed_raw(**_arrays: Any) -> Any:
-    """A documented method that is not offered.
-
-    Raises:
-        NotImplementedError: Always.
-    """
+    """Raises NotImplementedError: documented, and not offered."""
     raise _not_offered("ctc_loss_packed_raw", "Sequences are padded here.", "rf.ctc_loss(...)")
 
 
 def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
-    """A documented method that is not offered.
-
-    Raises:
-        NotImplementedError: Always.
-    """
+    """Raises NotImplementedError: documented, and not offered."""
     raise _not_offered(
         "reduce_distributed", "A Tensor is of one process.", "torch.distributed.all_reduce(x.raw_tensor)"
     )
@@ -288,11 +280,7 @@ def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
 
 # -- graph mode, which there is not --------------------------------------------------------------------------------------
 def create_placeholder_raw(tensor: Tensor) -> Any:
-    """A documented method that is not offered.
-
-    Raises:
-        NotImplementedError: Always.
-    """
+    """Raises NotImplementedError: documented, and not offered."""
     raise _not_offered("create_placeholder_raw", "Values are there from the start.", "rf.zeros(dims)")
 
 
