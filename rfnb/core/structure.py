@@ -90,10 +90,8 @@ def _form_of(dim: Dim) -> tuple[Form | None, tuple[Dim, ...], weakref.ref[Dim] |
     alone = dim.special or dim.declared_as is not None or dim.same_as is not None
     if alone or (lengths is None and dim.size is None) or (dim.declared_length_dims and not over):
         return None, (), None
-    extent, beam = (
-        dim._known_extent(),
-        isinstance(dim, BeamDim),
-    )  # the extent is there from now on, for the shapes of plans
+    extent = dim._known_extent()  # it is there from now on, for the shapes of plans
+    beam = isinstance(dim, BeamDim)
     key: tuple[Any, ...] = (type(dim), dim.name, dim.kind, dim.by_user, dim.match_priority, dim.size, beam)
     if lengths is not None and dim.size is None:
         ragged = bool(over and lengths.array.size) and lengths.bounds()[0] != extent

@@ -11,10 +11,8 @@ from rfnb.core.errors import message, value_error
 from rfnb.lm.ngram_table import LN10, Columns
 
 _CACHED = 1 << 24  # scores in rows that are kept
-_UNKNOWN, _MISSING = (
-    "<unk>",
-    -100.0,
-)  # the package gives this score (log10) to what is unknown where the model does not say
+# The package gives this score (log10) to what is unknown where the model does not say.
+_UNKNOWN, _MISSING = "<unk>", -100.0
 
 
 class KenLmTable:

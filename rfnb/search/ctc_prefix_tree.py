@@ -73,13 +73,8 @@ class _Tree:
 
     def _staying(self, beam: list[int], frame: memoryview, now: int) -> list[Candidate]:
         """The prefixes after a blank or their last label again, or grown into by the one before."""
-        totals, in_blanks, in_labels, labels, parents = (
-            self.total,
-            self.in_blank,
-            self.in_label,
-            self.label,
-            self.parent,
-        )
+        totals, in_blanks, in_labels = self.total, self.in_blank, self.in_label
+        labels, parents = self.label, self.parent
         in_beam, blank, out, slot = self.frame, self.blank, [], 0
         of_blank = frame[blank]
         for prefix in beam:

@@ -121,7 +121,6 @@ class EarlyStop:
 
     def _is_sure(self, found: list[float], going: float, length: int, seq: int) -> bool:
         most = going + self._largest[seq] * (self.max_steps - length)
-        bound = most / self.max_steps ** max(
-            self.exponent, 0.0
-        )  # of what is below 0; of exponents below 0 the length only hurts
+        # Of what is below 0; of exponents below 0 the length only hurts.
+        bound = most / self.max_steps ** max(self.exponent, 0.0)
         return self.safe and found[self.num_best - 1] >= max(bound, most if most > 0 else bound)

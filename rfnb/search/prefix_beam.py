@@ -97,9 +97,8 @@ class PrefixBeam:
         self.key_before = np.where(grown, key, self.key_before.take(rows))
         self.key = np.where(grown, key * _FACTOR + (tokens + 1), key)
         self.last = np.where(grown, tokens, self.last.take(rows))
-        if (
-            self.scores.min(initial=0) == NEVER
-        ):  # they must not be the beginning of another one, nor twice the same prefix
+        # They must not be the beginning of another one, nor twice the same prefix.
+        if self.scores.min(initial=0) == NEVER:
             dead = self.scores == NEVER
             self.key[dead], self.key_before[dead] = _DEAD, _BEFORE
         step = Step(tokens, parents, self.scores)

@@ -17,15 +17,8 @@ from rfnb.trace.beam_labels import combine_sources
 
 FIELDS = ("tokens", "parents", "scores", "ended")
 CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
-FURTHER = (
-    "log_probs",
-    "base",
-    "cand_verdict",
-    "cand_log_probs",
-    "merged",
-    "left",
-    "end_scores",
-)  # of searches of rfnb; and those that begin as below
+# Of searches of rfnb; and those that begin as below.
+FURTHER = ("log_probs", "base", "cand_verdict", "cand_log_probs", "merged", "left", "end_scores")
 _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 
 

@@ -100,9 +100,8 @@ class Writer:
             "feature": tensor.dims.index(tensor.feature_dim) if tensor.feature_dim is not None else None,
         }
         if raw is not None:
-            if (
-                tensor.dtype not in _ARRAY_TYPES
-            ):  # bfloat16 and smaller floats: NumPy has none of them, float32 holds all
+            # Of bfloat16 and smaller floats NumPy has none, and float32 holds all.
+            if tensor.dtype not in _ARRAY_TYPES:
                 raw = tensor.backend.cast_raw(raw, "float32")
             out["array"] = self._array(tensor.backend.raw_to_numpy(raw))
         return out

@@ -27,9 +27,8 @@ class RecordedSizes:
     def __init__(self) -> None:
         self._sizes: dict[Dim, Sizes] = {}
         self._events: list[Event] = []
-        self._noted: set[Any] = (
-            set()
-        )  # dims that are static or in `_sizes`, dims of Tensors, ids of values, with only such
+        # Dims that are static or in `_sizes`, dims of Tensors, ids of values, with only such.
+        self._noted: set[Any] = set()
         self._resizes = -1
 
     def note(self, event: Event) -> None:

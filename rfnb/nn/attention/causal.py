@@ -83,10 +83,10 @@ def appended(state: CausalSelfAttentionState | None, k: Tensor, v: Tensor, axis:
     before = None if state is None else state.accum_axis
     both = history_and(before, axis)
     if state is None or before is None or (before.is_static() and before.extent == 0):
-        k, v = (
+        k, v = (  # the query has the axis itself
             part if both is axis else part._like(part._raw, tuple(both if dim is axis else dim for dim in part.dims))
             for part in (k, v)
-        )  # the query has the axis itself
+        )
         return CausalSelfAttentionState(k_accum=k, v_accum=v, accum_axis=both)
     k, v = (
         concat((old, before), (new, axis), out_dim=both, allow_broadcast=True)[0]

@@ -41,9 +41,8 @@ class _Plan(NamedTuple):
     causal: bool
     finish: Raw | None
     dims: Dims
-    few: (
-        Callable[[Any, Any, Any, float], tuple[Any, Any]] | None
-    )  # arrays over the dims of the operands -> result, weights
+    # Arrays over the dims of the operands -> result, weights.
+    few: Callable[[Any, Any, Any, float], tuple[Any, Any]] | None
     weight_dims: Dims
     one_step: bool  # few queries, without padding
 

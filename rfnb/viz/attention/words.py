@@ -14,11 +14,8 @@ import numpy as np
 
 from rfnb.core.errors import value_error
 
-_CONTINUES, _BEGINS, _GOES_ON = (
-    ("##",),
-    ("▁", "Ġ", " "),
-    ("@@",),
-)  # at the begin of a piece, of a word, at the end of a piece
+# At the begin of a piece, of a word, at the end of a piece.
+_CONTINUES, _BEGINS, _GOES_ON = ("##",), ("▁", "Ġ", " "), ("@@",)
 MARKERS = (*_CONTINUES, "▁", "Ġ", *_GOES_ON)
 Merge = str | bool | Callable[[list[str]], Sequence[int]]
 

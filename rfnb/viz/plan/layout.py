@@ -9,12 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-GAP, LAYER, PAD, HEAD = (
-    18,
-    62,
-    14,
-    26,
-)  # between boxes, from layer to layer, around a band, above its first layer (pixels)
+# Between boxes, from layer to layer, around a band, above its first layer (pixels).
+GAP, LAYER, PAD, HEAD = 18, 62, 14, 26
 _SWEEPS = 12
 
 
