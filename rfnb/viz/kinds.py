@@ -1,7 +1,7 @@
 """The modules that draw each kind of view.
 
-Each kind is a folder: `spec.py` makes the plain data, `text.py` and `html.py` draw it; the widget's part is the folder of the same
-name in `widgets/src/`.
+Each kind is a folder: `spec.py` makes the plain data, `text.py`, `html.py` and `drawing.py` draw it; the widget's part is the folder of
+the same name in `widgets/src/`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import Any
 
 from rfnb.core.errors import value_error
+from rfnb.viz.drawing.shapes import Drawing
 from rfnb.viz.spec import Spec
 
 KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
+WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
 _NO_WIDGET = ("plan",)  # a picture that stands still
 
 
@@ -56,6 +58,17 @@ def text_of(spec: Any) -> str:
 def html_of(spec: Any) -> str:
     """The spec drawn as HTML without script, style or network."""
     return _drawn(spec, "html")
+
+
+def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
+    """The spec as a drawing, its description in words with it.
+
+    Args:
+        width: In units of which text has 11 in height; some kinds take less or more.
+    """
+    check_kind(spec.kind)
+    made: Drawing = import_module(f"rfnb.viz.{spec.kind}.drawing").drawing(spec, width)
+    return made
 
 
 def _drawn(spec: Any, form: str) -> str:

@@ -43,6 +43,7 @@ ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
     "IPython": (("rfnb/viz/display.py",), False),
     "matplotlib": (("rfnb/viz/*.py",), True),
     "graphviz": (("rfnb/viz/*.py",), True),
+    "PIL": (("rfnb/viz/drawing/*.py",), True),
 }
 
 

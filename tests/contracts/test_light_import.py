@@ -8,6 +8,7 @@ import pytest
 from waiting import LONG
 
 HEAVY = [
+    "PIL",
     "IPython",
     "anywidget",
     "graphviz",

@@ -63,9 +63,9 @@ def test_a_state_that_is_none_is_left_out():
     assert [track["label"] for track in states_spec({"h": values(2, 3), "c": None}).head["tracks"]] == ["h"]
 
 
-def test_html_is_a_picture_per_sequence_and_no_script():
+def test_html_is_one_picture_of_all_sequences_and_no_script():
     html = html_of(example())
-    assert html.count("<img") == 2 and not re.search("<script|<style|<svg", html)
+    assert html.count("<img") == 1 and not re.search("<script|<style|<svg", html)
     assert "h: unit=3, values from -1.25 to 0.5" in html
 
 

@@ -1,0 +1,142 @@
+"""The panels of the `attention` drawing: their choice, the scale that they share, the cells of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.attention.text import real
+from rfnb.viz.drawing import fonts, labels
+from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_scale, largest
+from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Text
+
+HEAD = 24.0  # the line with the names of the dims and the scale
+
+
+@dataclass
+class Panel:
+    """One sequence of one map."""
+
+    entry: dict[str, Any]
+    index: int
+    seq: dict[str, Any]
+    values: np.ndarray  # without the padding, unless something is wrong with that
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns."""
+        return self.values.shape[0], self.values.shape[1]
+
+    def real(self) -> tuple[int, int]:
+        """The number of rows and of columns that are no padding."""
+        return min(self.seq["row_len"], self.shape[0]), min(self.seq["col_len"], self.shape[1])
+
+
+def panels_of(spec: Any) -> list[Panel]:
+    """The panels that are drawn: the sequences of the one map, or the first sequence of each of several."""
+    maps = spec.head["maps"]
+    chosen = [(entry, index) for entry in maps for index in range(len(entry["seqs"]) if len(maps) == 1 else 1)]
+    return [_panel(spec, entry, index) for entry, index in chosen if entry["seqs"]]
+
+
+def _panel(spec: Any, entry: dict[str, Any], index: int) -> Panel:
+    wrong = str(index) in (entry.get("notes") or {})
+    seq = spec.head["seqs"][entry["seqs"][index]]
+    values = spec.blocks[entry["block"]][index, : seq["row_len"]] if wrong else real(spec, entry, index)
+    return Panel(entry, index, seq, values)
+
+
+def scale_of(spec: Any, panels: Sequence[Panel]) -> Scale:
+    """The scale of all panels: ordinary weights get that from 0 to 1, so that colours mean the same in every view."""
+    low = high = 0.0
+    for panel in panels:
+        rows, cols = panel.real()
+        own = bounds(panel.values[:rows, :cols])
+        low, high = min(low, own[0]), max(high, own[1])
+    if low == 0 and 0.2 < high <= 1.001:
+        high = 1.0
+    return Scale(low, high if high > low else low + 1, root=low == 0)
+
+
+def label_of(spec: Any, panel: Panel) -> str:
+    """The name of a panel: of its map, its sequence or both."""
+    names = [str(panel.entry["label"])] if len(spec.head["maps"]) > 1 else []
+    if len(panel.entry["seqs"]) > 1 or not names:
+        names.append(str(panel.seq["label"]))
+    return ", ".join(names)
+
+
+def hidden_of(spec: Any, panel: Panel) -> np.ndarray | None:
+    """The masked positions, bool [row, col] without padding; None if nothing is."""
+    rows, cols = panel.real()
+    if panel.entry.get("mask") in spec.blocks:
+        block = spec.blocks[panel.entry["mask"]]
+        return np.asarray(block[panel.index if block.shape[0] > 1 else 0, :rows, :cols], bool)
+    if panel.entry.get("causal"):
+        return np.arange(cols)[None, :] > np.arange(rows)[:, None] + (cols - rows)
+    return None
+
+
+def draw_panel(made: Drawing, spec: Any, panel: Panel, place: Place, scale: Scale) -> None:
+    """The cells of a panel, with hatches for what holds no weight."""
+    (rows, cols), (_, col_len) = panel.shape, panel.real()
+    values, hidden = panel.values, hidden_of(spec, panel)
+    if cols > col_len or hidden is not None:
+        values = values.copy()
+        values[:, col_len:][values[:, col_len:] == 0] = np.nan  # padding is seen where something lies on it
+        if hidden is not None:
+            values[:, :col_len][hidden] = np.nan
+    right, bottom = place.x + cols * place.pitch_x, place.y + rows * place.pitch_y
+    edge_x = place.x + col_len * place.pitch_x
+    if cols > col_len:
+        made.add(Hatch(edge_x, place.y, right - edge_x, bottom - place.y))
+    if hidden is not None and hidden.any():
+        made.add(Hatch(place.x, place.y, edge_x - place.x, bottom - place.y, "mask"))
+        _cover(made, hidden, place)
+    for start, end in _runs(_nothing(panel, hidden)):
+        made.add(
+            Hatch(place.x, place.y + start * place.pitch_y, edge_x - place.x, (end - start) * place.pitch_y, "missing")
+        )
+    draw_matrix(made, values, place, scale)
+    if cols > col_len:
+        made.add(Lines("warn", 1.5, [[(edge_x, place.y), (edge_x, bottom)]]))
+
+
+def _cover(made: Drawing, hidden: np.ndarray, place: Place) -> None:
+    """The lightest colour where nothing is hidden: the hatch is seen through masked cells only."""
+    width, height = hidden.shape[1] * place.pitch_x, hidden.shape[0] * place.pitch_y
+    few = largest(hidden.astype(np.float32), max(1, round(height)), max(1, round(width)))
+    made.add(Cells(place.x, place.y, width, height, (few == 0).astype(np.uint8), "sequential"))
+
+
+def _nothing(panel: Panel, hidden: np.ndarray | None) -> np.ndarray:
+    """The rows that hold nothing but NaN."""
+    rows, cols = panel.real()
+    part = panel.values[:rows, :cols]
+    if not part.size or not np.isnan(part[:, 0]).any():
+        return np.zeros(rows, bool)
+    return np.asarray(np.isnan(part).all(-1))
+
+
+def _runs(where: np.ndarray) -> list[tuple[int, int]]:
+    """The begins and ends of what is true without a break."""
+    edges = np.flatnonzero(np.diff(np.r_[False, where, False].astype(np.int8)))
+    return [(int(start), int(end)) for start, end in zip(edges[::2], edges[1::2])]
+
+
+def draw_header(made: Drawing, spec: Any, panels: Sequence[Panel], scale: Scale) -> float:
+    """The names of the dims, the scale and the hatches, in one line; returns where it ends."""
+    entry = panels[0].entry
+    names = f"{labels.short(entry['row_dim']['name'], 24)} ↓   {labels.short(entry['col_dim']['name'], 24)} →"
+    made.add(Text(0, 9, names, 10, "muted"))
+    x = fonts.width(names, 10) + 20
+    if x + 140 < made.width:
+        x = draw_scale(made, x, 9, scale) + 16
+    hatched = {shape.pattern for shape in made.shapes if isinstance(shape, Hatch)}
+    for pattern, words in (("padding", "padding"), ("mask", "masked"), ("missing", "not computed")):
+        if pattern in hatched and x + 90 < made.width:
+            x = draw_key(made, x, 9, pattern, words) + 14
+    return x

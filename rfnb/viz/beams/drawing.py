@@ -1,0 +1,299 @@
+"""The `beams` view as a drawing: x = step, y = slot; the winner's path is thick, dead branches are faint, complete hypotheses are square.
+
+Small searches have their tokens in boxes, larger ones are dots with the winner's tokens above, and where a step has too little room
+for its edges each place of the beam is a cell: what is drawn is bounded by the size of the picture, not of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.beams.text import EMPTY, prefix
+from rfnb.viz.beams.tree import Cut, Node, Tree, grow, problem
+from rfnb.viz.drawing import fonts, labels
+from rfnb.viz.drawing.paths import paths_of
+from rfnb.viz.drawing.sentence import sentence
+from rfnb.viz.drawing.shapes import Cells, Drawing, Lines, Marks, Point, Rect, Text, curve
+from rfnb.viz.visible import line
+
+MOST_SEQS = 4
+_AXIS, _MARGIN = 20.0, 34.0
+_PILL, _LANE, _STUB, _GAP, _GAP_MOST = 11.0, 44.0, 14.0, 16.0, 44.0
+_LONGEST, _MOST_LANES, _STUBS, _WORDS = 14, 12, 2, 400
+_MOST_FAINT = 400  # lines to what died out: more would hide the others
+_OVERVIEW, _DOTS, _PITCH = (
+    300.0,
+    3000,
+    6.0,
+)  # height of a large search, its most dots, the least room of a step with edges
+_SHARES = {"carried": 0.1, "dead": 0.3, "dropped": 0.3, "alive": 0.7, "ended": 1.0}
+
+
+def drawing(spec: Any, width: float) -> Drawing:
+    """The searches of the first sequences as a drawing of this width."""
+    head = spec.head
+    fault = problem(head)
+    if fault:
+        return sentence(fault, width)
+    title, seqs = str(head.get("title", "Beam search")), head["seqs"][:MOST_SEQS]
+    if not seqs:
+        return sentence(f"{title}: no sequences", width)
+    made = Drawing(width, 0)
+    right = 0.0
+    for seq in seqs:
+        if len(head["seqs"]) > 1:
+            made.add(
+                Text(0, made.height + 8, labels.fitted(str(seq.get("label", "")), width, 12, bold=True), 12, bold=True)
+            )
+            made.height += 20
+        tree = grow(seq, length_exponent=head.get("length_exponent") or 0.0, threshold=head.get("threshold"))
+        one = of_tree(tree, width) if tree.nodes else sentence("nothing yet", width)
+        made.alt += description(head, seq, tree) + " "
+        made.put(one, 0, made.height)
+        made.height += one.height + 12
+        right = max(right, one.width)
+    made.width = min(width, right)
+    if len(seqs) < len(head["seqs"]):
+        made.notes.append(f"{len(seqs)} of {len(head['seqs'])} sequences")
+    return made
+
+
+def of_tree(tree: Tree, width: float) -> Drawing:
+    """One search as a drawing of at most this width."""
+    lanes = max(1, max(len(row) for row in tree.nodes))
+    if lanes <= _MOST_LANES and len(tree.nodes) * (26 + _GAP) + 2 * _MARGIN <= width:
+        boxes = _Boxes(tree, lanes)
+        if boxes.least <= width:
+            return boxes.draw(width)
+    pitch = min(26.0, (width - 2 * _MARGIN) / len(tree.nodes))
+    if pitch >= _PITCH and len(tree.nodes) * lanes <= _DOTS:
+        return _dots(tree, lanes, pitch, width)
+    return _cells(tree, lanes, pitch, width)
+
+
+def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
+    """The picture in words."""
+    name = labels.short(seq.get("label", "sequence"), 60)
+    words = f"Beam search over {len(tree.nodes)} steps with up to {tree.width} hypotheses, {name}."
+    if tree.nbest:
+        top = tree.nbest[0]
+        text = line(prefix(top.path(), head.get("join", " "))[:_WORDS])
+        words += f" Best: {text or EMPTY}, score {top.score:.3f}."
+    complete = sum(node.state == "ended" for node in tree.nbest)
+    cut = sum(map(len, tree.cuts))
+    return f"{words} {complete} complete, {len(tree.nbest) - complete} open at the end, {cut} cut candidates stored."
+
+
+class _Boxes:
+    """Tokens in boxes, with the best candidates that were cut below them."""
+
+    def __init__(self, tree: Tree, lanes: int):
+        self.tree, self.best, self.ranks = (
+            tree,
+            set(tree.best),
+            {id(node): rank for rank, node in enumerate(tree.nbest, 1)},
+        )
+        self.labels = [[labels.short(node.token, _LONGEST) if node else "" for node in row] for row in tree.nodes]
+        self.cuts = [cuts[:_STUBS] for cuts in tree.cuts]
+        self.widths = [max([26.0, *(fonts.width(text, 12) + 18 for text in row if text)]) for row in self.labels]
+        stubs = [[labels.short(cut.token, 10) for cut in cuts] for cuts in self.cuts]
+        self.stubs = stubs
+        for step, texts in enumerate(stubs):  # a step is as wide as what hangs below it
+            self.widths[step] = max([self.widths[step], *(fonts.width(text, 10) + 20 for text in texts)])
+        self.least = 2 * _MARGIN + sum(self.widths) + len(self.widths) * _GAP
+        self.under = [0] * lanes  # how many stubs hang under each lane at most
+        for cuts in self.cuts:
+            here = [0] * lanes
+            for cut in cuts:
+                here[_slot(cut)] += 1
+            self.under = [max(a, b) for a, b in zip(self.under, here)]
+
+    def draw(self, width: float) -> Drawing:
+        steps = len(self.widths)
+        gap = min(_GAP_MOST, (width - 2 * _MARGIN - sum(self.widths)) / steps)
+        self.x: list[float] = []
+        at = _MARGIN
+        for own in self.widths:
+            at += gap
+            self.x.append(at + own / 2)
+            at += own
+        self.y: list[float] = []
+        down = _AXIS + _PILL + 8
+        for stubs in self.under:
+            self.y.append(down)
+            down += _LANE + stubs * _STUB
+        self.root = (_MARGIN - 10, self.y[0])
+        made = Drawing(at + _MARGIN / 2, down - _LANE + _PILL + 22)
+        _axis(made, self.x, self.y)
+        nodes = [node for row in self.tree.nodes for node in row if node]
+        _edges(
+            made,
+            nodes,
+            self.best,
+            self._start,
+            lambda node: (self.x[node.step] - self._half(node), self.y[node.slot]),
+            5.0,
+        )
+        self._draw_stubs(made)
+        made.add(Marks("muted", [self.root], 3.5))
+        for node in nodes:
+            self._pill(made, node)
+        return made
+
+    def _half(self, node: Node) -> float:
+        if node.state == "carried":
+            return 4.0
+        return max(26.0, fonts.width(self.labels[node.step][node.slot], 12) + 18) / 2
+
+    def _start(self, node: Node) -> Point:
+        return (
+            (self.x[node.parent.step] + self._half(node.parent), self.y[node.parent.slot]) if node.parent else self.root
+        )
+
+    def _draw_stubs(self, made: Drawing) -> None:
+        for step, cuts in enumerate(self.cuts):
+            here: dict[int, int] = {}
+            for cut, text in zip(cuts, self.stubs[step]):
+                lane = _slot(cut)
+                order = here[lane] = here.get(lane, -1) + 1
+                start = (self.x[cut.parent.step] + self._half(cut.parent), self.y[lane]) if cut.parent else self.root
+                left, y = self.x[step] - self.widths[step] / 2, self.y[lane] + _PILL + 22 + order * _STUB
+                made.add(Lines("faint", 0.9, [curve(start, (left, y))], dash=(3, 3)))
+                made.add(Marks("muted", [(left + 5, y)], 3.0, "cross"), Text(left + 12, y, text, 10, "muted"))
+
+    def _pill(self, made: Drawing, node: Node) -> None:
+        x, y, half = self.x[node.step], self.y[node.slot], self._half(node)
+        if node.state == "carried":
+            made.add(Marks("muted", [(x, y)], 3.0, "ring"))
+            return
+        won, faint = (node.step, node.slot) in self.best, node.state in ("dead", "dropped")
+        complete = node.state in ("ended", "dropped")
+        frame = "accent" if won else "faint" if faint else "muted"
+        if complete:  # a second frame says: complete
+            made.add(Rect(x - half - 3, y - _PILL - 3, 2 * half + 6, 2 * _PILL + 6, "paper", frame, 1.1, 4))
+        radius = 2 if complete else _PILL
+        made.add(Rect(x - half, y - _PILL, 2 * half, 2 * _PILL, "accent" if won else "paper", frame, 1.1, radius))
+        color = "on-accent" if won else "muted" if faint else "ink"
+        made.add(Text(x, y, self.labels[node.step][node.slot], 12, color, "middle", bold=won))
+        made.add(Text(x, y + _PILL + (12 if complete else 8), _score(node.score), 9.5, "muted", "middle", halo=True))
+        rank = self.ranks.get(id(node))
+        if complete and rank is not None:
+            at = (x + half + 3, y - _PILL - 3)
+            made.add(Marks("ink", [at], 7.5, "dot" if won else "ring"))
+            made.add(Text(*at, str(rank), 9, "paper" if won else "ink", "middle", bold=True))
+
+
+def _slot(cut: Cut) -> int:
+    return cut.parent.slot if cut.parent else 0
+
+
+def _score(score: float) -> str:
+    return f"{score:.2f}".replace("-", "−")
+
+
+@dataclass
+class _Edges:
+    color: str
+    width: float
+    dash: tuple[float, float] | None = None
+    alpha: float = 1.0
+    paths: list[list[Point]] = field(default_factory=list)
+
+
+def _edges(
+    made: Drawing,
+    nodes: list[Node],
+    best: set[tuple[int, int]],
+    start: Callable[[Node], Point],
+    end: Callable[[Node], Point],
+    strong: float,
+) -> None:
+    """The lines from parents, those of one style as one shape, the winner's on top."""
+    styles = {
+        "faint": _Edges("faint", 0.8 if strong > 3 else 0.6, alpha=0.8),
+        "carried": _Edges("muted", 0.8, (1, 3)),
+        "live": _Edges("muted", 1.2 if strong > 3 else 0.8),
+        "won": _Edges("accent", strong),
+    }
+    for node in nodes:
+        won, faint = (node.step, node.slot) in best, node.state in ("dead", "dropped")
+        name = "won" if won else "carried" if node.state == "carried" else "faint" if faint else "live"
+        styles[name].paths.append(curve(start(node), end(node), 10 if strong > 3 else 6))
+    for name, style in styles.items():
+        if style.paths and (name != "faint" or len(style.paths) <= _MOST_FAINT):
+            made.add(Lines(style.color, style.width, style.paths, style.dash, style.alpha))
+
+
+def _frame(tree: Tree, lanes: int, pitch: float, width: float) -> tuple[Drawing, list[float], list[float], float]:
+    """An overview with its axes: the drawing, the x of steps, the y of slots, the height of a slot."""
+    lane = min(22.0, max(3.0, _OVERVIEW / lanes))
+    xs = [_MARGIN + (step + 0.5) * pitch for step in range(len(tree.nodes))]
+    tokens = [""] * len(tree.nodes)
+    for step, slot in tree.best:
+        node = tree.nodes[step][slot] if step < len(tree.nodes) and slot < len(tree.nodes[step]) else None
+        tokens[step] = labels.short(node.token) if node and node.state != "carried" else " "
+    # Words above the picture only where most of them can be read.
+    axis = labels.columns(tokens, pitch) if tree.best and pitch >= 5 else labels.Axis()
+    top = _AXIS + axis.room + (4 if axis.at else 0)
+    ys = [top + 4 + (slot + 0.5) * lane for slot in range(lanes)]
+    right = xs[-1] + pitch / 2 + max(axis.beside, _MARGIN / 3)
+    made = Drawing(min(width, right), ys[-1] + lane / 2 + 6)
+    _axis(made, xs, ys)
+    labels.draw_columns(made, axis, _MARGIN, top - 1, pitch, "accent")
+    return made, xs, ys, lane
+
+
+def _dots(tree: Tree, lanes: int, pitch: float, width: float) -> Drawing:
+    made, xs, ys, lane = _frame(tree, lanes, pitch, width)
+    half = min(4.5, max(1.0, min(pitch, lane) * 0.28))
+    best, nodes = set(tree.best), [node for row in tree.nodes for node in row if node]
+    at = lambda node: (xs[node.step], ys[node.slot])  # noqa: E731
+    root = (_MARGIN - pitch / 2, ys[0])
+    _edges(made, nodes, best, lambda node: at(node.parent) if node.parent else root, at, max(2.0, half))
+    for color, size, chosen in (
+        ("faint", half, lambda node: node.state in ("dead", "dropped") and (node.step, node.slot) not in best),
+        ("muted", half, lambda node: node.state in ("alive", "ended") and (node.step, node.slot) not in best),
+        ("accent", max(half, 2.0), lambda node: node.state != "carried" and (node.step, node.slot) in best),
+    ):
+        for shape, ended in (("dot", False), ("square", True)):
+            points = [at(node) for node in nodes if chosen(node) and (node.state in ("ended", "dropped")) == ended]
+            if points:
+                made.add(Marks(color, points, size, shape))
+    return made
+
+
+def _cells(tree: Tree, lanes: int, pitch: float, width: float) -> Drawing:
+    """Each place of the beam as a cell: darker where a result goes through, with the winner's path on top."""
+    made, xs, ys, lane = _frame(tree, lanes, pitch, width)
+    shades = np.zeros((lanes, len(tree.nodes)), np.uint8)
+    for step, row in enumerate(tree.nodes):
+        for slot, node in enumerate(row):
+            if node:
+                shades[slot, step] = round(1 + 254 * _SHARES[node.state])
+    columns = max(1, min(len(xs), round(len(xs) * pitch)))
+    starts = np.arange(columns) * len(xs) // columns
+    shades = np.maximum.reduceat(shades, starts, axis=1)
+    made.add(Cells(_MARGIN, ys[0] - lane / 2, len(xs) * pitch, lanes * lane, shades, "faint"))
+    if tree.best:
+        places = np.array([(xs[step], ys[slot]) for step, slot in tree.best if step < len(xs) and slot < lanes])
+        made.add(Lines("accent", 2.2, paths_of(places[:, 0], places[:, 1])))
+    made.notes.append(
+        f"{len(tree.nodes)} steps of {lanes} slots: darker cells lead to a result, the line is the winner's path"
+    )
+    return made
+
+
+def _axis(made: Drawing, xs: list[float], ys: list[float]) -> None:
+    """Numbers of steps above, of slots at the left."""
+    pitch = xs[1] - xs[0] if len(xs) > 1 else 40.0
+    every = labels.stride(pitch, 32)
+    made.add(Text(2, 8, "step", 10, "muted"))
+    made.add(
+        *(Text(xs[step], 8, str(step), 10, "muted", "middle") for step in range(0, len(xs), every) if xs[step] > 40)
+    )
+    lane = ys[1] - ys[0] if len(ys) > 1 else 40.0
+    made.add(*(Text(4, ys[slot], str(slot), 10, "muted") for slot in range(0, len(ys), labels.stride(lane, 12))))

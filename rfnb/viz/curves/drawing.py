@@ -1,0 +1,260 @@
+"""The `curves` view as a drawing: a panel per series under one axis of steps; of very many series those of one name share a panel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.curves.text import Curve, curves_of, number, odd, problem, values_text
+from rfnb.viz.drawing import fonts, labels
+from rfnb.viz.drawing.paths import paths_of
+from rfnb.viz.drawing.sentence import sentence
+from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Marks, Point, Text
+from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
+
+_MOST_PANELS, _MOST_SHARED = 12, 8
+_TITLE, _AXIS, _RIGHT = 24.0, 20.0, 14.0
+
+
+def drawing(spec: Any, width: float) -> Drawing:
+    """The curves as a drawing of this width."""
+    fault = problem(spec)
+    if fault:
+        return sentence(fault, width)
+    head = spec.head
+    curves = curves_of(spec)
+    title = str(head.get("title") or "Curves")
+    if not any(len(curve.x) for curve in curves):
+        return sentence(f"{title}: no points{' yet' if head.get('live') else ''}", width)
+    panels = panels_of(curves)
+    shown = panels[:_MOST_PANELS]
+    tall = {1: 170.0, 2: 124.0, 3: 96.0}.get(len(shown), 80.0)
+    scales = [_scale(panel, tall) for panel in shown]
+    texts = [text for scale in scales if scale for _, text in scale.at]
+    left = max([24.0, *(fonts.width(text, 10) for text in texts)]) + 9
+    ends = [
+        (curve.x[0], curve.x[-1], (curve.x == np.round(curve.x)).all())
+        for panel in shown
+        for curve in panel.curves
+        if len(curve.x)
+    ]
+    x = x_ticks(
+        min(e[0] for e in ends), max(e[1] for e in ends), int((width - left) // 80), whole=all(e[2] for e in ends)
+    )
+    made = Drawing(width, 0)
+    for panel, scale in zip(shown, scales):
+        _draw(made, panel, scale, _Place(left, made.height + _TITLE, width - left - _RIGHT, tall, x), str(head["x"]))
+        made.height += _TITLE + tall + 8
+    _axis(made, x, left, str(head["x"]))
+    made.alt = description(title, shown, str(head["x"]))
+    drawn = sum(len(panel.curves) for panel in shown)
+    if drawn < len(curves):
+        made.notes.append(f"{drawn} of {len(curves)} series are drawn as lines")
+    return made
+
+
+@dataclass
+class Panel:
+    """Series that share a plot: usually one.
+
+    Attributes:
+        curves: Those that are drawn as lines.
+        among: All, of which the range is drawn.
+    """
+
+    name: str
+    curves: list[Curve]
+    among: list[Curve]
+
+
+def panels_of(curves: list[Curve]) -> list[Panel]:
+    """A panel for each series; of very many, one for all whose names differ in their numbers only."""
+    if len(curves) <= _MOST_PANELS:
+        return [Panel(curve.name, [curve], [curve]) for curve in curves]
+    groups: dict[tuple[str, str, bool], list[Curve]] = {}
+    for curve in curves:
+        groups.setdefault((re.sub(r"\d+", "#", curve.label[:200]), curve.unit, curve.log), []).append(curve)
+    out = []
+    for (name, unit, _), group in groups.items():
+        at = np.unique(np.linspace(0, len(group) - 1, min(_MOST_SHARED, len(group))).astype(int))
+        label = group[0].name if len(group) == 1 else f"{name} ({unit})" if unit else name
+        out.append(Panel(label, [group[int(index)] for index in at], group))
+    return out
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The box of a plot, and its axis of x."""
+
+    left: float
+    top: float
+    width: float
+    tall: float
+    x: Ticks
+
+    def px(self, xs: np.ndarray) -> np.ndarray:
+        return self.left + self.x.shares(xs) * self.width
+
+    def py(self, ys: np.ndarray, scale: Ticks) -> np.ndarray:
+        return self.top + (1 - scale.shares(ys)) * self.tall
+
+
+def _scale(panel: Panel, tall: float) -> Ticks | None:
+    ends = [
+        (float(curve.y[curve.known].min()), float(curve.y[curve.known].max()))
+        for curve in panel.among
+        if len(curve.known)
+    ]
+    if not ends:
+        return None
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    return y_ticks(low, high, log=all(curve.log for curve in panel.among) and low > 0, count=4 if tall > 110 else 3)
+
+
+def _draw(made: Drawing, panel: Panel, scale: Ticks | None, place: _Place, x_name: str) -> None:
+    _title(made, panel, place, x_name)
+    right, bottom = place.left + place.width, place.top + place.tall
+    xs = [float(x) for x in place.px(np.array([value for value, _ in place.x.at]))]
+    made.add(Lines("line", 0.6, [[(x, place.top), (x, bottom)] for x in xs]))
+    if scale is None:
+        points = sum(len(curve.y) for curve in panel.curves)
+        words = f"no finite value in {points} points" if points else "no points"
+        made.add(Text((place.left + right) / 2, (place.top + bottom) / 2, words, color="muted", anchor="middle"))
+    else:
+        ticks = [(float(place.py(np.array(value), scale)), text) for value, text in scale.at]
+        made.add(Lines("line", 0.8, [[(place.left, y), (right, y)] for y, text in ticks if text]))
+        made.add(*(Text(place.left - 7, y, text, 10, "muted", "right") for y, text in ticks if text))
+    made.add(Lines("faint", 1.0, [[(place.left, bottom), (right, bottom)]]))
+    if scale is None:
+        return
+    if len(panel.among) > len(panel.curves):
+        _range(made, panel.among, place, scale)
+    for index, curve in enumerate(panel.curves):
+        _curve(made, curve, place, scale, "accent" if len(panel.curves) == 1 else f"hue{index % 8}")
+
+
+def _title(made: Drawing, panel: Panel, place: _Place, x_name: str) -> None:
+    y = place.top - 13
+    values = _values(panel.curves[0], x_name) if len(panel.among) == 1 else []
+    right = made.width - _RIGHT
+    for text, color, bold in reversed(values):
+        size = fonts.width(text, 10.5, bold=bold)
+        if right - size < made.width * 0.3:
+            break
+        made.add(Text(right, y, text, 10.5, color, "right", bold))
+        right -= size + 12
+    unit = panel.curves[0].unit if len(panel.among) == 1 else ""
+    name = labels.fitted(panel.curves[0].label if len(panel.among) == 1 else panel.name, right - 8, 12, bold=True)
+    made.add(Text(0, y, name, 12, bold=True))
+    at = fonts.width(name, 12, bold=True) + 8
+    if len(panel.among) > 1:
+        lines = f", {len(panel.curves)} as lines, and the range of all" if len(panel.among) > len(panel.curves) else ""
+        unit = f"{len(panel.among)} series{lines}"
+    if unit and at < right - 40:
+        made.add(Text(at, y, labels.fitted(unit, right - at - 8, 10.5), 10.5, "muted"))
+
+
+def _values(curve: Curve, x_name: str) -> list[tuple[str, str, bool]]:
+    """The texts at the right of the title: text, colour, whether bold."""
+    if not len(curve.y):
+        return []
+    out = [(text, "warn", False) for text in odd(curve, labels.short(x_name))]
+    if curve.best is not None and len(curve.y) > 1:
+        out.append((f"best {number(curve.y[curve.best])} at {number(curve.x[curve.best])}", "muted", False))
+    last = curve.y[-1]
+    return [
+        *out,
+        ("last", "muted", False),
+        ("NaN" if np.isnan(last) else number(last), "ink" if np.isfinite(last) else "warn", True),
+    ]
+
+
+def _curve(made: Drawing, curve: Curve, place: _Place, scale: Ticks, color: str) -> None:
+    x, y = curve.x, np.where(np.isfinite(curve.y), curve.y, np.nan)
+    if len(curve.known) > 4 * place.width:  # more than a line can show: the range, and the mean through it
+        _range(made, [curve], place, scale, 1.0)
+        x, y = _means(curve, place)
+    paths = paths_of(place.px(x), place.py(y, scale))
+    made.add(Lines(color, 1.4, [path for path in paths if len(path) > 1]))
+    few, xs, ys = len(y) <= 40, place.px(curve.x), place.py(curve.y, scale)
+    dots: list[Point] = [path[0] for path in paths if len(path) == 1] + (
+        [p for path in paths for p in path] if few else []
+    )
+    if dots:
+        made.add(Marks(color, dots, 2.0))
+    for sign, shape, at in ((np.inf, "up", place.top + 5), (-np.inf, "down", place.top + place.tall - 5)):
+        where = np.unique(np.round(xs[curve.y == sign]))[:400]
+        if len(where):
+            made.add(Marks("warn", [(float(x), at) for x in where], 4.0, shape))
+    bad = np.flatnonzero(np.isnan(curve.y))
+    if len(bad) > 1 and len(bad) == len(curve.y) - bad[0]:  # since when nothing is a number any more
+        start = float(xs[bad[0]])
+        made.add(Area("warn", [_box(start, place.top, max(place.left + place.width - start, 2.0), place.tall)], 0.12))
+    if curve.best is not None and len(curve.y) > 1:
+        made.add(Marks(color, [(float(xs[curve.best]), float(ys[curve.best]))], 3.8, "ring"))
+
+
+def _box(x: float, y: float, width: float, height: float) -> list[Point]:
+    return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
+
+
+def _range(made: Drawing, curves: list[Curve], place: _Place, scale: Ticks, pixels: float = 2.0) -> None:
+    """From the lowest to the highest of all, in each so many units of width."""
+    columns = [_columns(curve, place, pixels) for curve in curves if len(curve.known)]
+    count = max(1, int(place.width // pixels))
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    for column, curve in zip(columns, (curve for curve in curves if len(curve.known))):
+        starts = np.flatnonzero(np.r_[True, column[1:] != column[:-1]])
+        y = curve.y[curve.known]
+        at = column[starts]
+        low[at] = np.minimum(low[at], np.minimum.reduceat(y, starts))
+        high[at] = np.maximum(high[at], np.maximum.reduceat(y, starts))
+    there = low <= high
+    edges = np.flatnonzero(np.diff(np.r_[False, there, False].astype(np.int8)))
+    xs = place.left + (np.arange(count) + 0.5) / count * place.width
+    top = place.py(np.where(there, high, np.nan), scale)
+    bottom = np.maximum(place.py(np.where(there, low, np.nan), scale), top + 1)
+    paths = [
+        [*zip(xs[a:b].tolist(), top[a:b].tolist()), *zip(xs[a:b][::-1].tolist(), bottom[a:b][::-1].tolist())]
+        for a, b in zip(edges[::2], edges[1::2])
+        if b - a > 1
+    ]
+    if paths:
+        made.add(Area("shade", paths))
+
+
+def _columns(curve: Curve, place: _Place, pixels: float) -> np.ndarray:
+    """The column of each point that has a number, of columns of so many units."""
+    count = max(1, int(place.width // pixels))
+    return np.clip((place.x.shares(curve.x[curve.known]) * count).astype(np.int64), 0, count - 1)
+
+
+def _means(curve: Curve, place: _Place, pixels: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    """The mean x and y of the points of each column; NaN where there are none."""
+    column, count = _columns(curve, place, pixels), max(1, int(place.width // pixels))
+    known = np.maximum(np.bincount(column, minlength=count), 1)
+    x, y = (np.bincount(column, values[curve.known], count) / known for values in (curve.x, curve.y))
+    there = np.bincount(column, minlength=count) > 0
+    return np.where(there, x, np.nan), np.where(there, y, np.nan)
+
+
+def _axis(made: Drawing, x: Ticks, left: float, name: str) -> None:
+    width, y = made.width - left - _RIGHT, made.height + 4
+    name = labels.fitted(name, made.width * 0.3, 10)
+    end = made.width - _RIGHT - fonts.width(name, 10) - 10
+    for value, text in x.at:
+        at = left + float(x.shares(np.array(value))) * width
+        if at + fonts.width(text, 10) / 2 < end:
+            made.add(Text(at, y, text, 10, "muted", "middle"))
+    made.add(Text(made.width - _RIGHT, y, name, 10, "muted", "right"))
+    made.height += _AXIS
+
+
+def description(title: str, panels: list[Panel], x_name: str) -> str:
+    """The picture in words: the first, last and best value of each series that is drawn as a line."""
+    curves = [curve for panel in panels for curve in panel.curves]
+    words = [f"{labels.short(curve.name, 60)}: {values_text(curve, labels.short(x_name))}." for curve in curves]
+    return f"{labels.short(title, 120)} over {labels.short(x_name)}. " + " ".join(words)

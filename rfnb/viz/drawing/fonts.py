@@ -1,0 +1,69 @@
+"""The fonts of drawings, and how wide a text is: DejaVu, which matplotlib brings along. It is read from its folder, not imported.
+
+Texts of scripts that DejaVu lacks are drawn in the first font of the system that is known to have them, if there is one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+# Scripts of Asia from Devanagari on but Georgian, and what lies beyond the basic plane (emoji).
+_BEYOND = re.compile(
+    "[\u0900-\u0e7f\u0f00-\u109f\u1100-\u167f\u1780-\u18af\u2e80-\ua63f\ua960-\ud7ff\uf900-\ufaff\ufe30-\uffef"
+    "\U00010000-\U0010ffff]"
+)
+_OTHERS = (
+    "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
+    "/usr/share/fonts/noto-cjk/NotoSansCJK-Regular.ttc",
+    "/usr/share/fonts/google-noto-cjk/NotoSansCJK-Regular.ttc",
+    "/System/Library/Fonts/PingFang.ttc",
+    "/System/Library/Fonts/Hiragino Sans GB.ttc",
+    "C:/Windows/Fonts/msyh.ttc",
+    "C:/Windows/Fonts/YuGothM.ttc",
+)  # fmt: skip
+
+
+def width(text: str, size: float = 11.0, *, bold: bool = False) -> float:
+    """The width of a line of text. It takes as long as the text is: cut it first (`labels.short`)."""
+    return _width(text, size, bold)
+
+
+@lru_cache(4096)
+def _width(text: str, size: float, bold: bool) -> float:
+    # At a large size, so that no rounding to whole pixels is in it.
+    return float(font(44.0, bold=bold, text=text).getlength(text)) * size / 44.0
+
+
+def font(size: float, *, bold: bool = False, mono: bool = False, text: str = "") -> Any:
+    """The font of Pillow for a text."""
+    other = _other() if _BEYOND.search(text) else None
+    return _loaded(other or file(bold=bold, mono=mono), round(size, 2))
+
+
+@lru_cache(64)
+def _loaded(path: str | None, size: float) -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.truetype(path, size) if path else ImageFont.load_default(size)
+
+
+@lru_cache(8)
+def file(*, bold: bool = False, mono: bool = False) -> str | None:
+    """The file of the font; None where matplotlib has none (then Pillow's own is used)."""
+    found = find_spec("matplotlib")
+    folders = found.submodule_search_locations if found else None
+    name = f"DejaVuSans{'Mono' if mono else ''}{'-Bold' if bold else ''}.ttf"
+    for folder in folders or []:
+        path = Path(folder) / "mpl-data" / "fonts" / "ttf" / name
+        if path.is_file():
+            return str(path)
+    return None
+
+
+@lru_cache(1)
+def _other() -> str | None:
+    return next((path for path in _OTHERS if Path(path).is_file()), None)

@@ -1,0 +1,67 @@
+"""A drawing as an `<img>`: PNG, the only form that every viewer of notebooks shows.
+
+The paper is opaque white, so that a picture is readable on a dark page too.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from html import escape
+
+import numpy as np
+
+from rfnb.viz.drawing.matrix import farthest, largest
+from rfnb.viz.drawing.png import png
+from rfnb.viz.drawing.shapes import Cells, Drawing, padded
+from rfnb.viz.drawing.theme import theme
+
+_RIM = 4.0  # of paper around it
+CELLS = 48_000  # in a picture of a notebook, so that it stays small
+_LEAST = 16  # rows and columns of a thumbnail
+
+
+def img(drawing: Drawing) -> str:
+    """The drawing as an `<img>` with its description."""
+    drawing = padded(drawing, _RIM)
+    data = base64.b64encode(png(lighter(drawing), theme("light"))).decode()
+    alt = escape(drawing.alt, quote=True)
+    return f'<img alt="{alt}" width="{math.ceil(drawing.width)}" src="data:image/png;base64,{data}">'
+
+
+def with_title(title: str, drawing: Drawing, warnings: Iterable[str] = (), remarks: Iterable[str] = ()) -> str:
+    """A picture below its title, and sentences below the picture."""
+    lines = [f"<p><b>{escape(title)}</b></p>", img(drawing)]
+    lines += [f"<p>{escape(note)}</p>" for note in drawing.notes]
+    lines += [f"<p><b>!</b> {escape(warning)}</p>" for warning in warnings]
+    return "\n".join([*lines, *(f"<p>{escape(remark)}</p>" for remark in remarks)])
+
+
+def lighter(drawing: Drawing, cells: int = CELLS) -> Drawing:
+    """The drawing with at most about so many cells, each the strongest of those that it stands for."""
+    found = sum(shape.bytes.size for shape in drawing.shapes if isinstance(shape, Cells))
+    if found <= cells:
+        return drawing
+    share = math.sqrt(cells / found)
+    shapes = [_fewer(shape, share) if isinstance(shape, Cells) else shape for shape in drawing.shapes]
+    return replace(drawing, shapes=shapes)
+
+
+def _fewer(shape: Cells, share: float) -> Cells:
+    rows, cols = shape.bytes.shape
+    if rows == 1:  # a scale
+        return shape
+    most = (max(min(rows, _LEAST), round(rows * share)), max(min(cols, _LEAST), round(cols * share)))
+    if shape.ramp != "diverging":
+        return replace(shape, bytes=_leveled(largest(shape.bytes, *most)))
+    middle = 128  # of the ramp
+    far = farthest(shape.bytes.astype(np.int16) - middle, *most)
+    return replace(shape, bytes=_leveled((far + middle).astype(np.uint8)))
+
+
+def _leveled(shades: np.ndarray) -> np.ndarray:
+    """The cells with 32 of the shades, both ends among them: noise takes less room in the file."""
+    levels = np.round(np.arange(255) / 254 * 31) / 31 * 254 + 1
+    return np.r_[0, np.round(levels)].astype(np.uint8)[shades]

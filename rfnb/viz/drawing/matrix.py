@@ -1,0 +1,142 @@
+"""Matrices in drawings: as many cells as there is room for, coded as bytes; the scale beside them; marks for what is no number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rfnb.viz.drawing import fonts
+from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Marks, Text
+from rfnb.viz.drawing.theme import cell
+
+_MOST_MARKS = 200
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to shares of a ramp.
+
+    Attributes:
+        root: Whether shares are those of the square root: small weights stay visible.
+    """
+
+    low: float
+    high: float
+    ramp: str = "sequential"
+    root: bool = False
+
+    def shares(self, values: np.ndarray) -> np.ndarray:
+        """0 to 1; NaN stays."""
+        values = values.astype(np.float64)  # in float32 the span of huge values overflows
+        shares = np.clip(values / self.high, 0, 1) ** 0.5 if self.root else (values - self.low) / (self.high - self.low)
+        return np.asarray(np.clip(shares, 0, 1))
+
+    def bytes(self, values: np.ndarray) -> np.ndarray:
+        """uint8: 1 to 255 along the ramp, 0 for NaN."""
+        shares = self.shares(values)
+        return np.where(np.isnan(shares), 0, 1 + np.round(254 * np.nan_to_num(shares))).astype(np.uint8)
+
+    def value(self, share: float) -> float:
+        """The value that has this share."""
+        return share * share * self.high if self.root else self.low + share * (self.high - self.low)
+
+
+def largest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """Values [row, col] in at most so many cells, each the largest of a block of them (NaN only if all are)."""
+    return _pooled(_pooled(values, rows, 0), cols, 1)
+
+
+def farthest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """The same with what is farthest from 0, its sign kept."""
+    if values.shape[0] <= rows and values.shape[1] <= cols:
+        return values
+    high, low = largest(values, rows, cols), -largest(-values, rows, cols)
+    return np.where(-low > high, low, high)
+
+
+def _pooled(values: np.ndarray, most: int, axis: int) -> np.ndarray:
+    size = values.shape[axis]
+    if size <= max(most, 1):
+        return values
+    # Blocks differ by at most one: each place of the picture has a block of its own, and none is empty.
+    starts = np.arange(max(most, 1)) * size // max(most, 1)
+    return np.fmax.reduceat(values, starts, axis=axis)
+
+
+def bounds(values: np.ndarray) -> tuple[float, float]:
+    """The lowest and highest finite value; (0, 0) without one."""
+    if not values.size:
+        return 0.0, 0.0
+    low, high = float(values.min()), float(values.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = values[np.isfinite(values)]
+        return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    return low, high
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a matrix in a drawing: its corner, and the size of a cell."""
+
+    x: float
+    y: float
+    pitch_x: float
+    pitch_y: float
+
+
+def draw_matrix(drawing: Drawing, values: np.ndarray, place: Place, scale: Scale, *, signed: bool = False) -> None:
+    """The cells of a matrix, at most one per unit of the drawing, with a thin line of paper between large ones."""
+    rows, cols = values.shape
+    width, height = cols * place.pitch_x, rows * place.pitch_y
+    if not rows or not cols:
+        return
+    small = (farthest if signed else largest)(values, max(1, round(height)), max(1, round(width)))
+    drawing.add(Cells(place.x, place.y, width, height, scale.bytes(small), scale.ramp))
+    if min(place.pitch_x, place.pitch_y) >= 7:
+        right, bottom = place.x + width, place.y + height
+        xs = [place.x + index * place.pitch_x for index in range(1, cols)]
+        ys = [place.y + index * place.pitch_y for index in range(1, rows)]
+        lines = [[(x, place.y), (x, bottom)] for x in xs] + [[(place.x, y), (right, y)] for y in ys]
+        drawing.add(Lines("paper", 1.0 if signed else 0.75, lines))
+    if small.shape == values.shape:
+        _odd(drawing, values, place)
+
+
+def _odd(drawing: Drawing, values: np.ndarray, place: Place) -> None:
+    """A cross for NaN among numbers, a triangle for an infinity; of many only the first."""
+    if bool(np.isfinite(values).all()):
+        return
+    radius = min(place.pitch_x, place.pitch_y, 12.0) * 0.3
+    nan = np.isnan(values) & ~np.isnan(values).all(-1, keepdims=True)
+    for where, shape in ((nan, "cross"), (values == np.inf, "up"), (values == -np.inf, "down")):
+        at = np.argwhere(where)[:_MOST_MARKS]
+        points = [(place.x + (col + 0.5) * place.pitch_x, place.y + (row + 0.5) * place.pitch_y) for row, col in at]
+        if points:
+            drawing.add(Marks("warn", points, max(radius, 1.5), shape))
+
+
+def draw_scale(drawing: Drawing, x: float, y: float, scale: Scale, width: float = 96.0, *, size: float = 10.0) -> float:
+    """A ramp with its numbers, its middle at the height y; returns where it ends."""
+    low, high = number(scale.low), number(scale.high)
+    drawing.add(Text(x, y, low, size, "muted"))
+    left = x + fonts.width(low, size) + 5
+    drawing.add(Cells(left, y - 4.5, width, 9, np.arange(1, 256, dtype=np.uint8)[None], scale.ramp))
+    drawing.add(Text(left + width + 5, y, high, size, "muted"))
+    if scale.root:
+        drawing.add(Lines(cell(scale.ramp, 0.0), 0.8, [[(left + width / 2, y - 4.5), (left + width / 2, y + 4.5)]]))
+    return left + width + 5 + fonts.width(high, size)
+
+
+def draw_key(drawing: Drawing, x: float, y: float, pattern: str, words: str, *, size: float = 10.0) -> float:
+    """A hatch and what it means; returns where it ends."""
+    drawing.add(Hatch(x, y - 4.5, 18, 9, pattern), Text(x + 23, y, words, size, "muted"))
+    return x + 23 + fonts.width(words, size)
+
+
+def number(value: float) -> str:
+    """Three significant digits, with a real minus."""
+    if not np.isfinite(value):
+        return str(value)
+    text = f"{value:.3g}"
+    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")

@@ -1,0 +1,166 @@
+"""Drawing: a picture as a short list of shapes, for every paper: PNG, SVG, PDF, matplotlib axes.
+
+drawing = Drawing(400, 80, alt="One cell")
+drawing.add(Rect(10, 10, 20, 20, fill="accent"), Text(34, 20, "a cell"))
+png(drawing, theme("light"))        # rfnb/viz/drawing/png.py; likewise svg.py, matplotlib.py
+
+Lengths are in units of which text has 11 in height; x goes to the right, y down. Colours are names of a theme. Many lines or marks of
+one style are one shape, so that a picture of a large search is a list of a few dozen shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Rect:
+    """A rectangle, its corners rounded by `radius`."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str | None = None
+    stroke: str | None = None
+    line: float = 1.0
+    radius: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A matrix of bytes as a picture, each cell of one colour: 1 to 255 along a ramp, 0 is not drawn."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    bytes: np.ndarray  # uint8 [row, col]
+    ramp: str
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Polylines of one style. `dash`: lengths of a line and of a gap."""
+
+    color: str
+    width: float
+    paths: Sequence[Sequence[Point]]
+    dash: tuple[float, float] | None = None
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True)
+class Area:
+    """Filled polygons of one colour."""
+
+    color: str
+    paths: Sequence[Sequence[Point]]
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Small marks of one style: "dot", "ring", "square", "up", "down", "cross"."""
+
+    color: str
+    points: Sequence[Point]
+    radius: float
+    shape: str = "dot"
+
+
+@dataclass(frozen=True)
+class Text:
+    """One line of text, its middle at the height y. `turn`: degrees against the clock, around (x, y). `halo`: with a rim of paper."""
+
+    x: float
+    y: float
+    text: str
+    size: float = 11.0
+    color: str = "ink"
+    anchor: str = "left"  # or "middle", "right"
+    bold: bool = False
+    turn: int = 0
+    halo: bool = False
+    mono: bool = False
+
+
+@dataclass(frozen=True)
+class Hatch:
+    """Diagonal lines for what holds no values ("padding"), crossed ones for a mask ("mask"), dots for what is to come ("missing")."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    pattern: str = "padding"
+
+
+Shape = Rect | Cells | Lines | Area | Marks | Text | Hatch
+
+
+@dataclass
+class Drawing:
+    """A picture.
+
+    Attributes:
+        width: In units.
+        alt: The picture in words.
+        notes: Sentences that belong below it: what was left out, what is wrong.
+    """
+
+    width: float
+    height: float
+    alt: str = ""
+    shapes: list[Shape] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, *shapes: Shape) -> None:
+        """Put shapes on top."""
+        self.shapes += shapes
+
+    def put(self, other: Drawing, x: float, y: float) -> None:
+        """Put another drawing at a place of this one."""
+        self.shapes += [moved(shape, x, y) for shape in other.shapes]
+
+
+def padded(drawing: Drawing, rim: float) -> Drawing:
+    """The drawing with paper around it."""
+    made = Drawing(drawing.width + 2 * rim, drawing.height + 2 * rim, drawing.alt, notes=list(drawing.notes))
+    made.put(drawing, rim, rim)
+    return made
+
+
+def moved(shape: Shape, x: float, y: float) -> Shape:
+    """The shape at another place."""
+    if isinstance(shape, (Lines, Area)):
+        return replace(shape, paths=[[(a + x, b + y) for a, b in path] for path in shape.paths])
+    if isinstance(shape, Marks):
+        return replace(shape, points=[(a + x, b + y) for a, b in shape.points])
+    return replace(shape, x=shape.x + x, y=shape.y + y)
+
+
+def curve(start: Point, end: Point, parts: int = 10) -> list[Point]:
+    """A smooth step from a point to another, level at both ends."""
+    (x0, y0), (x1, y1) = start, end
+    if y0 == y1:
+        return [start, end]
+    ts = [index / parts for index in range(parts + 1)]
+    # The Bezier curve whose handles are level and reach the middle.
+    return [
+        (
+            _bezier(t, x0, (x0 + x1) / 2, (x0 + x1) / 2, x1),
+            _bezier(t, y0, y0, y1, y1),
+        )
+        for t in ts
+    ]
+
+
+def _bezier(t: float, a: float, b: float, c: float, d: float) -> float:
+    s = 1 - t
+    return s * s * s * a + 3 * s * s * t * b + 3 * s * t * t * c + t * t * t * d

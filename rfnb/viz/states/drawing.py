@@ -1,0 +1,154 @@
+"""The `states` view as a drawing: per track a strip of units by steps and the line of its norms, under one axis of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.drawing import fonts, labels
+from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_scale, number
+from rfnb.viz.drawing.paths import paths_of
+from rfnb.viz.drawing.sentence import sentence
+from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text
+from rfnb.viz.states.text import norms, problem
+
+_CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
+_STRIP, _STRIP_LEAST, _UNIT = 150.0, 28.0, 14.0
+_MOST_SEQS, _MOST_TRACKS = 3, 8
+
+
+def drawing(spec: Any, width: float) -> Drawing:
+    """The states as a drawing of this width."""
+    head = spec.head
+    fault = problem(spec)
+    if fault:
+        return sentence(fault, width)
+    if not head["tracks"] or not head["seqs"]:
+        return sentence(f"{head.get('title', 'States')}: no states{' yet' if head.get('live') else ''}", width)
+    seqs = head["seqs"][:_MOST_SEQS]
+    tracks = head["tracks"][:_MOST_TRACKS]
+    scales = [scale_of(spec, track) for track in tracks]
+    made, right = Drawing(width, 0), 0.0
+    for index in range(len(seqs)):
+        one = _sequence(spec, index, tracks, scales, width, title=len(head["seqs"]) > 1)
+        made.put(one, 0, made.height)
+        right = max(right, one.width)
+        made.height += one.height + (16 if index < len(seqs) - 1 else 0)
+    made.width = min(width, right)
+    made.alt = " ".join(description(spec, index) for index in range(len(seqs)))
+    if len(seqs) < len(head["seqs"]):
+        made.notes.append(f"{len(seqs)} of {len(head['seqs'])} sequences")
+    if len(tracks) < len(head["tracks"]):
+        made.notes.append(f"{len(tracks)} of {len(head['tracks'])} tracks")
+    return made
+
+
+def scale_of(spec: Any, track: dict[str, Any]) -> Scale:
+    """The scale of a track in all sequences; what lies after their ends has no part in it."""
+    block = spec.blocks[track["block"]]
+    most = max((max(map(abs, bounds(block[i, : seq["len"]]))) for i, seq in enumerate(spec.head["seqs"])), default=0.0)
+    return Scale(-(most or 1.0), most or 1.0, "diverging")
+
+
+def _sequence(
+    spec: Any, index: int, tracks: list[dict[str, Any]], scales: list[Scale], width: float, *, title: bool
+) -> Drawing:
+    head, seq = spec.head, spec.head["seqs"][index]
+    blocks = [spec.blocks[track["block"]][index] for track in tracks]
+    wrong = [str(index) in (track.get("notes") or {}) for track in tracks]
+    # What lies after the end is drawn where something is wrong with it.
+    shown = [block if bad else block[: seq["len"]] for block, bad in zip(blocks, wrong)]
+    steps = max((len(block) for block in shown), default=0)
+    pitch = min(_CELL, (width - _LEFT - 8) / max(steps, 1))
+    axis = labels.columns(seq["steps"][: seq["len"]], pitch)
+    if axis.beside:
+        pitch = min(_CELL, (width - _LEFT - axis.beside) / max(steps, 1))
+        axis = labels.columns(seq["steps"][: seq["len"]], pitch)
+    made = Drawing(width, 0)
+    if title:
+        made.add(Text(0, 8, labels.fitted(str(seq["label"]), width, 12, bold=True), 12, bold=True))
+        made.height += 20
+    name = str(head["step_dim"]["name"]) if head.get("step_dim") else "step"
+    made.add(Text(0, made.height + 8, labels.fitted(f"{name} →", _LEFT + 60, 10), 10, "muted"))
+    made.height += 16 + axis.room + 3
+    labels.draw_columns(made, axis, _LEFT, made.height - 2, pitch)
+    if not steps:
+        made.add(Text(_LEFT, made.height + 8, "empty: no steps", color="muted"))
+        made.height += 20
+        return made
+    heads: list[float] = []
+    for track, block, values, scale in zip(tracks, blocks, shown, scales):
+        heads.append(_track(made, track, values, block.shape[1], seq, scale, pitch))
+    made.height -= _GAP - 4
+    made.width = min(width, max(_LEFT + steps * pitch + max(axis.beside, 4), *heads))
+    return made
+
+
+def _track(
+    made: Drawing,
+    track: dict[str, Any],
+    values: np.ndarray,
+    units: int,
+    seq: dict[str, Any],
+    scale: Scale,
+    pitch: float,
+) -> float:
+    """A title with the scale, the strip and the norms; returns where the title ends."""
+    top, length = made.height, seq["len"]
+    unit = min(_UNIT, _STRIP / max(units, 1))
+    tall = max(_STRIP_LEAST, units * unit)
+    strip = top + _TITLE
+    label = labels.fitted(str(track["label"]), made.width * 0.4, 11, bold=True)
+    made.add(Text(_LEFT, top + 8, label, bold=True))
+    at = _LEFT + fonts.width(label, 11, bold=True) + 10
+    words = labels.fitted(f"{track['unit_dim']['name']}={units}", made.width * 0.25, 10)
+    made.add(Text(at, top + 8, words, 10, "muted"))
+    at += fonts.width(words, 10) + 16
+    if at + 130 < made.width:
+        at = draw_scale(made, at, top + 8, scale, 72)
+    if len(values) > length and at + 100 < made.width:
+        at = draw_key(made, at + 14, top + 8, "padding", "after the end")
+    if units:
+        edge = _LEFT + min(length, len(values)) * pitch
+        if len(values) > length:
+            made.add(Hatch(edge, strip, _LEFT + len(values) * pitch - edge, tall))
+        seen = values.T.astype(np.float32, copy=len(values) > length)
+        if len(values) > length:
+            seen[:, length:][seen[:, length:] == 0] = np.nan
+        draw_matrix(made, seen, Place(_LEFT, strip, pitch, tall / units), scale, signed=True)
+        made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), "0", 10, "muted", "right"))
+        if units > 1:
+            made.add(Text(_LEFT - 6, strip + tall - 5.5, str(units - 1), 10, "muted", "right"))
+    _norm_line(made, norms(values[:length]), strip + tall + 6, pitch)
+    made.height = strip + tall + 6 + _NORM + _GAP
+    return at
+
+
+def _norm_line(made: Drawing, norm: np.ndarray, top: float, pitch: float) -> None:
+    """The norms from 0 to the largest; of many steps those that stand out in each unit of width."""
+    finite = norm[np.isfinite(norm)]
+    most = float(finite.max(initial=0.0)) or 1.0
+    right = _LEFT + max(len(norm), 1) * pitch
+    made.add(Lines("line", 0.8, [[(_LEFT, top + _NORM), (right, top + _NORM)]]))
+    texts = ((top + 5, number(most)), (top + _NORM / 2 + 1, "norm"), (top + _NORM - 3, "0"))
+    made.add(*(Text(_LEFT - 6, y, text, 10, "muted", "right") for y, text in texts))
+    xs = _LEFT + (np.arange(len(norm)) + 0.5) * pitch
+    ys = top + _NORM * (1 - np.where(np.isfinite(norm), norm, np.nan) / most)
+    paths = paths_of(xs, ys)
+    made.add(Lines("accent", 1.3, [path for path in paths if len(path) > 1]))
+    dots = [point for path in paths for point in path] if pitch >= 7 else [path[0] for path in paths if len(path) == 1]
+    if dots:
+        made.add(Marks("accent", dots, 1.8))
+
+
+def description(spec: Any, index: int) -> str:
+    """One sequence in words."""
+    seq = spec.head["seqs"][index]
+    words = f"States of {labels.short(seq['label'], 60)} over {seq['len']} steps."
+    for track in spec.head["tracks"][:_MOST_TRACKS]:
+        values = spec.blocks[track["block"]][index, : seq["len"]]
+        low, high = bounds(values)
+        span = f"values from {low:.3g} to {high:.3g}" if np.isfinite(values).any() else "no values"
+        words += f" {labels.short(track['label'], 60)}: {labels.short(track['unit_dim']['name'], 60)}={values.shape[1]}, {span}."
+    return words
