@@ -114,7 +114,7 @@ def ctc_prefix_beam_search(
     if not (fuses or listening()) and pays(len(frames), beam_size, classes.extent):
         tokens, counts, totals = search_each(frames, lengths, blank, beam_size)
         if logits_normalized:
-            check_log_probs(_WHAT, totals, frames.shape[1], logits)
+            check_alignment_sums(_WHAT, totals, frames.shape[1], logits)
         return *report.of_labels(tokens, counts, totals, out_spatial_dim, labels), beam
     search = _Search(frames, beam_size, blank)
     search.lm = FusedLM(_WHAT, lm, lm_scale, label_bonus, classes, blank, (len(frames), beam_size))
@@ -131,7 +131,7 @@ def ctc_prefix_beam_search(
             report.step(name, step, ended)
     scores, order = search.finish(lm_end)
     if logits_normalized and not fuses:
-        check_log_probs(_WHAT, scores, frames.shape[1], logits)
+        check_alignment_sums(_WHAT, scores, frames.shape[1], logits)
     return (*report.result(search.steps, order, scores, out_spatial_dim, labels), beam)
 
 
@@ -212,7 +212,7 @@ def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tenso
     return out
 
 
-def check_log_probs(what: str, totals: np.ndarray, num_steps: int, scores: Tensor) -> None:
+def check_alignment_sums(what: str, totals: np.ndarray, num_steps: int, scores: Tensor) -> None:
     """Refuse sums over alignments above 0: these are no log probabilities.
 
     Args:

@@ -34,7 +34,7 @@ from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
 from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.selection import pick
-from rfnb.search.ctc_prefix import check_beam_size, check_log_probs, output_labels
+from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
 from rfnb.search.prefix_events import Report
@@ -249,7 +249,7 @@ class _Search:
     def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the hypotheses, best first, and their slots."""
         if self.normalized and not self.fuses and self._given is not None:
-            check_log_probs(self.what, self.prefixes.scores, len(self.steps), self._given)
+            check_alignment_sums(self.what, self.prefixes.scores, len(self.steps), self._given)
         scores = self.prefixes.scores + (self.lm.end_scores() if lm_end else 0)
         order = best(scores, scores.shape[1])
         return np.take_along_axis(scores, order, 1), order
