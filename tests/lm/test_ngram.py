@@ -105,12 +105,7 @@ def test_both_faces_of_a_loop(face, dense, monkeypatch):
         out, loop.state.lm = lm(loop.unstack(labels), state=loop.state.lm)
         return before, loop.stack(out)
 
-    if face == "for":
-        for _ in loop:
-            rows, out = body()
-    else:
-        with loop:
-            rows, out = body()
+    rows, out = run_steps(loop, face, body)
     assert_same(out, lm(labels, spatial_dim=time)[0])
     assert_same(rf.gather(rows, indices=labels, axis=lm.out_dim), out)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from asserting import assert_same, ragged, raises_message, tensor
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim, DimError
@@ -36,12 +37,7 @@ def test_rows_of_a_loop_are_those_of_the_reference(name, face):
         row, loop.state.table = pair.table(loop.unstack(pair.a), state=loop.state.table, spatial_dim=rf.single_step_dim)
         return costs, loop.stack(row)
 
-    if face == "for":
-        for _ in loop:
-            costs, rows = body()
-    else:
-        with loop:
-            costs, rows = body()
+    costs, rows = run_steps(loop, face, body)
     assert_same(rows, pair.expected)
     if "out/output/oc" in pair.data:
         assert_same(costs, tensor(pair.data["out/output/oc"], pair.batch, pair.time, pair.labels))

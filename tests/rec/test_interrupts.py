@@ -10,6 +10,7 @@ import pytest
 import torch
 from asserting import assert_same, ragged, randn
 from interrupting import Interrupts, instructions
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -63,15 +64,12 @@ def test_an_interrupt_leaves_nothing_behind(around, face, when):
     def run(op):
         loop = rf.Loop(axis=TIME)
         loop.state.h = rf.zeros([BATCH])
-        if face == "for":
-            for _ in loop:
-                loop.state.h = op(op(loop.state.h) + loop.unstack(X))
-                out = loop.stack(op(loop.state.h))
-        else:
-            with loop:
-                loop.state.h = op(op(loop.state.h) + loop.unstack(X))
-                out = loop.stack(op(loop.state.h))
-        return out
+
+        def body():
+            loop.state.h = op(op(loop.state.h) + loop.unstack(X))
+            return loop.stack(op(loop.state.h))
+
+        return run_steps(loop, face, body)
 
     def tanh_or_interrupt(x):
         Calls.number += 1

@@ -2,6 +2,7 @@
 
 import pytest
 from asserting import assert_same, randn
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -45,15 +46,12 @@ def count():
 def run(halved, face):
     loop = rf.Loop(axis=TIME)
     loop.state.h = rf.zeros([BATCH])
-    if face == "for":
-        for _ in loop:
-            loop.state.h = halved(loop.state.h) + loop.unstack(X)
-            out = loop.stack(loop.state.h)
-    else:
-        with loop:
-            loop.state.h = halved(loop.state.h) + loop.unstack(X)
-            out = loop.stack(loop.state.h)
-    return out, loop
+
+    def body():
+        loop.state.h = halved(loop.state.h) + loop.unstack(X)
+        return loop.stack(loop.state.h)
+
+    return run_steps(loop, face, body), loop
 
 
 @pytest.mark.parametrize("halved", [by_documented_name, by_own_name])

@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 from asserting import assert_same, ragged, randn
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -33,13 +34,7 @@ def loop_of(face):
             loop.state.h = rf.tanh(linear(loop.state.h) + embedding(loop.unstack(IDS)) + loop.unstack(X))
             return loop.stack(loop.state.h)
 
-        if face == "for":
-            for _ in loop:
-                out = body()
-        else:
-            with loop:
-                out = body()
-        return out, loop.state.h
+        return run_steps(loop, face, body), loop.state.h
 
     return run
 
@@ -82,12 +77,7 @@ def choice_of(face):
             loop.end(label == 0, include_eos=True)
             return loop.stack(label)
 
-        if face == "for":
-            for _ in loop:
-                labels = body()
-        else:
-            with loop:
-                labels = body()
+        labels = run_steps(loop, face, body)
         return (rf.decide(labels).copy_masked(0).numpy(),)
 
     return run

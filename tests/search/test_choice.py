@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor, using_backend
+from loop_faces import run_steps
 from markov import Markov, beam_search, hypotheses
 
 import rfnb as rf
@@ -485,12 +486,7 @@ def test_values_from_before_and_after_the_choice_are_brought_together(face):
             loop.stack(rf.where(label == 0, before, 7)),
         )
 
-    if face == "for":
-        for _ in loop:
-            mixed, expected, picked = body()
-    else:
-        with loop:
-            mixed, expected, picked = body()
+    mixed, expected, picked = run_steps(loop, face, body)
     (beam,) = (dim for dim in mixed.dims if dim.kind == "beam")
     order = [model.batch, beam, loop.axis]
     mask = loop.axis.get_mask(order).numpy()

@@ -14,12 +14,6 @@ FACES = pytest.mark.parametrize("face", ["for", "with"])
 FEAT, TIME, HIDDEN, KEYS = Dim(3, name="feat"), Dim(5, name="time"), Dim(4, name="hidden"), Dim(2, name="keys")
 
 
-def run(face, loop, body):
-    """What the body of a loop gives, in either face."""
-    out = run_steps(loop, face, body)
-    return out
-
-
 def arg(x):
     return rf.reduce_argmax(x, axis=FEAT)
 
@@ -116,7 +110,7 @@ def test_an_op_brings_values_from_before_and_after_a_choice_together(op, swapped
     def use(before, read, after):
         return [fn(after, old) if swapped else fn(old, after) for old in (before, read)]
 
-    got, expected = map(mixed.host, run(face, mixed.loop, lambda: mixed.body(use)))
+    got, expected = map(mixed.host, run_steps(mixed.loop, face, lambda: mixed.body(use)))
     np.testing.assert_allclose(got, expected, atol=1e-5)
     assert np.unique(expected).size > 5 or expected.dtype == bool or op == "compare"
 
@@ -138,7 +132,7 @@ def test_through_all_choices_of_a_step(face):
         now = loop.state.first  # brought to the second choice
         return loop.stack(rf.stack([old * 100, first * 10, second])[0]), loop.stack(now), loop.stack(second)
 
-    together, first, second = run(face, loop, body)
+    together, first, second = run_steps(loop, face, body)
     (beam,) = (dim for dim in second.dims if dim.kind == "beam")
     (parts,) = (dim for dim in together.dims if dim.name == "stack")
     rows = together.copy_transpose([batch, beam, time, parts]).numpy()
@@ -213,7 +207,7 @@ def test_with_the_switch_other_ops_find_it_out_too(op):
             kept.append(after)
             return [OPS[op](kept[0], after)]
 
-        run("for", mixed.loop, lambda: mixed.body(use))
+        run_steps(mixed.loop, "for", lambda: mixed.body(use))
 
     with rf.debug(beams=True), pytest.raises(DimError, match=f"^{op}: the operands are of different steps of a search"):
         search()
@@ -223,7 +217,9 @@ def test_with_the_switch_other_ops_find_it_out_too(op):
 def test_a_search_with_the_switch_is_the_same(face):
     def search():
         mixed = Mixed()
-        return [mixed.host(value) for value in run(face, mixed.loop, lambda: mixed.body(lambda *values: values[1:]))]
+        return [
+            mixed.host(value) for value in run_steps(mixed.loop, face, lambda: mixed.body(lambda *values: values[1:]))
+        ]
 
     expected = search()
     with rf.debug(beams=True):

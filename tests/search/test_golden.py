@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from asserting import ragged, tensor
 from golden_search import IMPOSSIBLE, StepsCompared
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -61,15 +62,6 @@ class Net:
         given = {"length_normalization": True, **self.meta["net"]["output"]["unit"][layer]}
         names = ["beam_size", "prob_scale", "base_beam_score_scale", "length_normalization"]
         return {"keep_candidates": 1000, **{name: given[name] for name in names if name in given}}
-
-
-def run(face, loop, body):
-    if face == "for":
-        for _ in loop:
-            out = body()
-        return out
-    with loop:
-        return body()
 
 
 def compared(net, *layers):
@@ -134,7 +126,7 @@ def test_a_search_with_an_end_is_that_of_the_reference(name, face):
         return loop.stack(label), *map(loop.stack, raw)
 
     with compared(net):
-        labels, raw, parents = run(face, loop, body)
+        labels, raw, parents = run_steps(loop, face, body)
     check_result(net, labels, loop.axis)
     check_decision(net, labels)
     if name != "search_src_beams_split":
@@ -182,7 +174,7 @@ def test_an_attention_decoder_is_that_of_the_reference(face):
         return loop.stack(label)
 
     with compared(net):
-        labels = run(face, loop, body)
+        labels = run_steps(loop, face, body)
     check_result(net, labels, loop.axis)
     check_decision(net, labels)
 
@@ -212,7 +204,7 @@ def test_two_choices_in_a_step_are_those_of_the_reference(face):
         return loop.stack(label), loop.stack(chosen)
 
     with compared(net, "lab1", "output"):
-        labels, firsts = run(face, loop, body)
+        labels, firsts = run_steps(loop, face, body)
     check_result(net, labels, loop.axis)
     check_result(net, firsts, loop.axis, key="output/lab1")
     check_decision(net, labels)
@@ -242,7 +234,7 @@ def test_a_choice_of_two_sources_is_that_of_the_reference(face):
         return loop.stack(label), loop.stack(other)
 
     with compared(net):
-        labels, others = run(face, loop, body)
+        labels, others = run_steps(loop, face, body)
     check_result(net, labels, loop.axis)
     check_result(net, others, loop.axis, key="output/out_1")
     check_decision(net, labels)
@@ -278,6 +270,6 @@ def test_a_search_of_known_length_is_that_of_the_reference(face):
         return loop.stack(label)
 
     with compared(net):
-        labels = run(face, loop, body)
+        labels = run_steps(loop, face, body)
     check_result(net, labels, loop.axis)
     check_decision(net, labels)

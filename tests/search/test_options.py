@@ -35,8 +35,7 @@ def search(model, face="for", *, max_seq_len=5, include_eos=True, more=None, axi
         loop.end(label == 0, include_eos=include_eos)
         return loop.stack(label)
 
-    labels = run_steps(loop, face, body)
-    return labels
+    return run_steps(loop, face, body)
 
 
 def plain(
@@ -369,12 +368,7 @@ def test_a_forced_choice_before_the_search_keeps_one_hypothesis(face):
         chosen = rf.choice(frame, axis=a, beam_size=3)
         return loop.stack(forced), loop.stack(chosen)
 
-    if face == "for":
-        for _ in loop:
-            forced, chosen = body()
-    else:
-        with loop:
-            forced, chosen = body()
+    forced, chosen = run_steps(loop, face, body)
     (beam,) = (dim for dim in chosen.dims if dim.kind == "beam")
     assert beam.size == 3 and set(forced.dims) == {time, batch, beam}
     rows = chosen.copy_transpose([batch, beam, time]).numpy()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from asserting import raises_message, tensor
+from loop_faces import run_steps
 
 import rfnb as rf
 from rfnb import Dim
@@ -14,13 +15,7 @@ GIVEN = {"prob": rf.exp(LOG_PROBS), "logits": LOG_PROBS + tensor([0.0, 3.0], BAT
 
 def choices(scores, face="for", **options):
     loop = rf.Loop(axis=TIME, name="search")
-    if face == "for":
-        for _ in loop:
-            labels = loop.stack(rf.choice(scores, axis=VOCAB, beam_size=2, **options))
-    else:
-        with loop:
-            labels = loop.stack(rf.choice(scores, axis=VOCAB, beam_size=2, **options))
-    return rf.decide(labels)
+    return rf.decide(run_steps(loop, face, lambda: loop.stack(rf.choice(scores, axis=VOCAB, beam_size=2, **options))))
 
 
 @pytest.mark.parametrize("face", ["for", "with"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from asserting import ragged, tensor
 from golden_search import StepsCompared
+from loop_faces import run_steps
 from random_nets import random_net
 from slow_search import SlowSearch
 from test_slow_search import check_decision, check_hypotheses
@@ -119,12 +120,7 @@ class PythonNet:
 
     def search(self, face):
         loop = self.loop()
-        if face == "for":
-            for _ in loop:
-                out = self.step(loop)
-            return out
-        with loop:
-            return self.step(loop)
+        return run_steps(loop, face, lambda: self.step(loop))
 
 
 def compare(made, face, **options):
