@@ -22,7 +22,7 @@ class Paths:
         last = history[-1] if history else None
         self.last = last
         self._history: list[Selection] = []
-        self._host: np.ndarray | None = None
+        self._rows: np.ndarray | None = None
         if last is None or len(last.parents.dims) != 2 or last.parents.dims[1] is not last.out_dim:
             return
         dims, start = last.parents.dims, last.carried if len(history) > 1 else last.start
@@ -30,27 +30,40 @@ class Paths:
         if len(usual) == len(history) and all(one.start is start for one in usual[1:]):
             self._history = usual
 
-    def follow(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]] | None:
-        """The same as `backtrack`, with one look at the parents of all steps; None where it takes more than this."""
+    def fit(self, values: Sequence[Tensor]) -> bool:
+        """Whether values, one per step, are such that `along` can follow these ways."""
         first, last = values[0], self.last
-        if not self._history or last is None or last.out_dim not in first.dims:
-            return None
+        if not self._history or last is None or first.dims[:2] != last.parents.dims:
+            return False
         if any(type(value) is not Tensor or value.dims != first.dims for value in values):
-            return None
+            return False
         last.check(first)
-        if self._host is None:
-            self._host = self._positions()
-        dims = last.to_carried(first).dims
-        return [value._like(value._raw, dims) for value in values], self._host, (last.parents.dims[0], last.carried)
+        return all(last.out_dim not in dim.length_dims for dim in first.dims)
 
-    def _positions(self) -> np.ndarray:
+    def along(self, stacked: Tensor) -> Tensor:
+        """What `backtrack` tells where to find: {step, batch, beam, ...} for the final hypotheses, one look-up of all rows."""
+        last, backend = self.last, stacked.backend
+        assert last is not None
+        if self._rows is None:
+            self._rows = self._rows_of_steps()
+        shape, rows = backend.get_shape_tuple_raw(stacked._raw), self._rows
+        num_rows = rows.shape[1]
+        rows = rows[: shape[0]] + (np.arange(shape[0]) * num_rows)[:, None]
+        raw_rows = backend.from_numpy(rows.reshape(-1), dtype="int64", device=stacked.device)
+        flat = backend.reshape_raw(stacked._raw, (shape[0] * num_rows, *shape[3:]))
+        raw = backend.reshape_raw(backend.take_raw(flat, raw_rows, 0), shape)
+        return stacked._like(raw, last.carried_dims(stacked.dims))
+
+    def _rows_of_steps(self) -> np.ndarray:
+        """For each step, of each final hypothesis, the row of {batch, beam} that it goes through."""
         backend = self._history[0].parents.backend
         parents = backend.raw_to_numpy(backend.stack_raw([one.parents._raw for one in self._history], 0))
-        out = np.empty_like(parents)
-        rows = np.arange(parents.shape[1])[:, None]
-        out[-1] = np.arange(parents.shape[2])
-        for step in range(len(out) - 1, 0, -1):
-            out[step - 1] = parents[step][rows, out[step]]
+        num_steps, num_batch, beam = parents.shape
+        before = (parents + (np.arange(num_batch) * beam)[:, None]).reshape(num_steps, -1)
+        out = np.empty_like(before)
+        now = out[-1] = np.arange(num_batch * beam)
+        for step in range(num_steps - 1, 0, -1):
+            now = out[step - 1] = before[step][now]
         return out
 
 

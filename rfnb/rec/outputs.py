@@ -103,6 +103,9 @@ class Outputs(NotPicklable):
         if not values:
             return None
         last = self._selections.last if self._selections.steps else None  # a recorded loop may make no step
+        paths = None if last is None else self._selections.paths(values)
+        if paths is not None:
+            return paths.along(stacked(values, axis=self._axis, loop_name=self._loop_name))
         if last is not None:
             values, positions, position_dims = self._selections.back(values)
             # Before the first choice a value has no beam: it is the same for all hypotheses.

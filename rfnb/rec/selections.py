@@ -45,11 +45,15 @@ class Selections(NotPicklable):
             self.now.close()
             self.now = None
 
-    def back(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
-        """See `backtrack`, for the steps of this loop; `last` is not None."""
+    def paths(self, values: Sequence[Tensor]) -> Paths | None:
+        """The ways back through the steps of this loop, if they are the usual ones for these values; else there is `back`."""
         if self._paths is None:
             self._paths = Paths(self.steps)
-        return self._paths.follow(values) or backtrack(values, self.steps)
+        return self._paths if self._paths.fit(values) else None
+
+    def back(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
+        """See `backtrack`, for the steps of this loop; `last` is not None."""
+        return backtrack(values, self.steps)
 
 
 @op(decides=True)
