@@ -222,9 +222,13 @@ def _derived(dim: Dim, index: Index) -> Build:
     if dim.expr is None:
         return lambda dims: made_of(dims)[0].copy(match_priority=priority)
     expr, number_of = skeleton(dim.expr, parts), {place: number for number, place in enumerate(PLACES[: len(parts)])}
+    of_model = all(type(part) is Dim and part.size is not None and part.kind != "batch" for part in parts)
+    known: Any = (parts, dim) if of_model else (None, None)  # nothing of a batch is kept
 
     def build(dims: Dims) -> Dim:
         put = made_of(dims)
+        if put == known[0]:
+            return known[1]
         return rebuilt(expr, lambda place: put[number_of[place]])
 
     return build

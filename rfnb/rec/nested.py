@@ -60,7 +60,10 @@ def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
     else:
         return False
     for item, other in pairs:
-        if not agree(same, item, other):
+        if item.__class__ is Tensor or not isinstance(item, _CONTAINERS):
+            if isinstance(other, _CONTAINERS) or not same(item, other):
+                return False
+        elif not agree(same, item, other):
             return False
     return True
 

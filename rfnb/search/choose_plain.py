@@ -6,6 +6,7 @@ is prepared once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     plain = link.plain
     if plain is None or last is None or not plain.fits(scores, last, axis, options):
         plain = link.plain = _prepared(search, link, last, scores, axis, options)
-    if plain is None or last is None or link.cheats:
+    if plain is None or link.cheats or (last is None and search.is_watched()):
         return choose(loop, scores, axis, options)
     ended, given, has_ended = search.ended(loop), scores, None
     if ended is not None:
@@ -44,7 +45,9 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
             scores = scores.copy_transpose(given.dims)
     raw = scores._raw if plain.order is None else plain.order(scores._raw)
     reshape, slice_raw = plain.backend.reshape_raw, plain.backend.slice_raw
-    total = reshape(plain.add(raw, reshape(last.scores._raw, plain.base_shape)), plain.shape)
+    if last is not None:
+        raw = plain.add(raw, reshape(last.scores._raw, plain.base_shape))
+    total = reshape(raw, plain.shape)
     count, place = options.beam_size, len(plain.shape) - 1
     if search.is_watched():
         flat = Flat(total, plain.dims[:-1], axis.extent, plain.in_dim, axis, plain.backend)
@@ -62,7 +65,7 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
         return choose(loop, given, axis, options)  # equal ones, or something to tell: seldom
     index = slice_raw(index, place, 0, count)
     parents = new_tensor(plain.divide(index, axis.extent), plain.dims)
-    parents.sparse_dim = plain.in_dim
+    parents.sparse_dim = plain.parents_dim
     labels = new_tensor(plain.remainder(index, axis.extent), plain.dims)
     labels.sparse_dim = axis
     search.decide(link, plain.in_dim, parents, labels, new_tensor(slice_raw(best, place, 0, count), plain.dims))
@@ -75,22 +78,24 @@ class _Plain:
 
     Attributes:
         kind, scores, axis, in_dim, base, options: What it is for: class of raw array, dims of the scores, labels, beam before the
-            choice, dims of the scores before it, options of the choice.
+            choice (None: one hypothesis), dims of the scores before it, options of the choice.
         order: Brings a raw array of scores into the order {batch dims, in_dim, axis}; None: it is so.
         base_shape, shape: Of the scores before, to be added; of the sums {batch dims, hypothesis * label}.
         dims: Of the results.
+        parents_dim: The beam that parents index into.
     """
 
     kind: type
     scores: tuple[Dim, ...]
     axis: Dim
-    in_dim: Dim
+    in_dim: Dim | None
     base: tuple[Dim, ...]
     options: Options
     order: Any
     base_shape: tuple[int, ...]
     shape: tuple[int, ...]
     dims: tuple[Dim, ...]
+    parents_dim: Dim
     backend: Any
     add: Any
     divide: Any
@@ -109,17 +114,22 @@ def _prepared(
     search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, options: Options
 ) -> _Plain | None:
     """None if `scores` are not over all hypotheses, or those before in another order, or if it takes more than the usual."""
-    if last is None or search.leave or link.beam_size != options.beam_size or axis.extent <= options.beam_size:
+    if link.beam_size is None:  # the first step
+        link.beam_size = options.beam_size
+    if search.leave or link.beam_size != options.beam_size or axis.extent <= options.beam_size:
         return None
-    in_dim = last.carried if last.closed else last.out_dim
+    in_dim = None if last is None else last.carried if last.closed else last.out_dim
     rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
-    if in_dim not in scores.dims or last.scores.dims != (*rest, last.out_dim):
-        return None
-    backend = scores.backend
-    order = to_order(scores.dims, (*rest, in_dim, axis), backend)
-    shape = (*full_shape(rest), in_dim.extent * axis.extent)
+    base: tuple[Dim, ...] = ()
+    if last is not None:
+        base = last.scores.dims
+        if in_dim not in scores.dims or base != (*rest, last.out_dim):
+            return None
+    axes = (axis,) if in_dim is None else (in_dim, axis)
+    backend, (out_dim, carried) = scores.backend, link.dims(options.beam_size)
+    order = to_order(scores.dims, (*rest, *axes), backend)
     return _Plain(
-        scores._raw.__class__, scores.dims, axis, in_dim, last.scores.dims, options, order,
-        (*full_shape(last.scores.dims), 1), shape, (*rest, link.dims(options.beam_size)[0]), backend,
-        backend.binary_tensors_fn("add"), backend.binary_fn("floordiv"), backend.binary_fn("mod"),
+        scores._raw.__class__, scores.dims, axis, in_dim, base, options, order, (*full_shape(base), 1),
+        (*full_shape(rest), math.prod(full_shape(axes))), (*rest, out_dim), carried if in_dim is None else in_dim,
+        backend, backend.binary_tensors_fn("add"), backend.binary_fn("floordiv"), backend.binary_fn("mod"),
     )  # fmt: skip

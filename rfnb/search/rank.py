@@ -145,7 +145,10 @@ def falls(host: np.ndarray, count: int) -> bool:
     if host.size > 64:
         return bool((host[..., : count - 1] > host[..., 1:count]).all() and (host[..., 0] < np.inf).all())
     rows = (host if host.ndim == 2 else host.reshape(-1, host.shape[-1])).tolist()  # few: Python is quicker than NumPy
-    return all(row[0] < math.inf and all(map(operator.gt, row, row[1:count])) for row in rows)
+    for row in rows:
+        if not (row[0] < math.inf and all(map(operator.gt, row, row[1:count]))):
+            return False
+    return True
 
 
 def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:
