@@ -78,7 +78,9 @@ class TorchBackend(Backend):
             with torch.inference_mode(False):  # masks and tables are kept, and a later training could not use them else
                 return cls.from_numpy(array, dtype=dtype, device=device)
         raw = torch.from_numpy(np.array(array, order="C"))  # a copy: the caller may go on changing its array
-        raw = raw if dtype is None and device is None else raw.to(device, DTYPES[dtype] if dtype else None)
+        wanted = raw.dtype if dtype is None else DTYPES[dtype]
+        if raw.dtype is not wanted or device not in (None, "cpu"):
+            raw = raw.to(device, wanted)
         return note_made(raw)
 
     @classmethod

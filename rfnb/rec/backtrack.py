@@ -41,7 +41,7 @@ class Paths:
         return all(last.out_dim not in dim.length_dims for dim in first.dims)
 
     def along(self, stacked: Tensor) -> Tensor:
-        """What `backtrack` tells where to find: {step, batch, beam, ...} for the final hypotheses, one look-up of all rows."""
+        """The values {step, batch, beam, ...} along the way of each final hypothesis, by one look-up of all rows."""
         last, backend = self.last, stacked.backend
         assert last is not None
         if self._rows is None:
@@ -55,7 +55,7 @@ class Paths:
         return stacked._like(raw, last.carried_dims(stacked.dims))
 
     def _rows_of_steps(self) -> np.ndarray:
-        """For each step, of each final hypothesis, the row of {batch, beam} that it goes through."""
+        """The row of {batch, beam} that each final hypothesis goes through, in each step."""
         backend = self._history[0].parents.backend
         parents = backend.raw_to_numpy(backend.stack_raw([one.parents._raw for one in self._history], 0))
         num_steps, num_batch, beam = parents.shape

@@ -15,6 +15,9 @@ class State(dict):
         AttributeError: For a name that is not there; the message lists the names.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+
     def __getattr__(self, name: str) -> Any:
         if name in self:
             return self[name]
