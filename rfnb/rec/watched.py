@@ -125,9 +125,7 @@ def note(nodes: Sequence[Node], place: int) -> str:
 
 def guard(value: Tensor) -> Any:
     """The properties of a value that ops look at, besides its numbers."""
-    return (
-        value.dims, value.sparse_dim, value._feature_dim, value._finite, value.backend.signature_raw(value._raw)
-    )  # fmt: skip
+    return (value.dims, value.sparse_dim, value._feature_dim, value._finite, value.backend.signature_raw(value._raw))
 
 
 def attributes(value: Tensor) -> dict[str, Any]:

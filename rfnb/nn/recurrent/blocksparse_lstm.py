@@ -47,9 +47,7 @@ class BlocksparseLSTMCell(RecUnit):
         options: dict[str, Any] = {"block_size": block_size, "connectivity": connectivity, "layer_norm": layer_norm}
         gates = 4 * out_dim
         self.x = BlocksparseLinear(in_dim, gates, seed=_seed(seed, 0), dense=always_dense, **options)
-        self.h = BlocksparseLinear(
-            out_dim, gates, seed=_seed(seed, 1), dense=always_dense, with_bias=False, **options
-        )  # fmt: skip
+        self.h = BlocksparseLinear(out_dim, gates, seed=_seed(seed, 1), dense=always_dense, with_bias=False, **options)
 
     def documented_parameters(self) -> dict[str, Parameter]:
         """W_x, W_h, b; g_x, g_h; mask_x, mask_h."""

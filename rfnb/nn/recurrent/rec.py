@@ -93,9 +93,7 @@ class Rec(WithUnit):
             )
         self.initial_state = InitialState("Rec", initial_state, parts=self.unit.state_parts, out_dim=self.out_dim)
         self._from_zeros = self.initial_state.is_zero
-        init_parameters(
-            self.unit, forward=forward_weights_init, recurrent=recurrent_weights_init, bias=bias_init
-        )  # fmt: skip
+        init_parameters(self.unit, forward=forward_weights_init, recurrent=recurrent_weights_init, bias=bias_init)
         self.max_seq_len, self.back_prop = max_seq_len, back_prop
 
     def __call__(self, source: Tensor, *, axis: Dim, state: Any = None) -> tuple[Tensor, State]:
