@@ -29,6 +29,9 @@ _DEPTH = 3  # self.layers[0].h
 _MOST_SLOTS = 2000
 _MOST_ITEMS = 100
 _MOST_BYTES = 1 << 20  # of an array that is copied to be compared
+_MOST_OF_TENSORS = (
+    1 << 24
+)  # bytes of all tensors of torch's inference mode, in which a whole model may have been loaded
 _MISSING = object()
 _IN_PLACE = list, deque, set, np.ndarray, np.random.Generator, np.random.RandomState, random.Random
 
@@ -73,8 +76,9 @@ def reached(variables: Mapping[str, Any]) -> list[Slot]:
     """The slots that the values of these names lead to."""
     found: list[Slot] = []
     seen: set[int] = set()
+    left = [_MOST_OF_TENSORS]
     for name, value in variables.items():
-        for slot in _slots(name, name, None, value, _DEPTH, seen):
+        for slot in _slots(name, name, None, value, _DEPTH, seen, left):
             found.append(slot)
             if len(found) == _MOST_SLOTS:
                 return found
@@ -85,16 +89,16 @@ def _same(before: Any, now: Any) -> bool:
     return now is not _MISSING and before.key == now.key
 
 
-def _slots(root: str, path: str, key: Any, value: Any, depth: int, seen: set[int]) -> Iterator[Slot]:
+def _slots(root: str, path: str, key: Any, value: Any, depth: int, seen: set[int], left: list[int]) -> Iterator[Slot]:
     if id(value) in seen or isinstance(value, (int, float, str, bytes, type, types.ModuleType, type(None))):
         return
     seen.add(id(value))
-    contents = _contents_of(value)
+    contents = _contents_of(value, left)
     if depth and not isinstance(value, Tensor):
         for part, entry, now in _entries(path, value):
             found = now()
             yield Slot(root, part, entry, now)
-            yield from _slots(root, part, entry, found, depth - 1, seen)
+            yield from _slots(root, part, entry, found, depth - 1, seen, left)
     if contents is not None:
         yield Slot(root, path, key, contents, whole=True)
 
@@ -131,8 +135,8 @@ def _reader(read: Callable[[Any], Any], owner: Any) -> Callable[[], Any]:
     return now
 
 
-def _contents_of(value: Any) -> Callable[[], Contents] | None:
-    """The contents of what changes in place, and the way to ask for them."""
+def _contents_of(value: Any, left: list[int]) -> Callable[[], Contents] | None:
+    """The contents of what changes in place, and the way to ask for them; `left`: how many bytes of tensors may be copied."""
     if not _may_change_in_place(cast(Hashable, type(value))):
         return None
     if isinstance(value, (list, deque)):
@@ -158,7 +162,9 @@ def _contents_of(value: Any) -> Callable[[], Contents] | None:
     )
     if type(raw).__module__.split(".")[0] == "torch":
         if hasattr(raw, "is_inference") and raw.is_inference():  # it has no version
-            return _bytes_of(raw, "a tensor")
+            read = _bytes_of(raw, "a tensor")
+            left[0] -= 0 if read is None else raw.nbytes
+            return read if left[0] >= 0 else None
         if hasattr(raw, "_version"):
             return lambda: Contents(f"a tensor of version {raw._version}", raw._version)
         if hasattr(raw, "get_state"):
