@@ -9,6 +9,7 @@ from typing import Any
 
 from rfnb.viz.kinds import load_folders as _load_folders
 from rfnb.viz.kinds import spec_of as _spec_of
+from rfnb.viz.page.budget import options
 from rfnb.viz.reprs import bind as _bind_reprs
 from rfnb.viz.save import save_html
 from rfnb.viz.show import show
@@ -18,9 +19,10 @@ from rfnb.viz.view import View
 _bind_reprs()
 _load_folders()
 
-__all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "plan", "save_html", "show", "states"]
+__all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "options", "plan", "save_html", "show", "states"]
 
 
+# Each takes `budget` too: the bytes that the view may take in a saved notebook, default `options.budget`.
 # The functions have the names of the folders they take their spec from; `rfnb.viz.attention` is the function, and a module of the
 # folder is imported by `from rfnb.viz.attention.spec import ...`.
 def attention(weights: Any, **options: Any) -> View:
@@ -29,7 +31,7 @@ def attention(weights: Any, **options: Any) -> View:
     Options: source, target (labels, or a list of labels per sequence), source_lengths, target_lengths, source_dim, target_dim, dims
     (names of the axes of a plain array), names, title, live. See `rfnb/viz/attention/spec.py`.
     """
-    return View(_spec_of("attention", weights, **options))
+    return _view("attention", weights, options)
 
 
 def states(tracks: Any, **options: Any) -> View:
@@ -37,17 +39,17 @@ def states(tracks: Any, **options: Any) -> View:
 
     Options: steps (labels), lengths, step_dim, dims (names of the axes of plain arrays), names, title. See `rfnb/viz/states/spec.py`.
     """
-    return View(_spec_of("states", tracks, **options))
+    return _view("states", tracks, options)
 
 
 def beams(history: Any = None, **options: Any) -> View:
     """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams/spec.py`."""
-    return View(_spec_of("beams", history, **options))
+    return _view("beams", history, options)
 
 
 def dims(value: Any, **options: Any) -> View:
     """The view of the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims/spec.py`."""
-    return View(_spec_of("dims", value, **options))
+    return _view("dims", value, options)
 
 
 def curves(series: Any, **options: Any) -> View:
@@ -55,7 +57,7 @@ def curves(series: Any, **options: Any) -> View:
 
     Options: x (what x counts), units, best ("min", "max" or None by label), log (labels), title, live. See `rfnb/viz/curves/spec.py`.
     """
-    return View(_spec_of("curves", series, **options))
+    return _view("curves", series, options)
 
 
 def plan(loop: Any, **options: Any) -> View:
@@ -63,4 +65,9 @@ def plan(loop: Any, **options: Any) -> View:
 
     Options: title. See `rfnb/viz/plan/spec.py`.
     """
-    return View(_spec_of("plan", loop, **options))
+    return _view("plan", loop, options)
+
+
+def _view(kind: str, value: Any, given: dict[str, Any]) -> View:
+    budget = given.pop("budget", None)
+    return View(_spec_of(kind, value, **given), budget=budget)

@@ -81,7 +81,13 @@ class Code:
 
 
 def encode(
-    pooled: np.ndarray, kind: Kind, *, shape: tuple[int, ...], pool: tuple[int, ...], step: int = 1
+    pooled: np.ndarray,
+    kind: Kind,
+    *,
+    shape: tuple[int, ...],
+    pool: tuple[int, ...],
+    step: int = 1,
+    span: tuple[float, float] | None = None,
 ) -> tuple[Code, np.ndarray]:
     """Values, pooled already, as bytes.
 
@@ -91,12 +97,15 @@ def encode(
         shape: Of the values before they were pooled.
         pool: By axis, how many of these have become one.
         step: 1, 2, 3 or 6: only each so manieth level is used, which takes less room when deflated.
+        span: The least and the largest of the values that count; what is beyond becomes one of these. Default: of all.
     """
     finite = np.isfinite(pooled)
-    low, high = (float(bound) for bound in _range(pooled, finite))
+    low, high = span_of(pooled) if span is None else span
+    high = high if high > low else low + 1
     if low < 0:
         kind, low, high = "linear", -max(-low, high), max(-low, high)
     share = (np.where(finite, pooled, 0).astype(np.float64) - low) / (high - low)
+    np.clip(share, 0, 1, out=share)
     if kind == "sqrt":
         np.sqrt(share, out=share)
     levels = (np.rint(share * (LEVELS // step)) * step).astype(np.uint8)
@@ -114,8 +123,10 @@ def decode(levels: np.ndarray, code: Code) -> np.ndarray:
     return values
 
 
-def _range(values: np.ndarray, finite: np.ndarray) -> tuple[float, float]:
-    """The least (at most 0) and the largest (above the least) of the finite values."""
-    low = min(0.0, float(np.min(values, where=finite, initial=0)))
-    high = max(0.0, float(np.max(values, where=finite, initial=0)))
-    return low, high if high > low else low + 1
+def span_of(values: np.ndarray) -> tuple[float, float]:
+    """The least and the largest of the finite values and 0."""
+    finite = np.isfinite(values)
+    return (
+        float(np.min(values, where=finite, initial=0)),
+        float(np.max(values, where=finite, initial=0)),
+    )

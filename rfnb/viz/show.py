@@ -25,19 +25,24 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
 
-def show(value: Any, *, live: bool | None = None, **options: Any) -> View:
+def show(value: Any, *, live: bool | None = None, budget: int | None = None, **options: Any) -> View:
     """Display the view of a value, and return it.
 
     Args:
         value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` gives, a recorded Loop, a list or dict of Tensors and
             Dims, a plain array (with `names`), a Spec, a View.
         live: For a Trace: whether to follow the recording. Default: while it runs.
+        budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
         **options: Of the view: `title`, for a Trace `labels`, for an array `names`, ...
 
     Raises:
         TypeError: If there is no view for it.
+        ValueError: If the budget is none.
     """
-    return view_of(value, live=live, **options).show()
+    view = view_of(value, live=live, **options)
+    if budget is not None:
+        view.budget = budget
+    return view.show()
 
 
 def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:

@@ -12,36 +12,53 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rfnb.viz import display
+from rfnb.viz.exact import Source
 from rfnb.viz.kinds import check_kind, has_widget, html_of, text_of
+from rfnb.viz.page.budget import checked, live_room, room_of
 from rfnb.viz.pump import pump
-from rfnb.viz.spec import Spec, pack
+from rfnb.viz.spec import Spec
 from rfnb.viz.visible import safe
+
+_BESIDE = 80_000  # bytes of a view in a notebook that are not data: script and picture
 
 
 class View:
     """A picture of a value.
 
     Args:
-        spec: What to draw.
+        spec: What to draw, exactly.
+        budget: Bytes that it may take in a saved notebook, up to 2 MB; what is too large is thinned in the page, and the page says
+            so. Default: `rf.viz.options.budget`, else 250 kB.
 
     Raises:
-        ValueError: If the spec's kind is not known.
+        ValueError: If the spec's kind is not known, or the budget is none.
     """
 
-    def __init__(self, spec: Spec):
+    def __init__(self, spec: Spec, *, budget: int | None = None):
         check_kind(spec.kind)
         self._spec = spec
+        self._budget = checked(budget)
+        self._source = Source()
         self._widget: Any = None
         self._handle: Any = None  # of the stored output
         self._shown_in: int | None = None
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return View, (self._spec,)  # where it is shown is of this process
+        return _again, (self._spec, self._budget)  # where it is shown is of this process
 
     @property
     def spec(self) -> Spec:
         """The spec that is drawn."""
         return self._spec
+
+    @property
+    def budget(self) -> int | None:
+        """The bytes that it may take in a saved notebook; None: `rf.viz.options.budget`, else 250 kB."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: int | None) -> None:
+        self._budget = checked(budget)
 
     @property
     def kind(self) -> str:
@@ -99,7 +116,15 @@ class View:
 
     def _send(self) -> None:
         if self._widget is not None:
-            self._widget.frame = pack(self._spec)
+            self._widget.frame = self._frame()
+
+    def _frame(self) -> bytes:
+        """The frame of a page: thinned if it is large. The exact spec answers what the page asks then."""
+        from rfnb.viz.page.thin import frame_of  # by the first view that is displayed
+
+        spec = self._spec
+        room = live_room() if spec.live else room_of(self._budget).minus(_BESIDE).in_base64()
+        return frame_of(spec, room, version=self._source.publish(spec))
 
     def _repr_mimebundle_(
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
@@ -122,7 +147,7 @@ class View:
         except ImportError:  # no anywidget: the HTML is there
             return {}
         if self._widget is None:
-            self._widget = widget.make_widget(pack(self._spec))
+            self._widget = widget.make_widget(self._frame(), self._source.answer)
         return widget.view_data(self._widget)
 
     def _ipython_display_(self) -> None:
@@ -133,3 +158,7 @@ class View:
 
     def __repr__(self) -> str:
         return f'<View {self.kind} "{self._spec.head.get("title", "")}">'
+
+
+def _again(spec: Spec, budget: int | None) -> View:
+    return View(spec, budget=budget)

@@ -2,10 +2,13 @@
 
 One *carrier* model holds the bundle for all views of a kernel; a view itself carries only a loader of 200 bytes, its style sheet
 and its frame. Saved notebooks thus hold the bundle once, and all views of a page share one module (and so one selection).
+A page asks for exact values by a custom message, and gets them as one buffer; synced traits would be stored with the notebook.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +43,41 @@ class ViewWidget(anywidget.AnyWidget):
 _carrier: Carrier | None = None
 
 
-def make_widget(frame: bytes) -> ViewWidget:
-    """A widget that shows `frame`; assign `widget.frame` to show another."""
+Answer = Callable[[Any], "tuple[dict[str, Any], list[bytes]]"]
+
+
+def make_widget(frame: bytes, answer: Answer) -> ViewWidget:
+    """A widget that shows `frame`; assign `widget.frame` to show another.
+
+    Args:
+        answer: A bound method: gives the answer to a message of the page, and its buffers. What it is bound to may go away.
+    """
     global _carrier
     if _carrier is None or _carrier.comm is None:
         _carrier = Carrier()
-    return ViewWidget(_carrier=_carrier, frame=frame)
+    widget = ViewWidget(_carrier=_carrier, frame=frame)
+    _answer_at_once(widget)
+    source = weakref.WeakMethod(answer)
+
+    def asked(widget: ViewWidget, content: Any, buffers: Any) -> None:
+        if isinstance(content, dict) and content.get("rfnb") == "exact":
+            now = source()
+            message, parts = now(content) if now else ({"rfnb": "exact", "id": content.get("id")}, [])
+            widget.send(message, buffers=parts)
+
+    widget.on_msg(asked)
+    return widget
+
+
+def _answer_at_once(widget: ViewWidget) -> None:
+    """Let the page choose the thread that its messages are handled in, so that a running cell does not hold them up.
+
+    ipykernel 7.4 routes a message to the (sub)shell that has last published on its comm, which is the one of the cell that made the
+    widget, as long as that runs. Its method to decide that is private; where there is none, nothing needs to be done.
+    """
+    comm = widget.comm
+    if comm is not None and hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda data, default: default
 
 
 def view_data(widget: ViewWidget) -> dict[str, Any]:

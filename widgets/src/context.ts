@@ -1,5 +1,6 @@
 // What every view is given, and what it gives back.
 
+import type { ExactOf } from "./exact";
 import type { Frame } from "./frame";
 import type { Bus } from "./selection";
 import type { Palette } from "./theme";
@@ -9,6 +10,7 @@ export interface Context {
   onTheme(changed: () => void): void; // called when they change; ends with the view
   bus: Bus; // what linked views point at, on the axis `head.axis`
   busOf(axis: string): Bus; // the same on another axis
+  exact: ExactOf; // exact values of blocks that are not, from the kernel
 }
 
 /** A view in the page. A frame of its kind has heads of type H, as Python writes them; what is missing is said in a sentence. */

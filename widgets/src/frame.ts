@@ -13,6 +13,8 @@ export interface AnyHead {
   live?: boolean;
   link?: string;
   axis?: string;
+  thinned?: string; // what the page has less of than the kernel, in a sentence
+  version?: number; // of the spec that the frame was made of
 }
 /** `H`: what Python writes for a view of this kind. */
 export interface Frame<H = AnyHead> {

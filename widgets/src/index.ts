@@ -1,16 +1,27 @@
 // The bundle's entry as an anywidget module. The carrier's `initialize` only hands out functions: anywidget gives it two seconds.
 
+import type { Wire } from "./exact";
 import { mount } from "./mount";
 
 interface Model {
   get(name: string): unknown;
-  on(event: string, listener: () => void): void;
-  off(event: string, listener: () => void): void;
+  on(event: string, listener: (...given: any[]) => void): void;
+  off(event: string, listener: (...given: any[]) => void): void;
+  send?(message: object): void;
 }
+
+/** Custom messages of the model. */
+const wireOf = (model: Model): Wire => ({
+  send: (message) => model.send?.(message),
+  listen(heard) {
+    model.on("msg:custom", heard);
+    return () => model.off("msg:custom", heard);
+  },
+});
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const frame = () => (model.get("frame") ?? new Uint8Array()) as DataView | Uint8Array;
-  const mounted = mount(el, frame());
+  const mounted = mount(el, frame(), wireOf(model));
   const changed = () => mounted.update(frame());
   model.on("change:frame", changed);
   return () => {

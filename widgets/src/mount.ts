@@ -2,6 +2,8 @@
 
 import type { Rendered } from "./context";
 import { h } from "./dom";
+import type { ExactOf, Wire } from "./exact";
+import { Exact, NO_KERNEL } from "./exact";
 import type { AnyHead } from "./frame";
 import { unpack } from "./frame";
 import { busOf } from "./selection";
@@ -13,8 +15,9 @@ export interface Mounted {
   destroy(): void;
 }
 
-/** Shows packed frames. */
-export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
+/** Shows packed frames; `wire` leads to the kernel that they come from, if there is one. */
+export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire | null = null): Mounted {
+  const exact = new Exact(wire);
   const root = h("div", { class: "rfnb-root", "data-lm-suppress-shortcuts": "true" });
   // Plain keys belong to the view: with the focus in it, JupyterLab's own would delete the cell (x), or leave it (arrows).
   root.addEventListener("keydown", (event) => {
@@ -34,7 +37,8 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
     if (!latest) return;
     guard(root, () => {
       const made = unpack(latest);
-      shown ??= showIn(root);
+      exact.renew(made.head.version ?? 0);
+      shown ??= showIn(root, exact);
       shown.update(made);
     });
   };
@@ -51,13 +55,14 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array): Mounted {
       cancelAnimationFrame(frame);
       clearTimeout(timer);
       shown?.destroy();
+      exact.destroy();
       root.remove();
     },
   };
 }
 
 /** Shows frames of any kind in a root element; another kind replaces the view. */
-export function showIn(root: HTMLElement): Rendered<AnyHead> {
+export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<AnyHead> {
   let view: Rendered<AnyHead> | null = null;
   let made = ""; // of what the view is: kind, link and axis
   let ends: (() => void)[] = [];
@@ -90,14 +95,26 @@ export function showIn(root: HTMLElement): Rendered<AnyHead> {
             },
             bus: busOf(link, axis),
             busOf: (other) => busOf(link, other),
+            exact,
           });
         },
         destroy,
       );
       root.setAttribute("data-live", String(Boolean(frame.head.live)));
+      tell(root, frame.head.thinned);
     },
     destroy,
   };
+}
+
+/** Says below a view what the page has less of than the kernel. */
+function tell(root: HTMLElement, thinned: string | undefined): void {
+  const last = root.lastElementChild,
+    there = last?.classList.contains("rfnb-thinned") ? last : null;
+  if (!thinned) return there?.remove();
+  const said = `${thinned} Numbers in words come from the kernel, exactly; where there is none, they say “about”.`;
+  if (there) there.textContent = said;
+  else root.append(h("p", { class: "rfnb-quiet rfnb-thinned" }, said));
 }
 
 /** A view never throws: what went wrong is shown as a sentence. */

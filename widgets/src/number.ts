@@ -18,6 +18,9 @@ export function short(value: number): string {
   return minus(text);
 }
 
+/** Two significant digits, for what is rounded already. */
+export const rough = (value: number): string => short(Number.isFinite(value) ? Number(value.toPrecision(2)) : value);
+
 /** So many digits after the point. */
 export const fixed = (value: number, digits: number): string => minus(value.toFixed(digits));
 

@@ -169,7 +169,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   }
 
   /** The cursor moved: what is said and drawn follows. */
-  private point(): void {
+  protected point(): void {
     const { at } = this.cursor;
     const { label, cell, data } = this.describe(at);
     Object.assign(this.el.dataset, data);

@@ -17,9 +17,15 @@ def spec(parts: Sequence[Spec], *, title: str = "", live: bool = False, link: st
         live: Whether more may come.
     """
     head: dict[str, Any] = {"title": title, "live": live, "link": link}
-    head["parts"] = [{"kind": part.kind, "head": part.head} for part in parts]
+    return join(head, parts)
+
+
+def join(head: dict[str, Any], parts: Sequence[Spec]) -> Spec:
+    """The spec of a group with these parts, and all else in its head as it is."""
+    head = {**head, "parts": [{"kind": part.kind, "head": part.head} for part in parts]}
     blocks = {f"{index}/{name}": block for index, part in enumerate(parts) for name, block in part.blocks.items()}
-    return Spec("group", head, blocks)
+    codes = {f"{index}/{name}": code for index, part in enumerate(parts) for name, code in part.codes.items()}
+    return Spec("group", head, blocks, codes)
 
 
 def parts_of(spec: Any) -> list[Spec]:
@@ -27,8 +33,11 @@ def parts_of(spec: Any) -> list[Spec]:
     out = []
     for index, part in enumerate(spec.head["parts"]):
         prefix = f"{index}/"
-        blocks = {name[len(prefix) :]: block for name, block in spec.blocks.items() if name.startswith(prefix)}
-        out.append(Spec(part["kind"], part["head"], blocks))
+        blocks, codes = (
+            {name[len(prefix) :]: value for name, value in of.items() if name.startswith(prefix)}
+            for of in (spec.blocks, spec.codes)
+        )
+        out.append(Spec(part["kind"], part["head"], blocks, codes))
     return out
 
 

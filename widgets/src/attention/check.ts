@@ -23,7 +23,7 @@ export function sumOf(matrix: Matrix, row: number): { total: number; padding: nu
 
 /** "" for a row that is as it should be. */
 export function fault(matrix: Matrix, row: number): string {
-  const sum = matrix.sums && row < matrix.rowLen ? sumOf(matrix, row) : null;
+  const sum = matrix.sums && !matrix.about && row < matrix.rowLen ? sumOf(matrix, row) : null;
   if (!sum) return "";
   if (sum.padding > LEAST) return `${short(sum.padding)} of this row is on padding`;
   return sum.total && Math.abs(sum.total - 1) > CLOSE ? `this row sums to ${short(sum.total)}, not to 1` : "";

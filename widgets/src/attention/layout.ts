@@ -50,6 +50,9 @@ export interface Matrix {
   note: string;
   remark: string; // whether rows are meant to sum to 1; what is wrong; what is no fault
   value(row: number, col: number): number;
+  about: boolean; // whether values are rounded, or several share one; what is said of them says so
+  block: string;
+  at: number; // the sequence in the block
   rowLabel(row: number): string;
   colLabel(col: number): string;
 }
@@ -90,10 +93,20 @@ export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number
     rowLen: Math.min(rows, of.row_len ?? rows),
     colLen,
     value: (row, col) => block.at(seq, row, col),
+    about: !block.exact,
+    block: entry.block,
+    at: seq,
     rowLabel: (row) => of.rows[row] ?? String(row),
     colLabel: (col) => of.cols[col] ?? String(col),
   };
 }
+
+/** The map with the exact values of one row. */
+export const withRow = (matrix: Matrix, exact: number, values: ArrayLike<number>): Matrix => ({
+  ...matrix,
+  about: false,
+  value: (row, col) => (row === exact ? values[col]! : matrix.value(row, col)),
+});
 
 /** Values from which colour 0 to which full colour goes. Without negative values the code is a square root: small weights stay visible. */
 export interface Scale {
@@ -173,7 +186,7 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
     width: left + cols * cell + right,
     height: top + rows * tall + 4,
     rows: shown.map((index) => ({ index, text: texts[index]! })),
-    numbers: Math.min(cell, tall) >= CELL_NUMBERS,
+    numbers: Math.min(cell, tall) >= CELL_NUMBERS && !matrix.about,
   };
 }
 

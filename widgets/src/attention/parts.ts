@@ -2,7 +2,7 @@
 
 import type { Table } from "../color";
 import { h, quiet } from "../dom";
-import { exact, short } from "../number";
+import { exact, rough, short } from "../number";
 import { shorten } from "../labels";
 import { key, ramp } from "../legend";
 import { fault } from "./check";
@@ -20,6 +20,9 @@ export function legend(element: HTMLElement, colors: Table, { low, high }: Scale
   if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "not computed"));
 }
 
+/** A value as text: exactly, or that it is about that. */
+const said = (value: number, { about }: Matrix): string => (about ? `about ${rough(value)}` : exact(value));
+
 /** The cell in one sentence. */
 export function sentence(matrix: Matrix, at: Position): string {
   const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
@@ -27,12 +30,12 @@ export function sentence(matrix: Matrix, at: Position): string {
   if (isPadding(matrix, at)) return `${place}: padding${onPadding(value, matrix)}`;
   const names = `${matrix.rowName} “${matrix.rowLabel(at.row)}” (${at.row}) to ${matrix.colName} “${matrix.colLabel(at.col)}” (${at.col})`;
   const wrong = fault(matrix, at.row);
-  return `${names}: ${Number.isNaN(value) ? "not computed" : exact(value)}${wrong && `; ${wrong}`}`;
+  return `${names}: ${Number.isNaN(value) ? "not computed" : said(value, matrix)}${wrong && `; ${wrong}`}`;
 }
 
 /** What lies where nothing should; zeros go without saying, so does NaN where all is as it should be. */
-const onPadding = (value: number, { note }: Matrix): string =>
-  value || (note && Number.isNaN(value)) ? `, with ${exact(value)} on it` : "";
+const onPadding = (value: number, { note, about }: Matrix): string =>
+  about ? "" : value || (note && Number.isNaN(value)) ? `, with ${exact(value)} on it` : "";
 
 /** The cell under the cursor, and where else its row looks. */
 export function words(matrix: Matrix, at: Position): (Node | string)[] {
@@ -51,22 +54,31 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
   const top = largest(matrix, at.row, 3).map(
     (col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`,
   );
-  const others = h("span", { class: "rfnb-quiet rfnb-others" }, `most of this row: ${top.join(", ")}`);
+  const others = h(
+    "span",
+    { class: "rfnb-quiet rfnb-others" },
+    `most of this row${matrix.about ? ", about" : ""}: ${top.join(", ")}`,
+  );
   return [
     ...token(matrix.rowName, matrix.rowLabel(at.row), at.row),
     "  →  ",
     ...token(matrix.colName, matrix.colLabel(at.col), at.col),
     "  ",
-    h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : exact(value)),
+    h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : said(value, matrix)),
     ...(top.length > 1 ? ["; ", others] : []),
     ...warned,
   ];
 }
 
+/** How many rows and columns a table has. */
+export function tableSize(matrix: Matrix): [rows: number, cols: number] {
+  const cols = Math.min(matrix.colLen, 200);
+  return [Math.min(matrix.rowLen, Math.max(1, Math.floor(MOST_CELLS / Math.max(1, cols)))), cols];
+}
+
 /** The same numbers as an HTML table. */
 export function table(element: HTMLElement, matrix: Matrix): void {
-  const cols = Math.min(matrix.colLen, 200),
-    rows = Math.min(matrix.rowLen, Math.max(1, Math.floor(MOST_CELLS / Math.max(1, cols))));
+  const [rows, cols] = tableSize(matrix);
   const head = h(
     "tr",
     {},
@@ -82,8 +94,14 @@ export function table(element: HTMLElement, matrix: Matrix): void {
         const value = matrix.value(row, col);
         return h(
           "td",
-          { title: exact(value) },
-          Number.isNaN(value) ? "–" : Math.abs(value) < 1000 ? value.toFixed(4) : short(value),
+          { title: said(value, matrix) },
+          Number.isNaN(value)
+            ? "–"
+            : matrix.about
+              ? `≈ ${rough(value)}`
+              : Math.abs(value) < 1000
+                ? value.toFixed(4)
+                : short(value),
         );
       }),
     ),
@@ -96,7 +114,7 @@ export function table(element: HTMLElement, matrix: Matrix): void {
     h(
       "table",
       {},
-      h("caption", {}, `${matrix.label}, ${matrix.seq}${left}`),
+      h("caption", {}, `${matrix.label}, ${matrix.seq}${left}${matrix.about ? ": about, rounded" : ""}`),
       h("thead", {}, head),
       h("tbody", {}, ...body),
     ),

@@ -5,14 +5,15 @@ import type { Table } from "../color";
 import { sequential } from "../color";
 import type { Context, Render } from "../context";
 import { h, setOptions } from "../dom";
+import { rowOf } from "../exact";
 import type { Frame } from "../frame";
 import type { Box, Scene } from "../pane";
 import { elsewhere, flagged, PanedView } from "../paned";
 import type { Bus } from "../selection";
 import { draw } from "./draw";
 import type { Head, Layout, Matrix, Position, Scale } from "./layout";
-import { hit, layout, matrixOf, problem, rowsComputed, scaleOf, walk } from "./layout";
-import { legend, sentence, table, words } from "./parts";
+import { hit, layout, matrixOf, problem, rowsComputed, scaleOf, walk, withRow } from "./layout";
+import { legend, sentence, table, tableSize, words } from "./parts";
 import { Thumbs } from "./thumbs";
 
 const MOST_HEIGHT = 620;
@@ -98,7 +99,27 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     super.redraw();
     if (!this.drawable) return;
     this.thumbs.update(this.frame, this.seq, this.map, this.scale, this.colors);
-    if (!this.tableBox.hidden) table(this.tableBox, this.matrix);
+    if (!this.tableBox.hidden) this.fillTable();
+  }
+
+  /** The table, of exact values as soon as they are there. */
+  private fillTable(): void {
+    const { matrix } = this;
+    table(this.tableBox, matrix);
+    if (!matrix.about) return;
+    const [rows, cols] = tableSize(matrix);
+    void this.ctx.exact.ask({ block: matrix.block, start: [matrix.at, 0, 0], size: [1, rows, cols] }).then((values) => {
+      if (values && matrix === this.matrix && !this.tableBox.hidden)
+        table(this.tableBox, { ...matrix, about: false, value: (row, col) => values[row * cols + col]! });
+    });
+  }
+
+  /** The map with the exact values of a row, if they are there; else they are asked for, and what is said follows. */
+  private exactly(row: number): Matrix {
+    const { matrix, frame, ctx } = this;
+    if (!matrix.about || row >= matrix.rows) return matrix;
+    const values = rowOf(ctx.exact, matrix.block, frame.blocks[matrix.block]!, matrix.at, row, () => this.point());
+    return values ? withRow(matrix, row, values) : matrix;
   }
 
   protected drawLegend(): void {
@@ -173,14 +194,14 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected words(at: Position): (Node | string)[] {
-    return words(this.matrix, at);
+    return words(this.exactly(at.row), at);
   }
 
   protected describe(at: Position | null) {
     const { label, seq, rows, cols, rowLen, colLen, rowName, colName } = this.matrix;
     return {
       label: `${label}, ${seq}: ${rowLen} ${rowName} by ${colLen} ${colName} positions`,
-      cell: at && { ...at, rows, cols, text: sentence(this.matrix, at) },
+      cell: at && { ...at, rows, cols, text: sentence(this.exactly(at.row), at) },
       data: { row: String(at?.row ?? ""), col: String(at?.col ?? "") },
     };
   }

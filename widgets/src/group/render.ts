@@ -2,6 +2,7 @@
 
 import type { Render, Rendered } from "../context";
 import { h } from "../dom";
+import { prefixed } from "../exact";
 import type { AnyHead, Block, Frame } from "../frame";
 import { showIn } from "../mount";
 
@@ -13,7 +14,7 @@ interface Head extends AnyHead {
   parts?: Part[];
 }
 
-export const render: Render<Head> = (el, frame) => {
+export const render: Render<Head> = (el, frame, ctx) => {
   const title = h("div", { class: "rfnb-group-title" });
   const body = h("div", { class: "rfnb-group" });
   const parts: { root: HTMLElement; shown: Rendered<AnyHead> }[] = [];
@@ -31,7 +32,7 @@ export const render: Render<Head> = (el, frame) => {
       if (!parts[index]) {
         const root = h("section", { class: "rfnb-root rfnb-part" });
         body.append(root);
-        parts[index] = { root, shown: showIn(root) };
+        parts[index] = { root, shown: showIn(root, prefixed(ctx.exact, `${index}/`)) };
       }
       const own = { kind: part.kind, head: { link: head.link ?? "", ...part.head }, blocks: pick(blocks, `${index}/`) };
       parts[index]!.shown.update(own);

@@ -12,6 +12,7 @@ export interface TrackEntry {
   label: string;
   unit_dim: DimEntry;
   block: string;
+  norms?: string; // the block [seq, step] of norms, where the values are not exact
   notes?: Record<string, string>;
 }
 export interface SeqEntry {
@@ -35,6 +36,9 @@ export interface Track {
   most: number;
   value(step: number, unit: number): number;
   norms: Float64Array;
+  about: boolean; // whether values are rounded, or several share one
+  normsAbout: boolean;
+  block: string;
 }
 export interface Scene {
   seq: string;
@@ -65,11 +69,16 @@ export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
   const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
   const len = Math.min(steps, of.len ?? steps);
   const tracks = head.tracks.map((entry): Track => {
-    const { shape, at } = frame.blocks[entry.block]!;
+    const { shape, at, exact } = frame.blocks[entry.block]!,
+      given = entry.norms === undefined ? undefined : frame.blocks[entry.norms];
     const [, own = 0, units = 0] = shape;
     const value = (step: number, unit: number) => (step < own ? at(seq, step, unit) : NaN);
     const norms = new Float64Array(len);
     for (let step = 0; step < len; step++) {
+      if (given) {
+        norms[step] = step < own ? given.value(seq * own + step) : NaN;
+        continue;
+      }
       let sum = 0;
       for (let unit = 0; unit < units; unit++) sum += value(step, unit) ** 2;
       norms[step] = Math.sqrt(sum);
@@ -83,6 +92,9 @@ export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
       value,
       norms,
       most,
+      about: !exact,
+      normsAbout: !exact && !given?.exact,
+      block: entry.block,
     };
   });
   return {
@@ -217,9 +229,9 @@ export function walk(scene: Scene, at: Position | null, key: string): Position |
 }
 
 /** The value at a position: of a unit, or the norm. */
-export function valueAt(scene: Scene, { track, unit, step }: Position): number {
+export function valueAt(scene: Scene, { track, unit, step }: Position, exact?: Float32Array | null): number {
   const of = scene.tracks[track]!;
-  return unit < 0 ? (of.norms[step] ?? NaN) : of.value(step, unit);
+  return unit < 0 ? (of.norms[step] ?? NaN) : (exact?.[unit] ?? of.value(step, unit));
 }
 
 /** What is wrong with the tracks of each sequence, in sentences. */

@@ -3,6 +3,7 @@
 import { diverging } from "../color";
 import type { Context, Render } from "../context";
 import type { Frame } from "../frame";
+import { rowOf } from "../exact";
 import { key, ramp } from "../legend";
 import type { Box, Scene as Sight } from "../pane";
 import { elsewhere, PanedView } from "../paned";
@@ -95,7 +96,15 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   protected words(at: Position): (Node | string)[] {
-    return words(this.scene, at);
+    return words(this.scene, at, this.exactly(at));
+  }
+
+  /** The exact values of a step, if they are there; else they are asked for, and what is said follows. */
+  private exactly({ track, unit, step }: Position): Float32Array | null {
+    const { block, about } = this.scene.tracks[track]!,
+      values = this.frame.blocks[block]!;
+    if (!about || unit < 0 || step >= values.shape[1]!) return null;
+    return rowOf(this.ctx.exact, block, values, this.seq, step, () => this.point());
   }
 
   protected describe(at: Position | null) {
@@ -103,7 +112,9 @@ class StatesView extends PanedView<Head, Position, Layout> {
       all = tracks.map(({ label, units, unitName }) => `${label} with ${units} ${unitName}`);
     const rows = (some: typeof tracks) => some.reduce((sum, { units }) => sum + units + 1, 0);
     const row = at && rows(tracks.slice(0, at.track)) + (at.unit < 0 ? tracks[at.track]!.units : at.unit);
-    const text = at ? words(this.scene, at).map((part) => (typeof part === "string" ? part : part.textContent)) : [];
+    const text = at
+      ? words(this.scene, at, this.exactly(at)).map((part) => (typeof part === "string" ? part : part.textContent))
+      : [];
     return {
       label: `States of ${seq}: ${all.join(", ")}, over ${len} steps`,
       cell: at && { row: row!, col: at.step, rows: rows(tracks), cols: steps, text: text.join("") },

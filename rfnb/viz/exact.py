@@ -1,0 +1,78 @@
+"""Exact values for a page that has them pooled or rounded: the page asks for a part of a block, the kernel answers with float32.
+
+Answered in the thread that the message comes in, from the spec that the page was made of, so it waits for no model: a spec is never
+changed, only replaced. Of old specs the newest are kept, up to a number of bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.spec import Spec
+
+_MOST_ASKED = 1 << 22  # values in one answer
+_MOST_KEPT = 1 << 30  # bytes of all specs that are kept for pages
+
+
+class Source:
+    """The spec that the page of a view was made of, by its number."""
+
+    def __init__(self) -> None:
+        self._now: tuple[int, Spec] | None = None
+
+    def publish(self, spec: Spec) -> int:
+        """The number for the head of a frame made of this spec."""
+        number = 1 if self._now is None else self._now[0] + (self._now[1] is not spec)
+        self._now = number, spec
+        _kept.touch(self, sum(block.nbytes for block in spec.blocks.values()))
+        return number
+
+    def forget(self) -> None:
+        """Answer nothing until the next spec."""
+        self._now = None
+
+    def answer(self, asked: Any) -> tuple[dict[str, Any], list[bytes]]:
+        """The answer to a message of the page, and its buffers: none if the values are not there (any more)."""
+        now = self._now
+        values = part(now[1], asked) if now and asked.get("version") == now[0] else None
+        message = {"rfnb": "exact", "id": asked.get("id")}
+        return message, [] if values is None else [np.ascontiguousarray(values, dtype=np.float32).tobytes()]
+
+
+def part(spec: Spec, asked: Any) -> np.ndarray | None:
+    """The values that a page asks for: `block`, `start` and `size` by axis; None if there are no such ones."""
+    block = spec.blocks.get(str(asked.get("block")))
+    start, size = asked.get("start"), asked.get("size")
+    if block is None or not all(isinstance(at, list) and len(at) == block.ndim for at in (start, size)):
+        return None
+    if not all(isinstance(number, int) and number >= 0 for number in [*start, *size]):
+        return None
+    values = block[tuple(slice(first, first + count) for first, count in zip(start, size))]
+    return values if list(values.shape) == size and values.size <= _MOST_ASKED else None
+
+
+class _Kept:
+    """The sources that were shown last; the oldest forget what they had when all of them have too much."""
+
+    def __init__(self, most: int):
+        self._most = most
+        self._total = 0
+        self._sizes: OrderedDict[int, tuple[Source, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def touch(self, source: Source, size: int) -> None:
+        with self._lock:
+            _, before = self._sizes.pop(id(source), (source, 0))
+            self._sizes[id(source)] = source, size
+            self._total += size - before
+            while self._total > self._most and len(self._sizes) > 1:
+                _, (oldest, size) = self._sizes.popitem(last=False)
+                oldest.forget()
+                self._total -= size
+
+
+_kept = _Kept(_MOST_KEPT)

@@ -1,0 +1,83 @@
+"""The part of a notebook that a view may take.
+
+rf.viz.options.budget = 1_000_000     # for all views
+rf.show(trace, budget=2_000_000)      # for one
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rfnb.core.errors import value_error
+
+MOST = 2_000_000  # bytes of a view in a notebook, on request
+USUAL = 250_000
+EASY = 112_000  # bytes that are enough by default where they keep what is seen at one glance
+LIVE = 100_000  # bytes of a frame while more may come, ten times a second
+
+
+@dataclass(frozen=True)
+class Room:
+    """The bytes that a frame may have.
+
+    Attributes:
+        most: Never more.
+        easy: As many are enough if then nothing is pooled to less than can be seen at one glance.
+    """
+
+    most: int
+    easy: int
+
+    def minus(self, size: int) -> Room:
+        """The room that is left beside `size` bytes."""
+        return Room(max(0, self.most - size), max(0, self.easy - size))
+
+    def in_base64(self) -> Room:
+        """The room for bytes that are written as base64 in it."""
+        return Room(self.most * 3 // 4, self.easy * 3 // 4)
+
+
+class Options:
+    """The settings of all views, unless a view says otherwise."""
+
+    def __init__(self) -> None:
+        self._budget: int | None = None
+
+    @property
+    def budget(self) -> int | None:
+        """The bytes that a view may take in a saved notebook with picture, data and script; None: 250 kB, less if that is enough."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: int | None) -> None:
+        self._budget = checked(budget)
+
+
+options = Options()
+
+
+def checked(budget: int | None) -> int | None:
+    """The budget.
+
+    Raises:
+        ValueError: If it is no number of bytes up to 2 MB.
+    """
+    if budget is not None and not (isinstance(budget, int) and 0 < budget <= MOST):
+        raise value_error(
+            "viz: this is no budget of a view.",
+            [("budget", budget), ("most", MOST)],
+            "A budget is the number of bytes that a view may take in a saved notebook.",
+            f"rf.viz.options.budget = {MOST:_}",
+        )
+    return budget
+
+
+def room_of(budget: int | None) -> Room:
+    """The room of a view with a budget of its own, or None, in a notebook."""
+    given = budget if budget is not None else options.budget
+    return Room(given, given) if given is not None else Room(USUAL, EASY)
+
+
+def live_room() -> Room:
+    """The room of a frame while more may come."""
+    return Room(LIVE, LIVE)

@@ -1,0 +1,144 @@
+"""Arrays [seq, row, col] coded and pooled until they are small enough.
+
+The finest that fits is taken, of a ladder of ever fewer bytes. Deflating all of them to know their size would take seconds for large
+arrays, so a sample says which ones are worth it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rfnb.viz.code import Code, Kind, encode, span_of
+from rfnb.viz.page.pool import Merge, pooled
+
+_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
+_LEAST = 0.01  # bytes per cell, deflated: nothing is smaller, so no sample is needed to know that it is too large
+_SAMPLE = 1 << 17  # cells
+
+
+@dataclass(frozen=True)
+class Grid:
+    """An array to code.
+
+    Attributes:
+        name: Of its block.
+        values: float32 [seq, row, col].
+        lengths: By sequence, the rows and columns before the padding.
+        kind: Of the code.
+        merge: What becomes of the values of a block.
+        factors: Into how many rows and columns a number of values is pooled.
+    """
+
+    name: str
+    values: np.ndarray
+    lengths: Sequence[tuple[int, int]]
+    kind: Kind
+    merge: Merge
+    factors: Callable[[int], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One choice of how much is lost: about `cells` values per byte, of which only each `step`-th level is used."""
+
+    cells: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The bytes that a Grid has become.
+
+    Attributes:
+        size: Bytes of `levels` when deflated.
+    """
+
+    code: Code
+    levels: np.ndarray
+    size: int
+
+
+def square(rows: int, cols: int) -> Callable[[int], tuple[int, int]]:
+    """Factors for maps: as many rows as columns, but few rows or columns are left as they are as long as that can be."""
+
+    def factors(cells: int) -> tuple[int, int]:
+        most_down, most_across = (max(1, size // 8 if cells < 1024 else size) for size in (rows, cols))
+        down = min(round(cells**0.5), most_down)
+        across = min(max(1, cells // down), most_across)
+        return min(max(1, cells // across), most_down), across
+
+    return factors
+
+
+def cols_first(cols: int, least: int) -> Callable[[int], tuple[int, int]]:
+    """Factors that leave the rows alone as long as there are more than `least` columns."""
+
+    def factors(cells: int) -> tuple[int, int]:
+        across = max(1, min(cells, -(-cols // least)))
+        return max(1, cells // across), across
+
+    return factors
+
+
+def ladder() -> Iterator[Rung]:
+    """From all values and all levels down."""
+    for side in _SIDES:
+        for step in (1, 3, 6) if side == 1 else (3, 6):
+            yield Rung(side * side, step)
+
+
+def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, Coded]]:
+    """The finest rung on which all grids take at most `room` bytes together; the last one if none does."""
+    made: dict[str, Coded] = {}
+    rung = Rung(1, 1)
+    for rung in ladder():
+        if _estimate(grids, rung, room) > 1.05 * room:
+            continue
+        made = {grid.name: coded(grid, rung) for grid in grids}
+        if sum(one.size for one in made.values()) <= room:
+            return rung, made
+    return rung, made or {grid.name: coded(grid, rung) for grid in grids}
+
+
+def coded(grid: Grid, rung: Rung) -> Coded:
+    """A grid on a rung."""
+    down, across = grid.factors(rung.cells)
+    values = pooled(grid.values, (down, across), grid.lengths, grid.merge)
+    spans = [
+        span_of(values[seq, : -(-rows // down), : -(-cols // across)]) for seq, (rows, cols) in enumerate(grid.lengths)
+    ]
+    span = min((low for low, _ in spans), default=0.0), max((high for _, high in spans), default=0.0)
+    shape = tuple(grid.values.shape)
+    code, levels = encode(values, grid.kind, shape=shape, pool=(1, down, across), step=rung.step, span=span)
+    return Coded(code, levels, len(zlib.compress(levels.tobytes(), 6)))
+
+
+def _estimate(grids: Sequence[Grid], rung: Rung, room: int) -> float:
+    """About the bytes that the grids take; any number above `room` if it is certain that they do not fit."""
+    cells = [_cells(grid, rung) for grid in grids]
+    if _LEAST * sum(cells) > room:
+        return 2.0 * room
+    if sum(grid.values.size for grid in grids) <= 4 * _SAMPLE:
+        return 0.0  # trying is as fast
+    every = max(1, len(grids) // 4)
+    size = taken = 0
+    for grid in grids[every // 2 :: every]:
+        down, across = grid.factors(rung.cells)
+        values = grid.values[:1]
+        rows = max(1, _SAMPLE // max(1, 4 * values.shape[2] // across)) * down
+        start = max(0, (values.shape[1] - rows) // 2) // down * down
+        part = pooled(values[:, start : start + rows], (down, across), [], grid.merge)
+        _, levels = encode(part, grid.kind, shape=part.shape, pool=(1, 1, 1), step=rung.step)
+        size += len(zlib.compress(levels.tobytes(), 6))
+        taken += levels.size
+    return size * sum(cells) / max(1, taken)
+
+
+def _cells(grid: Grid, rung: Rung) -> int:
+    down, across = grid.factors(rung.cells)
+    seqs, rows, cols = grid.values.shape
+    return int(seqs * -(-rows // down) * -(-cols // across))

@@ -1,0 +1,151 @@
+"""page_spec: of the exact spec that a view holds, one that is small enough for a page.
+
+    page_spec(spec, Room(250_000, 112_000))
+
+Small specs are as they are. Of large ones each kind knows what may be lost: cells of maps and states are pooled and coded in one
+byte (attention: the largest weight of a block; states: the value farthest from 0, NaN if there is one), curves keep the least and
+the largest point of each stretch. `head.thinned` says so in words. Exact numbers stay in the kernel (`viz/exact.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.group.spec import join, parts_of
+from rfnb.viz.page.budget import Room
+from rfnb.viz.page.coded import Coded, Grid, Rung, coded, cols_first, fit, ladder, square
+from rfnb.viz.page.heads import slim
+from rfnb.viz.page.points import thin_curves
+from rfnb.viz.page.pool import extreme, largest
+from rfnb.viz.spec import Spec, pack
+
+_GLANCE = 20  # cells in a row of a small map: with fewer, one does not see what it is
+_SCREEN = 320  # of one that has the screen for itself
+_FOCUS = 0.3  # of the room: for the map that is on the screen at first
+
+
+def page_spec(spec: Spec, room: Room) -> Spec:
+    """The spec that a page gets: the same if it is small, else one whose frame has at most `room.most` bytes.
+
+    A frame has no less than its title, so there are rooms that nothing fits in.
+    """
+    if _is_small(spec, room.easy):
+        return spec
+    if spec.kind == "group":
+        return _group(spec, room)
+    slimmer = slim(spec, room)
+    left = room.minus(_size(Spec(spec.kind, slimmer.head)) + 40 * len(spec.blocks))
+    thinner = _KINDS.get(spec.kind)
+    return thinner(slimmer, left) if thinner and spec.blocks else slimmer
+
+
+def _is_small(spec: Spec, size: int) -> bool:
+    """Whether the frame of a spec has at most so many bytes as it is."""
+    raw = sum(block.nbytes for block in spec.blocks.values())
+    if raw > 40 * size:  # zeros would be small all the same; then they are coded, and exactly that
+        return False
+    return _size(spec) <= size
+
+
+def _size(spec: Spec) -> int:
+    return len(pack(spec))
+
+
+def _group(spec: Spec, room: Room) -> Spec:
+    """Each part gets an equal part of the room; what a small one leaves is for those that are larger."""
+    parts = parts_of(spec)
+    raw = [sum(block.nbytes for block in part.blocks.values()) + len(str(part.head)) for part in parts]
+    made: dict[int, Spec] = {}
+    left = room.minus(300)
+    for index in sorted(range(len(parts)), key=raw.__getitem__):
+        waiting = len(parts) - len(made)
+        share = Room(left.most // waiting, left.easy // waiting)
+        made[index] = page_spec(parts[index], share)
+        left = left.minus(_size(made[index]))
+    return join(spec.head, [made[index] for index in range(len(parts))])
+
+
+def _attention(spec: Spec, room: Room) -> Spec:
+    """Each map pooled to its largest weights, the one that is on the screen at first less than the others."""
+    head, grids = spec.head, []
+    for entry in head["maps"]:
+        values = spec.blocks[entry["block"]]
+        lengths = [(head["seqs"][seq]["row_len"], head["seqs"][seq]["col_len"]) for seq in entry["seqs"]]
+        factors = square(*values.shape[1:])
+        grids.append(Grid(entry["block"], values, lengths, "sqrt", largest, factors))
+    rung, made = _fit(grids, room, _GLANCE if len(grids) > 1 else _SCREEN)
+    focus = next((grid for grid in grids[head.get("focus", 0) :]), None)
+    if focus is not None and len(grids) > 1 and rung.cells > 1:
+        made[focus.name] = _finer(focus, rung, made, room)
+    words = _words(made, "the largest", "weights", ("rows", "columns"))
+    return _with(spec, made, {}, words)
+
+
+def _states(spec: Spec, room: Room) -> Spec:
+    """Each track pooled to the values farthest from 0; the norms of the steps, which are drawn as a line, stay exact."""
+    head, grids, norms, tracks = spec.head, [], {}, []
+    for index, entry in enumerate(head["tracks"]):
+        values = spec.blocks[entry["block"]]
+        lengths = [(seq["len"], values.shape[2]) for seq in head["seqs"]]
+        grids.append(Grid(entry["block"], values, lengths, "linear", extreme, cols_first(values.shape[2], 64)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms[f"norm{index}"] = np.sqrt(np.square(values, dtype=np.float64).sum(-1)).astype(np.float32)
+        tracks.append({**entry, "norms": f"norm{index}"})
+    size = _size(Spec("states", {}, norms))
+    if size > room.most // 4:
+        norms, tracks, size = {}, list(head["tracks"]), 0
+    _, made = _fit(grids, Room(room.most, room.most).minus(size), 0)  # too many values for one glance
+    words = _words(made, "the value farthest from 0", "values", ("steps", "units"))
+    return _with(Spec("states", {**head, "tracks": tracks}, spec.blocks), made, norms, words)
+
+
+def _fit(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, Coded]]:
+    """The finest that fits into the easy room if that can be seen at one glance, else into all of it."""
+    several = 1 - _FOCUS if len(grids) > 1 else 1.0
+    rung, made = fit(grids, int(several * room.easy))
+    seen = all(min(glance, grid.values.shape[2]) <= one.levels.shape[2] for grid, one in zip(grids, made.values()))
+    if room.most == room.easy or (seen and sum(one.size for one in made.values()) <= room.easy):
+        return rung, made
+    return fit(grids, int(several * room.most))
+
+
+def _finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
+    """A grid in what the others leave: on the finest rung that fits."""
+    used = sum(one.size for one in made.values())
+    left = (room.easy if used <= room.easy else room.most) - used + made[grid.name].size
+    for rung in ladder():
+        if rung.cells >= than.cells:
+            break
+        if grid.values.size // rung.cells * 0.01 <= left and (one := coded(grid, rung)).size <= left:
+            return one
+    return made[grid.name]
+
+
+def _with(spec: Spec, made: dict[str, Coded], more: dict[str, np.ndarray], words: str) -> Spec:
+    blocks = {name: made[name].levels if name in made else block for name, block in spec.blocks.items()}
+    codes = {name: one.code for name, one in made.items()}
+    said = " ".join(filter(None, [spec.head.get("thinned"), words]))
+    return Spec(spec.kind, {**spec.head, "thinned": said}, {**blocks, **more}, codes)
+
+
+def _words(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str]) -> str:
+    """A sentence on what the page has instead of each number."""
+    pools = sorted({one.code.pool[1:] for one in made.values()})
+    down, across = pools[-1] if pools else (1, 1)
+    if (down, across) == (1, 1):
+        return f"The page has these {nouns} rounded to one byte each."
+    block = f"{down} {axes[0]} × {across} {axes[1]}"
+    finer = " or fewer" if len(pools) > 1 else ""
+    return f"The page has {what} of each {block}{finer}, rounded to one byte."
+
+
+_KINDS: dict[str, Callable[[Spec, Room], Spec]] = {"attention": _attention, "states": _states, "curves": thin_curves}
+
+
+def frame_of(spec: Spec, room: Room, **head: Any) -> bytes:
+    """The frame that a page gets, with more in its head; deflated quickly while more may come."""
+    made = page_spec(spec, room)
+    return pack(Spec(made.kind, {**made.head, **head}, made.blocks, made.codes), level=1 if made.live else 6)

@@ -1,0 +1,161 @@
+// Exact values of a page whose blocks are rounded or pooled: asked of the kernel, kept for a while. The other end is rfnb/viz/exact.py.
+
+import type { Block } from "./block";
+
+/** A part of a block: where it starts and how much of it, by axis. */
+export interface Asked {
+  block: string;
+  start: number[];
+  size: number[];
+}
+
+/** The way to a kernel: `send` a message, hear what comes back. */
+export interface Wire {
+  send(message: object): void;
+  listen(heard: (message: unknown, buffers: DataView[]) => void): () => void;
+}
+
+const PATIENCE = 1000, // ms until "no kernel answers"
+  PAUSE = 5000, // ms until it is asked again after that
+  AT_ONCE = 3, // questions: a pointer that crosses a map asks for each row
+  MOST = 1 << 22; // values that are kept
+
+type Done = (values: Float32Array | null) => void;
+
+/** What a page has asked, and the answers. One per view in the page. */
+export class Exact {
+  private version = 0;
+  private count = 0;
+  private kept = 0;
+  private quietUntil = 0;
+  private readonly known = new Map<string, Float32Array>(); // the oldest first
+  private readonly waiting = new Map<number, { key: string; size: number; done: Done[]; timer: unknown }>();
+  private next: { asked: Asked; done: Done[] } | null = null; // only the newest that has to wait is asked at all
+  private readonly end: () => void;
+
+  constructor(private readonly wire: Wire | null) {
+    this.end = wire?.listen((message, buffers) => this.heard(message, buffers)) ?? (() => {});
+  }
+
+  /** The page has a frame made of another spec: what was known is of the one before. */
+  renew(version: number): void {
+    if (version === this.version) return;
+    this.version = version;
+    this.forget();
+  }
+
+  /** What is known already; null if it has to be asked for. */
+  now(asked: Asked): Float32Array | null {
+    return this.known.get(keyOf(asked)) ?? null;
+  }
+
+  /** The values; null if there is no kernel that has them, or it does not answer in a second. */
+  ask(asked: Asked): Promise<Float32Array | null> {
+    const key = keyOf(asked),
+      there = this.known.get(key);
+    if (there) return Promise.resolve(there);
+    if (!this.wire || !this.version || Date.now() < this.quietUntil) return Promise.resolve(null);
+    for (const one of this.waiting.values()) if (one.key === key) return new Promise((done) => one.done.push(done));
+    if (this.waiting.size >= AT_ONCE)
+      return new Promise((done) => {
+        const before = this.next,
+          same = before && keyOf(before.asked) === key;
+        this.next = { asked, done: same ? [...before.done, done] : [done] };
+        if (!same) for (const skipped of before?.done ?? []) skipped(null);
+      });
+    return new Promise((done) => this.put(asked, key, [done]));
+  }
+
+  private put(asked: Asked, key: string, done: Done[]): void {
+    const id = ++this.count,
+      size = asked.size.reduce((product, n) => product * n, 1);
+    const timer = setTimeout(() => {
+      this.quietUntil = Date.now() + PAUSE;
+      for (const waits of this.waiting.get(id)?.done.splice(0) ?? []) waits(null); // a late answer is kept all the same
+    }, PATIENCE);
+    this.waiting.set(id, { key, size, done, timer });
+    try {
+      this.wire!.send({ rfnb: "exact", id, version: this.version, ...asked });
+    } catch {
+      this.settle(id, null);
+    }
+  }
+
+  destroy(): void {
+    this.end();
+    this.forget();
+  }
+
+  private forget(): void {
+    for (const done of this.next?.done ?? []) done(null);
+    this.next = null;
+    for (const id of [...this.waiting.keys()]) this.settle(id, null);
+    this.known.clear();
+    this.kept = 0;
+  }
+
+  private heard(message: unknown, buffers: DataView[]): void {
+    const { rfnb, id } = (message ?? {}) as { rfnb?: string; id?: number };
+    const one = rfnb === "exact" && id !== undefined ? this.waiting.get(id) : undefined;
+    if (!one) return;
+    this.quietUntil = 0;
+    const bytes = buffers[0];
+    if (bytes?.byteLength !== one.size * 4) return this.settle(id!, null);
+    const values = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+    this.known.set(one.key, values);
+    this.kept += values.length;
+    for (const [key, old] of this.known) {
+      if (this.kept <= MOST || this.known.size === 1) break;
+      this.known.delete(key);
+      this.kept -= old.length;
+    }
+    this.settle(id!, values);
+  }
+
+  private settle(id: number, values: Float32Array | null): void {
+    const one = this.waiting.get(id);
+    if (!one) return;
+    clearTimeout(one.timer as number);
+    this.waiting.delete(id);
+    for (const done of one.done) done(values);
+    const { next } = this;
+    if (!next) return;
+    this.next = null;
+    this.put(next.asked, keyOf(next.asked), next.done);
+  }
+}
+
+const keyOf = ({ block, start, size }: Asked): string => `${block} ${start} ${size}`;
+
+/** What a view is given of it: the parts of a group have names of blocks of their own. */
+export interface ExactOf {
+  /** What is known already, exactly; null: ask for it. */
+  now(asked: Asked): Float32Array | null;
+  /** Exactly the values; null if there is no kernel that has them, or it does not answer in a second. */
+  ask(asked: Asked): Promise<Float32Array | null>;
+}
+
+export const NO_KERNEL: ExactOf = { now: () => null, ask: () => Promise.resolve(null) };
+
+/** The same for the blocks whose names begin with `prefix`. */
+export const prefixed = (of: ExactOf, prefix: string): ExactOf => ({
+  now: (asked) => of.now({ ...asked, block: prefix + asked.block }),
+  ask: (asked) => of.ask({ ...asked, block: prefix + asked.block }),
+});
+
+/** A row of a block, exactly if it is known; `arrived` is called when it comes later. */
+export function rowOf(
+  of: ExactOf,
+  name: string,
+  block: Block,
+  first: number,
+  second: number,
+  arrived: () => void,
+): Float32Array | null {
+  const cols = block.shape[2] ?? 0;
+  if (block.exact) return Float32Array.from({ length: cols }, (_, col) => block.at(first, second, col));
+  const asked = { block: name, start: [first, second, 0], size: [1, 1, cols] };
+  const there = of.now(asked);
+  if (!there) void of.ask(asked).then((values) => values && arrived());
+  return there;
+}
