@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
@@ -39,21 +40,8 @@ class _Conv(MovingFilter):
         )
         self.dilation_rate, self.groups = dilation_rate, groups
 
-    def move(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
-        return conv(
-            source,
-            in_dim=self.in_dim,
-            out_dim=self.out_dim,
-            in_spatial_dims=in_spatial_dims,
-            out_spatial_dims=out_spatial_dims,
-            filter=self.filter,
-            filter_size=self.filter_size,
-            padding=self.padding,
-            strides=self.strides,
-            dilation_rate=self.dilation_rate,
-            groups=self.groups,
-            bias=self.bias,
-        )
+    def move(self, source: Tensor, **options: Any) -> Moved:
+        return conv(source, dilation_rate=self.dilation_rate, groups=self.groups, **options)
 
 
 class Conv1d(_Conv, AlongOneDim):

@@ -50,9 +50,15 @@ class MovingFilter(Module):
         self.filter.initial = GlorotOfFilter()
         self.bias = Parameter((out_dim,)) if with_bias else None
 
-    def move(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
-        """The op with the filter, bias and options of this layer."""
+    def move(self, source: Tensor, **options: Any) -> Moved:
+        """The op with these options, those of all filters, and with its own."""
         raise NotImplementedError
+
+    def _moved(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
+        return self.move(
+            source, in_dim=self.in_dim, out_dim=self.out_dim, in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims,
+            filter=self.filter, filter_size=self.filter_size, padding=self.padding, strides=self.strides, bias=self.bias,
+        )  # fmt: skip
 
 
 class AlongOneDim(MovingFilter):
@@ -67,7 +73,7 @@ class AlongOneDim(MovingFilter):
 
         That of a convolution with padding "same" without stride is in_spatial_dim itself. See `conv`, `transposed_conv`.
         """
-        out, (dim,) = self.move(source, (in_spatial_dim,), None if out_spatial_dim is None else (out_spatial_dim,))
+        out, (dim,) = self._moved(source, (in_spatial_dim,), None if out_spatial_dim is None else (out_spatial_dim,))
         return out, dim
 
 
@@ -81,7 +87,7 @@ class AlongSeveralDims(MovingFilter):
 
         Those of a convolution with padding "same" without stride are in_spatial_dims themselves. See `conv`, `transposed_conv`.
         """
-        return self.move(source, in_spatial_dims, out_spatial_dims)
+        return self._moved(source, in_spatial_dims, out_spatial_dims)
 
 
 def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, what: str) -> tuple[Dim, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
@@ -37,21 +38,9 @@ class _TransposedConv(MovingFilter):
         super().__init__(in_dim, out_dim, filter_size, padding=padding, strides=strides, with_bias=with_bias)
         self.remove_padding, self.output_padding = remove_padding, output_padding
 
-    def move(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
-        return transposed_conv(
-            source,
-            in_dim=self.in_dim,
-            out_dim=self.out_dim,
-            in_spatial_dims=in_spatial_dims,
-            out_spatial_dims=out_spatial_dims,
-            filter=self.filter,
-            filter_size=self.filter_size,
-            padding=self.padding,
-            remove_padding=self.remove_padding,
-            output_padding=self.output_padding,
-            strides=self.strides,
-            bias=self.bias,
-        )
+    def move(self, source: Tensor, **options: Any) -> Moved:
+        cut, more = self.remove_padding, self.output_padding
+        return transposed_conv(source, remove_padding=cut, output_padding=more, **options)
 
 
 class TransposedConv1d(_TransposedConv, AlongOneDim):
