@@ -5,17 +5,14 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
-from rfnb.nn.attention.functions import dot_attention
-from rfnb.nn.attention.self_attention import per_head
-from rfnb.nn.dropout import dropout_broadcast_default
+from rfnb.nn.attention.self_attention import MultiHead
 from rfnb.nn.linear import Linear
-from rfnb.nn.module.module import Module
 from rfnb.ops.concat import split
-from rfnb.ops.merge import merge_dims, split_dims
+from rfnb.ops.merge import split_dims
 from rfnb.rec.state import State
 
 
-class CrossAttention(Module):
+class CrossAttention(MultiHead):
     """Queries from one side, keys and values from an encoder, which are projected once.
 
     Args:
@@ -46,21 +43,17 @@ class CrossAttention(Module):
         att_dropout: float = 0.1,
         att_dropout_broadcast: bool | None = None,
     ):
+        super().__init__(
+            proj_dim, key_dim_total=key_dim_total, value_dim_total=value_dim_total, num_heads=num_heads,
+            att_dropout=att_dropout, att_dropout_broadcast=att_dropout_broadcast,
+        )  # fmt: skip
         self.encoder_dim, self.query_in_dim = encoder_dim, query_in_dim
-        self.out_dim = value_dim_total if proj_dim is None else proj_dim
-        self.key_dim_total, self.value_dim_total = key_dim_total, value_dim_total
-        self.num_heads = num_heads if isinstance(num_heads, Dim) else Dim(num_heads, name="heads")
-        self.key_dim_per_head = per_head(key_dim_total, self.num_heads, "key")
-        self.value_dim_per_head = per_head(value_dim_total, self.num_heads, "value")
         size = self.key_dim_per_head.extent + self.value_dim_per_head.extent
         self.kv_dim_per_head = Dim(size, name="kv_per_head")
         self.kv_dim_total = Dim(size * self.num_heads.extent, name="kv")
         self.q = Linear(query_in_dim, key_dim_total, with_bias=with_bias)
         self.kv = Linear(encoder_dim, self.kv_dim_total, with_bias=with_bias)
         self.proj = None if proj_dim is None else Linear(value_dim_total, proj_dim, with_bias=with_bias)
-        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast
-        if att_dropout_broadcast is None:
-            self.att_dropout_broadcast = dropout_broadcast_default()
 
     def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
         """{..., axis, encoder} -> State(k {..., axis, heads, key}, v {..., axis, heads, value}, kv_axis).
@@ -93,18 +86,3 @@ class CrossAttention(Module):
             attention: weights {..., heads, kv_axis}.
         """
         return self.attention(self.forward_query(q), encoder.k, encoder.v, kv_axis=encoder.kv_axis)
-
-    def attention(self, q: Tensor, k: Tensor, v: Tensor, *, kv_axis: Dim) -> Tensor:
-        """Attend over `kv_axis`, join the heads, project; {..., out}. See `dot_attention`."""
-        att = dot_attention(
-            q,
-            k,
-            v,
-            key_dim=self.key_dim_per_head,
-            axis=kv_axis,
-            att_dropout=self.att_dropout,
-            att_dropout_broadcast=self.att_dropout_broadcast,
-        )
-        out, _ = merge_dims(att, dims=(self.num_heads, self.value_dim_per_head), out_dim=self.value_dim_total)
-        out.feature_dim = self.value_dim_total
-        return out if self.proj is None else self.proj(out)

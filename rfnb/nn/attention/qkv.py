@@ -13,12 +13,10 @@ from rfnb.nn.attention.causal import CausalSelfAttentionState, appended, empty_h
 from rfnb.nn.attention.functions import _attend, _energy
 from rfnb.nn.attention.self_attention import SelfAttentionBase
 from rfnb.ops import dims as dim_ops
-from rfnb.ops.concat import split
 from rfnb.ops.default import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import combine_bc
-from rfnb.ops.merge import split_dims
 from rfnb.rec.cum_concat import history_and, history_dim
 
 
@@ -123,11 +121,7 @@ class QKVSelfAttention(SelfAttentionBase):
         """{..., in}, or labels {...} sparse over in -> query {..., heads, key}, key {..., heads, key}, value {..., heads, value}."""
         if source.sparse_dim is not self.in_dim:
             return super().forward_qkv(source)
-        rows = gather(self.QKV, indices=source, axis=self.QKV.dims[0])
-        qkv = split_dims(rows, axis=self.qkv_dim_total, dims=(self.num_heads, self.qkv_dim_per_head))
-        key, value = self.key_dim_per_head, self.value_dim_per_head
-        q, k, v = split(qkv, axis=self.qkv_dim_per_head, out_dims=(key, key, value))
-        return q, k, v
+        return self._per_head(gather(self.QKV, indices=source, axis=self.QKV.dims[0]))
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
         """The state of no frames: {*batch_dims, accum_axis=0, heads, ...}."""

@@ -1,4 +1,4 @@
-"""Multi-head self-attention of a whole sequence, and what its variants share."""
+"""Multi-head self-attention of a whole sequence, and what its variants and attention to another sequence share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,51 @@ from rfnb.ops.concat import split
 from rfnb.ops.merge import merge_dims, split_dims
 
 
-class SelfAttentionBase(Module):
+class MultiHead(Module):
+    """The dims of the heads, attention per head, projection of the result. Abstract.
+
+    A subclass sets proj, after its own projections: parameters are in the order in which they are set.
+    """
+
+    proj: Linear | None
+
+    def __init__(
+        self,
+        proj_dim: Dim | None,
+        *,
+        key_dim_total: Dim,
+        value_dim_total: Dim,
+        num_heads: int | Dim,
+        att_dropout: float,
+        att_dropout_broadcast: bool | None,
+    ):
+        self.out_dim = value_dim_total if proj_dim is None else proj_dim
+        self.key_dim_total, self.value_dim_total = key_dim_total, value_dim_total
+        self.num_heads = num_heads if isinstance(num_heads, Dim) else Dim(num_heads, name="heads")
+        self.key_dim_per_head = _of_one_head(key_dim_total, self.num_heads, "key")
+        self.value_dim_per_head = _of_one_head(value_dim_total, self.num_heads, "value")
+        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast
+        if att_dropout_broadcast is None:
+            self.att_dropout_broadcast = dropout_broadcast_default()
+
+    def attention(
+        self, q: Tensor, k: Tensor, v: Tensor, *, kv_axis: Dim, causal_query_spatial_dim: Dim | None = None
+    ) -> Tensor:
+        """Attend over `kv_axis`, join the heads, project; {..., out}. See `dot_attention`."""
+        att = dot_attention(
+            q, k, v, key_dim=self.key_dim_per_head, axis=kv_axis, att_dropout=self.att_dropout,
+            att_dropout_broadcast=self.att_dropout_broadcast, causal_query_spatial_dim=causal_query_spatial_dim,
+        )  # fmt: skip
+        return self._joined(att)
+
+    def _joined(self, att: Tensor) -> Tensor:
+        """{..., heads, value} -> {..., out}: the heads side by side, projected."""
+        out, _ = merge_dims(att, dims=(self.num_heads, self.value_dim_per_head), out_dim=self.value_dim_total)
+        out.feature_dim = self.value_dim_total
+        return out if self.proj is None else self.proj(out)
+
+
+class SelfAttentionBase(MultiHead):
     """Projections to queries, keys and values, attention per head, projection of the result.
 
     Args:
@@ -47,48 +91,26 @@ class SelfAttentionBase(Module):
         att_dropout: float = 0.1,
         att_dropout_broadcast: bool | None = None,
     ):
-        self.in_dim, self.out_dim = in_dim, value_dim_total if proj_dim is None else proj_dim
-        self.key_dim_total, self.value_dim_total = key_dim_total, value_dim_total
-        self.num_heads = num_heads if isinstance(num_heads, Dim) else Dim(num_heads, name="heads")
-        self.key_dim_per_head = per_head(key_dim_total, self.num_heads, "key")
-        self.value_dim_per_head = per_head(value_dim_total, self.num_heads, "value")
+        super().__init__(
+            proj_dim, key_dim_total=key_dim_total, value_dim_total=value_dim_total, num_heads=num_heads,
+            att_dropout=att_dropout, att_dropout_broadcast=att_dropout_broadcast,
+        )  # fmt: skip
+        self.in_dim = in_dim
         size = 2 * self.key_dim_per_head.extent + self.value_dim_per_head.extent
         self.qkv_dim_per_head = Dim(size, name="qkv_per_head")
         self.qkv_dim_total = Dim(size * self.num_heads.extent, name="qkv")
         self.qkv = Linear(in_dim, self.qkv_dim_total, with_bias=with_bias)
         self.proj = None if proj_dim is None else Linear(value_dim_total, proj_dim, with_bias=with_bias)
-        self.att_dropout, self.att_dropout_broadcast = att_dropout, att_dropout_broadcast
-        if att_dropout_broadcast is None:
-            self.att_dropout_broadcast = dropout_broadcast_default()
 
     def forward_qkv(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """{..., in} -> query {..., heads, key}, key {..., heads, key}, value {..., heads, value}."""
-        qkv = split_dims(self.qkv(source), axis=self.qkv_dim_total, dims=(self.num_heads, self.qkv_dim_per_head))
+        return self._per_head(self.qkv(source))
+
+    def _per_head(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        qkv = split_dims(qkv, axis=self.qkv_dim_total, dims=(self.num_heads, self.qkv_dim_per_head))
         key, value = self.key_dim_per_head, self.value_dim_per_head
         q, k, v = split(qkv, axis=self.qkv_dim_per_head, out_dims=(key, key, value))
         return q, k, v
-
-    def attention(
-        self, q: Tensor, k: Tensor, v: Tensor, *, kv_axis: Dim, causal_query_spatial_dim: Dim | None = None
-    ) -> Tensor:
-        """Attend over `kv_axis`, join the heads, project; {..., out}. See `dot_attention`."""
-        att = dot_attention(
-            q,
-            k,
-            v,
-            key_dim=self.key_dim_per_head,
-            axis=kv_axis,
-            att_dropout=self.att_dropout,
-            att_dropout_broadcast=self.att_dropout_broadcast,
-            causal_query_spatial_dim=causal_query_spatial_dim,
-        )
-        return self._joined(att)
-
-    def _joined(self, att: Tensor) -> Tensor:
-        """{..., heads, value} -> {..., out}: the heads side by side, projected."""
-        out, _ = merge_dims(att, dims=(self.num_heads, self.value_dim_per_head), out_dim=self.value_dim_total)
-        out.feature_dim = self.value_dim_total
-        return out if self.proj is None else self.proj(out)
 
 
 class SelfAttention(SelfAttentionBase):
@@ -109,7 +131,7 @@ class SelfAttention(SelfAttentionBase):
         return self.attention(q, k, v, kv_axis=axis)
 
 
-def per_head(total: Dim, heads: Dim, name: str) -> Dim:
+def _of_one_head(total: Dim, heads: Dim, name: str) -> Dim:
     """The dim of one head.
 
     Raises:
