@@ -1,21 +1,18 @@
-"""The error of a method that a backend lacks: it names the method and shows how to write it.
-
-A method of `Backend` whose whole body is `raise NotImplementedError` is one that a backend writes; `teach_missing` replaces its
-body by this error.
-"""
+"""The methods that a backend writes: where it lacks one, the error names the method and shows how to write it."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    written_by_backend = classmethod
+else:
 
-def teach_missing(base: type) -> None:
-    """Let every abstract class method of `base` raise an error that teaches."""
-    for name, method in list(vars(base).items()):
-        if isinstance(method, classmethod) and method.__func__.__code__.co_names == ("NotImplementedError",):
-            setattr(base, name, classmethod(_teaching(method.__func__)))
+    def written_by_backend(fn: Any) -> Any:
+        """A class method of `Backend` that has a docstring only: whoever calls it gets an error that teaches."""
+        return classmethod(_teaching(fn))
 
 
 def _teaching(fn: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends.missing import teach_missing
+from rfnb.backends.missing import written_by_backend
 from rfnb.backends.protocol_gradients import Gradients
 from rfnb.backends.protocol_kernels import Kernels
 
@@ -60,20 +60,18 @@ class Backend(Kernels, Gradients):
         """Whether values are there as soon as an op is called: always."""
         return True
 
-    @classmethod
+    @written_by_backend
     def get_dtype_name_raw(cls, raw: Any) -> str:
         """The name of the dtype, e.g. "float32"."""
-        raise NotImplementedError
 
     @classmethod
     def dtype_key_raw(cls, raw: Any) -> Any:
         """A key that tells arrays of different dtypes apart: hashable, and quicker to get than the name, since ops ask in each call."""
         return cls.get_dtype_name_raw(raw)
 
-    @classmethod
+    @written_by_backend
     def as_dtype_raw(cls, dtype_name: str) -> Any:
         """The dtype of the library with this name."""
-        raise NotImplementedError
 
     @classmethod
     def get_ndim_raw(cls, raw: Any) -> int:
@@ -87,10 +85,9 @@ class Backend(Kernels, Gradients):
 
     get_shape_raw = get_known_shape_raw = get_shape_tuple_raw
 
-    @classmethod
+    @written_by_backend
     def get_device_raw(cls, raw: Any) -> str:
         """The name of the device, e.g. "cuda:0"."""
-        raise NotImplementedError
 
     @classmethod
     def device_key_raw(cls, raw: Any) -> Any:
@@ -119,15 +116,13 @@ class Backend(Kernels, Gradients):
             raise AssertionError(text)
 
     # -- in and out ----------------------------------------------------------------------------------------------------
-    @classmethod
+    @written_by_backend
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
         """A raw array with the values of `array` (a copy), on `device` (None: the default one)."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def raw_to_numpy(cls, raw: Any) -> np.ndarray:
         """The values on the host (bfloat16 as float32); may share memory."""
-        raise NotImplementedError
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
@@ -139,70 +134,59 @@ class Backend(Kernels, Gradients):
         """0, 1, ... size - 1."""
         return cls.from_numpy(np.arange(size), dtype=dtype, device=device)
 
-    @classmethod
+    @written_by_backend
     def random_raw(
         cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float,
         generator: Any | None = None,
     ) -> Any:  # fmt: skip
         """ "uniform": [low, high), also integers; "normal": mean `low`, standard deviation `high`; "truncated_normal": a standard
         normal number given that it is in [low, high]. `generator`: None: that of the backend."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def generator_raw(cls, device: str | None, *, seed: int | None = None, state: bytes | None = None) -> Any:
         """A generator of its own for `random_raw`, from a seed or a state."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def generator_state_raw(cls, generator: Any) -> bytes:
         """The state, of a fixed length."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def set_random_seed(cls, seed: int) -> None:
         """Start the generator of `random_raw` and `dropout_raw` anew."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def get_random_state(cls) -> dict[str, bytes]:
         """The state of the generator, by device."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def set_random_state(cls, state: dict[str, bytes]) -> None:
         """Go on from a state that `get_random_state` gave."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def copy_raw(cls, raw: Any) -> Any:
         """A real copy."""
-        raise NotImplementedError
 
     @classmethod
     def read_only_raw(cls, raw: Any, refused: Callable[[], Exception]) -> Any:
         """The same array, on the CPU, for reading; writing into it raises `refused()`, or what the library raises for that."""
         return raw
 
-    @classmethod
+    @written_by_backend
     def cast_raw(cls, raw: Any, dtype: str) -> Any:
         """The same values in another dtype."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def to_device_raw(cls, raw: Any, device: str) -> Any:
         """The same values on another device."""
-        raise NotImplementedError
 
     # -- axes ----------------------------------------------------------------------------------------------------------
-    @classmethod
+    @written_by_backend
     def transpose_raw(cls, raw: Any, perm: Sequence[int]) -> Any:
         """Axis i of the result is axis `perm[i]`."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def reshape_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
         """The same values in the same order, with other axes."""
-        raise NotImplementedError
 
     @classmethod
     def expand_dims_raw(cls, raw: Any, axis: int) -> Any:
@@ -216,10 +200,9 @@ class Backend(Kernels, Gradients):
         shape = cls.get_shape_tuple_raw(raw)
         return cls.reshape_raw(raw, [length for axis, length in enumerate(shape) if axis not in axes])
 
-    @classmethod
+    @written_by_backend
     def broadcast_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
         """Broadcast to `shape` without copying."""
-        raise NotImplementedError
 
     @classmethod
     def expand_raw(cls, raw: Any, axis: int, dim: int) -> Any:
@@ -228,10 +211,9 @@ class Backend(Kernels, Gradients):
         shape[axis] = dim
         return cls.broadcast_raw(raw, shape)
 
-    @classmethod
+    @written_by_backend
     def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
         """The entries from `start` up to, not including, `end` of an axis."""
-        raise NotImplementedError
 
     @classmethod
     def split_raw(cls, raw: Any, sizes: Sequence[int], axis: int) -> Sequence[Any]:
@@ -249,41 +231,36 @@ class Backend(Kernels, Gradients):
         """All entries of an axis, which goes away."""
         return [cls.select_raw(raw, axis, index) for index in range(cls.get_shape_tuple_raw(raw)[axis])]
 
-    @classmethod
+    @written_by_backend
     def flip_raw(cls, raw: Any, axis: int) -> Any:
         """An axis from its end to its start."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def concat_raw(cls, raws: Sequence[Any], axis: int) -> Any:
         """One after the other along an axis."""
-        raise NotImplementedError
 
     @classmethod
     def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
         """Side by side along a new axis."""
         return cls.concat_raw([cls.expand_dims_raw(raw, axis) for raw in raws], axis)
 
-    @classmethod
+    @written_by_backend
     def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
         """`value` before and after each axis, by the (left, right) widths."""
-        raise NotImplementedError
 
     # -- maths: these return functions, so that a plan holds the very function it calls ---------------------------------
-    @classmethod
+    @written_by_backend
     def binary_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
         """One of BINARY_KINDS or COMPARE_KINDS, broadcasting; either operand may be a Python number."""
-        raise NotImplementedError
 
     @classmethod
     def binary_tensors_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
         """The same as `binary_fn`, for two arrays: what a backend can do faster then."""
         return cls.binary_fn(kind)
 
-    @classmethod
+    @written_by_backend
     def unary_fn(cls, kind: str) -> Callable[[Any], Any]:
         """One of UNARY_KINDS."""
-        raise NotImplementedError
 
     @classmethod
     def combine_raw(cls, a: Any, kind: str, b: Any) -> Any:
@@ -297,10 +274,9 @@ class Backend(Kernels, Gradients):
         """`unary_fn(func)(raw)`."""
         return cls.unary_fn(func)(raw)
 
-    @classmethod
+    @written_by_backend
     def where_raw(cls, mask: Any, true: Any, false: Any) -> Any:
         """Broadcasting; `true` or `false` may be Python numbers."""
-        raise NotImplementedError
 
     @classmethod
     def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
@@ -308,10 +284,9 @@ class Backend(Kernels, Gradients):
         raw = raw if low is None else cls.binary_fn("maximum")(raw, low)
         return raw if high is None else cls.binary_fn("minimum")(raw, high)
 
-    @classmethod
+    @written_by_backend
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
         """One of REDUCE_KINDS over `axes` (arg* over one axis), which go away."""
-        raise NotImplementedError
 
     @classmethod
     def reduce_fn(cls, kind: str, axes: tuple[int, ...]) -> tuple[Callable[[Any, Any], Any], Any]:
@@ -363,10 +338,9 @@ class Backend(Kernels, Gradients):
         out = cls.combine_raw(out, "mul", scale)
         return out if bias is None else cls.combine_raw(out, "add", bias)
 
-    @classmethod
+    @written_by_backend
     def matmul_raw(cls, a: Any, b: Any) -> Any:
         """[..., m, k] x [..., k, n] with broadcasting batch axes, or a 2-D b."""
-        raise NotImplementedError
 
     @classmethod
     def batched_matmul_raw(cls, a: Any, b: Any) -> Any:
@@ -378,56 +352,43 @@ class Backend(Kernels, Gradients):
         """[m, k] x [k, n] + [n]."""
         return cls.combine_raw(cls.matmul_raw(a, b), "add", bias)  # not +: an array need not have operators
 
-    @classmethod
+    @written_by_backend
     def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
         """Replace `axis` by the axes of `indices` (an embedding, if axis is 0)."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def batched_take_raw(cls, raw: Any, indices: Any, num_batch: int) -> Any:
         """raw [*batch, n, *rest], indices [*batch, *own] -> [*batch, *own, *rest]; `num_batch` leading axes in common."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def scatter_raw(cls, raw: Any, indices: Any, size: int, kind: str, neutral: Any) -> Any:
         """raw [batch, n, rest], indices [batch, n] -> [batch, size, rest]: the sum, max or min of the entries of each index,
         `neutral` where there is none."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def sort_raw(cls, raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
         """Sorted values, and the int64 indices where they were."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def search_sorted_raw(cls, sorted_raw: Any, values: Any, right: bool) -> Any:
         """sorted [batch, n], values [batch, m] -> int64 [batch, m]: where to insert so that the order stays."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
         """Values and int64 indices of the k largest of the last axis; which of equal ones is not said."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def cumsum_raw(cls, raw: Any, axis: int) -> Any:
         """Running sum along an axis."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
         """A new last axis of length `size`."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def dropout_raw(cls, raw: Any, drop_prob: float, noise_shape: Sequence[int] | None) -> Any:
         """Zero with `drop_prob`, scale the rest by 1 / (1 - drop_prob); axes of length 1 in `noise_shape` share the choice."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float, mask: Any | None) -> Any:
         """logits [n, classes], targets int [n] -> [n]; 0 where `mask` [n] is False, whatever logits and targets are there."""
-        raise NotImplementedError
-
-
-teach_missing(Backend)

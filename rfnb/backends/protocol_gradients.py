@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends.missing import teach_missing
+from rfnb.backends.missing import written_by_backend
 
 
 class Gradients:
@@ -35,26 +35,22 @@ class Gradients:
         """The array that a Parameter holds, made from an initial one."""
         return raw
 
-    @classmethod
+    @written_by_backend
     def assign_raw(cls, param: Any, value: Any) -> None:
         """Copy `value` into the array of a parameter, in place, without gradient."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def assign_at_raw(cls, param: Any, indices: tuple[Any, ...], value: Any, mask: np.ndarray | None) -> None:
         """param[indices] = value, in place, without gradient; one index per axis, broadcasting against each other and against
         `value`. Where `mask` (of their full shape) is False, nothing is written."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def convert_parameter_raw(cls, param: Any, dtype: str | None, device: str | None) -> Any:
         """The array of a parameter in another dtype or on another device; the same object where the library can do that."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def set_requires_gradient_raw(cls, raw: Any, flag: bool) -> None:
         """Track gradients of this array from now on, or no longer; in place."""
-        raise NotImplementedError
 
     @classmethod
     def tracks_gradient_raw(cls, raw: Any) -> bool:
@@ -66,10 +62,9 @@ class Gradients:
         """`tracks_gradient_raw` of either."""
         return cls.tracks_gradient_raw(a) or cls.tracks_gradient_raw(b)
 
-    @classmethod
+    @written_by_backend
     def gradient_raw(cls, y: Any, x: Any) -> Any:
         """dy/dx of a scalar y, which can be differentiated again."""
-        raise NotImplementedError
 
     @classmethod
     def grad_enabled(cls) -> bool:
@@ -139,20 +134,15 @@ class Gradients:
         """A summary of an array, besides its shape, without reading values; with `==`."""
         return cls.get_dtype_name_raw(raw), cls.get_device_raw(raw), cls.tracks_gradient_raw(raw)
 
-    @classmethod
+    @written_by_backend
     def autocast_raw(cls, dtype: str) -> Any:
         """A context manager: products are computed in `dtype`; softmax, norms, sums and losses give float32."""
-        raise NotImplementedError
 
     @classmethod
     def full_precision(cls) -> Any:
         """A context manager: products are computed in the dtype of their arrays, also under `autocast_raw`."""
         return contextlib.nullcontext()
 
-    @classmethod
+    @written_by_backend
     def no_grad(cls) -> Any:
         """A context manager without gradient bookkeeping."""
-        raise NotImplementedError
-
-
-teach_missing(Gradients)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends.missing import teach_missing
+from rfnb.backends.missing import written_by_backend
 
 
 class Kernels:
     """The methods of `Backend` from convolution to recurrence."""
 
     # -- windows -------------------------------------------------------------------------------------------------------
-    @classmethod
+    @written_by_backend
     def conv_raw(
         cls,
         x: Any,
@@ -29,9 +29,8 @@ class Kernels:
 
         `pads` are the zeros before and after, per spatial axis; an axis that is shorter than the filter gets length 0.
         """
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def transposed_conv_raw(
         cls, x: Any, filter: Any, bias: Any | None, strides: Sequence[int], starts: Sequence[int], shape: Sequence[int]
     ) -> Any:
@@ -40,9 +39,8 @@ class Kernels:
         What each input frame puts at every `stride`-th place, added up; the result begins at `starts` of that, and where it is
         longer, there is only the bias.
         """
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def pool_raw(
         cls,
         x: Any,
@@ -54,35 +52,30 @@ class Kernels:
         neutral: Any,
     ) -> Any:
         """x [batch, *spatial] -> [batch, *out spatial]: the "max" or "sum" of each window; `pads` are `neutral`. See `conv_raw`."""
-        raise NotImplementedError
 
     # -- spectra -------------------------------------------------------------------------------------------------------
-    @classmethod
+    @written_by_backend
     def stft_raw(cls, x: Any, window: Any, step: int, left: int, fft_length: int) -> Any:
         """x [batch, time], window [size] -> complex [batch, frames, fft_length // 2 + 1].
 
         Every `step` samples a frame as long as the window, times the window, after `left` zeros; zeros up to `fft_length`. Only
         frames inside of x.
         """
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def make_complex_raw(cls, real: Any, imag: Any) -> Any:
         """Broadcasting; both of one float dtype."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def real_as_complex_raw(cls, raw: Any) -> Any:
         """The last axis, of length 2, becomes one complex number."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def complex_as_real_raw(cls, raw: Any) -> Any:
         """A new last axis of real and imaginary part."""
-        raise NotImplementedError
 
     # -- two sequences -------------------------------------------------------------------------------------------------
-    @classmethod
+    @written_by_backend
     def ctc_loss_raw(
         cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
         normalized: bool, max_approx: bool, label_loop: bool, zero_infinity: bool,
@@ -92,26 +85,22 @@ class Kernels:
         -log of the sum (or maximum) over all alignments; where there is none 0 if `zero_infinity`, else infinity, with gradient 0. See
         `ops/ctc.py`.
         """
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def ctc_best_path_raw(
         cls, logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int,
         normalized: bool, label_loop: bool,
     ) -> Any:  # fmt: skip
         """The path of `ctc_loss_raw` -> [batch, time], the dtype of targets; blank in the padding and where there is no alignment."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def edit_distance_raw(cls, a: Any, b: Any, a_lengths: np.ndarray, b_lengths: np.ndarray) -> Any:
         """a int [batch, time], b int [batch, other time], lengths int64 [batch] on the host -> int64 [batch]."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def next_edit_distance_row_raw(cls, row: Any, a: Any, n: Any, keep: Any, b: Any, b_lengths: np.ndarray) -> Any:
         """row int [batch, time + 1], a (the symbol) and n (symbols before it) int [batch], keep bool [batch] (no symbol is read),
         b int [batch, time], lengths int64 [batch] on the host -> the next row of the table, flat after the length."""
-        raise NotImplementedError
 
     @classmethod
     def attention_raw(cls, query: Any, keys: Any, values: Any, bias: Any | None, causal: bool, scale: float) -> Any:
@@ -134,16 +123,15 @@ class Kernels:
         energy = energy if bias is None else backend.combine_raw(energy, "add", bias)
         return backend.matmul_raw(backend.softmax_raw(energy, 3), values)
 
-    @classmethod
+    @written_by_backend
     def attention_and_weights_raw(
         cls, query: Any, keys: Any, values: Any, bias: Any | None, scale: float
     ) -> tuple[Any, Any]:
         """The same of query [batch, m, key], keys [batch, key, n] and values [batch, n, value], without gradient, and the weights
         [batch, m, n]."""
-        raise NotImplementedError
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
-    @classmethod
+    @written_by_backend
     def lstm_raw(
         cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None, mask: Any | None
     ) -> tuple[Any, Any, Any]:
@@ -151,30 +139,26 @@ class Kernels:
 
         `mask` [time, batch] (or None), True first, then False: a masked step keeps the state and gives output 0.
         """
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def lstm_step_raw(
         cls, x: Any, h: Any, c: Any, ff_weight: Any, rec_weight: Any, bias: Any | None
     ) -> tuple[Any, Any]:
         """One step: x [batch, in] -> (h, c)."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def gru_raw(
         cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, ff_bias: Any, rec_bias: Any, mask: Any | None
     ) -> tuple[Any, Any]:
         """The same as `lstm_raw`, with gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def rnn_tanh_raw(
         cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, bias: Any, mask: Any | None
     ) -> tuple[Any, Any]:
         """The same as `lstm_raw`, with h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
-        raise NotImplementedError
 
-    @classmethod
+    @written_by_backend
     def two_d_lstm_raw(
         cls, gates_x: Any, gates_y: Any, weight_h: Any, weight_v: Any, h: Any, c: Any, mask: Any | None
     ) -> tuple[Any, Any]:
@@ -184,7 +168,3 @@ class Kernels:
         weight_h, weight_v [out, 5 * out] are for the left and the upper neighbour; h and c [x, batch, out] are the row above the
         grid. `mask` [x, batch] (or None): where False, a cell has h and c 0.
         """
-        raise NotImplementedError
-
-
-teach_missing(Kernels)
