@@ -47,6 +47,18 @@ def values_in(value: Any) -> list[Any]:
     return out
 
 
+def in_order_of(like: Any, value: Any) -> Any:
+    """`value` with the items of its dicts in the order that they have in `like`, a structure with the same paths."""
+    if not isinstance(value, _CONTAINERS) or not isinstance(like, _CONTAINERS) or len(like) != len(value):
+        return value
+    kind = type(value)
+    if isinstance(value, dict):
+        same = isinstance(like, dict) and like.keys() == value.keys()
+        return kind({key: in_order_of(like[key], value[key]) for key in like}) if same else value
+    parts = list(map(in_order_of, like, value))
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+
+
 def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
     """Whether two values have leaves at the same paths (the order of dict items does not matter), and all pairs are the `same`."""
     if not isinstance(a, _CONTAINERS):

@@ -20,7 +20,7 @@ from rfnb.rec.carried import CarriedByWith
 from rfnb.rec.ends import Ends, EndsOfAxis
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_step import PlainStep, Step, StepAround
-from rfnb.rec.nested import values_in
+from rfnb.rec.nested import in_order_of, values_in
 from rfnb.rec.recorder import copied
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
@@ -151,9 +151,10 @@ class RecordedStep(StepAround):
         recorder = self.recording.recorder
         self.states.check(name, value)
         recorder.note_used(value)
-        self.recording.next_states[name] = copied(value)
-        self.recording.lend(name, value, self.recording.next_states[name])
-        self.inner.write(name, recorder.unwrapped(value))
+        # The other steps find its parts by their places.
+        self.recording.next_states[name] = after = in_order_of(self.recording.states[name], copied(value))
+        self.recording.lend(name, value, copied(value))
+        self.inner.write(name, recorder.unwrapped(after))
 
     def frame(self, source: Tensor) -> Tensor:
         recorder = self.recording.recorder

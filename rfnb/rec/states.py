@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.rec.ended import kept
-from rfnb.rec.nested import agree, leaves, map_nested, same_structure, values_in
+from rfnb.rec.nested import agree, leaves, map_nested, same_structure
 from rfnb.rec.selections import Selections
 from rfnb.rec.state_changes import changed_leaf, changed_structure
 
@@ -84,9 +84,10 @@ class States(NotPicklable):
     def initial_of(self, value: Any) -> Tensor | None:
         """The initial value for one that was assigned to a state in this step: what the state has without any step."""
         for name, assigned in self.next.items():
-            for leaf, initial in zip(values_in(assigned), values_in(self.now[name])):
-                if leaf is value and isinstance(initial, Tensor):
-                    return initial
+            initials = dict(leaves(self.now[name]))
+            for path, leaf in leaves(assigned):
+                if leaf is value and isinstance(initials.get(path), Tensor):
+                    return initials[path]
         return None
 
     def tensors(self) -> dict[str, Tensor]:

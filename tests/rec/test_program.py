@@ -10,7 +10,7 @@ from asserting import assert_same, ragged, randn, using_backend
 from loop_faces import run_face, run_steps
 
 import rfnb as rf
-from rfnb import Dim
+from rfnb import Dim, State
 from rfnb.trace.probe import listen, probe
 
 BATCH, IN, OUT, TIME = Dim(2, name="batch"), Dim(3, name="in"), Dim(5, name="out"), Dim(6, name="time")
@@ -90,6 +90,26 @@ def test_two_states_that_hold_the_same_array_are_told_apart():
         return loop.stack(before_p - 2 * before_q + 3 * a + 5 * loop.state.r + rf.reduce_sum(loop.unstack(x), axis=IN))
 
     both(body, p=a, q=b, r=a)
+
+
+def test_a_state_whose_parts_come_in_another_order():
+    x = source()
+
+    def body(loop):
+        pair = loop.state.pair
+        loop.state.pair = State(
+            more=[{"b": rf.tanh(pair.a + loop.unstack(x)), "c": pair.a * 3}], a=pair.more[0]["b"] * 2
+        )
+        loop.last(loop.state.pair.more[0]["c"])
+        return loop.stack(loop.state.pair.a)
+
+    a, b, c = (randn(BATCH, IN, seed=seed) for seed in (2, 3, 4))
+    found = [run_face(face, body, axis=TIME, pair=State(a=a, more=[{"c": c, "b": b}])) for face in ("with", "for")]
+    (out, states), (expected, expected_states) = found
+    assert_same(out, expected)
+    assert_same(states.pair.a, expected_states.pair.a)
+    for part in "bc":
+        assert_same(states.pair.more[0][part], expected_states.pair.more[0][part])
 
 
 def test_an_op_that_gives_what_it_got():
