@@ -15,7 +15,7 @@ from rfnb.backends.torch_modes import OwnMode, modes
 _ASKING = {
     "shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_cpu", "is_cuda", "is_sparse", "is_quantized", "is_nested",
     "dim", "size", "numel", "nelement", "ndimension", "element_size", "__len__", "is_floating_point", "is_complex", "result_type",
-    "can_cast", "_set_grad_enabled",
+    "can_cast", "_set_grad_enabled", "nbytes", "itemsize",
 }  # fmt: skip
 _IN_PLACE = {f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor lshift rshift".split()}
 _IN_PLACE |= {"__setitem__"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
+from itertools import islice
 from typing import Any
 
 from rfnb.backends import registry
 
 LIMIT = 256 << 20  # bytes
+_LATEST = 256  # entries
 _SMALLEST = 256  # bytes; what an entry costs without its array
 _kept: deque[tuple[weakref.ref[Any], Any, int]] = deque()
 _total = [0]
@@ -40,6 +42,17 @@ def account(holder: Any, key: Any, size: int) -> None:
     _total[0] += size
     if _total[0] > LIMIT or len(_kept) > _look_at[0]:
         _shrink()
+
+
+def is_kept(array: Any) -> bool:
+    """Whether a raw array is one of the last that were kept: whoever asks for it again gets this one."""
+    latest = list(islice(reversed(_kept), _LATEST))
+    holders = ((ref(), key) for ref, key, _ in latest)
+    return any(isinstance(holder, dict) and _raw_of(holder.get(key)) is array for holder, key in holders)
+
+
+def _raw_of(kept: Any) -> Any:
+    return getattr(kept, "_raw", kept)
 
 
 def _shrink() -> None:

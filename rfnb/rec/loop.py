@@ -239,7 +239,7 @@ class Loop(NotPicklable):
         self._check_new()
         over_axis = self.given_axis is not None
         none = (over_axis or self.max_seq_len is not None) and self._max_steps() == 0
-        step = RecordedStep(self.step, name=self.name, axis=self.axis, over_axis=over_axis, no_steps=none)
+        step = RecordedStep(self.step, name=self.name, axis=self.axis, ends=self._ends, no_steps=none)
         # Until it is known how the block is left.
         before = Before(interrupted=True)
         steps = self._steps(before, in_python=False)

@@ -18,6 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.carried import CarriedByWith
 from rfnb.rec.ends import Ends, EndsOfAxis
+from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_step import PlainStep, Step, StepAround
 from rfnb.rec.nested import in_order_of, values_in
@@ -26,6 +27,7 @@ from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
 from rfnb.rec.selections import bring
 from rfnb.rec.step_tensor import RecordingError, begin_growing, end_growing, recording_error
+from rfnb.rec.watched import own_array
 from rfnb.trace.probe import offer_again
 
 
@@ -34,13 +36,14 @@ class RecordedStep(StepAround):
 
     Args:
         inner: Gives the values of each step, and takes them.
-        over_axis: Whether the loop runs over a given axis.
+        ends: Of the loop.
         no_steps: The loop makes none: the body runs for what it would collect.
     """
 
-    def __init__(self, inner: Step, *, name: str, axis: Dim, over_axis: bool, no_steps: bool):
+    def __init__(self, inner: Step, *, name: str, axis: Dim, ends: Ends, no_steps: bool):
         super().__init__(inner)
-        self.recording = Recording(name, axis, over_axis)
+        self.recording = Recording(name, axis, isinstance(ends, EndsOfAxis))
+        self._ends, self._first = ends, None if no_steps else FirstStep(self.recording)
         self.no_steps = no_steps
         self._generators = get_random_state() if no_steps else None  # which draws nothing
         self._records = False
@@ -53,6 +56,10 @@ class RecordedStep(StepAround):
         if self._replay is not None:
             return
         recording, recorder = self.recording, self.recording.recorder
+        if self._first is not None and not (
+            type(self.inner) is PlainStep and self._first.watch(self.states, self._ends)
+        ):
+            self._first = None
         for name, value in self.states.now.items():
             recorder.growing.update(leaf for leaf in values_in(value) if isinstance(leaf, Dim))
             recording.states[name] = recorder.wrap(value)
@@ -83,7 +90,7 @@ class RecordedStep(StepAround):
         else:
             for node in plan.inside:
                 offer_again(node.offers)
-        self._replay = Replay(self.recording, plan, self.outputs)
+        self._replay = Replay(self.recording, plan, self.outputs, self._first)
         return plan
 
     def stop(self) -> None:
@@ -164,14 +171,18 @@ class RecordedStep(StepAround):
                 [("source", repr(source))],
                 "The frames of a loop are those of a tensor from before it.",
             )
-        out = recorder.new(self.inner.frame(source))
+        out = recorder.new(self._own(self.inner.frame(source)))
         self.recording.frames.append((source, out))
         return out
 
     def index(self) -> Tensor:
         if self.recording.index is None:
-            self.recording.index = self.recording.recorder.new(self.inner.index())
+            self.recording.index = self.recording.recorder.new(self._own(self.inner.index()))
         return self.recording.index
+
+    def _own(self, value: Tensor) -> Tensor:
+        """A value that the body gets, in an array of its own if somebody watches what is done with that."""
+        return value if self._first is None else own_array(value)
 
     def output(self, value: Tensor, last: bool) -> Tensor:
         recorder = self.recording.recorder

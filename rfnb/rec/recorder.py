@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
+from rfnb.backends.raw_calls import RawCall
 from rfnb.core.dim import Dim, dims_so_far
 from rfnb.core.dim_math import depends_on_any, parts_of
 from rfnb.core.errors import message
@@ -19,6 +21,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.rec.draws import Watch, library_files
+from rfnb.rec.masked import Masked
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
@@ -41,6 +44,7 @@ class Node:
         random: Whether it draws random numbers, or decides.
         modes: What it runs under (no gradients, mixed precision, training), if that is not what the loop runs under.
         offers: What it offered to listeners in the first step.
+        calls: What it called of the array library, if that was watched.
         run_place: Where in the run, if somebody listens.
         place: Where in the user's code.
     """
@@ -56,6 +60,7 @@ class Node:
         self.new_dims: list[Dim] = []
         self.sized: list[Dim] = []
         self.offers: list[Offer] = []
+        self.calls: list[RawCall] | None = None
         self.run_place = trace_context.place if listening() else None
         self.place = place_above(sys._getframe(1))
 
@@ -77,7 +82,9 @@ class Recorder(NotPicklable):
         nodes: In the order they ran.
         registers: The StepTensor of each register.
         growing: Dims that each step has others for: those in the state, and those that ops of the step make.
+        masked: Gives the values from outside that layers read.
         used: ids of the Tensors from outside that the body has computed with.
+        watch: Gives a context manager around an op of the step that collects what it calls, if somebody wants that.
         busy: Whether those who look at these dims are not the body: an op, or the loop.
     """
 
@@ -88,6 +95,8 @@ class Recorder(NotPicklable):
         self.growing: set[Dim] = set()
         self.busy = False
         self._op_draws = False
+        self.watch: Callable[[], Any] | None = None
+        self.masked = Masked()
         self.used: set[int] = set()
         self._thread = threading.get_ident()
         self._before_step = dims_so_far()
@@ -161,10 +170,17 @@ class Recorder(NotPicklable):
                     unknown.append(leaf)
                 depends = depends or self.grows(leaf)
         call, drawn, serial = outside(op), draws_of_thread(), dims_so_far()
-        self._op_draws, offers = False, []
-        now = (args, kwargs) if not reads else self._first_values(args, kwargs, nested)
+        self._op_draws, offers, calls, modes = False, [], None, modes_now()
+        now = args, kwargs
+        if self.watch is not None and depends and modes == self._modes:
+            now = self.masked(op.fn, args, kwargs)  # as in the other steps
+        if reads:
+            now = self._first_values(*now, nested)
         if listening():
             with held_back() as offers:
+                result = call(*now[0], **now[1])
+        elif self.watch is not None and depends:
+            with self.watch() as calls:
                 result = call(*now[0], **now[1])
         else:
             result = call(*now[0], **now[1])
@@ -175,9 +191,8 @@ class Recorder(NotPicklable):
             return result  # once is enough
         # Copies: the body may change the lists that it passed.
         node = Node(op, copied(args), copied(kwargs), given) if nested else Node(op, args, kwargs, given)
-        modes = modes_now()
         node.modes = None if modes == self._modes else modes
-        node.random, node.offers, node.reads = random, offers, list(reads)
+        node.random, node.offers, node.reads, node.calls = random, offers, list(reads), calls
         node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._before_step]
         # The beam dims of a search are the same ones in every step.
         node.new_dims = [] if op.decides else self._new_dims(result, before, serial, node.sized)
@@ -202,9 +217,10 @@ class Recorder(NotPicklable):
     def forget(self) -> None:
         """Keep no values: which op was done, and with what, is all that is looked at from now on."""
         for node in self.nodes:
-            node.args, node.kwargs, node.given, node.result, node.offers = (), {}, [], None, []
+            node.args, node.kwargs, node.given, node.result, node.offers, node.calls = (), {}, [], None, [], None
         for tensor in self.registers:
             tensor.forget()
+        self.masked = Masked()
 
     def _first_values(self, args: Any, kwargs: Any, nested: bool) -> tuple[Any, Any]:
         """Arguments with the values of the first step."""

@@ -11,8 +11,10 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.ops.frames import frames
 from rfnb.ops.stack import stack
+from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
+from rfnb.rec.masked import Masked
 from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.output import Output
@@ -34,7 +36,7 @@ Filler = Callable[[list[Any], dict[Dim, Dim]], Any]
 class Replay(NotPicklable):
     """The run of each step, from `registers`: a list with the value of each register in this step."""
 
-    def __init__(self, recording: Recording, plan: LoopPlan, outputs: Outputs):
+    def __init__(self, recording: Recording, plan: LoopPlan, outputs: Outputs, first: FirstStep | None):
         self.recording, self.plan = recording, plan
         self.registers: list[Any] = [None] * len(recording.recorder.registers)
         self.dims: dict[Dim, Dim] = {}
@@ -42,7 +44,7 @@ class Replay(NotPicklable):
         self._reads = [(name, _places(read)) for name, read in recording.states.items()]
         self._next = [(name, _filler(value, owns)) for name, value in recording.next_states.items()]
         self._end = None if recording.end is None else (_filler(recording.end[0], owns), recording.end[1])
-        masked = _Masked()
+        masked = recording.recorder.masked
         ops = [(node, _observed(node, _runner(node, recording.recorder, masked))) for node in plan.inside]
         self._names = value_names(plan)
         alone = {number for number, (node, _) in enumerate(ops) if not _may_be_lowered(node, recording.recorder)}
@@ -59,9 +61,9 @@ class Replay(NotPicklable):
                 self._whole.append((value.register, output))
             else:
                 self._collected.append((_filler(value, owns), output))
-        self.stretch = self._stretch(ops)
+        self.stretch = self._stretch(ops, first)
 
-    def _stretch(self, ops: list[Op]) -> Stretch | None:
+    def _stretch(self, ops: list[Op], first: FirstStep | None) -> Stretch | None:
         """The program for many steps in one call, where that may be."""
         recording = self.recording
         whole = len(self._parts) == 1 and isinstance(self._parts[0], Segment)
@@ -75,6 +77,7 @@ class Replay(NotPicklable):
             [output for output in outputs if not output.last] + self._stacked,
             [output for output in outputs if output.last],
             self._names,
+            first,
         )
 
     def _needed(self) -> set[int]:
@@ -143,7 +146,7 @@ class Replay(NotPicklable):
     def _run_each(self, node: Node, whole: dict[int, Tensor]) -> dict[int, Tensor]:
         """An op that cannot work on all steps at once after all, e.g. since they do not fit into memory."""
         axis = self.plan.axis
-        run = _runner(node, self.recording.recorder, _Masked())
+        run = _runner(node, self.recording.recorder, Masked())
         values_of = {register: frames(whole[register], axis=axis) for register in node.reads}
         values: dict[int, list[Tensor]] = {register: [] for register in node.writes}
         registers = list(self.registers)
@@ -227,34 +230,10 @@ def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
     return found if found is not None else substituted(dim, dims)
 
 
-class _Masked:
-    """A value that a layer reads in every step and no step changes, e.g. the encoder that is attended to, with its padding masked once
-    instead of in every step."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, Tensor] = {}
-
-    def __call__(self, node: Node) -> tuple[Any, Any]:
-        """The arguments of a node."""
-        if not node.fn.__module__.startswith("rfnb.nn.") or "use_mask" in node.kwargs:
-            return node.args, node.kwargs
-        return map_nested(self._leaf, node.args), map_nested(self._leaf, node.kwargs)
-
-    def _leaf(self, x: Any) -> Any:
-        if type(x) is not Tensor or x._finite or not x.dtype.startswith(("float", "bfloat")):
-            return x
-        if not any(dim.has_padding() for dim in x.dims):
-            return x
-        if id(x) not in self._known:
-            masked = self._known[id(x)] = x.copy_masked(0)
-            masked._finite = True
-        return self._known[id(x)]
-
-
-def _runner(node: Node, recorder: Recorder, masked: _Masked) -> Run:
+def _runner(node: Node, recorder: Recorder, masked: Masked) -> Run:
     """A function that computes the results of a node from the registers."""
     fn, result = node.fn, node.result
-    args, kwargs = masked(node)
+    args, kwargs = masked(fn, node.args, node.kwargs)
     single, places = result.register if recorder.owns(result) else None, _places(result)
     flat = not any(isinstance(arg, (dict, list, tuple)) for arg in (*args, *kwargs.values()))
 

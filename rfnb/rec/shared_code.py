@@ -11,7 +11,7 @@ from rfnb.backends.raw_calls import RawCall
 from rfnb.rec.lowering import Lowering
 from rfnb.rec.pattern import Pattern
 from rfnb.rec.program import Code, Program
-from rfnb.rec.watched import Watched
+from rfnb.rec.watched import Seen
 
 LIMIT = 1 << 19  # parts of all keys that are kept: some 4 MB
 
@@ -36,7 +36,7 @@ _again = [False]  # for tests: lower also what is shared, and compare
 
 
 def program_of(
-    seen: Watched,
+    seen: Seen,
     inputs: Mapping[int, str],
     results: Sequence[Any],
     note: Callable[[int], str],
@@ -89,7 +89,7 @@ def program_of(
 
 
 def _lowered(
-    seen: Watched,
+    seen: Seen,
     inputs: Mapping[int, str],
     results: Sequence[Any],
     names: Sequence[str],

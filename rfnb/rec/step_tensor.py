@@ -37,6 +37,7 @@ class StepTensor(NotPicklable, Tensor):
             self._feature_dim = value._feature_dim
         self.value, self.register, self.owner = value, register, owner
         self._made_with = value.sparse_dim, value._feature_dim
+        self._used_with: set[Any] = set()
 
     @property
     def dims(self) -> tuple[Dim, ...]:  # type: ignore[override]
@@ -65,6 +66,7 @@ class StepTensor(NotPicklable, Tensor):
     def marked_value(self) -> Tensor:
         """The value, with the marks that the body has set since it was made."""
         self.mark(self.value)
+        self._used_with.add((self.sparse_dim, self._feature_dim))
         return self.value
 
     def forget(self) -> None:
@@ -77,6 +79,11 @@ class StepTensor(NotPicklable, Tensor):
     def was_marked(self) -> bool:
         """Whether the body has set marks on it."""
         return self._made_with != (self.sparse_dim, self._feature_dim)
+
+    @property
+    def marked_late(self) -> bool:
+        """Whether an op has got it with other marks than it has in the end."""
+        return not self._used_with <= {(self.sparse_dim, self._feature_dim)}
 
     def mark(self, value: Tensor) -> None:
         """Give `value` the sparse_dim and feature_dim of this."""

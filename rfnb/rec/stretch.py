@@ -16,6 +16,7 @@ from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.ends import EndsOfAxis
+from rfnb.rec.first_step import FEWEST, FirstStep, are_together
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.output import Output
@@ -37,9 +38,7 @@ from rfnb.rec.watched import (
 if TYPE_CHECKING:
     from rfnb.rec.loop_step import PlainStep, Step
 
-FEWEST = 5  # steps of a kind, for which a program is worth to be made
 _TRIES = 3  # how often a step is watched
-_APART = 16  # steps before the first sequence has ended, for which a program of their own is worth to be made
 _ANY = "any"  # the kind of all steps together
 _END = "what has ended keeps its state"
 
@@ -54,6 +53,7 @@ class Stretch(NotPicklable):
         stacked: Outputs that get a value in each step.
         lasts: Outputs that keep the last one.
         names: register -> what to call it.
+        first: The recorded step, if it was watched.
     """
 
     def __init__(
@@ -64,7 +64,9 @@ class Stretch(NotPicklable):
         stacked: Sequence[Output],
         lasts: Sequence[Output],
         names: dict[int, str],
+        first: FirstStep | None,
     ):
+        self._first = first
         self.ops, self.sources, self.index, self.stacked, self.lasts, self.names = (
             ops,
             sources,
@@ -86,9 +88,12 @@ class Stretch(NotPicklable):
         kind: Any
         kind, until, now = ends.kind(index), ends.same_until(index), Circumstances()
         if self._together is None:
-            self._together = ends.all_until < ends.axis.extent and ends.all_until - index < _APART
+            self._together = are_together(ends, index)
         if self._together:
             kind, until = _ANY, ends.axis.extent
+        first, self._first = self._first, None
+        if first is not None and kind == (False, False):
+            self._begin_with(first, kind, step)
         steps = self._programs.get(kind)
         if steps is not None and steps.fit(now, index, step):
             if steps.run(range(index, until), ends, step):
@@ -101,6 +106,17 @@ class Stretch(NotPicklable):
             else:
                 self._watch = _Watch(self, kind, now, backend, ends, index)
         return 0
+
+    def _begin_with(self, first: FirstStep, kind: Any, step: PlainStep) -> None:
+        """Have a program of the recorded step, if it was like those that follow."""
+        registers = [register for register, _ in self.sources] + ([] if self.index is None else [self.index])
+        nodes, stacked = [node for node, _ in self.ops], [output.values[-1] for output in self.stacked]
+        if not self.lasts:
+            carried = _carried(step, ())
+            made = first.program(nodes, registers, self.names, carried, stacked, partial(note, nodes))
+            if made is not None:
+                program, key, carried, given = made
+                self._programs[kind] = _Steps(program, key, self, carried, stacked, given, (), False)
 
     @property
     def watching(self) -> bool:

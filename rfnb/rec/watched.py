@@ -43,29 +43,18 @@ class Circumstances:
         return not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)
 
 
-class Watched:
+class Seen:
     """Ops that were run, and what they called.
 
     Args:
-        ops: Run here, from `registers`.
-        watch: `Backend.trace_calls()`
+        registers: The values after them.
+        seen: For each op its calls, and what it has offered.
     """
 
     def __init__(
-        self, ops: Sequence[Op], registers: Registers, dims: dict[Dim, Dim], watch: Any, listened: bool = False
+        self, nodes: Sequence[Node], registers: Registers, seen: Sequence[tuple[Sequence[RawCall], list[Offer]]] = ()
     ):
-        self._ops, self._registers = ops, registers
-        self._seen: list[tuple[list[RawCall], list[Offer]]] = []
-        before = dict(dims)
-        with watch as calls:
-            for _, run in ops:
-                calls.clear()
-                context: Any = held_back() if listened else nullcontext([])
-                with context as offers:
-                    run(registers, dims)
-                self._seen.append((list(calls), offers))
-                offer_again(offers)
-        self.made_dims = dims != before
+        self._nodes, self._registers, self._seen = nodes, registers, list(seen)
 
     @property
     def changes(self) -> bool:
@@ -77,12 +66,12 @@ class Watched:
         """Whether anything was offered to listeners."""
         return any(offers for _, offers in self._seen)
 
-    def calls(self) -> list[tuple[list[RawCall], list[Any]]]:
+    def calls(self) -> list[tuple[Sequence[RawCall], list[Any]]]:
         """For each op its calls, and the arrays that it gave."""
         registers = self._registers
         return [
             (calls, [registers[register]._raw for register in node.writes])
-            for (node, _), (calls, _) in zip(self._ops, self._seen, strict=True)
+            for node, (calls, _) in zip(self._nodes, self._seen, strict=True)
         ]
 
     def lower(self, lowering: Lowering) -> list[int]:
@@ -97,7 +86,7 @@ class Watched:
         calls, offers = self._seen[place]
         try:
             lowering.add(calls, place)
-            for register in self._ops[place][0].writes:
+            for register in self._nodes[place].writes:
                 lowering.is_of_step(self._registers[register]._raw)
             for offer in offers:
                 _lower_offer(lowering, offer, place)
@@ -106,6 +95,30 @@ class Watched:
                 raise
             return False
         return True
+
+
+class Watched(Seen):
+    """Ops that are run and watched.
+
+    Args:
+        ops: Run here, from `registers`.
+        watch: `Backend.trace_calls()`
+    """
+
+    def __init__(
+        self, ops: Sequence[Op], registers: Registers, dims: dict[Dim, Dim], watch: Any, listened: bool = False
+    ):
+        super().__init__([node for node, _ in ops], registers)
+        before = dict(dims)
+        with watch as calls:
+            for _, run in ops:
+                calls.clear()
+                context: Any = held_back() if listened else nullcontext([])
+                with context as offers:
+                    run(registers, dims)
+                self._seen.append((list(calls), offers))
+                offer_again(offers)
+        self.made_dims = dims != before
 
 
 def input_names(keys: Iterable[Any], names: Mapping[Any, str]) -> dict[Any, str]:

@@ -1,0 +1,162 @@
+"""The recorded step itself as the one that is watched: where it is like those that follow, the loop has its program before the second
+step, and no further step runs op by op.
+
+It is not always like them. A first value may have other marks than a later one, or no gradient; what is made once (a mask) may be made
+in it; two names may hold the same array, or a constant. Each of these is looked for, and then a later step is watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from rfnb.backends.raw_calls import MADE, RawCall
+from rfnb.core.memo import is_kept
+from rfnb.core.tensor import Tensor
+from rfnb.rec.ends import Ends, EndsOfAxis
+from rfnb.rec.lowering import NotLowered
+from rfnb.rec.nested import leaves, map_nested
+from rfnb.rec.program import Program
+from rfnb.rec.recorder import Node
+from rfnb.rec.recording import Recording
+from rfnb.rec.shared_code import program_of
+from rfnb.rec.states import States
+from rfnb.rec.step_tensor import StepTensor
+from rfnb.rec.watched import Circumstances, Seen, guard, input_names, own_array
+
+FEWEST = 5  # steps of a kind, for which a program is worth to be made
+_APART = 16  # steps before the first sequence has ended, for which a program of their own is worth to be made
+
+
+def are_together(ends: EndsOfAxis, index: int) -> bool:
+    """Whether the steps from `index` on get one program, also those before the first sequence has ended."""
+    return ends.all_until < ends.axis.extent and ends.all_until - index < _APART
+
+
+class Made(NamedTuple):
+    """A program, and what it was made of.
+
+    Attributes:
+        key: Of the circumstances.
+        carried: Path -> a value like those that it carries.
+        given: register -> a value that a step gets.
+    """
+
+    program: Program
+    key: Any
+    carried: dict[str, Tensor]
+    given: dict[int, Tensor]
+
+
+class FirstStep:
+    """Watches the ops of the recorded step."""
+
+    def __init__(self, recording: Recording):
+        self._recording = recording
+        self._key: Any = None
+
+    def watch(self, states: States, ends: Ends) -> bool:
+        """Begin, if the step may be like those that follow; the states get arrays of their own."""
+        if not isinstance(ends, EndsOfAxis) or ends.axis.extent <= FEWEST or are_together(ends, 1):
+            return False
+        now, values = Circumstances(), list(states.tensors().values())
+        if any(ends.kind(1)) or ends.same_until(1) <= FEWEST or now.steps or now.listeners or not now.unseen():
+            return False
+        backend = values[0].backend if values else None
+        if backend is None or any(type(value) is not Tensor or value.backend is not backend for value in values):
+            return False
+        tracked = backend.grad_enabled() and not all(backend.tracks_gradient_raw(value._raw) for value in values)
+        if tracked or backend.trace_calls() is None:
+            return False
+        states.now.update({name: map_nested(_own, value) for name, value in states.now.items()})
+        self._key, self._recording.recorder.watch = now.key, backend.trace_calls
+        return True
+
+    def program(
+        self,
+        nodes: Sequence[Node],
+        registers: Sequence[int],
+        names: dict[Any, str],
+        after: dict[str, Tensor],
+        stacked: Sequence[Tensor],
+        note: Callable[[int], str],
+    ) -> Made | None:
+        """The program for the steps that follow; None, if they may differ.
+
+        Args:
+            nodes: All that a step does.
+            registers: Those that each step is given.
+            names: register -> what to call it.
+            after: Path -> value after the step, of all that is carried.
+            stacked: The values that the step has given to outputs.
+        """
+        found = self._recording.recorder.registers
+        states = {path: leaf for path, leaf in leaves(self._recording.states, "state") if isinstance(leaf, StepTensor)}
+        made = {register for node in self._recording.recorder.nodes for register in node.writes}
+        marked = any(leaf.marked_late or (leaf.was_marked and leaf.register not in made) for leaf in found)
+        if marked or list(states) != list(after) or not all(map(self._is_fresh, registers)):
+            return None
+        before, given = (
+            {path: leaf.value for path, leaf in states.items()},
+            {each: found[each].value for each in registers},
+        )
+        if not all(_is_like(value, after[path]) for path, value in before.items()):
+            return None
+        calls = [_without_kept(node.calls) for node in nodes if node.calls is not None]
+        seen = Seen(nodes, [each.value for each in found], [(each, []) for each in calls])
+        named = input_names([*given, *before], {**names, **{path: path for path in before}})
+        inputs = {id(value._raw): named[key] for key, value in (given | before).items()}
+        if len(calls) != len(nodes) or len(inputs) != len(named) or seen.changes:
+            return None
+        results = [value._raw for value in (*after.values(), *stacked)]
+        try:
+            program = program_of(
+                seen,
+                inputs,
+                results,
+                note,
+                [named[path] for path in before],
+                over=[named[register] for register in given],
+                backend=next(iter(before.values())).backend,
+            )
+        except NotLowered:
+            return None
+        return (
+            None
+            if isinstance(program, list)
+            else Made(program, self._key, {path: after[path] for path in before}, given)
+        )
+
+    def _is_fresh(self, register: int) -> bool:
+        """Whether the array of a register is no other one's: a frame, or what an op has made in this step."""
+        raw = self._recording.recorder.registers[register].value._raw
+        node = next((node for node in self._recording.recorder.nodes if register in node.writes), None)
+        if node is None:
+            return True
+        calls = node.calls or ()
+        made = any(raw is out for call in calls for out in _arrays(call.out))
+        used = (item for call in calls for item in _arrays((call.args, call.kwargs)))
+        return made and not any(raw is item for item in used) and not is_kept(raw)
+
+
+def _is_like(before: Tensor, after: Tensor) -> bool:
+    """Whether a program for the first is one for the other: ops look at nothing that differs. Of padding there may be none, and
+    what has been done without knowing that it is finite is right."""
+    one, other = guard(before), guard(after)
+    if one == other:
+        return True
+    known = not before._finite and not any(dim.has_padding() for dim in before.dims)
+    return known and one[:3] == other[:3] and one[4:] == other[4:]
+
+
+def _without_kept(calls: Sequence[RawCall]) -> list[RawCall]:
+    """The calls without those that made what is kept for the next step: to that it is a constant."""
+    return [call for call in calls if call.kind != MADE or not is_kept(call.out)]
+
+
+def _arrays(x: Any) -> list[Any]:
+    return [leaf for _, leaf in leaves(x)]
+
+
+def _own(leaf: Any) -> Any:
+    return own_array(leaf) if isinstance(leaf, Tensor) else leaf
