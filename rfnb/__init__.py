@@ -250,7 +250,7 @@ from rfnb.interop.net_from_dict import net_from_dict
 from rfnb.interop.torch_checkpoint import load_torch_checkpoint
 
 # -- Modules of this package that are public by themselves -------------------------------------------------------------
-from rfnb import tensor, viz
+from rfnb import plot, tensor, viz
 from rfnb.nn import audio, init
 
 # -- What is bound to these names --------------------------------------------------------------------------------------
@@ -314,8 +314,8 @@ __all__ = [
     "merge_dims", "minimum", "mod", "moments", "mul", "nbest", "neg", "net_from_dict", "next_edit_distance_reduce",
     "next_edit_distance_row", "normalize", "not_equal", "num_elements_of_shape", "one_hot", "ones", "ones_like",
     "opt_logical_and", "opt_logical_or", "optimal_completion_edit_distance",
-    "optimal_completion_edit_distance_per_successor", "optimal_completions", "pack_padded", "pad", "pad_packed", "pool",
-    "pool1d", "pool2d", "pool3d", "pow", "probe", "ragged_dim", "random", "random_choice_with_replacement",
+    "optimal_completion_edit_distance_per_successor", "optimal_completions", "pack_padded", "pad", "pad_packed", "plot",
+    "pool", "pool1d", "pool2d", "pool3d", "pow", "probe", "ragged_dim", "random", "random_choice_with_replacement",
     "random_choice_without_replacement", "random_mask", "random_normal", "random_truncated_normal", "random_uniform",
     "range_over_dim", "range_over_dim_strided", "range_over_merged_dims", "real_as_complex", "reciprocal", "record",
     "reduce", "reduce_all", "reduce_any", "reduce_argmax", "reduce_argmin", "reduce_logmeanexp", "reduce_logsumexp",

@@ -8,7 +8,9 @@ view.follow(trace, make)    # live: shows make() after each event, at most 10 ti
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from rfnb.viz import display
@@ -72,6 +74,28 @@ class View:
     def html(self) -> str:
         """The view without script, style or network: what a saved notebook shows anywhere."""
         return safe(html_of(self._spec))
+
+    def save(
+        self, path: str | os.PathLike[str], *, width: float = 6.75, theme: str = "light", dpi: float = 300
+    ) -> Path:
+        """Write the view into a file: .html, .svg, .png or .pdf.
+
+        Args:
+            path: Of the file; its suffix says what is written. An existing one is replaced as a whole, or stays after an error.
+            width: Inches that the picture is at most wide: 3.3 for one column of a paper, 6.75 for both. Text has 7 points.
+            theme: "light" or "dark": the paper. A page (.html) has that of its reader.
+            dpi: Dots per inch of a .png; the others are vector, but for the cells of heat maps.
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: If the suffix or the theme is not known, or the size is none.
+            OSError: If the file cannot be written.
+        """
+        from rfnb.viz.paper import save  # a page loads more than a view
+
+        return save(self, path, width=width, theme=theme, dpi=dpi)
 
     def update(self, spec: Spec) -> None:
         """Draw another spec in the same place.

@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": _BELOW_NN,
     "search": _BELOW_NN,
     "viz": _BELOW_VIZ,
+    "plot": _BELOW_DATA,
     "data": _BELOW_DATA,
     "models": _BELOW_DATA | {"data"},  # a model's training reads its data; data/ knows no model
     "interop": _BELOW_DATA,
@@ -41,7 +42,7 @@ ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
     "anywidget": (("rfnb/viz/widget.py",), False),
     "ipywidgets": (("rfnb/viz/widget.py",), False),
     "IPython": (("rfnb/viz/display.py",), False),
-    "matplotlib": (("rfnb/viz/*.py",), True),
+    "matplotlib": (("rfnb/viz/*.py", "rfnb/plot/*.py"), True),
     "graphviz": (("rfnb/viz/*.py",), True),
     "PIL": (("rfnb/viz/drawing/*.py",), True),
 }

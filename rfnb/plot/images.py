@@ -1,0 +1,155 @@
+"""Attention and states as images on axes, with ticks, labels, and hatches for what holds no values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import value_error
+from rfnb.plot.axes import axes_or_current, size_in_points
+from rfnb.viz.attention.panels import Panel, hidden_of, scale_of
+from rfnb.viz.attention.text import problem as attention_problem
+from rfnb.viz.drawing import labels
+from rfnb.viz.drawing.figure import color_map, hatch
+from rfnb.viz.drawing.theme import theme as theme_of
+from rfnb.viz.kinds import spec_of
+from rfnb.viz.states.drawing import scale_of as states_scale
+from rfnb.viz.states.text import problem as states_problem
+
+
+def attention(
+    weights: Any,
+    *,
+    ax: Any,
+    map: int | str | None,
+    sequence: int | str | None,
+    theme: str,
+    **options: Any,
+) -> Any:
+    """The image of attention weights: see `rfnb.plot.attention`."""
+    spec = spec_of("attention", weights, **options)
+    _check(attention_problem(spec), spec.head.get("maps"), "attention", "weights")
+    names = [str(entry["label"]) for entry in spec.head["maps"]]
+    entry = spec.head["maps"][_choice("attention", "map", names, map)]
+    seqs = [spec.head["seqs"][index] for index in entry["seqs"]]
+    index = _choice("attention", "sequence", [str(seq["label"]) for seq in seqs], sequence)
+    panel = Panel(entry, index, seqs[index], spec.blocks[entry["block"]][index])
+    (rows, cols), (row_len, col_len) = panel.shape, panel.real()
+    ax, paper = axes_or_current(ax), theme_of(theme)
+    scale, values = scale_of(spec, [panel]), np.array(panel.values, np.float64)
+    values[row_len:], values[:, col_len:] = np.nan, np.nan
+    hidden = hidden_of(spec, panel)
+    if hidden is not None:
+        values[:row_len, :col_len][hidden] = np.nan
+        if hidden.any():
+            hatch(ax, (-0.5, -0.5, col_len, row_len), paper, "mask", 0.5)
+    image = ax.imshow(
+        values,
+        cmap=color_map(paper, "sequential"),
+        norm=_norm(scale),
+        aspect=_aspect(rows, cols),
+        interpolation="nearest",
+    )
+    if cols > col_len:
+        hatch(ax, (col_len - 0.5, -0.5, cols - col_len, rows), paper, "padding")
+    if rows > row_len:
+        hatch(ax, (-0.5, row_len - 0.5, col_len, rows - row_len), paper, "padding")
+    _ticks(ax, panel.seq["cols"][:col_len], cols, "x")
+    _ticks(ax, panel.seq["rows"][:row_len], rows, "y")
+    ax.set_xlabel(labels.short(entry["col_dim"]["name"], 40), parse_math=False)
+    ax.set_ylabel(labels.short(entry["row_dim"]["name"], 40), parse_math=False)
+    return image
+
+
+def states(
+    tracks: Any,
+    *,
+    ax: Any,
+    track: int | str | None,
+    sequence: int | str | None,
+    theme: str,
+    **options: Any,
+) -> Any:
+    """The image of a state: see `rfnb.plot.states`."""
+    spec = spec_of("states", tracks, **options)
+    _check(states_problem(spec), spec.head.get("tracks"), "states", "states")
+    names = [str(entry["label"]) for entry in spec.head["tracks"]]
+    entry = spec.head["tracks"][_choice("states", "track", names, track)]
+    seqs = spec.head["seqs"]
+    index = _choice("states", "sequence", [str(seq["label"]) for seq in seqs], sequence)
+    scale = states_scale(spec, entry)
+    values = np.array(spec.blocks[entry["block"]][index], np.float64)
+    (steps, units), length = values.shape, min(seqs[index]["len"], len(values))
+    values[length:] = np.nan
+    ax, paper = axes_or_current(ax), theme_of(theme)
+    image = ax.imshow(
+        values.T,
+        cmap=color_map(paper, scale.ramp),
+        vmin=scale.low,
+        vmax=scale.high,
+        aspect="auto",
+        interpolation="nearest",
+    )
+    if steps > length:
+        hatch(ax, (length - 0.5, -0.5, steps - length, units), paper, "padding")
+    _ticks(ax, seqs[index]["steps"][:length], steps, "x")
+    name = spec.head["step_dim"]["name"] if spec.head.get("step_dim") else "step"
+    ax.set_xlabel(labels.short(name, 40), parse_math=False)
+    ax.set_ylabel(labels.short(f"{entry['label']}: {entry['unit_dim']['name']}", 40), parse_math=False)
+    return image
+
+
+def _check(fault: str | None, entries: Sequence[Any] | None, where: str, what: str) -> None:
+    if fault or not entries:
+        raise value_error(
+            f"plot.{where}: there is nothing to draw.",
+            [("given", fault or f"no {what}")],
+            "A plot shows one array.",
+            f"rf.viz.{where}(...)",
+        )
+
+
+def _choice(where: str, option: str, names: list[str], chosen: int | str | None) -> int:
+    """The number of what was chosen."""
+    if chosen is None and len(names) == 1:
+        return 0
+    if isinstance(chosen, str) and chosen in names:
+        return names.index(chosen)
+    if isinstance(chosen, int) and not isinstance(chosen, bool) and -len(names) <= chosen < len(names):
+        return chosen % len(names)
+    few = ", ".join(names[:6]) + (f", ... ({len(names)} in all)" if len(names) > 6 else "")
+    said = f"there are {len(names)} of them" if chosen is None else f"there is no {chosen!r}"
+    raise value_error(
+        f"plot.{where}: which {option}? {said[0].upper()}{said[1:]}.",
+        [(f"{option}s", few or "none"), ("chosen", "none" if chosen is None else repr(chosen))],
+        f"Axes show one {option}: its number or its label.",
+        f"rf.plot.{where}(..., {option}={names[0]!r}, ax=ax)" if names else None,
+    )
+
+
+def _norm(scale: Any) -> Any:
+    from matplotlib.colors import Normalize, PowerNorm
+
+    return PowerNorm(0.5, vmin=0, vmax=scale.high) if scale.root else Normalize(scale.low, scale.high)
+
+
+def _aspect(rows: int, cols: int) -> str:
+    return "equal" if max(rows, cols) <= 4 * min(rows, cols) else "auto"
+
+
+def _ticks(ax: Any, texts: Sequence[str], count: int, which: str) -> None:
+    """Ticks with as many labels as there is room for."""
+    room = size_in_points(ax)[0 if which == "x" else 1]
+    size = 8.0
+    make = labels.columns if which == "x" else labels.rows
+    axis = make(texts, room / max(count, 1), size)
+    at, shown = [index for index, _ in axis.at], [text for _, text in axis.at]
+    side = ax.xaxis if which == "x" else ax.yaxis
+    side.set_ticks(at, shown, fontsize=size, rotation=axis.turn)
+    side.set_tick_params(length=2)
+    for label in side.get_ticklabels():
+        label.set_parse_math(False)
+        if axis.turn == 45:
+            label.set(ha="right", rotation_mode="anchor")

@@ -1,0 +1,78 @@
+"""A view as a file for papers, slides and pages: HTML, SVG, PNG, PDF.
+
+view.save("attention.pdf")                      # as wide as two columns
+view.save("attention.svg", width=3.3)           # as wide as one
+view.save("slide.png", width=10, theme="dark")
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from rfnb.core.errors import value_error
+from rfnb.core.whole_file import write_whole
+from rfnb.viz.drawing import labels
+from rfnb.viz.drawing.shapes import Drawing, Text, padded
+from rfnb.viz.drawing.theme import theme as theme_of
+from rfnb.viz.kinds import drawing_of
+
+SUFFIXES = (".html", ".svg", ".png", ".pdf")
+COLUMN, PAGE = 3.3, 6.75  # inches
+_POINTS = 7 / 11  # in a unit: text of 7 points, which journals ask for at least
+_RIM = 3.0
+
+
+def save(
+    view: Any, path: str | os.PathLike[str], *, width: float = PAGE, theme: str = "light", dpi: float = 300
+) -> Path:
+    """Write a view into a file of the kind that its suffix says: see `View.save`."""
+    kind = Path(os.fspath(path)).suffix.lower()
+    if kind not in SUFFIXES:
+        raise value_error(
+            f"save: {kind or 'no suffix'} is no kind of file that a view can be.",
+            [("path", os.fspath(path)), ("kinds", ", ".join(SUFFIXES))],
+            "The suffix of the path says what is written.",
+            f'view.save("{Path(os.fspath(path)).stem or "view"}.svg")',
+        )
+    if not (0 < width < 100 and 0 < dpi <= 2400):
+        raise value_error(
+            "save: the picture has no size.",
+            [("width", f"{width:g} inches"), ("dpi", f"{dpi:g}")],
+            "A picture is up to 100 inches wide, with up to 2400 dots per inch.",
+            f'view.save("{Path(os.fspath(path)).name}", width={PAGE})',
+        )
+    paper = theme_of(theme)
+    if kind == ".html":
+        from rfnb.viz.save import save_html
+
+        return save_html(path, view, title=str(view.spec.head.get("title") or view.kind))
+    drawing, points = for_paper(view.spec, width)
+    write_whole(path, _drawn(kind, drawing, paper, points, dpi))
+    return Path(path)
+
+
+def _drawn(kind: str, drawing: Drawing, paper: Any, points: float, dpi: float) -> bytes:
+    if kind == ".svg":
+        from rfnb.viz.drawing.svg import svg
+
+        return svg(drawing, paper, points).encode("utf-8")
+    if kind == ".png":
+        from rfnb.viz.drawing.png import png
+
+        return png(drawing, paper, points * dpi / 72)
+    from rfnb.viz.drawing.figure import pdf
+
+    return pdf(drawing, paper, points)
+
+
+def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
+    """The drawing of a spec at a width in inches, with its notes below it, and the points in a unit of it."""
+    room = width * 72 / _POINTS
+    drawing = drawing_of(spec, room - 2 * _RIM)
+    for note in drawing.notes:
+        drawing.add(Text(0, drawing.height + 8, labels.fitted(note, max(drawing.width, 200), 10), 10, "muted"))
+        drawing.height += 15
+    drawing = padded(drawing, _RIM)
+    return drawing, min(_POINTS, width * 72 / drawing.width)  # what is wider (a plan) is made smaller

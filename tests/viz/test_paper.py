@@ -1,0 +1,220 @@
+"""view.save and rf.plot: views as files for papers, and on axes of matplotlib."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from asserting import raises_message
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+from viz.odd_views import HOSTILE, all_kinds, search, weights
+
+import rfnb as rf
+from rfnb.viz.paper import SUFFIXES, for_paper
+
+WORDS = ["the", "quick", "brown", "fox", "jumps"]
+
+
+def view():
+    return rf.viz.attention(weights(4, 5), source=WORDS, target=["a", "b$", "c_d", "ש"], title="A & B")
+
+
+def axes(width=4.0, height=3.0):
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure.subplots()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_kind_of_view_is_every_kind_of_file(tmp_path, suffix, theme):
+    for number, spec in enumerate(all_kinds(HOSTILE if suffix != ".pdf" else WORDS)):
+        path = rf.viz.View(spec).save(tmp_path / f"{number}{suffix}", theme=theme, dpi=100)
+        data = path.read_bytes()
+        if suffix == ".svg":
+            assert ElementTree.fromstring(data).tag.endswith("svg")
+        elif suffix == ".png":
+            Image.open(io.BytesIO(data)).load()
+        else:
+            assert data.startswith({".html": b"<!doctype html>", ".pdf": b"%PDF-"}[suffix])
+
+
+def test_a_file_has_the_width_that_was_asked_for(tmp_path):
+    for width in (3.3, 6.75):
+        spec = rf.viz.attention(weights(40, 120)).spec
+        drawing, points = for_paper(spec, width)
+        assert 0.85 * width < drawing.width * points / 72 <= width + 1e-6
+        root = ElementTree.fromstring(rf.viz.View(spec).save(tmp_path / "a.svg", width=width).read_bytes())
+        assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(drawing.width * points, abs=0.01)
+        image = Image.open(rf.viz.View(spec).save(tmp_path / "a.png", width=width, dpi=200))
+        assert image.width == pytest.approx(drawing.width * points / 72 * 200, abs=1)
+    for spec in all_kinds(WORDS * 10):
+        drawing, points = for_paper(spec, 3.3)
+        assert drawing.width * points <= 3.3 * 72 + 1e-6
+
+
+def test_what_is_left_out_is_said_in_the_file(tmp_path):
+    many = rf.viz.attention(weights(20, 3, 4), dims=["batch", "target", "source"])
+    assert ">12 of 20 sequences<" in many.save(tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_a_suffix_that_is_none():
+    message = """save: .jpg is no kind of file that a view can be.
+  path   plots/view.jpg
+  kinds  .html, .svg, .png, .pdf
+The suffix of the path says what is written.
+    view.save("view.svg")"""
+    with raises_message(ValueError, message):
+        view().save("plots/view.jpg")
+
+
+def test_a_width_that_is_none():
+    message = """save: the picture has no size.
+  width  0 inches
+  dpi    300
+A picture is up to 100 inches wide, with up to 2400 dots per inch.
+    view.save("a.png", width=6.75)"""
+    with raises_message(ValueError, message):
+        view().save("a.png", width=0)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    path = view().save(tmp_path / "a.svg")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="there is no theme"):
+        view().save(path, theme="blue")
+    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["a.svg"]
+
+
+def test_a_pdf_has_text_that_can_be_found(tmp_path):
+    import zlib
+
+    data = view().save(tmp_path / "a.pdf").read_bytes()
+    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", data, re.DOTALL)
+    opened = b"".join(zlib.decompress(stream) for stream in streams if stream[:1] == b"x")
+    assert b"Tj" in opened or b"TJ" in opened
+    assert b"/Type /Font" in data
+
+
+def test_attention_on_axes_has_the_values_and_the_labels():
+    ax, values = axes(), weights(4, 5)
+    image = rf.plot.attention(values, source=WORDS, target=["a", "b", "c", "d"], ax=ax)
+    assert image.axes is ax and np.array_equal(np.asarray(image.get_array()), values.astype(np.float64))
+    assert [label.get_text() for label in ax.get_xticklabels()] == WORDS
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c", "d"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("source", "target")
+    ax.figure.canvas.draw()
+
+
+def test_padding_on_axes_is_hatched_and_without_colour():
+    ax = axes()
+    values = weights(2, 4, 5)
+    image = rf.plot.attention(
+        values, dims=["batch", "target", "source"], source_lengths=[5, 3], target_lengths=[4, 2], sequence=1, ax=ax
+    )
+    shown = image.get_array()
+    assert (
+        shown.mask[:, 3:].all()
+        and shown.mask[2:].all()
+        and np.array_equal(shown[:2, :3], values[1, :2, :3].astype(float))
+    )
+    boxes = [(patch.get_bbox().bounds, patch.get_hatch()) for patch in ax.patches]
+    assert boxes == [((2.5, -0.5, 2, 4), "////"), ((-0.5, 1.5, 3, 2), "////")]
+
+
+def test_states_on_axes_have_units_down_and_steps_across():
+    ax, values = axes(), np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    image = rf.plot.states({"h": values}, steps=WORDS, lengths=[4], ax=ax)
+    assert (
+        np.array_equal(image.get_array()[:, :4], values.T[:, :4].astype(float)) and image.get_array().mask[:, 4].all()
+    )
+    low, high = image.get_clim()
+    assert low == -high and high == pytest.approx(np.abs(values[:4]).max())
+    assert [label.get_text() for label in ax.get_xticklabels()] == WORDS[:4]
+
+
+def test_which_map_has_to_be_said():
+    ax, values = axes(), weights(3, 4, 5)
+    message = """plot.attention: which map? There are 3 of them.
+  maps    head 0, head 1, head 2
+  chosen  none
+Axes show one map: its number or its label.
+    rf.plot.attention(..., map='head 0', ax=ax)"""
+    with raises_message(ValueError, message):
+        rf.plot.attention(values, dims=["head", "target", "source"], ax=ax)
+    for chosen in (2, -1, "head 2"):
+        image = rf.plot.attention(values, dims=["head", "target", "source"], map=chosen, ax=ax)
+        assert np.array_equal(np.asarray(image.get_array()), values[2].astype(float))
+    with pytest.raises(ValueError, match=re.escape("which map? There is no 3.")):
+        rf.plot.attention(values, dims=["head", "target", "source"], map=3, ax=ax)
+
+
+def test_nothing_to_plot_is_an_error():
+    for call in (lambda: rf.plot.attention({}, ax=axes()), lambda: rf.plot.states({}, ax=axes())):
+        with pytest.raises(ValueError, match="there is nothing to draw"):
+            call()
+
+
+def test_beams_and_dims_on_axes_keep_their_shape():
+    for width, height in ((6, 3), (2, 4)):
+        ax = axes(width, height)
+        assert rf.plot.dims(weights(2, 3), names=["a", "b"], ax=ax) is ax
+        box = ax.get_window_extent()
+        across, down = abs(np.diff(ax.get_xlim())[0]), abs(np.diff(ax.get_ylim())[0])
+        assert across / down == pytest.approx(box.width / box.height)
+        assert {"a 2", "b 3"} <= {text.get_text() for text in ax.texts}
+        ax.figure.canvas.draw()
+    from rfnb.plot.pictures import put
+
+    ax = put(search(5, 3), axes(6, 3), "dark")
+    assert len(ax.texts) > 5
+
+
+def test_large_arrays_have_few_ticks():
+    ax = axes()
+    rf.plot.attention(weights(2, 32_000), source=[f"word{index}" for index in range(32_000)], ax=ax)
+    assert len(ax.get_xticks()) < 60
+
+
+def test_a_token_is_no_formula():
+    ax = axes()
+    rf.plot.attention(weights(2, 3), source=["$x_1$", r"\frac", "a$"], target=["$", "_"], ax=ax)
+    assert not any(label.get_parse_math() for label in [*ax.get_xticklabels(), *ax.get_yticklabels()])
+    ax.figure.canvas.draw()
+
+
+def test_pyplot_is_loaded_only_where_no_axes_are_given():
+    code = """
+import sys, numpy as np
+import rfnb as rf
+assert "matplotlib" not in sys.modules and "rfnb.plot.images" not in sys.modules
+from matplotlib.figure import Figure
+ax = Figure().subplots()
+rf.plot.attention(np.ones((2, 3)) / 3, ax=ax)
+rf.plot.states(np.ones((2, 3)), ax=ax)
+rf.plot.dims(np.ones((2, 3)), names=["a", "b"], ax=ax)
+print("matplotlib.pyplot" in sys.modules)
+import matplotlib
+matplotlib.use("agg")
+print(rf.plot.attention(np.ones((2, 3)) / 3).axes is sys.modules["matplotlib.pyplot"].gca())
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("False\nTrue\n", "")
+
+
+def test_a_picture_needs_no_matplotlib():
+    code = """
+import sys, numpy as np
+import rfnb as rf
+rf.viz.attention(np.ones((2, 3)) / 3).html(), rf.viz.curves({"y": [1, 2]}).html(), rf.viz.plan
+print("matplotlib" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("False\n", "")
