@@ -59,9 +59,7 @@ class NumpyBackend(Backend):
     def from_numpy(cls, array: np.ndarray, *, dtype: str | None = None, device: str | None = None) -> Any:
         return cls.to_device_raw(np.array(array, dtype=cls.as_dtype_raw(dtype) if dtype else None), device)
 
-    @classmethod
-    def raw_to_numpy(cls, raw: Any) -> np.ndarray:
-        return np.asarray(raw)
+    raw_to_numpy: Any = staticmethod(np.asarray)
 
     @classmethod
     def full_raw(cls, shape: Sequence[int], value: Any, *, dtype: str, device: str | None = None) -> Any:
@@ -85,9 +83,7 @@ class NumpyBackend(Backend):
     get_random_state = staticmethod(get_random_state)
     set_random_state = staticmethod(set_random_state)
 
-    @classmethod
-    def copy_raw(cls, raw: Any) -> Any:
-        return np.array(raw)
+    copy_raw: Any = staticmethod(np.array)
 
     @classmethod
     def read_only_raw(cls, raw: Any, refused: Callable[[], Exception]) -> Any:
@@ -108,25 +104,15 @@ class NumpyBackend(Backend):
         return raw
 
     # -- axes ----------------------------------------------------------------------------------------------------------
-    @classmethod
-    def transpose_raw(cls, raw: Any, perm: Sequence[int]) -> Any:
-        return np.transpose(raw, perm)
-
-    @classmethod
-    def reshape_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
-        return np.reshape(raw, tuple(shape))
-
-    @classmethod
-    def expand_dims_raw(cls, raw: Any, axis: int) -> Any:
-        return np.expand_dims(raw, axis)
+    transpose_raw: Any = staticmethod(np.transpose)
+    reshape_raw: Any = staticmethod(np.reshape)
+    expand_dims_raw: Any = staticmethod(np.expand_dims)
 
     @classmethod
     def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
         return np.squeeze(raw, tuple(axes))
 
-    @classmethod
-    def broadcast_raw(cls, raw: Any, shape: Sequence[int]) -> Any:
-        return np.broadcast_to(raw, tuple(shape))
+    broadcast_raw: Any = staticmethod(np.broadcast_to)
 
     @classmethod
     def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
@@ -136,9 +122,7 @@ class NumpyBackend(Backend):
     def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
         return raw[(slice(None),) * axis + (index,)]
 
-    @classmethod
-    def flip_raw(cls, raw: Any, axis: int) -> Any:
-        return np.flip(raw, axis)
+    flip_raw: Any = staticmethod(np.flip)
 
     @classmethod
     def concat_raw(cls, raws: Sequence[Any], axis: int) -> Any:
@@ -178,10 +162,7 @@ class NumpyBackend(Backend):
                 return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
             return np.matmul(a, b)
 
-    @classmethod
-    def take_raw(cls, raw: Any, indices: Any, axis: int) -> Any:
-        return np.take(raw, indices, axis)
-
+    take_raw: Any = staticmethod(np.take)
     batched_take_raw = staticmethod(numpy_index.batched_take)
     scatter_raw = staticmethod(numpy_index.scatter)
     sort_raw = staticmethod(numpy_index.sort)
@@ -284,9 +265,7 @@ class NumpyBackend(Backend):
             'NumPy is the reference, which computes in the dtype of its arrays.\n    rf.select_backend("torch")'
         )
 
-    @classmethod
-    def no_grad(cls) -> Any:
-        return contextlib.nullcontext()
+    no_grad = staticmethod(contextlib.nullcontext)
 
 
 def _no_gradients(what: str) -> NotImplementedError:
