@@ -14,7 +14,6 @@ from typing import Any, TypeGuard
 from rfnb.backends.raw_calls import RawCall
 from rfnb.core.dim import Dim, dims_so_far
 from rfnb.core.dim_math import depends_on_any, parts_of
-from rfnb.core.errors import message
 from rfnb.core.intercept import Intercepted, draws_of_thread, outside
 from rfnb.core.op import Op
 from rfnb.core.pickling import NotPicklable
@@ -24,7 +23,7 @@ from rfnb.rec.draws import Watch, library_files
 from rfnb.rec.masked import Masked
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.nested import map_nested, values_in
-from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing
+from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing, recording_error
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
 
@@ -258,7 +257,9 @@ class Recorder(NotPicklable):
             parts = parts_of(dim)
             return any(map(is_new, parts)) if parts else dim.serial > serial
 
-        found = result.dims if isinstance(result, Tensor) else [dim for x in values_in(result) for dim in _dims_of(x)]
+        found = (
+            result.dims if isinstance(result, Tensor) else [dim for x in values_in(result) for dim in dims_of_leaf(x)]
+        )
         new = [dim for dim in found if dim not in before and is_new(dim) and not self.grows(dim)]
         return list(dict.fromkeys([*new, *sized]))
 
@@ -281,28 +282,24 @@ class Recorder(NotPicklable):
             raise self._not_drawn_by_op([("before", place_text(place_of_user(1)))])
 
     def _not_drawn_by_op(self, rows: list[tuple[str, str]]) -> RecordingError:
-        return RecordingError(
-            message(
-                f'Loop "{self.loop_name}", recorded step: random numbers that no op has drawn.',
-                rows,
-                "The body of `with loop:` runs once, so all steps would have those of the first. Draw them by rf.random_...,\n"
-                "or let Python run every step:",
-                "for _ in loop:",
-            )
+        return recording_error(
+            f'Loop "{self.loop_name}", recorded step: random numbers that no op has drawn.',
+            rows,
+            "The body of `with loop:` runs once, so all steps would have those of the first. Draw them by rf.random_...,\n"
+            "or let Python run every step:",
+            "for _ in loop:",
         )
 
     def _check_result(self, node: Node) -> None:
         """Refuse a plain value (a number, an array) as result: it would be that of the first step for ever."""
         foreign = [leaf for leaf in values_in(node.result) if not isinstance(leaf, (StepTensor, Dim, type(None)))]
         if foreign:
-            raise RecordingError(
-                message(
-                    f'Loop "{self.loop_name}", recorded step: {place_text(node.place)} gets a plain value from {node.name}.',
-                    [("value", f"a {type(foreign[0]).__name__}")],
-                    "The body of `with loop:` runs once, so it would be the value of the first step in all steps.\n"
-                    "Keep it a tensor, or let Python run every step:",
-                    "for _ in loop:",
-                )
+            raise recording_error(
+                f'Loop "{self.loop_name}", recorded step: {place_text(node.place)} gets a plain value from {node.name}.',
+                [("value", f"a {type(foreign[0]).__name__}")],
+                "The body of `with loop:` runs once, so it would be the value of the first step in all steps.\n"
+                "Keep it a tensor, or let Python run every step:",
+                "for _ in loop:",
             )
 
     def grows(self, dim: Dim) -> bool:
@@ -310,18 +307,17 @@ class Recorder(NotPicklable):
         return bool(self.growing) and (dim in self.growing or depends_on_any(dim, self.growing))
 
 
-def _dims_of(leaf: Any) -> tuple[Dim, ...]:
+def dims_of_leaf(leaf: Any) -> tuple[Dim, ...]:
+    """The dims that a leaf of a nested structure is, or has."""
     return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
 def _no_effects(loop_name: str, op: Op) -> RecordingError:
-    return RecordingError(
-        message(
-            f'Loop "{loop_name}", recorded step: {place_text(place_of_user(1))} changes something for good.',
-            [("call", op.fn.__qualname__)],
-            "The body of `with loop:` runs once, so this would happen in the first step only. Let Python run every step:",
-            "for _ in loop:",
-        )
+    return recording_error(
+        f'Loop "{loop_name}", recorded step: {place_text(place_of_user(1))} changes something for good.',
+        [("call", op.fn.__qualname__)],
+        "The body of `with loop:` runs once, so this would happen in the first step only. Let Python run every step:",
+        "for _ in loop:",
     )
 
 

@@ -18,7 +18,7 @@ from rfnb.rec.masked import Masked
 from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.output import Output
-from rfnb.rec.recorder import Node, Recorder
+from rfnb.rec.recorder import Node, Recorder, dims_of_leaf
 from rfnb.rec.segment import Segment, segments
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.rec.stretch import Stretch
@@ -168,11 +168,7 @@ def _may_be_lowered(node: Node, recorder: Recorder) -> bool:
     found = [*node.given, *values_in(node.result)]
     if any(leaf.__class__ is StepTensor and leaf.owner is not recorder for leaf in found):
         return False  # of the recording of a loop around this one
-    return not recorder.growing or not any(recorder.grows(dim) for leaf in found for dim in _dims_of(leaf))
-
-
-def _dims_of(leaf: Any) -> tuple[Dim, ...]:
-    return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
+    return not recorder.growing or not any(recorder.grows(dim) for leaf in found for dim in dims_of_leaf(leaf))
 
 
 def _observed(node: Node, run: Run) -> Run:
