@@ -260,8 +260,6 @@ def _by_kind(kind: str, a: Any, b: Any, outer: bool | None, dim_order: Sequence[
     if not outer and dim_order is None:
         return _BY_KIND[kind](a, b)
     outer, order = bool(outer), None if dim_order is None else tuple(dim_order)
-    if kind.startswith("logical"):  # asks for the dtypes in each call
-        return _binary_slow(kind, None, a, b, outer, order)
     try:
         space = a.sparse_dim if a.sparse_dim is b.sparse_dim else None
         plan = _shaped_plans[kind, a._raw.__class__, b._raw.__class__, a.dims, b.dims, outer, order, space]
@@ -269,8 +267,10 @@ def _by_kind(kind: str, a: Any, b: Any, outer: bool | None, dim_order: Sequence[
         return _binary_slow(kind, _shaped_plans, a, b, outer, order)
     try:
         return _computed(kind, plan, a, b)
-    except RuntimeError:
+    except RuntimeError as error:
         check_devices(kind, a, b)
+        if isinstance(error, _OtherDtype):
+            raise _not_bool(kind, a, b) from None
         raise
 
 
