@@ -12,6 +12,7 @@ import dis
 import functools
 import math
 import types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import zip_longest
@@ -222,14 +223,16 @@ def _derived(dim: Dim, index: Index) -> Build:
     if dim.expr is None:
         return lambda dims: made_of(dims)[0].copy(match_priority=priority)
     expr, number_of = skeleton(dim.expr, parts), {place: number for number, place in enumerate(PLACES[: len(parts)])}
-    of_model = all(type(part) is Dim and part.size is not None and part.kind != "batch" for part in parts)
-    known: Any = (parts, dim) if of_model else (None, None)  # nothing of a batch is kept
+    last: list[Any] = [((), lambda: None)]  # most are made of dims of a model, which no batch changes
 
     def build(dims: Dims) -> Dim:
         put = made_of(dims)
-        if put == known[0]:
-            return known[1]
-        return rebuilt(expr, lambda place: put[number_of[place]])
+        refs, (known, found) = tuple(map(weakref.ref, put)), last[0]
+        made: Dim | None = found()
+        if made is None or refs != known:
+            made = rebuilt(expr, lambda place: put[number_of[place]])
+            last[0] = refs, weakref.ref(made)
+        return made
 
     return build
 

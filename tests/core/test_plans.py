@@ -386,3 +386,11 @@ def test_a_dim_resized_between_two_batches_gets_plans_of_its_new_lengths():
         if turn == 3:
             frames.dyn_size_ext = rf.convert_to_tensor(np.array([5, 5], np.int32), dims=[rows])
         assert planner(time, frames) == ((time, frames), (4 + turn, 5 if turn > 2 else 3), turn < 3)
+
+
+def test_a_dim_made_of_other_ones_is_that_of_the_dims_at_hand_whatever_came_before():
+    a, b, c = (Dim(2, name="part") for _ in range(3))
+    planner = Planner(lambda first, second: 2 * first + second)
+    for dims in [(a, b), (b, a), (a, b), (a, c), (c, a), (b, c), (a, b)]:
+        assert planner(*dims) is 2 * dims[0] + dims[1]
+    assert planner.made == 1
