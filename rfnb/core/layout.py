@@ -19,7 +19,7 @@ from rfnb.core.dim_relations import same_sizes
 from rfnb.core.errors import NoPlanError, dim_error
 from rfnb.core.marked_dim import dims_of_lengths
 from rfnb.core.memo import Memo, account, bytes_of, is_array
-from rfnb.core.plan_parts import CannotRebuild, Shape, Template
+from rfnb.core.plan_parts import CannotRebuild, Part, Shape, Template
 from rfnb.core.remade import check_remade
 from rfnb.core.resizes import on_resize
 from rfnb.core.structure import Index, structure_of
@@ -305,23 +305,40 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
     for dim in ragged:
         check_lengths_here(what, [("tensor", dims)], dim)
     own = tuple(other for other in dims if other is ragged[0] or other in ragged[0].length_dims)
-    shape = view(own, dims, backend)
-    masks, device_of = Memo(), backend.device_key_raw
+    return _Mask(dims, ragged, own, view(own, dims, backend), backend)
 
-    def mask(raw: Any) -> Any:
-        device = device_of(raw)
-        found = masks.get(device)
+
+class _Mask(Part):
+    """What `masks_for` gives; the mask is made once per device.
+
+    Args:
+        own: The dims of the mask of the first ragged dim, in the order of `dims`.
+        shape: How such a mask broadcasts against `dims`.
+    """
+
+    __slots__ = ("args", "masks")
+
+    def __init__(self, *args: Any):
+        self.args = args
+        self.masks: Memo | None = None
+
+    def __call__(self, raw: Any) -> Any:
+        dims, ragged, own, shape, backend = self.args
+        if self.masks is None:
+            self.masks = Memo()
+        device = backend.device_key_raw(raw)
+        found = self.masks.get(device)
         if found is None:
             if len(ragged) == 1:
                 found = ragged[0].raw_mask(own, backend, backend.get_device_raw(raw))
-                found = masks.keep(device, found if shape is None else shape(found), 0)  # a view of what the dim keeps
+                found = self.masks.keep(
+                    device, found if shape is None else shape(found), 0
+                )  # a view of what the dim keeps
             else:  # on the host: what torch makes in inference mode could not serve training later
                 host = functools.reduce(np.logical_and, (dim.host_mask(dims) for dim in ragged))
                 found = backend.from_numpy(host, dtype="bool", device=backend.get_device_raw(raw))
-                masks.keep(device, found, host.nbytes)
+                self.masks.keep(device, found, host.nbytes)
         return found
-
-    return mask
 
 
 def spread_mask(mask: Callable[[Any], Any], full: Shape, flat: Shape, backend: Any) -> Callable[[Any], Any]:
