@@ -309,7 +309,7 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
 
 
 class _Mask(Part):
-    """What `masks_for` gives; the mask is made once per device.
+    """The mask that `masks_for` gives; it is made once per device.
 
     Args:
         own: The dims of the mask of the first ragged dim, in the order of `dims`.
