@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.rec.selection import take_host
+
 _ROUNDING = 1e-6  # how far above 0 the logarithm of a rounded probability may be
 
 
@@ -88,7 +90,7 @@ class EarlyStop:
             self._falls, self._largest = [True] * len(scores), np.zeros(len(scores))
         before = np.zeros((len(scores), 1), bool) if self._ended is None else self._ended
         self._ended = ended
-        ran = real & ~np.take_along_axis(before, fields["parents"], 1)
+        ran = real & ~take_host(before, fields["parents"], 1)
         for seq, found in enumerate(self.finished):
             self._watch_growth(fields, seq, ran[seq])
             if self.decided[seq] is not None:

@@ -17,7 +17,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
-from rfnb.rec.selection import align_host
+from rfnb.rec.selection import align_host, take_host
 from rfnb.search.decision import Decision
 from rfnb.search.rank import Flat, Ranked, split_index, take
 from rfnb.search.search_state import Link
@@ -147,7 +147,7 @@ class Seen:
         device, dtype = backend.get_device_raw(kept.scores), backend.get_dtype_name_raw(kept.scores)
         shape = [dim.extent for dim in carried]
         parents, own = self._of(kept, carried)
-        host = np.broadcast_to(False if ended is None else align_host(ended, ended_dims, carried), shape)
+        host = _ended_in(ended, ended_dims, carried)
         if self.base is None or flat.in_dim is None:
             base = backend.full_raw(shape, 0, dtype=dtype, device=device)
         else:
@@ -208,15 +208,13 @@ class Seen:
         own = lambda raw: numpy(raw).reshape(rows, -1)[:, : self.num_kept]  # noqa: E731
         carried = (*flat.rest, self.carried)
         parents = own(some.index) // flat.num_labels
-        of_parents = lambda value: np.take_along_axis(numpy(over_hypotheses(value, flat)).reshape(rows, -1), parents, 1)  # noqa: E731
+        of_parents = lambda value: take_host(numpy(over_hypotheses(value, flat)).reshape(rows, -1), parents, 1)  # noqa: E731
         parts = {"log_probs": own(some.log_prob), **{f"part:{name}": own(raw) for name, raw in some.fused.items()}}
         if self.ended_before is not None:
             before = of_parents(self.ended_before)
             parts = {name: np.where(before, 0, array) for name, array in parts.items()}
         scores = own(some.scores)
-        host = np.broadcast_to(
-            False if ended is None else align_host(ended, ended_dims, carried), [dim.extent for dim in carried]
-        )
+        host = _ended_in(ended, ended_dims, carried)
         base = np.zeros_like(scores) if self.base is None or flat.in_dim is None else of_parents(self.base)
         return {"scores": scores, "parents": parents, "ended": host.reshape(rows, -1), "base": base, **parts}
 
@@ -244,6 +242,14 @@ def tell(
     if keep is not None:
         keep(told)
     probe_later("beams", told)
+
+
+def _ended_in(ended: np.ndarray | None, ended_dims: tuple[Dim, ...], dims: tuple[Dim, ...]) -> np.ndarray:
+    """What has ended, over `dims`; None: nothing has."""
+    shape = [dim.extent for dim in dims]
+    if ended is None:
+        return np.zeros(shape, bool)
+    return ended if ended_dims == dims else np.broadcast_to(align_host(ended, ended_dims, dims), shape)
 
 
 def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> Any:
@@ -279,5 +285,7 @@ def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: in
 def over_hypotheses(value: Tensor, flat: Flat) -> Any:
     """A value of the hypotheses before the choice as raw array {batch dims, in_dim}."""
     dims = flat.rest if flat.in_dim is None else (*flat.rest, flat.in_dim)
+    if value.dims == dims:  # most are
+        return value._raw if flat.in_dim is not None else flat.backend.expand_dims_raw(value._raw, len(flat.rest))
     raw = flat.backend.broadcast_raw(value.copy_compatible_to_dims(dims)._raw, [dim.extent for dim in dims])
     return raw if flat.in_dim is not None else flat.backend.expand_dims_raw(raw, len(flat.rest))
