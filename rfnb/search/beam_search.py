@@ -343,9 +343,13 @@ class _Watch:
 
     def history(self) -> BeamHistory:
         """The history of what was decided so far."""
-        for index in range(len(self.steps), len(self.values)):
-            self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
-        history = BeamHistory.of_values(self.values, steps=self.steps)
+        if self.steps:
+            for index in range(len(self.steps), len(self.values)):
+                self.steps.append(BeamHistory.of_values(self.values[index : index + 1]).steps[0])
+            history = BeamHistory.of_values(self.values, steps=self.steps)
+        else:
+            history = BeamHistory.of_values(self.values)
+            self.steps = list(history.steps)
         if self.vocab is not None:
             history.labels = list(self.vocab)
         return history
