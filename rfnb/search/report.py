@@ -245,7 +245,7 @@ def tell(
 
 
 def _ended_in(ended: np.ndarray | None, ended_dims: tuple[Dim, ...], dims: tuple[Dim, ...]) -> np.ndarray:
-    """What has ended, over `dims`; None: nothing has."""
+    """The hypotheses that have ended, over `dims`; of None: none."""
     shape = [dim.extent for dim in dims]
     if ended is None:
         return np.zeros(shape, bool)
