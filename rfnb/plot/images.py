@@ -9,7 +9,8 @@ import numpy as np
 
 from rfnb.core.errors import value_error
 from rfnb.plot.axes import axes_or_current, size_in_points
-from rfnb.viz.attention.panels import Panel, hidden_of, scale_of
+from rfnb.viz.attention.masks import hidden_of
+from rfnb.viz.attention.panels import Panel, scale_of
 from rfnb.viz.attention.text import problem as attention_problem
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.figure import color_map, hatch
@@ -40,7 +41,7 @@ def attention(
     ax, paper = axes_or_current(ax), theme_of(theme)
     scale, values = scale_of(spec, [panel]), np.array(panel.values, np.float64)
     values[row_len:], values[:, col_len:] = np.nan, np.nan
-    hidden = hidden_of(spec, panel)
+    hidden = hidden_of(spec, entry, index)
     if hidden is not None:
         values[:row_len, :col_len][hidden] = np.nan
         if hidden.any():

@@ -62,7 +62,7 @@ def test_a_file_has_the_width_that_was_asked_for(tmp_path):
 
 def test_what_is_left_out_is_said_in_the_file(tmp_path):
     many = rf.viz.attention(weights(20, 3, 4), dims=["batch", "target", "source"])
-    assert ">12 of 20 sequences<" in many.save(tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">12 of 20 panels<" in many.save(tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
 def test_a_suffix_that_is_none():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.attention.alt import description
-from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, label_of, panels_of, scale_of
+from rfnb.viz.attention.panels import HEAD, Panel, draw_header, draw_panel, label_of, panels_of, scale_of, slider_note
 from rfnb.viz.attention.text import problem
 from rfnb.viz.attention.thumbnails import thumbnails
 from rfnb.viz.drawing import fonts, labels
@@ -33,6 +33,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     many = len(head["maps"]) > 1
     made = (thumbnails if many and len(panels) > _LABELLED else _labelled)(spec, panels, width)
     made.alt = description(spec, panels)
+    made.notes += slider_note(spec, panels)
     return made
 
 
@@ -57,7 +58,7 @@ def _labelled(spec: Any, panels: list[Panel], width: float) -> Drawing:
     made.height = top
     made.width = min(width, max(right, draw_header(made, spec, shown, scale)))
     if len(shown) < len(panels):
-        made.notes.append(f"{len(shown)} of {len(panels)} sequences")
+        made.notes.append(f"{len(shown)} of {len(panels)} panels")
     return made
 
 

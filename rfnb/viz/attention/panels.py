@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.text import real
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_scale, largest
@@ -36,10 +37,26 @@ class Panel:
 
 
 def panels_of(spec: Any) -> list[Panel]:
-    """The panels that are drawn: the sequences of the one map, or the first sequence of each of several."""
+    """The panels that are drawn: the sequences of the one map, or the first sequence of each of several.
+
+    Of a slider with several maps it is the last place, of one with one map each place is a panel.
+    """
     maps = spec.head["maps"]
+    if len({tuple(entry.get("at") or ()) for entry in maps}) > 1:
+        last = max((entry.get("step") or 0 for entry in maps), default=0)
+        maps = [entry for entry in maps if (entry.get("step") or 0) == last]
     chosen = [(entry, index) for entry in maps for index in range(len(entry["seqs"]) if len(maps) == 1 else 1)]
     return [_panel(spec, entry, index) for entry, index in chosen if entry["seqs"]]
+
+
+def slider_note(spec: Any, panels: Sequence[Panel]) -> list[str]:
+    """The place of the slider that is drawn, as a sentence; none if all are."""
+    slider = spec.head.get("slider")
+    steps = {panel.entry.get("step") or 0 for panel in panels}
+    if not slider or len(steps) != 1 or len(slider["labels"]) < 2:
+        return []
+    (step,) = steps
+    return [f"{slider['name']} {slider['labels'][step]}, one of {len(slider['labels'])}"]
 
 
 def _panel(spec: Any, entry: dict[str, Any], index: int) -> Panel:
@@ -51,39 +68,36 @@ def _panel(spec: Any, entry: dict[str, Any], index: int) -> Panel:
 
 def scale_of(spec: Any, panels: Sequence[Panel]) -> Scale:
     """The scale of all panels: ordinary weights get that from 0 to 1, so that colours mean the same in every view."""
-    low = high = 0.0
-    for panel in panels:
-        rows, cols = panel.real()
-        own = bounds(panel.values[:rows, :cols])
-        low, high = min(low, own[0]), max(high, own[1])
+    low, high = spec.head.get("range") or _range(panels)
     if low == 0 and 0.2 < high <= 1.001:
         high = 1.0
     return Scale(low, high if high > low else low + 1, root=low == 0)
 
 
+def _range(panels: Sequence[Panel]) -> tuple[float, float]:
+    low = high = 0.0
+    for panel in panels:
+        rows, cols = panel.real()
+        own = bounds(panel.values[:rows, :cols])
+        low, high = min(low, own[0]), max(high, own[1])
+    return low, high
+
+
 def label_of(spec: Any, panel: Panel) -> str:
-    """The name of a panel: of its map, its sequence or both."""
-    names = [str(panel.entry["label"])] if len(spec.head["maps"]) > 1 else []
+    """The name of a panel: of its map, its sequence, its place on the slider."""
+    names = [str(panel.entry["label"])] if len({str(entry["label"]) for entry in spec.head["maps"]}) > 1 else []
+    slider = spec.head.get("slider")
+    if slider:
+        names.append(f"{slider['name']} {slider['labels'][panel.entry.get('step') or 0]}")
     if len(panel.entry["seqs"]) > 1 or not names:
         names.append(str(panel.seq["label"]))
     return ", ".join(names)
 
 
-def hidden_of(spec: Any, panel: Panel) -> np.ndarray | None:
-    """The masked positions, bool [row, col] without padding; None if nothing is."""
-    rows, cols = panel.real()
-    if panel.entry.get("mask") in spec.blocks:
-        block = spec.blocks[panel.entry["mask"]]
-        return np.asarray(block[panel.index if block.shape[0] > 1 else 0, :rows, :cols], bool)
-    if panel.entry.get("causal"):
-        return np.arange(cols)[None, :] > np.arange(rows)[:, None] + (cols - rows)
-    return None
-
-
 def draw_panel(made: Drawing, spec: Any, panel: Panel, place: Place, scale: Scale) -> None:
     """The cells of a panel, with hatches for what holds no weight."""
     (rows, cols), (_, col_len) = panel.shape, panel.real()
-    values, hidden = panel.values, hidden_of(spec, panel)
+    values, hidden = panel.values, hidden_of(spec, panel.entry, panel.index)
     if cols > col_len or hidden is not None:
         values = values.copy()
         values[:, col_len:][values[:, col_len:] == 0] = np.nan  # padding is seen where something lies on it

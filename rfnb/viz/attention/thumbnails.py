@@ -16,7 +16,7 @@ _THUMB, _LEAST, _TALL, _GAP = 112.0, 20.0, 900.0, 6.0
 
 def thumbnails(spec: Any, panels: list[Panel], width: float) -> Drawing:
     """All maps, as many as there is room for."""
-    downs, acrosses, at = grid_of([panel.entry for panel in panels])
+    downs, acrosses, at = grid_of(spec, panels)
     if len(at) < len(panels) or len(downs) == 1 or len(at) < 0.5 * len(downs) * len(acrosses):
         return _wrapped(spec, panels, width)
     left = min(140.0, max((fonts.width(labels.short(name, 20), 10) for name in downs[:64]), default=0.0)) + 8
@@ -50,15 +50,16 @@ def thumbnails(spec: Any, panels: list[Panel], width: float) -> Drawing:
     return made
 
 
-def grid_of(maps: Sequence[dict[str, Any]]) -> tuple[list[str], list[str], dict[tuple[int, int], int]]:
-    """The names of the rows (layers) and of the columns (heads), and where each map is: (row, column) -> its number."""
-    downs: dict[str, int] = {}
-    acrosses: dict[str, int] = {}
-    at: dict[tuple[int, int], int] = {}
-    for index, entry in enumerate(maps):
-        layer, _, head = str(entry["label"]).rpartition(", ")
-        at[downs.setdefault(layer, len(downs)), acrosses.setdefault(head, len(acrosses))] = index
-    return list(downs), list(acrosses), at
+def grid_of(spec: Any, panels: Sequence[Panel]) -> tuple[list[str], list[str], dict[tuple[int, int], int]]:
+    """The names of the layers and heads, and where each panel is: (row, column) -> its number. Without a grid none has a place."""
+    head = spec.head
+    places = [tuple(panel.entry.get("at") or ()) for panel in panels]
+    if len(set(places)) < len(panels) or any(len(place) != 2 for place in places):
+        return [], [], {}
+    names = [[str(name) for name in head.get(side) or []] for side in ("layers", "heads")]
+    sizes = [max(place[axis] for place in places) + 1 for axis in (0, 1)]
+    downs, acrosses = (own + [str(at) for at in range(len(own), size)] for own, size in zip(names, sizes))
+    return downs[: sizes[0]], acrosses[: sizes[1]], {(row, col): index for index, (row, col) in enumerate(places)}
 
 
 def _wrapped(spec: Any, panels: list[Panel], width: float) -> Drawing:
