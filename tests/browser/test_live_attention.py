@@ -84,7 +84,7 @@ def test_attention_grows_while_the_cell_runs(lab, view):
 
 def test_every_weight_under_the_pointer_is_the_one_numpy_computes(lab, view, expected):
     finish(lab, view)
-    canvas = view.locator("canvas").last
+    canvas = view.locator(".rfnb-pane canvas")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     seen = {}
@@ -101,7 +101,7 @@ def test_every_weight_under_the_pointer_is_the_one_numpy_computes(lab, view, exp
 
 
 def test_the_keyboard_reads_the_same_weights_while_the_cell_runs(lab, view, expected):
-    view.locator("[tabindex='0']").first.focus()
+    view.locator(".rfnb-pane").focus()
     keys = lab.page.keyboard
     for row in range(4):
         for col in range(SOURCE):

@@ -126,7 +126,10 @@ export function outline(
   g.setLineDash([]);
 }
 
-/** Diagonal lines for what is no data (padding). */
+/** How lines run: "/" for padding, "\\" for what a causal mask hides, "|" for what another mask hides. */
+export type Hatch = "/" | "\\" | "|";
+
+/** Lines for what is no data. */
 export function hatch(
   g: CanvasRenderingContext2D,
   x: number,
@@ -134,18 +137,21 @@ export function hatch(
   width: number,
   height: number,
   color: string,
+  kind: Hatch = "/",
 ): void {
   if (width <= 0 || height <= 0) return;
   within(g, x, y, width, height, () => {
     g.strokeStyle = color;
     g.lineWidth = 1;
-    g.globalAlpha = 0.75;
+    g.globalAlpha *= 0.75;
     g.beginPath();
-    const gap = 7;
-    const first = Math.floor((x + y) / gap) * gap; // lines of neighbouring areas meet
-    for (let sum = first; sum < x + y + width + height; sum += gap) {
-      g.moveTo(sum - y, y);
-      g.lineTo(sum - y - height, y + height);
+    const gap = kind === "|" ? 5 : 7,
+      slope = kind === "/" ? -1 : kind === "|" ? 0 : 1;
+    // Lines of neighbouring areas meet: each is where x - slope * y is a multiple of the gap.
+    const ends = [x - slope * y, x - slope * (y + height), x + width - slope * y, x + width - slope * (y + height)];
+    for (let at = Math.floor(Math.min(...ends) / gap) * gap; at < Math.max(...ends); at += gap) {
+      g.moveTo(at + slope * y + (slope ? 0 : 0.5), y);
+      g.lineTo(at + slope * (y + height) + (slope ? 0 : 0.5), y + height);
     }
     g.stroke();
   });

@@ -41,14 +41,15 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   private readonly seqSelect = h("select", { "aria-label": "sequence" });
   private readonly zoomOut = h("button", { type: "button", "aria-label": "zoom out" }, "−");
   private readonly zoomIn = h("button", { type: "button", "aria-label": "zoom in" }, "+");
-  private readonly notes = h("div", { class: "rfnb-notes", role: "note" });
-  private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
+  private readonly zoomFit = h("button", { type: "button", "aria-label": "zoom to fit", title: "all of it" }, "fit");
+  protected readonly notes = h("div", { class: "rfnb-notes", role: "note" });
+  protected readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
   protected readonly legend = h("span", { class: "rfnb-legend" });
   protected readonly tools = h(
     "span",
     { class: "rfnb-tools" },
     this.seqSelect,
-    h("span", { class: "rfnb-zoom" }, this.zoomOut, this.zoomIn),
+    h("span", { class: "rfnb-zoom" }, this.zoomOut, this.zoomFit, this.zoomIn),
   );
   protected readonly cursor = new Cursor<P>(() => {
     this.tell();
@@ -84,6 +85,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.seqSelect.addEventListener("change", () => this.choose(Number(this.seqSelect.value)));
     this.zoomIn.addEventListener("click", () => this.zoomBy(ZOOM));
     this.zoomOut.addEventListener("click", () => this.zoomBy(1 / ZOOM));
+    this.zoomFit.addEventListener("click", () => this.zoomBy(1 / this.zoom));
     this.listen(ctx.bus, (selection) => this.follow(selection));
     ctx.onTheme(() => this.redraw());
   }
@@ -147,6 +149,8 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected redraw(): void {
     if (!this.drawable) return;
     this.el.dataset["step"] = String(this.lastStep());
+    this.zoomFit.disabled = this.zoom === 1;
+    [this.zoomOut.disabled, this.zoomIn.disabled] = [this.zoom <= ZOOM_LEAST, this.zoom >= ZOOM_MOST];
     this.pane.relayout();
     this.drawLegend();
     this.point();
@@ -176,7 +180,11 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.readout.replaceChildren(...(at ? this.words(at) : [quiet(this.lost ? LOST : this.options.hint)]));
     this.pane.say(label, cell);
     this.pane.paintSoon();
+    this.pointed(at);
   }
+
+  /** Something beside the picture that follows the cursor. */
+  protected pointed(_: P | null): void {}
 
   /** A linked view points somewhere; views of the best hypothesis have nothing of a step of another one. */
   private follow({ seq, step, lost }: Selection): void {
@@ -187,8 +195,8 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.point();
   }
 
-  private key(event: KeyboardEvent): boolean {
-    const zoom = event.ctrlKey ? 0 : { "+": ZOOM, "=": ZOOM, "-": 1 / ZOOM }[event.key];
+  protected key(event: KeyboardEvent): boolean {
+    const zoom = event.ctrlKey ? 0 : { "+": ZOOM, "=": ZOOM, "-": 1 / ZOOM, "0": 1 / this.zoom }[event.key];
     if (zoom) this.zoomBy(zoom);
     else if (event.key === "Escape" && !event.ctrlKey) this.cursor.pin(null);
     else {

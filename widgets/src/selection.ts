@@ -3,6 +3,7 @@
 /** `lost`: the step is one of another hypothesis than the best, so views of the best have nothing of it. */
 export interface Selection {
   seq: number | null;
+  head: number | null; // of attention, in all layers
   step: number | null;
   lost: boolean;
 }
@@ -10,6 +11,7 @@ type Listener = (selection: Selection, origin: object) => void;
 
 interface Group {
   seq: number | null;
+  head: number | null;
   steps: Map<string, { step: number | null; lost: boolean }>;
   listeners: Set<{ axis: string; listener: Listener }>;
 }
@@ -24,13 +26,19 @@ export interface Bus {
 
 /**
  * The bus of a group of linked views (the views of one trace have the same `link`; "" is all others on the page) for one axis: a state of the
- * encoder runs over other steps than the decoder. The sequence is shared by all axes.
+ * encoder runs over other steps than the decoder. The sequence and the head are shared by all axes.
  */
 export function busOf(link: string, axis = ""): Bus {
   let group = groups.get(link);
-  if (!group) groups.set(link, (group = { seq: null, steps: new Map(), listeners: new Set() }));
+  if (!group) groups.set(link, (group = { seq: null, head: null, steps: new Map(), listeners: new Set() }));
   const shared = group;
-  const now = (of: string): Selection => ({ seq: shared.seq, step: null, lost: false, ...shared.steps.get(of) });
+  const now = (of: string): Selection => ({
+    seq: shared.seq,
+    head: shared.head,
+    step: null,
+    lost: false,
+    ...shared.steps.get(of),
+  });
   return {
     get now() {
       return now(axis);
@@ -38,11 +46,12 @@ export function busOf(link: string, axis = ""): Bus {
     point(change, origin) {
       const before = now(axis),
         next = { ...before, ...("step" in change ? { lost: false } : {}), ...change };
-      if (next.seq === before.seq && next.step === before.step && next.lost === before.lost) return;
-      shared.seq = next.seq;
+      const wide = next.seq !== before.seq || next.head !== before.head; // of all axes
+      if (!wide && next.step === before.step && next.lost === before.lost) return;
+      [shared.seq, shared.head] = [next.seq, next.head];
       shared.steps.set(axis, { step: next.step, lost: next.lost });
       for (const other of [...shared.listeners])
-        if (other.axis === axis || next.seq !== before.seq) other.listener(now(other.axis), origin);
+        if (other.axis === axis || wide) other.listener(now(other.axis), origin);
     },
     listen(listener) {
       const entry = { axis, listener };

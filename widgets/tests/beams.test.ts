@@ -320,7 +320,7 @@ describe("the view in the page", () => {
     select.dispatchEvent(new Event("change"));
     expect(root.dataset["seq"]).toBe("1");
     press("ArrowLeft");
-    expect(bus.now).toEqual({ seq: 1, step: 3, lost: false });
+    expect(bus.now).toEqual({ seq: 1, head: null, step: 3, lost: false });
   });
 
   it("marks the step that a linked view points at on the winner's path", () => {
@@ -335,7 +335,7 @@ describe("the view in the page", () => {
     open(head, "losing");
     press("ArrowLeft");
     press("ArrowDown");
-    expect([root.dataset["cursor"], bus.now]).toEqual(["3,1", { seq: 0, step: 3, lost: true }]);
+    expect([root.dataset["cursor"], bus.now]).toEqual(["3,1", { seq: 0, head: null, step: 3, lost: true }]);
     bus.point({ step: 2 }, {});
     expect([root.dataset["cursor"], bus.now.lost]).toEqual(["2,0", false]);
   });

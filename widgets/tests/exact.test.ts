@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Head as AttentionHead } from "../src/attention/layout";
+import type { Head as AttentionHead } from "../src/attention/matrix";
 import { codedBlock, exactBlock } from "../src/block";
 import { Exact } from "../src/exact";
 import type { Frame } from "../src/frame";

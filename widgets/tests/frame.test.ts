@@ -157,8 +157,8 @@ describe("the selection", () => {
     end();
     bus.point({ step: 5 }, me);
     expect(heard).toEqual([
-      [{ seq: null, step: 3, lost: false }, me],
-      [{ seq: 1, step: 3, lost: false }, me],
+      [{ seq: null, head: null, step: 3, lost: false }, me],
+      [{ seq: 1, head: null, step: 3, lost: false }, me],
     ]);
   });
 });
@@ -172,10 +172,10 @@ describe("the selection on several axes", () => {
     target.point({ seq: 1 }, {});
     source.point({ step: 7 }, {});
     expect(heard).toEqual([
-      { seq: 1, step: null, lost: false },
-      { seq: 1, step: 7, lost: false },
+      { seq: 1, head: null, step: null, lost: false },
+      { seq: 1, head: null, step: 7, lost: false },
     ]);
-    expect(target.now).toEqual({ seq: 1, step: 3, lost: false });
+    expect(target.now).toEqual({ seq: 1, head: null, step: 3, lost: false });
   });
 });
 

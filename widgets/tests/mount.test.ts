@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Head as AttentionHead } from "../src/attention/layout";
+import type { Head as AttentionHead } from "../src/attention/matrix";
 import type { Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
 import widget from "../src/index";
@@ -260,7 +260,7 @@ describe.each(["attention", "states", "beams"])("%s that begins with data that c
     shown.update({ kind, head: { title: "nothing" }, blocks: {} });
     const before = running.observers.size;
     shown.update({ ...frameOf(kind), head: { ...frameOf(kind).head, link: "", axis: "" } });
-    expect(running.observers.size).toBe(before + 1);
+    expect(running.observers.size).toBeGreaterThan(before);
     shown.destroy();
     vi.useRealTimers();
   });

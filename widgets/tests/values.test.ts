@@ -1,6 +1,6 @@
 import { exactBlock } from "../src/block";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Head as AttentionHead } from "../src/attention/layout";
+import type { Head as AttentionHead } from "../src/attention/matrix";
 import type { BeamsHead } from "../src/beams/tree";
 import type { Head as CurvesHead } from "../src/curves/layout";
 import type { DimsHead } from "../src/dims/layout";

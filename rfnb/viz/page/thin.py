@@ -76,6 +76,8 @@ def _attention(spec: Spec, room: Room) -> Spec:
         lengths = [(head["seqs"][seq]["row_len"], head["seqs"][seq]["col_len"]) for seq in entry["seqs"]]
         factors = square(*values.shape[1:])
         grids.append(Grid(entry["block"], values, lengths, "sqrt", largest, factors))
+    shown = {grid.name for grid in grids}  # the others, badges and masks, stay as they are
+    room = room.minus(_size(Spec("attention", {}, {name: b for name, b in spec.blocks.items() if name not in shown})))
     rung, made = _fit(grids, room, _GLANCE if len(grids) > 1 else _SCREEN)
     focus = next((grid for grid in grids[head.get("focus", 0) :]), None)
     if focus is not None and len(grids) > 1 and rung.cells > 1:

@@ -7,8 +7,16 @@ import { drawColumns, LINE } from "../axis";
 import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";
-import type { Layout, Matrix, Position, Scale } from "./layout";
+import type { Layout } from "./layout";
 import { rowText } from "./layout";
+import type { Matrix, Position, Scale } from "./matrix";
+
+/** The cells as an image, and how many rows and columns of cells it is wide. */
+export interface Cells {
+  canvas: HTMLCanvasElement;
+  rows: number;
+  cols: number;
+}
 
 export interface Picture {
   matrix: Matrix;
@@ -16,7 +24,8 @@ export interface Picture {
   scale: Scale;
   colors: Table;
   palette: Palette;
-  cells: HTMLCanvasElement | null;
+  cells: Cells | null;
+  veil: Path2D | null; // the cells that a mask hides
   cursor: Position | null;
   linked: number | null;
   linkedCol: number | null; // the row and the column that linked views point at
@@ -30,6 +39,7 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
     const seen = inSight(scene, made, matrix);
     drawCells(g, picture, seen);
     drawNothing(g, picture, seen);
+    drawVeil(g, scene, picture);
     if (made.numbers) drawNumbers(g, picture, seen);
     mark(g, picture);
   });
@@ -65,7 +75,9 @@ function drawCells(
   const { rowLen, drawn } = matrix;
   if (!cells || !rowLen || !drawn) return;
   g.imageSmoothingEnabled = false;
-  g.drawImage(cells, 0, 0, drawn * cell, rowLen * tall);
+  within(g, 0, 0, drawn * cell, rowLen * tall, () =>
+    g.drawImage(cells.canvas, 0, 0, cells.cols * cell, cells.rows * tall),
+  );
   if (Math.min(cell, tall) >= 7) {
     // a thin line of paper between cells
     g.fillStyle = palette.paper;
@@ -96,9 +108,43 @@ function drawNothing(
     }
     if (Math.min(cell, tall) < 5) continue;
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++)
-      if (Number.isNaN(matrix.value(row, col)))
+      if (Number.isNaN(matrix.value(row, col)) && !matrix.hidden(row, col))
         cross(g, (col + 0.5) * cell, (row + 0.5) * tall, Math.min(cell, tall), palette.warn);
   }
+}
+
+/** What a mask hides is neither weight nor padding: hatched the other way, over the paper. */
+function drawVeil(g: CanvasRenderingContext2D, scene: Scene, { veil, made, matrix, palette }: Picture): void {
+  if (!veil) return;
+  g.save();
+  g.clip(veil);
+  const [x, y] = [Math.max(0, scene.left - made.left), Math.max(0, scene.top - made.top)];
+  const [width, height] = [matrix.colLen * made.cell, matrix.rowLen * made.tall];
+  g.fillStyle = palette.paper;
+  g.fillRect(x, y, Math.min(width - x, scene.width), Math.min(height - y, scene.height));
+  const kind = matrix.causal ? "\\" : "|";
+  hatch(g, x, y, Math.min(width - x, scene.width), Math.min(height - y, scene.height), palette.faint, kind);
+  g.restore();
+}
+
+/** The cells that a mask hides, in the coordinates of the map. */
+export function veilOf({ rowLen, colLen, masked, hidden }: Matrix, { cell, tall }: Layout): Path2D | null {
+  if (!masked || typeof Path2D === "undefined") return null;
+  const path = new Path2D(),
+    [down, across] = [Math.max(1, Math.ceil(1 / tall)), Math.max(1, Math.ceil(1 / cell))];
+  for (let row = 0; row < rowLen; row += down) {
+    let from = -1;
+    for (let col = 0; col <= colLen; col += across) {
+      const hides = col < colLen && hidden(row, col);
+      if (hides && from < 0) from = col;
+      if (from >= 0 && (!hides || col + across > colLen)) {
+        const to = hides ? colLen : col;
+        path.rect(from * cell, row * tall, (to - from) * cell, Math.min(down, rowLen - row) * tall);
+        from = -1;
+      }
+    }
+  }
+  return path;
 }
 
 function cross(g: CanvasRenderingContext2D, x: number, y: number, cell: number, color: string): void {
@@ -122,7 +168,7 @@ function drawNumbers(
   for (let row = seen.row0; row < Math.min(seen.row1, matrix.rowLen); row++) {
     for (let col = seen.col0; col < Math.min(seen.col1, matrix.drawn); col++) {
       const value = matrix.value(row, col);
-      if (Number.isNaN(value) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
+      if (Number.isNaN(value) || matrix.hidden(row, col) || (Math.abs(value) < 0.005 && scale.high <= 1)) continue;
       const color = lightness(colors, scale.share(value)) > 0.62 ? "#10181f" : "#f6faff";
       write(g, inCell(value), (col + 0.5) * cell, (row + 0.5) * tall + 0.5, font, color, "center");
     }

@@ -6,36 +6,65 @@ import { exact, rough, short } from "../number";
 import { shorten } from "../labels";
 import { key, ramp } from "../legend";
 import { fault } from "./check";
-import type { Matrix, Position, Scale } from "./layout";
-import { isPadding, largest, rowsComputed } from "./layout";
+import type { Matrix, Position, Scale } from "./matrix";
+import { isPadding, largest, rowsComputed } from "./matrix";
 
 const MOST_CELLS = 40000;
 
-/** The colour scale with its numbers, and the marks of what holds no weight if there is any. */
-export function legend(element: HTMLElement, colors: Table, { low, high }: Scale, matrix: Matrix): void {
-  const numbers = [low, low < 0 ? (low + high) / 2 : high / 4, high].map(short);
-  const title = low < 0 ? "linear colours" : "square-root colours: small weights stay visible";
-  element.replaceChildren(ramp(colors, numbers, title));
-  if (matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols) element.append(key("padding", "padding"));
-  if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "not computed"));
+/** The value of a cell: as it is, or "about" that where the page has less than the kernel. */
+export function told(matrix: Matrix, value: number): string {
+  if (Number.isNaN(value)) return "not computed";
+  return matrix.about ? `about ${rough(value)}` : exact(value);
 }
 
-/** A value as text: exactly, or that it is about that. */
-const said = (value: number, { about }: Matrix): string => (about ? `about ${rough(value)}` : exact(value));
+/** Two digits, for lists; more where they would be none. */
+export function digits(value: number): string {
+  const size = Math.abs(value);
+  return size && (size < 0.01 || size >= 100) ? rough(value) : value.toFixed(2).replace("-", "−");
+}
+
+export const inList = (matrix: Matrix, value: number): string => `${matrix.about ? "about " : ""}${digits(value)}`;
+
+/** The colour scale with its numbers, where uniform weights are on it, and the marks of what holds no weight if there is any. */
+export function legend(element: HTMLElement, colors: Table, scale: Scale, matrix: Matrix): void {
+  const { low, high } = scale;
+  const numbers = [low, low < 0 ? (low + high) / 2 : high / 4, high].map(short);
+  const title = low < 0 ? "linear colours" : "square-root colours: small weights stay visible";
+  const box = ramp(colors, numbers, title);
+  const even = 1 / Math.max(1, matrix.colLen),
+    uniform = matrix.sums && matrix.colLen > 1 && low >= 0 && !matrix.masked; // of a mask it is another one in each row
+  if (uniform && even < high) {
+    const mark = h("i", { class: "rfnb-even", title: `uniform weights: 1/${matrix.colLen}` });
+    mark.style.left = `${(100 * scale.share(even)).toFixed(1)}%`;
+    box.firstElementChild!.append(mark);
+  }
+  element.replaceChildren(box);
+  if (uniform) element.append(h("span", { class: "rfnb-key" }, `▴ uniform 1/${matrix.colLen}`));
+  if (high !== 1) element.append(h("span", { class: "rfnb-key" }, `full colour is ${short(high)}, not 1`));
+  if (matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols) element.append(key("padding", "padding"));
+  if (matrix.masked) element.append(matrix.causal ? key("causal", "causal mask") : key("masked", "masked"));
+  if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "not computed"));
+  if (matrix.self) element.append(h("span", { class: "rfnb-key" }, "self-attention"));
+}
 
 /** The cell in one sentence. */
 export function sentence(matrix: Matrix, at: Position): string {
   const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
   const value = matrix.value(at.row, at.col);
   if (isPadding(matrix, at)) return `${place}: padding${onPadding(value, matrix)}`;
+  if (matrix.hidden(at.row, at.col)) return `${place}: masked${onPadding(value, matrix)}`;
   const names = `${matrix.rowName} “${matrix.rowLabel(at.row)}” (${at.row}) to ${matrix.colName} “${matrix.colLabel(at.col)}” (${at.col})`;
   const wrong = fault(matrix, at.row);
-  return `${names}: ${Number.isNaN(value) ? "not computed" : said(value, matrix)}${wrong && `; ${wrong}`}`;
+  return `${names}: ${told(matrix, value)}${wrong && `; ${wrong}`}`;
 }
 
 /** What lies where nothing should; zeros go without saying, so does NaN where all is as it should be. */
-const onPadding = (value: number, { note, about }: Matrix): string =>
-  about ? "" : value || (note && Number.isNaN(value)) ? `, with ${exact(value)} on it` : "";
+const onPadding = (value: number, matrix: Matrix): string =>
+  matrix.about
+    ? ""
+    : value || (matrix.note && Number.isNaN(value))
+      ? `, with ${Number.isNaN(value) ? "NaN" : told(matrix, value)} on it`
+      : "";
 
 /** The cell under the cursor, and where else its row looks. */
 export function words(matrix: Matrix, at: Position): (Node | string)[] {
@@ -46,13 +75,14 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
     const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
     return [`${place}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`, ...warned];
   }
+  const masked = matrix.hidden(at.row, at.col);
   const token = (name: string, label: string, index: number) => [
     quiet(`${name} `),
     h("b", {}, shorten(label, 40)),
     quiet(` ${index}`),
   ];
   const top = largest(matrix, at.row, 3).map(
-    (col) => `${shorten(matrix.colLabel(col))} ${matrix.value(at.row, col).toFixed(2)}`,
+    (col) => `${shorten(matrix.colLabel(col))} ${digits(matrix.value(at.row, col))}`,
   );
   const others = h(
     "span",
@@ -64,10 +94,18 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
     "  →  ",
     ...token(matrix.colName, matrix.colLabel(at.col), at.col),
     "  ",
-    h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "not computed" : said(value, matrix)),
+    h("b", { class: "rfnb-value" }, masked ? `masked${onPadding(value, matrix)}` : told(matrix, value)),
     ...(top.length > 1 ? ["; ", others] : []),
     ...warned,
   ];
+}
+
+function inTable(matrix: Matrix, row: number, col: number): string {
+  const value = matrix.value(row, col);
+  if (matrix.hidden(row, col) && !value) return "masked";
+  if (Number.isNaN(value)) return "–";
+  if (matrix.about) return `≈ ${rough(value)}`;
+  return Math.abs(value) < 1000 ? value.toFixed(4) : short(value);
 }
 
 /** How many rows and columns a table has. */
@@ -92,17 +130,7 @@ export function table(element: HTMLElement, matrix: Matrix): void {
       h("th", { scope: "row" }, shorten(matrix.rowLabel(row))),
       ...Array.from({ length: cols }, (_, col) => {
         const value = matrix.value(row, col);
-        return h(
-          "td",
-          { title: said(value, matrix) },
-          Number.isNaN(value)
-            ? "–"
-            : matrix.about
-              ? `≈ ${rough(value)}`
-              : Math.abs(value) < 1000
-                ? value.toFixed(4)
-                : short(value),
-        );
+        return h("td", { title: matrix.hidden(row, col) ? "masked" : told(matrix, value) }, inTable(matrix, row, col));
       }),
     ),
   );

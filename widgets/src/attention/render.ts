@@ -1,4 +1,4 @@
-// The attention view in the page: choices, the map, what is under the cursor, and the same as a table.
+// The attention view in the page: all maps at a glance, the one that is chosen as a map, a text or arcs, and the row under the cursor.
 
 import { image } from "../canvas";
 import type { Table } from "../color";
@@ -10,24 +10,46 @@ import type { Frame } from "../frame";
 import type { Box, Scene } from "../pane";
 import { elsewhere, flagged, PanedView } from "../paned";
 import type { Bus } from "../selection";
-import { draw } from "./draw";
-import type { Head, Layout, Matrix, Position, Scale } from "./layout";
-import { hit, layout, matrixOf, problem, rowsComputed, scaleOf, walk, withRow } from "./layout";
+import { Arcs } from "./arcs";
+import { Card } from "./card";
+import type { Cells } from "./draw";
+import { draw, veilOf } from "./draw";
+import type { Choice } from "./grid";
+import { mapsAt, nearest } from "./grid";
+import type { Layout } from "./layout";
+import { hit, layout, walk } from "./layout";
+import type { Head, Matrix, Position, Scale } from "./matrix";
+import { matrixOf, meanOf, problem, rowsComputed, scaleOf, withRow } from "./matrix";
+import { Overview } from "./overview";
 import { legend, sentence, table, tableSize, words } from "./parts";
-import { Thumbs } from "./thumbs";
+import { TextMode } from "./text";
 
 const MOST_HEIGHT = 620;
+const MODES = { map: "Map", text: "Text", arcs: "Arcs", table: "Table" };
+type Mode = keyof typeof MODES;
 
 class AttentionView extends PanedView<Head, Position, Layout> {
   private matrix!: Matrix;
   private scale!: Scale;
-  private cells: HTMLCanvasElement | null = null;
-  private map = 0;
+  private cells: Cells | null = null;
+  private veil: Path2D | null = null;
+  private choice: Choice = { layer: 0, head: 0, seq: 0, step: 0 };
+  private maps: number[] = [0]; // the one that is chosen, or those of a mean
+  private choices: { label: string; wrong: boolean; at: Choice }[] = [];
+  private exactRow: { of: Matrix; row: number; made: Matrix } | null = null;
+  private opened: Frame<Head> | null = null;
+  private dark: boolean | null = null;
+  private mode: Mode = "map";
   private linkedCol: number | null = null;
   private readonly cols: Bus | null; // the axis of the sources
 
   private readonly mapSelect = h("select", { "aria-label": "map" });
-  private readonly tableButton = h("button", { type: "button", "aria-pressed": "false", "data-do": "table" }, "Table");
+  private readonly sliderText = h("output", {});
+  private readonly slider = h("input", { type: "range", min: "0", step: "1" });
+  private readonly sliderBox = h("label", { class: "rfnb-choice" }, this.slider, this.sliderText);
+  private readonly modeButtons = Object.entries(MODES).map(([mode, text]) =>
+    h("button", { type: "button", "aria-pressed": String(mode === "map"), "data-do": mode }, text),
+  );
   private readonly tableBox = h("div", {
     class: "rfnb-table",
     hidden: "",
@@ -35,27 +57,51 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     role: "region",
     "aria-label": "weights as a table",
   });
-  private readonly thumbs = new Thumbs((map) => this.chooseMap(map));
+  private readonly main = h("div", { class: "rfnb-attention-main" });
+  private readonly side = h("div", { class: "rfnb-attention-side" });
+  private readonly overview: Overview;
+  private readonly card: Card;
+  private readonly text: TextMode;
+  private readonly arcs: Arcs;
 
   constructor(el: HTMLElement, ctx: Context, { axis, col_axis }: Head) {
     super(el, ctx, {
       name: "attention",
       title: "Attention",
-      hint: "Point at a cell, or focus the map and use the arrow keys; + and − zoom.",
+      hint: "Point at a cell, or focus the map and use the arrow keys; + and − zoom, 0 fits.",
       mostHeight: MOST_HEIGHT,
     });
-    this.stage.before(this.thumbs.element);
-    this.stage.after(this.tableBox);
-    this.tools.prepend(this.mapSelect);
-    this.tools.append(this.tableButton);
-    this.mapSelect.addEventListener("change", () => this.chooseMap(Number(this.mapSelect.value)));
-    this.tableButton.addEventListener("click", () => this.toggleTable());
+    this.overview = new Overview(ctx, (choice) => this.chooseMap(choice));
+    this.card = new Card(ctx, (head) => this.chooseMap({ ...this.choice, head }));
+    this.text = new TextMode(this.cursor, () => this.pointed(this.cursor.at));
+    this.arcs = new Arcs(ctx, this.cursor);
+    const { main } = this;
+    this.side.append(this.card.element);
+    this.stage.before(h("div", { class: "rfnb-attention-body" }, this.side, main));
+    main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout);
+    this.tools.prepend(this.mapSelect, this.sliderBox);
+    this.tools.append(h("span", { class: "rfnb-modes", role: "group", "aria-label": "shown as" }, ...this.modeButtons));
+    this.mapSelect.addEventListener("change", () =>
+      this.chooseMap(this.choices[Number(this.mapSelect.value)]?.at ?? this.choice),
+    );
+    this.slider.addEventListener("input", () => this.chooseMap({ ...this.choice, step: Number(this.slider.value) }));
+    for (const button of this.modeButtons)
+      button.addEventListener("click", () => {
+        const mode = button.dataset["do"] as Mode;
+        this.show(mode === this.mode ? "map" : mode);
+      });
     this.cols = col_axis !== undefined && col_axis !== axis ? ctx.busOf(col_axis) : null;
     if (this.cols)
       this.listen(this.cols, ({ step }) => {
         this.linkedCol = step;
         this.pane.paintSoon();
       });
+    this.listen(ctx.bus, ({ head }) => {
+      const { heads } = this.frame.head;
+      if (head === null || head === this.choice.head || head >= (heads?.length ?? 0)) return;
+      const at = { ...this.choice, head };
+      if (mapsAt(this.frame.head, at).length) this.chooseMap(at, true);
+    });
   }
 
   protected missing(frame: Frame<Head>): string | null {
@@ -64,27 +110,84 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected sequences(): [string, boolean][] {
-    const { maps, seqs } = this.frame.head;
-    this.map = Math.min(this.map, maps.length - 1);
-    const { seqs: of, notes } = maps[this.map]!;
-    return of.map((index, at) => [seqs[index]!.label, !!notes?.[at]]);
+    const { head } = this.frame;
+    this.choice = nearest(head, this.choice);
+    this.maps = mapsAt(head, this.choice);
+    const { seqs } = head.maps[this.maps[0]!]!;
+    return seqs.map((index, at) => [head.seqs[index]!.label, this.maps.some((map) => !!head.maps[map]!.notes?.[at])]);
   }
 
   protected open(): [string, string, string] {
-    const { maps } = this.frame.head;
-    this.scale = scaleOf(this.frame);
-    this.matrix = matrixOf(this.frame, this.map, this.seq)!;
-    this.el.dataset["map"] = String(this.map);
-    const labels = maps.map(({ label, notes }) => flagged([label, !!notes]));
-    setOptions(this.mapSelect, labels, this.map);
+    const { head } = this.frame,
+      { maps } = head;
+    this.choice.seq = this.seq;
+    this.scale = scaleOf(head);
+    const mean = this.maps.length > 1 ? meanOf(this.frame, this.maps, this.seq, this.nameOf(this.choice)) : null;
+    this.matrix = mean ?? matrixOf(this.frame, this.maps[0]!, this.seq)!;
+    this.el.dataset["map"] = this.maps.length > 1 ? "mean" : String(this.maps[0]);
+    this.el.dataset["head"] = String(this.choice.head);
+    this.choices = this.everyChoice();
+    const chosen = this.choices.findIndex(({ at }) => at.layer === this.choice.layer && at.head === this.choice.head);
+    setOptions(
+      this.mapSelect,
+      this.choices.map(({ label, wrong }) => flagged([label, wrong])),
+      Math.max(0, chosen),
+    );
+    this.openSlider();
     const { note, remark, seq } = this.matrix;
     const others = maps.reduce((sum, { notes }) => sum + Object.keys(notes ?? {}).length, note ? -1 : 0);
-    return [note && `${seq}: ${note}.`, remark, elsewhere(note, others, "map", "sequence")];
+    const causal = this.matrix.causal === "seen" ? "Nothing lies above the diagonal: taken as a causal mask." : "";
+    const remarks = [remark && `${remark}.`, causal].filter(Boolean).join(" ");
+    return [note && `${seq}: ${note}.`, remarks, elsewhere(note, others, "map", "sequence")];
   }
 
-  private chooseMap(map: number): void {
-    this.map = map;
-    this.choose(this.seq);
+  private openSlider(): void {
+    const { slider } = this.frame.head;
+    this.sliderBox.hidden = !slider || slider.labels.length < 2;
+    if (!slider) return;
+    this.slider.max = String(slider.labels.length - 1);
+    this.slider.value = String(this.choice.step);
+    const text = `${slider.name} ${slider.labels[this.choice.step] ?? ""}`;
+    this.sliderText.textContent = ` ${text}`;
+    this.slider.setAttribute("aria-label", slider.name);
+    this.slider.setAttribute("aria-valuetext", text);
+    this.el.dataset["slider"] = String(this.choice.step);
+  }
+
+  private nameOf({ layer, head }: Choice): string {
+    const { layers = [""], heads = [] } = this.frame.head;
+    const parts = [
+      layers[layer] ?? (layers.length > 1 ? "mean of the layers" : ""),
+      heads[head] ?? (heads.length > 1 ? "mean of the heads" : ""),
+    ];
+    return parts.filter(Boolean).join(", ") || "weights";
+  }
+
+  /** The maps of this place of the slider, then the means. */
+  private everyChoice(): { label: string; wrong: boolean; at: Choice }[] {
+    const { head } = this.frame,
+      { layers = [""], heads = head.maps.map(({ label }) => label) } = head;
+    const own = (layer: number, column: number) => {
+      const at = { ...this.choice, layer, head: column };
+      const maps = mapsAt(head, at);
+      const mean = layer >= layers.length || column >= heads.length;
+      const wrong = !mean && maps.some((map) => !!head.maps[map]!.notes);
+      return maps.length > (mean ? 1 : 0) ? [{ label: this.nameOf(at), wrong, at }] : [];
+    };
+    const single = layers.flatMap((_, layer) => heads.flatMap((_, column) => own(layer, column)));
+    const means = [
+      ...(heads.length > 1 ? layers.flatMap((_, layer) => own(layer, heads.length)) : []),
+      ...(layers.length > 1 ? heads.flatMap((_, column) => own(layers.length, column)) : []),
+      ...(layers.length > 1 && heads.length > 1 ? own(layers.length, heads.length) : []),
+    ];
+    return [...single, ...means];
+  }
+
+  private chooseMap({ layer, head, seq, step }: Choice, quietly = false): void {
+    const before = this.choice.head;
+    this.choice = { layer, head, seq, step };
+    this.choose(seq);
+    if (!quietly && head !== before) this.ctx.bus.point({ head }, this);
   }
 
   protected has({ row, col }: Position): boolean {
@@ -98,18 +201,47 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   protected override redraw(): void {
     super.redraw();
     if (!this.drawable) return;
-    this.thumbs.update(this.frame, this.seq, this.map, this.scale, this.colors);
-    if (!this.tableBox.hidden) this.fillTable();
+    const { dark } = this.ctx.palette(),
+      fresh = this.opened !== this.frame || this.dark !== dark;
+    [this.opened, this.dark] = [this.frame, dark];
+    const several = Overview.needed(this.frame.head);
+    if (several !== (this.overview.element.parentElement === this.side)) {
+      if (several) this.side.prepend(this.overview.element);
+      else this.overview.element.remove();
+    }
+    this.side.parentElement!.classList.toggle("rfnb-alone", !several);
+    if (several) this.overview.update(this.frame, this.choice, this.scale, this.colors, fresh);
+    this.showMode();
+  }
+
+  private show(mode: Mode): void {
+    this.mode = mode;
+    this.el.dataset["mode"] = mode;
+    for (const button of this.modeButtons) button.setAttribute("aria-pressed", String(button.dataset["do"] === mode));
+    this.redraw();
+  }
+
+  private showMode(): void {
+    const { mode, matrix } = this;
+    this.stage.hidden = mode !== "map";
+    this.tableBox.hidden = mode !== "table";
+    if (mode === "table") this.fillTable();
+    this.text.show(mode === "text" ? matrix : null, this.colors, this.scale);
+    if (mode === "arcs") this.stage.after(this.arcs.element);
+    else this.arcs.element.remove();
+    this.arcs.show(mode === "arcs" ? matrix : null);
+    this.pointed(this.cursor.at);
   }
 
   /** The table, of exact values as soon as they are there. */
   private fillTable(): void {
     const { matrix } = this;
     table(this.tableBox, matrix);
-    if (!matrix.about) return;
+    if (!matrix.about || matrix.blocks.length > 1) return;
+    const [block] = matrix.blocks as [string];
     const [rows, cols] = tableSize(matrix);
-    void this.ctx.exact.ask({ block: matrix.block, start: [matrix.at, 0, 0], size: [1, rows, cols] }).then((values) => {
-      if (values && matrix === this.matrix && !this.tableBox.hidden)
+    void this.ctx.exact.ask({ block, start: [matrix.at, 0, 0], size: [1, rows, cols] }).then((values) => {
+      if (values && matrix === this.matrix && this.mode === "table")
         table(this.tableBox, { ...matrix, about: false, value: (row, col) => values[row * cols + col]! });
     });
   }
@@ -118,8 +250,40 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private exactly(row: number): Matrix {
     const { matrix, frame, ctx } = this;
     if (!matrix.about || row >= matrix.rows) return matrix;
-    const values = rowOf(ctx.exact, matrix.block, frame.blocks[matrix.block]!, matrix.at, row, () => this.point());
-    return values ? withRow(matrix, row, values) : matrix;
+    if (this.exactRow?.of === matrix && this.exactRow.row === row) return this.exactRow.made;
+    const rows = matrix.blocks.map((name) =>
+      rowOf(ctx.exact, name, frame.blocks[name]!, matrix.at, row, () => this.point()),
+    );
+    if (rows.some((values) => !values)) return matrix;
+    const mean = Float64Array.from(
+      { length: matrix.cols },
+      (_, col) => rows.reduce((sum, values) => sum + values![col]!, 0) / rows.length,
+    );
+    const made = withRow(matrix, row, rows.length > 1 ? mean : rows[0]!);
+    this.exactRow = { of: matrix, row, made };
+    return made;
+  }
+
+  protected override pointed(at: Position | null): void {
+    const row = at?.row ?? this.linked;
+    const { heads = [] } = this.frame.head;
+    this.card.show(row === null ? this.matrix : this.exactly(row), row, at?.col ?? null, {
+      colors: this.colors,
+      scale: this.scale,
+      head: this.choice.head,
+      names: heads,
+      others: () =>
+        heads.flatMap((_, head) => {
+          const [map] = mapsAt(this.frame.head, { ...this.choice, head });
+          const matrix =
+            map === undefined || this.choice.layer >= (this.frame.head.layers?.length ?? 1)
+              ? null
+              : matrixOf(this.frame, map, this.seq);
+          return matrix ? [{ head, matrix }] : [];
+        }),
+    });
+    if (this.mode === "text") this.text.point(at, at && this.exactly(at.row));
+    if (this.mode === "arcs") this.arcs.point(at);
   }
 
   protected drawLegend(): void {
@@ -134,6 +298,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.cells = null;
     const { matrix, zoom, measure } = this,
       made = layout(matrix, { width, height: MOST_HEIGHT, zoom, measure });
+    this.veil = veilOf(matrix, made);
     this.el.dataset["cell"] = made.cell.toFixed(2);
     return made;
   }
@@ -148,6 +313,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       colors,
       palette: this.ctx.palette(),
       cells: this.cells,
+      veil: this.veil,
       cursor: this.cursor.at,
       linked,
       linkedCol,
@@ -155,13 +321,29 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     });
   }
 
-  /** The cells as an image. With more cells than pixels, the largest of each block is drawn: a peak is never lost. */
-  private makeCells(): HTMLCanvasElement | null {
-    const { rowLen, drawn, value } = this.matrix,
+  /** The cells as an image, as they are stored. With more cells than pixels, the largest of each block is drawn: a peak is never lost. */
+  private makeCells(): Cells | null {
+    const { rowLen, drawn, masked, hidden, stored } = this.matrix,
+      { down, across } = stored,
       ratio = globalThis.devicePixelRatio || 1;
     const most = (count: number, size: number) => (size * ratio < 1 ? Math.ceil(count * size * ratio) : 4096);
     const room = { rows: most(rowLen, this.made.tall), cols: most(drawn, this.made.cell) };
-    return image({ rows: rowLen, cols: drawn, value }, this.colors, this.scale.share, room);
+    const last = (row: number) => Math.min(rowLen, (row + 1) * down) - 1;
+    const value = masked
+      ? (row: number, col: number) =>
+          hidden(row * down, col * across) && hidden(last(row), col * across) ? NaN : stored.value(row, col)
+      : stored.value;
+    const cells = { rows: Math.ceil(rowLen / down), cols: Math.ceil(drawn / across), value };
+    const canvas = image(cells, this.colors, this.scale.share, room);
+    const spans = (count: number, most: number, each: number) =>
+      Math.max(1, Math.ceil(count / Math.max(1, most))) * each;
+    return (
+      canvas && {
+        canvas,
+        rows: canvas.height * spans(cells.rows, room.rows, down),
+        cols: canvas.width * spans(cells.cols, room.cols, across),
+      }
+    );
   }
 
   protected hit(x: number, y: number): Position | null {
@@ -198,20 +380,19 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected describe(at: Position | null) {
-    const { label, seq, rows, cols, rowLen, colLen, rowName, colName } = this.matrix;
+    const { label, seq, rows, cols, rowLen, colLen, rowName, colName, self } = this.matrix;
+    const sides = `${rowLen} ${rowName} by ${colLen} ${colName} positions${self ? ", self-attention" : ""}`;
     return {
-      label: `${label}, ${seq}: ${rowLen} ${rowName} by ${colLen} ${colName} positions`,
+      label: `${label}, ${seq}: ${sides}`,
       cell: at && { ...at, rows, cols, text: sentence(this.exactly(at.row), at) },
       data: { row: String(at?.row ?? ""), col: String(at?.col ?? "") },
     };
   }
 
-  private toggleTable(): void {
-    const shown = this.tableBox.hidden;
-    this.tableBox.hidden = !shown;
-    this.stage.hidden = shown;
-    this.tableButton.setAttribute("aria-pressed", String(shown));
-    this.redraw();
+  override destroy(): void {
+    this.overview.destroy();
+    this.arcs.destroy();
+    super.destroy();
   }
 }
 

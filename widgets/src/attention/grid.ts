@@ -1,0 +1,301 @@
+// All maps at a glance: which are beside each other, in which order, and where. Pure geometry in CSS pixels, no page.
+
+import type { Frame } from "../frame";
+import type { Head, MapEntry } from "./matrix";
+
+/** What is chosen. `layer` and `head` beyond the last one are the mean of all. */
+export interface Choice {
+  layer: number;
+  head: number;
+  seq: number;
+  step: number;
+}
+export type By = "layer" | "seq" | "step";
+export type Order = "place" | "high" | "low" | "looks";
+export interface Wanted {
+  by: By; // what the rows are, in place
+  order: Order;
+  badge: number; // of head.badges; -1 for none
+  least: number; // maps with less of the badge are drawn faintly
+}
+
+export interface Item extends Choice {
+  maps: number[]; // one, or those it is the mean of
+  label: string; // in full
+  short: string;
+  badge: number;
+  looks: string;
+  wrong: boolean;
+  faint: boolean;
+}
+export interface Line {
+  title: string;
+  items: (Item | null)[];
+}
+/** Lines of maps: as a table with a column for each head, or one after the other with line breaks. */
+export interface Grid {
+  cols: string[] | null;
+  lines: Line[];
+}
+
+const layersOf = (head: Head): string[] => head.layers ?? [""];
+const headsOf = (head: Head): string[] => head.heads ?? head.maps.map(({ label }) => label);
+export const placeOf = (entry: MapEntry, index: number): [number, number] => entry.at ?? [0, index];
+
+/** The maps of a place; those that a mean is of. */
+export function mapsAt(head: Head, { layer, head: column, step }: Omit<Choice, "seq">): number[] {
+  const [layers, heads] = [layersOf(head).length, headsOf(head).length];
+  return head.maps.flatMap((entry, index) => {
+    const [own, other] = placeOf(entry, index);
+    return (entry.step ?? 0) === step && (layer >= layers || own === layer) && (column >= heads || other === column)
+      ? [index]
+      : [];
+  });
+}
+
+/** What can be chosen: a place that has maps, near the one that is wanted. */
+export function nearest(head: Head, choice: Choice): Choice {
+  if (mapsAt(head, choice).length) return choice;
+  const fits = head.maps.map((entry, index) => ({ at: placeOf(entry, index), step: entry.step ?? 0 }));
+  const first =
+    fits.find(({ at, step }) => at[0] === choice.layer && step === choice.step) ??
+    fits.find(({ at, step }) => at[1] === choice.head && step === choice.step) ??
+    fits.find(({ step }) => step === choice.step) ??
+    fits[0];
+  return first ? { ...choice, layer: first.at[0], head: first.at[1], step: first.step } : choice;
+}
+
+/** What rows there can be: a choice only where there are several of it. */
+export function rowsBy(head: Head): By[] {
+  const seqs = Math.max(0, ...head.maps.map(({ seqs }) => seqs.length));
+  const has = { layer: layersOf(head).length, seq: seqs, step: head.slider?.labels.length ?? 1 };
+  const found = (["layer", "seq", "step"] as const).filter((by) => has[by] > 1);
+  return found.length ? found : ["layer"];
+}
+
+export function gridOf(frame: Frame<Head>, chosen: Choice, { by, order, badge, least }: Wanted): Grid {
+  const { head } = frame,
+    block = frame.blocks["badges"],
+    [layers, heads] = [layersOf(head), headsOf(head)];
+  const value = (map: number, seq: number, which: number): number =>
+    block && which >= 0 && map < block.shape[0]! && seq < block.shape[1]! ? block.at(map, seq, which) : NaN;
+  const item = (choice: Choice): Item | null => {
+    const maps = mapsAt(head, choice).filter((map) => choice.seq < head.maps[map]!.seqs.length);
+    if (!maps.length) return null;
+    const mean = choice.layer >= layers.length || choice.head >= heads.length;
+    if (mean && maps.length < 2) return null;
+    const [first] = maps as [number],
+      entry = head.maps[first]!;
+    const own = mean ? NaN : value(first, choice.seq, badge);
+    const names = [
+      choice.layer < layers.length ? layers[choice.layer]! : layers.length > 1 ? "mean of the layers" : "",
+      choice.head < heads.length ? heads[choice.head]! : heads.length > 1 ? "mean of the heads" : "",
+      by === "seq" ? head.seqs[entry.seqs[choice.seq]!]!.label : "",
+      by === "step" && head.slider ? `${head.slider.name} ${head.slider.labels[choice.step]}` : "",
+    ];
+    const shorts = [layers, heads].map((labels, side) =>
+      labels.length > 1 ? briefly(labels[side ? choice.head : choice.layer] ?? "mean") : "",
+    );
+    return {
+      ...choice,
+      maps,
+      label: names.filter(Boolean).join(", ") || entry.label,
+      short: shorts.filter(Boolean).join(" "),
+      badge: own,
+      looks: mean ? "" : (head.looks?.[entry.looks?.[choice.seq] ?? -1] ?? ""),
+      wrong: maps.some((map) => !!head.maps[map]!.notes?.[choice.seq]),
+      faint: least > 0 && !(own >= least),
+    };
+  };
+  if (order === "place") return inPlace(head, chosen, by, item);
+  const all: Item[] = [];
+  layers.forEach((_, layer) =>
+    heads.forEach((_, column) => {
+      const one = item({ ...chosen, layer, head: column });
+      if (one) all.push(one);
+    }),
+  );
+  if (order === "looks") {
+    const words = [...(head.looks ?? []), ""];
+    const lines = words.map((looks) => ({ looks, items: all.filter((one) => one.looks === looks) }));
+    return {
+      cols: null,
+      lines: lines
+        .filter(({ items }) => items.length)
+        .map(({ looks, items }) => ({ title: `${looks || "no weights"} (${items.length})`, items })),
+    };
+  }
+  const sign = order === "high" ? -1 : 1;
+  const rank = ({ badge: own }: Item) => (Number.isNaN(own) ? Infinity : sign * own);
+  return { cols: null, lines: [{ title: "", items: all.sort((a, b) => rank(a) - rank(b) || 0) }] };
+}
+
+function inPlace(head: Head, chosen: Choice, by: By, item: (choice: Choice) => Item | null): Grid {
+  const [layers, heads] = [layersOf(head), headsOf(head)];
+  const columns = heads.length > 1 ? [...heads.keys(), heads.length] : [...heads.keys()];
+  const seqs = head.maps[mapsAt(head, chosen)[0] ?? 0]?.seqs ?? [];
+  const rows: [string, Partial<Choice>][] =
+    by === "layer"
+      ? [...layers.keys(), ...(layers.length > 1 ? [layers.length] : [])].map((layer) => [
+          layers[layer] ?? "mean",
+          { layer },
+        ])
+      : by === "seq"
+        ? seqs.map((index, seq) => [head.seqs[index]!.label, { seq }])
+        : (head.slider?.labels ?? [""]).map((label, step) => [label, { step }]);
+  return {
+    cols: columns.map((column) => heads[column] ?? "mean"),
+    lines: rows.map(([title, change]) => ({
+      title,
+      items: columns.map((column) => item({ ...chosen, head: column, ...change })),
+    })),
+  };
+}
+
+/** "layer 3" as "L3". */
+export function briefly(label: string): string {
+  const found = /^(\p{L})\p{L}* (\d+)$/u.exec(label);
+  return found ? `${found[1]!.toUpperCase()}${found[2]}` : label.length > 9 ? `${label.slice(0, 8)}…` : label;
+}
+
+/** The word that all labels begin with, before a number: "head" of "head 0", "head 1"; "" if there is none. */
+export function wordOf(labels: string[]): string {
+  const words = new Set(
+    labels.filter((label) => label !== "mean").map((label) => /^(\S+) \d+$/.exec(label)?.[1] ?? ""),
+  );
+  const [word] = words;
+  return words.size === 1 ? word! : "";
+}
+
+export interface Placed {
+  item: Item;
+  x: number;
+  y: number;
+}
+export interface GridLayout {
+  size: number; // of a map, square
+  caption: number; // height of the line below it
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  places: Placed[];
+  titles: { text: string; y: number; lone: boolean }[]; // lone: on a line of its own
+  columns: { text: string; x: number }[];
+}
+
+const GAP = 4,
+  SIZE_MOST = 56,
+  SIZE_LEAST = 15,
+  FLOW = 46,
+  LINE = 15;
+
+export function layoutGrid(
+  { cols, lines }: Grid,
+  width: number,
+  measure: (text: string) => number,
+  badged: boolean,
+): GridLayout {
+  const places: Placed[] = [],
+    titles: GridLayout["titles"] = [];
+  if (!cols) return flow(lines, width, places, titles);
+  const texts = lines.map(({ title }) => title);
+  const word = wordOf(texts);
+  const plain = texts.map((text) => (word && text.startsWith(`${word} `) ? text.slice(word.length + 1) : text));
+  const widest = Math.min(110, Math.max(0, ...plain.map(measure)));
+  const left = texts.some(Boolean) ? Math.ceil(Math.max(widest, measure(word ? `${word} ↓` : "")) + 10) : 2;
+  const fit = Math.floor((width - left) / Math.max(1, cols.length)) - GAP;
+  const size = Math.min(SIZE_MOST, Math.max(SIZE_LEAST, fit)),
+    caption = badged && size >= 20 ? 11 : 0;
+  const top = cols.some(Boolean) ? 2 * LINE : 2;
+  lines.forEach(({ items }, row) => {
+    const y = top + row * (size + caption + GAP);
+    titles.push({ text: plain[row]!, y: y + size / 2, lone: false });
+    items.forEach((item, col) => {
+      if (item) places.push({ item, x: left + col * (size + GAP), y });
+    });
+  });
+  const head = wordOf(cols);
+  const columns = cols.map((text, col) => ({
+    text: head && text.startsWith(`${head} `) ? text.slice(head.length + 1) : text,
+    x: left + col * (size + GAP) + size / 2,
+  }));
+  const tall = lines.length * (size + caption + GAP);
+  return {
+    size,
+    caption,
+    left,
+    top,
+    width: left + cols.length * (size + GAP),
+    height: top + tall,
+    places,
+    titles,
+    columns,
+  };
+}
+
+function flow(lines: Line[], width: number, places: Placed[], titles: GridLayout["titles"]): GridLayout {
+  const across = Math.max(1, Math.floor((width + GAP) / (FLOW + GAP))),
+    caption = 2 * 11;
+  let y = 2;
+  for (const { title, items } of lines) {
+    if (title) {
+      titles.push({ text: title, y: y + LINE / 2, lone: true });
+      y += LINE + 2;
+    }
+    items.forEach((item, index) => {
+      if (item)
+        places.push({
+          item,
+          x: 2 + (index % across) * (FLOW + GAP),
+          y: y + Math.floor(index / across) * (FLOW + caption + GAP),
+        });
+    });
+    y += Math.ceil(items.length / across) * (FLOW + caption + GAP) + 4;
+  }
+  return {
+    size: FLOW,
+    caption,
+    left: 0,
+    top: 0,
+    width: 2 + across * (FLOW + GAP),
+    height: y,
+    places,
+    titles,
+    columns: [],
+  };
+}
+
+export function hitGrid({ places, size, caption }: GridLayout, x: number, y: number): Item | null {
+  const half = GAP / 2;
+  const found = places.find(
+    (one) => x >= one.x - half && x < one.x + size + half && y >= one.y - half && y < one.y + size + caption + half,
+  );
+  return found?.item ?? null;
+}
+
+export const same = (one: Choice, other: Choice): boolean =>
+  one.layer === other.layer && one.head === other.head && one.seq === other.seq && one.step === other.step;
+
+/** Where a key leads from the chosen map; null if it does not walk. */
+export function walkGrid({ places }: GridLayout, chosen: Choice, key: string): Item | null {
+  const at = places.findIndex(({ item }) => same(item, chosen));
+  if (!places.length) return null;
+  if (key === "Home") return places[0]!.item;
+  if (key === "End") return places[places.length - 1]!.item;
+  if (key === "ArrowLeft" || key === "ArrowRight") {
+    const to = at + (key === "ArrowLeft" ? -1 : 1);
+    return places[Math.max(0, Math.min(places.length - 1, to))]!.item;
+  }
+  if (key !== "ArrowUp" && key !== "ArrowDown") return null;
+  const from = places[at] ?? places[0]!;
+  const beyond = places.filter(({ y }) => (key === "ArrowUp" ? y < from.y : y > from.y));
+  if (!beyond.length) return from.item;
+  const next = beyond.reduce((best, one) =>
+    Math.abs(one.y - from.y) < Math.abs(best.y - from.y) ||
+    (one.y === best.y && Math.abs(one.x - from.x) < Math.abs(best.x - from.x))
+      ? one
+      : best,
+  );
+  return next.item;
+}

@@ -1,0 +1,267 @@
+// What an `attention` spec holds of one map of one sequence, or of the mean of several; and the scale of its colours.
+
+import type { Block } from "../block";
+import type { AnyHead, Frame } from "../frame";
+
+interface DimEntry {
+  name: string;
+}
+export interface MapEntry {
+  label: string;
+  row_dim: DimEntry;
+  col_dim: DimEntry;
+  block: string;
+  seqs: number[];
+  at?: [layer: number, head: number];
+  step?: number;
+  causal?: "given" | "seen";
+  mask?: string;
+  self?: boolean;
+  sums?: boolean;
+  looks?: number[];
+  notes?: Record<string, string>;
+  remark?: string;
+}
+export interface SeqEntry {
+  label: string;
+  rows: string[];
+  cols: string[];
+  row_len: number;
+  col_len: number;
+}
+export interface Head extends AnyHead {
+  col_axis?: string; // of the sources, where other views run over it
+  fault?: string;
+  best?: boolean;
+  layers?: string[];
+  heads?: string[];
+  slider?: { name: string; labels: string[] };
+  range?: [low: number, high: number];
+  badges?: string[];
+  looks?: string[];
+  maps: MapEntry[];
+  seqs: SeqEntry[];
+}
+
+/** Cells that are stored: several values may share one. */
+export interface Stored {
+  rows: number;
+  cols: number;
+  down: number; // how many rows share one
+  across: number;
+  value(row: number, col: number): number;
+}
+
+/** Rows are targets, columns sources; beyond rowLen and colLen is padding. */
+export interface Matrix {
+  label: string;
+  seq: string;
+  rowName: string;
+  colName: string;
+  rows: number;
+  cols: number;
+  rowLen: number;
+  colLen: number;
+  drawn: number; // columns: with those of the padding where something is wrong
+  sums: boolean; // whether rows are meant to sum to 1
+  note: string; // what is wrong
+  remark: string; // what is no fault
+  self: boolean; // whether both sides are the same tokens
+  causal: "" | "given" | "seen";
+  masked: boolean; // whether anything is hidden by a mask
+  about: boolean; // whether values are rounded, or several share one; what is said of them says so
+  blocks: string[]; // one, or those that this is the mean of
+  at: number; // the sequence in the block
+  stored: Stored;
+  value(row: number, col: number): number;
+  hidden(row: number, col: number): boolean;
+  rowLabel(row: number): string;
+  colLabel(col: number): string;
+}
+
+/** What is wrong with a frame, as a sentence; null if it can be drawn. */
+export function problem(frame: Frame<Head>): string | null {
+  const { maps, seqs, fault }: Partial<Head> = frame.head;
+  if (fault) return fault;
+  if (!Array.isArray(maps) || !Array.isArray(seqs)) return "This attention view has no list of maps and of sequences.";
+  for (const map of maps) {
+    const block = frame.blocks[map.block];
+    if (!block || block.shape.length !== 3) return `Map ${map.label} has no array of sequence, target and source.`;
+    if (!Array.isArray(map.seqs) || map.seqs.length > block.shape[0]! || map.seqs.some((seq) => !seqs[seq]))
+      return `Map ${map.label} names sequences that are not there.`;
+    if (map.mask !== undefined && frame.blocks[map.mask]?.shape.length !== 3) return `Map ${map.label} has no mask.`;
+  }
+  return null;
+}
+
+export function matrixOf({ head, blocks }: Frame<Head>, map: number, seq: number): Matrix | null {
+  const entry = head.maps[map];
+  const block = entry && blocks[entry.block];
+  const of = entry && head.seqs[entry.seqs[seq] ?? -1];
+  if (!entry || !block || !of) return null;
+  const [, rows = 0, cols = 0] = block.shape;
+  const note = entry.notes?.[seq] ?? "",
+    rowLen = Math.min(rows, of.row_len ?? rows),
+    colLen = Math.min(cols, of.col_len ?? cols);
+  return {
+    label: entry.label,
+    seq: of.label,
+    note,
+    sums: !!entry.sums,
+    remark: entry.remark ?? "",
+    self: !!entry.self,
+    causal: entry.causal ?? "",
+    masked: !!(entry.causal ?? entry.mask),
+    about: !block.exact,
+    blocks: [entry.block],
+    at: seq,
+    drawn: note ? cols : colLen,
+    rowName: entry.row_dim?.name ?? "target",
+    colName: entry.col_dim?.name ?? "source",
+    rows,
+    cols,
+    rowLen,
+    colLen,
+    stored: storedIn(block, seq),
+    value: (row, col) => block.at(seq, row, col),
+    hidden: hides(entry, blocks, seq, colLen - rowLen, rowLen, colLen),
+    rowLabel: (row) => of.rows[row] ?? String(row),
+    colLabel: (col) => of.cols[col] ?? String(col),
+  };
+}
+
+/** Whether a mask hides a cell; what is padding is not masked. */
+function hides(
+  { causal, mask }: MapEntry,
+  blocks: Record<string, Block>,
+  seq: number,
+  shift: number,
+  rowLen: number,
+  colLen: number,
+): Matrix["hidden"] {
+  const block = mask === undefined ? null : blocks[mask]!;
+  if (block) {
+    const at = Math.min(seq, block.shape[0]! - 1);
+    return (row, col) => row < rowLen && col < colLen && block.at(at, row, col) > 0;
+  }
+  return causal ? (row, col) => col > row + shift && row < rowLen && col < colLen : () => false;
+}
+
+/** The stored cells of one sequence of a block; a loop over them is as short as can be. */
+function storedIn({ data, table, storedShape, pool }: Block, seq: number): Stored {
+  const [, rows = 0, cols = 0] = storedShape,
+    start = Math.floor(seq / (pool[0] ?? 1)) * rows * cols;
+  return {
+    rows,
+    cols,
+    down: pool[1] ?? 1,
+    across: pool[2] ?? 1,
+    value: table
+      ? (row, col) => table[data[start + row * cols + col]!]!
+      : (row, col) => data[start + row * cols + col]!,
+  };
+}
+
+/** The mean of maps of the same size; null if there are none, or they differ. */
+export function meanOf(frame: Frame<Head>, maps: number[], seq: number, label: string): Matrix | null {
+  const all = maps.map((map) => matrixOf(frame, map, seq)).filter((one): one is Matrix => !!one);
+  const [first] = all;
+  if (!first || all.length < maps.length) return null;
+  const { rows, cols, down, across } = first.stored;
+  if (all.some(({ stored }) => stored.rows !== rows || stored.cols !== cols || stored.down !== down)) return null;
+  const sums = new Float64Array(rows * cols);
+  for (const { stored } of all)
+    for (let row = 0, at = 0; row < rows; row++)
+      for (let col = 0; col < cols; col++, at++) sums[at] = sums[at]! + stored.value(row, col);
+  for (let at = 0; at < sums.length; at++) sums[at] = sums[at]! / all.length;
+  return {
+    ...first,
+    label,
+    note: "",
+    remark: "",
+    drawn: first.colLen,
+    about: all.some(({ about }) => about),
+    blocks: all.flatMap(({ blocks }) => blocks),
+    sums: all.every((one) => one.sums),
+    masked: all.every(({ masked }) => masked),
+    stored: { rows, cols, down, across, value: (row, col) => sums[row * cols + col]! },
+    value:
+      down === 1 && across === 1
+        ? (row, col) => sums[row * cols + col]!
+        : (row, col) => sums[((row / down) | 0) * cols + ((col / across) | 0)]!,
+    hidden: (row, col) => all.every((one) => one.hidden(row, col)),
+  };
+}
+
+/** The map with the exact values of one row. */
+export const withRow = (matrix: Matrix, exact: number, values: ArrayLike<number>): Matrix => ({
+  ...matrix,
+  about: false,
+  value: (row, col) => (row === exact ? values[col]! : matrix.value(row, col)),
+});
+
+/** Values from which colour 0 to which full colour goes. Without negative values the code is a square root: small weights stay visible. */
+export interface Scale {
+  low: number;
+  high: number;
+  share(value: number): number;
+}
+
+/** The scale that all maps share: from 0 to 1 for ordinary weights (so that colours stay while rows arrive), else to the largest value. */
+export function scaleOf({ range }: Head): Scale {
+  let [low, high] = range ?? [0, 1];
+  if (low === 0 && high > 0.2 && high <= 1.001) high = 1;
+  if (high === low) high = low + 1;
+  const span = high - low;
+  return low < 0
+    ? { low, high, share: (value) => (value - low) / span }
+    : { low, high, share: (value) => Math.sqrt(Math.max(0, value) / high) };
+}
+
+/** How many rows have weights: all before the last one that has any. */
+export function rowsComputed(matrix: Matrix): number {
+  for (let row = matrix.rowLen; row > 0; row--)
+    for (let col = 0; col < matrix.colLen; col++) if (!Number.isNaN(matrix.value(row - 1, col))) return row;
+  return 0;
+}
+
+export interface Position {
+  row: number;
+  col: number;
+}
+
+export const isPadding = (matrix: Matrix, { row, col }: Position): boolean =>
+  row >= matrix.rowLen || col >= matrix.colLen;
+
+/** The sources with the largest weights of a row, of those that it may see. */
+export function largest(matrix: Matrix, row: number, count: number): number[] {
+  const cols: number[] = [];
+  for (let col = 0; col < matrix.colLen; col++)
+    if (!matrix.hidden(row, col) && Number.isFinite(matrix.value(row, col))) cols.push(col);
+  return cols.sort((a, b) => matrix.value(row, b) - matrix.value(row, a)).slice(0, count);
+}
+
+/** What a row is like, of the positions that it may see. */
+export interface RowFacts {
+  seen: number; // how many positions it may see
+  total: number;
+  entropy: number; // in nats
+  computed: boolean;
+}
+
+export function factsOf(matrix: Matrix, row: number): RowFacts {
+  let seen = 0,
+    total = 0,
+    logs = 0,
+    computed = false;
+  for (let col = 0; col < matrix.colLen; col++) {
+    if (matrix.hidden(row, col)) continue;
+    seen++;
+    const value = matrix.value(row, col);
+    if (!Number.isFinite(value)) continue;
+    computed = true;
+    total += value;
+    if (value > 0) logs += value * Math.log(value);
+  }
+  return { seen, total, entropy: total > 0 ? Math.log(total) - logs / total : NaN, computed };
+}

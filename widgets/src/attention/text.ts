@@ -1,0 +1,208 @@
+// The tokens as running text, shaded by the weights of one row or of one column: reads well where a map has too many cells.
+
+import type { Table } from "../color";
+import { css, lightness } from "../color";
+import type { Cursor } from "../cursor";
+import { onKeys } from "../cursor";
+import { h, quiet } from "../dom";
+import { visible } from "../visible";
+import type { Matrix, Position, Scale } from "./matrix";
+import { inList } from "./parts";
+
+const MOST = 4000,
+  NUMBERED = 5;
+const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u,
+  LTR = /[A-Za-z\u00c0-\u024f\u0370-\u052f]/u;
+
+let count = 0;
+
+/** One side: its tokens, of which one can be chosen. */
+class Side {
+  readonly box: HTMLElement;
+  readonly tokens: HTMLElement[];
+
+  constructor(
+    name: string,
+    labels: string[],
+    private readonly id: string,
+    pick: (index: number, hover: boolean) => void,
+  ) {
+    this.tokens = labels.map((label, index) =>
+      h(
+        "span",
+        { class: "rfnb-token", role: "option", id: `${id}-${index}`, "aria-selected": "false" },
+        h("bdi", {}, visible(label)),
+      ),
+    );
+    this.box = h(
+      "div",
+      { class: "rfnb-tokens", role: "listbox", tabindex: "0", "aria-label": name, dir: directionOf(labels) },
+      ...this.tokens.flatMap((token) => [token, " "]),
+    );
+    const at = (event: Event): number => {
+      const token = (event.target as HTMLElement).closest?.(".rfnb-token");
+      return token ? this.tokens.indexOf(token as HTMLElement) : -1;
+    };
+    this.box.addEventListener("pointerover", (event) => at(event) >= 0 && pick(at(event), true));
+    this.box.addEventListener("click", (event) => at(event) >= 0 && pick(at(event), false));
+  }
+
+  mark(chosen: number | null): void {
+    this.box.querySelector(".rfnb-chosen")?.classList.remove("rfnb-chosen");
+    this.box.querySelector('[aria-selected="true"]')?.setAttribute("aria-selected", "false");
+    const token = chosen === null ? undefined : this.tokens[chosen];
+    if (!token) return this.box.removeAttribute("aria-activedescendant");
+    token.classList.add("rfnb-chosen");
+    token.setAttribute("aria-selected", "true");
+    this.box.setAttribute("aria-activedescendant", `${this.id}-${chosen}`);
+  }
+
+  /** Shades each token by a value; the largest ones have their number, NaN and masked ones are plain. */
+  shade(values: (index: number) => number, colors: Table, scale: Scale, number: (value: number) => string): void {
+    const all = this.tokens.map((_, index) => values(index));
+    const order = [...all.keys()].filter((index) => all[index]! > 0).sort((a, b) => all[b]! - all[a]!);
+    const top = new Set(order.slice(0, NUMBERED));
+    this.tokens.forEach((token, index) => {
+      const value = all[index]!,
+        share = Number.isFinite(value) ? Math.min(1, Math.max(0, scale.share(value))) : 0;
+      token.style.background = share > 0.02 ? css(colors, share) : "";
+      token.style.color = share > 0.02 ? (lightness(colors, share) > 0.62 ? "#10181f" : "#f6faff") : "";
+      token.style.borderBottomWidth = `${Math.round(share * 4)}px`;
+      if (top.has(index)) token.dataset["number"] = number(value);
+      else delete token.dataset["number"];
+    });
+  }
+
+  plain(): void {
+    this.shade(
+      () => NaN,
+      new Uint32Array(256),
+      { low: 0, high: 1, share: () => 0 },
+      () => "",
+    );
+  }
+}
+
+export class TextMode {
+  readonly element = h("div", { class: "rfnb-text", hidden: "" });
+  private readonly words = h("div", { class: "rfnb-quiet" });
+  private matrix: Matrix | null = null;
+  private rows: Side | null = null;
+  private cols: Side | null = null;
+  private colors!: Table;
+  private scale!: Scale;
+  private by: "row" | "col" = "row";
+  private built = "";
+
+  constructor(
+    private readonly cursor: Cursor<Position>,
+    private readonly again: () => void, // calls `point` for the same place
+  ) {
+    onKeys(this.element, (event) => this.key(event));
+    this.element.addEventListener("pointerleave", () => this.cursor.hover(null));
+  }
+
+  /** Shows the tokens of a matrix; null hides them. */
+  show(matrix: Matrix | null, colors: Table, scale: Scale): void {
+    this.element.hidden = !matrix;
+    this.matrix = matrix;
+    if (!matrix) return;
+    Object.assign(this, { colors, scale });
+    const lists = [matrix.rowLen, matrix.colLen].map((length, side) =>
+      Array.from({ length: Math.min(MOST, length) }, (_, index) =>
+        side ? matrix.colLabel(index) : matrix.rowLabel(index),
+      ),
+    ) as [string[], string[]];
+    const built = JSON.stringify([lists, matrix.rowName, matrix.colName, matrix.self]);
+    if (built === this.built) return;
+    this.built = built;
+    const id = `rfnb-text-${++count}`;
+    this.rows = new Side(matrix.rowName, lists[0], `${id}-r`, (index, hover) => this.pick("row", index, hover));
+    this.cols = new Side(matrix.colName, lists[1], `${id}-c`, (index, hover) => this.pick("col", index, hover));
+    const more = Math.max(matrix.rowLen, matrix.colLen) > MOST ? [quiet(`the first ${MOST} tokens`)] : [];
+    const heading = (text: string) => h("div", { class: "rfnb-text-heading" }, text);
+    this.element.replaceChildren(
+      this.words,
+      heading(`${matrix.rowName} (looks)`),
+      this.rows.box,
+      heading(`${matrix.colName} (is looked at)`),
+      this.cols.box,
+      ...more,
+    );
+  }
+
+  /** The chosen token follows the cursor. `exact`: the matrix with the exact values of its row, where there are some. */
+  point(at: Position | null, exact: Matrix | null): void {
+    const { rows, cols } = this,
+      matrix = this.by === "row" ? (exact ?? this.matrix) : this.matrix;
+    if (!this.matrix || !matrix || !rows || !cols) return;
+    const number = (value: number) => inList(matrix, value);
+    const place = at ?? { row: 0, col: 0 };
+    if (this.by === "row") {
+      const { row } = place;
+      rows.plain();
+      rows.mark(row);
+      cols.mark(null);
+      cols.shade((col) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)), this.colors, this.scale, number);
+      this.words.textContent = `Where ${matrix.rowName} “${visible(matrix.rowLabel(row))}” (${row}) looks. Point at a ${matrix.colName} to see what looks at it.`;
+    } else {
+      const { col } = place;
+      cols.plain();
+      cols.mark(col);
+      rows.mark(null);
+      rows.shade((row) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)), this.colors, this.scale, number);
+      this.words.textContent = `What looks at ${matrix.colName} “${visible(matrix.colLabel(col))}” (${col}). Point at a ${matrix.rowName} to see where it looks.`;
+    }
+  }
+
+  private pick(by: "row" | "col", index: number, hover: boolean): void {
+    const at = this.cursor.at ?? { row: 0, col: 0 };
+    const changed = this.by !== by;
+    this.by = by;
+    const to =
+      by === "row"
+        ? { row: index, col: Math.min(at.col, this.matrix!.colLen - 1) }
+        : { row: Math.min(at.row, this.matrix!.rowLen - 1), col: index };
+    if (hover) this.cursor.hover(to);
+    else this.cursor.pin(to);
+    if (changed) this.again();
+  }
+
+  private key(event: KeyboardEvent): boolean {
+    const { matrix } = this;
+    const side =
+      (event.target as HTMLElement) === this.rows?.box
+        ? "row"
+        : (event.target as HTMLElement) === this.cols?.box
+          ? "col"
+          : null;
+    if (!matrix || !side || event.ctrlKey) return false;
+    if (event.key === "Escape") {
+      this.cursor.pin(null);
+      return true;
+    }
+    const last = Math.min(MOST, side === "row" ? matrix.rowLen : matrix.colLen) - 1,
+      now = this.cursor.at?.[side] ?? -1,
+      flip = (side === "row" ? this.rows : this.cols)!.box.dir === "rtl" ? -1 : 1;
+    const to = {
+      ArrowRight: now + flip,
+      ArrowLeft: now - flip,
+      ArrowDown: now + 10,
+      ArrowUp: now - 10,
+      Home: 0,
+      End: last,
+    }[event.key];
+    if (to === undefined) return false;
+    const index = Math.max(0, Math.min(last, to));
+    this.pick(side, index, false);
+    (side === "row" ? this.rows : this.cols)!.tokens[index]?.scrollIntoView?.({ block: "nearest" });
+    return true;
+  }
+}
+
+/** "rtl" where most tokens with letters are written from right to left. */
+export function directionOf(labels: string[]): "ltr" | "rtl" {
+  let balance = 0;
+  for (const label of labels) balance += RTL.test(label) ? 1 : LTR.test(label) ? -1 : 0;
+  return balance > 0 ? "rtl" : "ltr";
+}
