@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
@@ -19,7 +20,7 @@ from rfnb.rec.modes import modes_again
 from rfnb.rec.nested import map_nested, values_in
 from rfnb.rec.output import Output
 from rfnb.rec.recorder import Node, Recorder, dims_of_leaf
-from rfnb.rec.segment import Segment, segments
+from rfnb.rec.segment import Alone, Segment, segments
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.rec.stretch import Stretch
 from rfnb.rec.watched import Circumstances, Op, Run
@@ -44,11 +45,10 @@ class Replay(NotPicklable):
         self._reads = [(name, _places(read)) for name, read in recording.states.items()]
         self._next = [(name, _filler(value, owns)) for name, value in recording.next_states.items()]
         self._end = None if recording.end is None else (_filler(recording.end[0], owns), recording.end[1])
-        masked = recording.recorder.masked
-        ops = [(node, _observed(node, _runner(node, recording.recorder, masked))) for node in plan.inside]
-        self._names = value_names(plan)
-        alone = {number for number, (node, _) in enumerate(ops) if not _may_be_lowered(node, recording.recorder)}
-        self._parts = segments(ops, alone, self._needed(), self._names)
+        self._ops, self._names = _Ops(plan.inside, recording.recorder), value_names(plan)
+        self._alone = {
+            number for number, node in enumerate(plan.inside) if not _may_be_lowered(node, recording.recorder)
+        }
         self._sources = self._sources_in_steps()
         made = {register for node in plan.after for register in node.writes} | plan.whole.keys()
         self._stacked = [Output(Tensor(), last=False, inner=True) for _ in plan.stacked]
@@ -61,17 +61,27 @@ class Replay(NotPicklable):
                 self._whole.append((value.register, output))
             else:
                 self._collected.append((_filler(value, owns), output))
-        self.stretch = self._stretch(ops, first)
+        self.stretch = self._stretch(first)
 
-    def _stretch(self, ops: list[Op], first: FirstStep | None) -> Stretch | None:
+    @cached_property
+    def _parts(self) -> list[Segment | Alone]:
+        """The ops of a step, for steps that are made one by one."""
+        return segments(self._ops.all, self._alone, self._needed(), self._names)
+
+    def _stretch(self, first: FirstStep | None) -> Stretch | None:
         """The program for many steps in one call, where that may be."""
         recording = self.recording
-        whole = len(self._parts) == 1 and isinstance(self._parts[0], Segment)
-        if not whole or not recording.over_axis or not recording.states or recording.recorder.growing:
+        if (
+            not self.plan.inside
+            or self._alone
+            or not recording.over_axis
+            or not recording.states
+            or recording.recorder.growing
+        ):
             return None
         outputs = [output for _, output in self._collected]
         return Stretch(
-            ops,
+            self._ops,
             self._sources,
             recording.index.register if recording.index is not None else None,
             [output for output in outputs if not output.last] + self._stacked,
@@ -129,7 +139,8 @@ class Replay(NotPicklable):
     def finish(self, stacked: Callable[[Output], Tensor | None]) -> None:
         """Run the ops after the loop, on the values of all steps."""
         plan = self.plan
-        plan.listings = [listing for part in self._parts if isinstance(part, Segment) for listing in part.listings()]
+        parts = self.__dict__.get("_parts", ())  # none, if no step was made by itself
+        plan.listings = [listing for part in parts if isinstance(part, Segment) for listing in part.listings()]
         plan.listings += [] if self.stretch is None else self.stretch.listings()
         whole = dict(plan.whole)
         for register, output in zip(plan.stacked, self._stacked, strict=True):
@@ -157,6 +168,19 @@ class Replay(NotPicklable):
             for register in node.writes:
                 values[register].append(registers[register])
         return {register: stack(steps, out_dim=axis)[0] for register, steps in values.items()}
+
+
+class _Ops:
+    """The ops of a step, and how each runs from the registers, which is worked out when one does."""
+
+    def __init__(self, nodes: list[Node], recorder: Recorder):
+        self.nodes, self._recorder = nodes, recorder
+
+    @cached_property
+    def all(self) -> list[Op]:
+        """Each node, and the function that runs it."""
+        recorder = self._recorder
+        return [(node, _observed(node, _runner(node, recorder, recorder.masked))) for node in self.nodes]
 
 
 def _may_be_lowered(node: Node, recorder: Recorder) -> bool:

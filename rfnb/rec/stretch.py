@@ -24,7 +24,6 @@ from rfnb.rec.program import Listing, Program
 from rfnb.rec.shared_code import program_of
 from rfnb.rec.watched import (
     Circumstances,
-    Op,
     Registers,
     Watched,
     attributes,
@@ -47,7 +46,7 @@ class Stretch(NotPicklable):
     """The programs of a loop: one for the steps before the first sequence has ended, and one for those after.
 
     Args:
-        ops: All of a step.
+        ops: All of a step: `ops.nodes`, and `ops.all` with the functions that run them.
         sources: (register, Tensor) whose frames the steps read.
         index: The register of the index of the step, None: nobody reads it.
         stacked: Outputs that get a value in each step.
@@ -58,7 +57,7 @@ class Stretch(NotPicklable):
 
     def __init__(
         self,
-        ops: Sequence[Op],
+        ops: Any,
         sources: Sequence[tuple[int, Tensor]],
         index: int | None,
         stacked: Sequence[Output],
@@ -110,7 +109,7 @@ class Stretch(NotPicklable):
     def _begin_with(self, first: FirstStep, kind: Any, step: PlainStep) -> None:
         """Have a program of the recorded step, if it was like those that follow."""
         registers = [register for register, _ in self.sources] + ([] if self.index is None else [self.index])
-        nodes, stacked = [node for node, _ in self.ops], [output.values[-1] for output in self.stacked]
+        nodes, stacked = self.ops.nodes, [output.values[-1] for output in self.stacked]
         if not self.lasts:
             carried = _carried(step, ())
             made = first.program(nodes, registers, self.names, carried, stacked, partial(note, nodes))
@@ -171,7 +170,7 @@ class _Watch:
         self._registers = registers
         ended = self._ends.some or self.kind != _ANY or not self._backend.grad_enabled()
         with nullcontext() if ended else self._ends.step_with_ended(self._index):
-            self._seen = Watched(of.ops, registers, dims, self._backend.trace_calls())
+            self._seen = Watched(of.ops.all, registers, dims, self._backend.trace_calls())
             self._steps = steps_now()[len(self._now.steps) :]
         given = [register for register, _ in of.sources] + ([] if of.index is None else [of.index])
         self._given = {register: registers[register] for register in given}
@@ -209,7 +208,7 @@ class _Watch:
             over.append("active")
             inputs[id(active._raw)] = "active"
         results = [value._raw for value in (*after.values(), *stacked)]
-        nodes, carried = [node for node, _ in of.ops], [names[path] for path in before]
+        nodes, carried = of.ops.nodes, [names[path] for path in before]
         try:
             program = program_of(
                 self._seen, inputs, results, partial(_note, nodes), carried, over=over, end=calls, backend=backend
