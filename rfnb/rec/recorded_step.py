@@ -140,6 +140,8 @@ class RecordedStep(StepAround):
             end_growing(dim)
         if self._replay is not None:
             self._replay.plan.forget()
+            if self._replay.stretch is not None:
+                self._replay.stretch.close()
             self._replay = None
         super().close()
 

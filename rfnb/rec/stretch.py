@@ -145,6 +145,11 @@ class Stretch(NotPicklable):
             self._programs[watch.kind] = steps
             self._tries = 0
 
+    def close(self) -> None:
+        """The loop is left: its arrays go now, and not when the garbage collector comes."""
+        self._programs.clear()
+        self._watch = self._first = None
+
     def listings(self) -> list[Listing]:
         """The programs to read."""
         return [steps.program.listing for steps in self._programs.values()]

@@ -187,3 +187,31 @@ def test_nothing_of_the_step_is_kept():
     loop, _, ref = done()
     gc.collect()
     assert ref() is None and loop.plan.program
+
+
+def tensors_there():
+    return sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"gradients": True}, {"lengths": [40, 20], "steps": 40}, {"lengths": [9, 4]}, {"steps": 3}]
+)
+def test_the_arrays_of_a_loop_go_without_the_garbage_collector(change):
+    models = [Model(kind) for kind in ("plain", "lstm", "gru", "attention")]
+
+    def turn():
+        for model in models:
+            run("with", model, NO_GRADIENTS | change)
+
+    for _ in range(3):
+        turn()
+    gc.collect()
+    gc.disable()
+    try:
+        turn()
+        before = tensors_there()
+        for _ in range(3):
+            turn()
+        assert tensors_there() <= before + 3 * 4 * 5  # lengths and masks of dims, which hold themselves
+    finally:
+        gc.enable()
