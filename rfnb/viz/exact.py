@@ -23,13 +23,15 @@ class Source:
 
     def __init__(self) -> None:
         self._now: tuple[int, Spec] | None = None
+        self._count = 0
 
     def publish(self, spec: Spec) -> int:
         """The number for the head of a frame made of this spec."""
-        number = 1 if self._now is None else self._now[0] + (self._now[1] is not spec)
-        self._now = number, spec
+        if self._now is None or self._now[1] is not spec:
+            self._count += 1  # no number comes again: a page may still have the frame of it
+        self._now = self._count, spec
         _kept.touch(self, sum(block.nbytes for block in spec.blocks.values()))
-        return number
+        return self._count
 
     def forget(self) -> None:
         """Answer nothing until the next spec."""

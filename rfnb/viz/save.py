@@ -12,11 +12,11 @@ from typing import Any
 
 from rfnb.core.errors import value_error
 from rfnb.core.whole_file import write_whole
+from rfnb.viz.page.budget import MOST, Room
+from rfnb.viz.page.output import STATIC
 from rfnb.viz.show import view_of
-from rfnb.viz.spec import pack
 from rfnb.viz.visible import line
 
-_STATIC = Path(__file__).parent / "static"
 _PAGE_STYLE = (
     ":root{color-scheme:light dark}body{margin:0 auto;padding:16px;max-width:1100px;background:#fff}"
     "@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}}"
@@ -59,14 +59,15 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
     names = [line(str(view.spec.head.get("title") or view.kind)) for view in views]
     names = [f"{number}: {name}" if names.count(name) > 1 else name for number, name in enumerate(names, 1)]
     sections = "\n".join(_section(view, name) for view, name in zip(views, names))
-    style, code = ((_STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", "rfnb-static.js"))
+    style, code = ((STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", "rfnb-static.js"))
     code = _in_script(code) if any(view.has_widget for view in views) else ""
     script = f'<script type="module">{code}</script>\n' if code else ""
     # An explicit body: without it browsers put the sections into the head, and nothing is seen.
     page = (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(code)}<title>{escape(line(title))}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n<main>\n<h1>{escape(line(title))}</h1>\n{sections}\n</main>\n"
+        f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n"
+        f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{sections}\n</main>\n'
         f"{script}</body>\n</html>\n"
     )
     write_whole(path, page.encode("utf-8"))
@@ -86,7 +87,9 @@ def _section(view: Any, name: str) -> str:
     label = escape(name, quote=True)
     if not view.has_widget:
         return f'<section aria-label="{label}">{view.html()}</section>'
-    frame = base64.b64encode(pack(view.spec)).decode()
+    from rfnb.viz.page.thin import frame_of  # by the first page
+
+    frame = base64.b64encode(frame_of(view.spec, Room(MOST, MOST).in_base64())).decode()
     return (
         f'<section aria-label="{label}"><div class="rfnb-picture">{view.html()}</div>'
         f'<script type="application/octet-stream" class="rfnb-frame">{frame}</script></section>'

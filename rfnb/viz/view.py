@@ -4,6 +4,7 @@ view = View(spec)
 view                        # as the last line of a cell: the widget, with HTML and text for where it cannot run
 view.update(other_spec)     # shows in the cell it was displayed in
 view.follow(trace, make)    # live: shows make() after each event, at most 10 times a second
+view.freeze()               # what the notebook stores needs no kernel, also where no widget state is saved
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from rfnb.viz import display
 from rfnb.viz.exact import Source
 from rfnb.viz.kinds import check_kind, has_widget, html_of, text_of
 from rfnb.viz.page.budget import checked, live_room, room_of
+from rfnb.viz.page.output import alive, room_beside
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec
 from rfnb.viz.visible import safe
-
-_BESIDE = 80_000  # bytes of a view in a notebook that are not data: script and picture
 
 
 class View:
@@ -43,6 +43,8 @@ class View:
         self._source = Source()
         self._widget: Any = None
         self._handle: Any = None  # of the stored output
+        self._frozen = False
+        self._made: tuple[Any, tuple[str, bytes]] | None = None  # the last page, and of what
         self._shown_in: int | None = None
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -72,7 +74,7 @@ class View:
         return safe(text_of(self._spec))
 
     def html(self) -> str:
-        """The view without script, style or network: what a saved notebook shows anywhere."""
+        """The view without script, style or network: what a saved notebook shows where no script runs."""
         return safe(html_of(self._spec))
 
     def save(
@@ -138,22 +140,49 @@ class View:
         self._shown_in = display.execution_count()
         return self
 
+    def freeze(self) -> View:
+        """Store HTML alone in the notebook: picture, data and script. Returns itself.
+
+        JupyterLab prefers the widget to the HTML that is beside it, and shows an error in its place when the notebook is opened
+        again, unless the state of widgets is saved with notebooks (a setting; by default it is not).
+        """
+        self._frozen = True
+        if self._widget is not None:
+            self._widget.close()
+            self._widget = None
+        if self._handle is not None:
+            display.republish(self._handle, self._repr_mimebundle_())
+        return self
+
     def _send(self) -> None:
         if self._widget is not None:
-            self._widget.frame = self._frame()
+            self._widget.frame = self._page()[1]
 
-    def _frame(self) -> bytes:
-        """The frame of a page: thinned if it is large. The exact spec answers what the page asks then."""
+    def _page(self) -> tuple[str, bytes]:
+        """The picture and the frame of a page: thinned if it is large. The exact spec answers what the page asks then."""
         from rfnb.viz.page.thin import frame_of  # by the first view that is displayed
 
-        spec = self._spec
-        room = live_room() if spec.live else room_of(self._budget).minus(_BESIDE).in_base64()
-        return frame_of(spec, room, version=self._source.publish(spec))
+        spec, number = self._spec, self._source.publish(self._spec)
+        if spec.live:
+            return "", frame_of(spec, live_room(), version=number)
+        room = room_of(self._budget)
+        if self._made is None or self._made[0] != (number, room):
+            picture = self.html()
+            self._made = (number, room), (picture, frame_of(spec, room_beside(picture, room), version=number))
+        return self._made[1]
+
+    def _stored(self) -> str:
+        """The HTML that the notebook stores: with a script that makes it alive where there is room for that."""
+        if not self.has_widget or self._spec.live:
+            return self.html()
+        picture, frame = self._page()
+        made = alive(picture, frame)
+        return made if len(made) <= room_of(self._budget).most else picture
 
     def _repr_mimebundle_(
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
     ) -> dict[str, Any]:
-        bundle: dict[str, Any] = {"text/plain": self.text(), "text/html": self.html()}
+        bundle: dict[str, Any] = {"text/plain": self.text(), "text/html": self._stored()}
         bundle.update(self._widget_data())
         keep = set(include) if include is not None else set(bundle)
         return {mime: data for mime, data in bundle.items() if mime in keep - set(exclude or ())}
@@ -164,14 +193,14 @@ class View:
         return has_widget(self.kind)
 
     def _widget_data(self) -> dict[str, Any]:
-        if not self.has_widget:
+        if not self.has_widget or self._frozen:
             return {}
         try:
             from rfnb.viz import widget
         except ImportError:  # no anywidget: the HTML is there
             return {}
         if self._widget is None:
-            self._widget = widget.make_widget(self._frame(), self._source.answer)
+            self._widget = widget.make_widget(self._page()[1], self._source.answer)
         return widget.view_data(self._widget)
 
     def _ipython_display_(self) -> None:

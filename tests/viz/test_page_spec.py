@@ -172,14 +172,14 @@ def test_the_budget_of_a_view_holds_before_the_one_of_all(monkeypatch):
     monkeypatch.setattr(rf.viz.options, "_budget", None)
     for name, of_all, own in (("usual", None, None), ("all", 600_000, None), ("own", 600_000, 150_000)):
         rf.viz.options.budget = of_all
-        sizes[name] = len(View(spec, budget=own)._frame())
+        sizes[name] = len(View(spec, budget=own)._page()[1])
     assert sizes["own"] <= 150_000 * 3 // 4 < sizes["all"] <= 600_000 * 3 // 4 and sizes["usual"] < sizes["all"]
     assert rf.viz.attention(np.eye(2), budget=300_000).budget == 300_000
 
 
 def test_a_live_frame_is_small():
     spec = attention(6, 8, 128, 128)
-    assert len(View(Spec("attention", {**spec.head, "live": True}, spec.blocks), budget=2_000_000)._frame()) <= LIVE
+    assert len(View(Spec("attention", {**spec.head, "live": True}, spec.blocks), budget=2_000_000)._page()[1]) <= LIVE
 
 
 @pytest.mark.parametrize("budget", [0, -1, 2_000_001, 1e5, "1 MB"])
@@ -235,7 +235,7 @@ def test_a_question_that_has_no_answer_gets_none(asked):
 
 
 def test_old_specs_are_forgotten_when_all_of_them_are_too_large(monkeypatch):
-    kept = exact._Kept(3 * 4 * 900)
+    kept = exact._Kept(3 * sum(block.nbytes for block in attention(30, 30).blocks.values()))
     monkeypatch.setattr(exact, "_kept", kept)
     sources = [Source() for _ in range(4)]
     for source in sources:
@@ -244,6 +244,9 @@ def test_old_specs_are_forgotten_when_all_of_them_are_too_large(monkeypatch):
     wanted = {"block": "map0", "start": [0, 0, 0], "size": [1, 1, 1]}
     there = [ask(source, version=version, **wanted) is not None for source, version in zip(sources, (1, 2, 1, 1))]
     assert there == [False, True, True, True]
+    version = sources[0].publish(attention(30, 30))
+    assert version == 2, "a page that has the frame of the first spec gets nothing of this one"
+    assert ask(sources[0], version=1, **wanted) is None and ask(sources[0], version=2, **wanted) is not None
 
 
 def test_the_widget_answers_its_page(monkeypatch):

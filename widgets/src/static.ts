@@ -1,12 +1,31 @@
-// The entry for pages that `save_html` writes: each frame is a base64 script element, its view goes in before it.
+// Views without a kernel: each frame is a base64 script element beside its picture, and its view takes the place of the picture. For the pages that
+// `save_html` writes, and for the stored outputs of notebooks (rfnb/viz/page/output.py), where several share this module.
 
 import { mount } from "./mount";
 
-for (const script of document.querySelectorAll<HTMLScriptElement>("script.rfnb-frame")) {
-  const bytes = Uint8Array.from(atob((script.textContent ?? "").trim()), (letter) => letter.charCodeAt(0));
-  const place = document.createElement("div");
-  script.before(place);
-  mount(place, bytes);
-  // The picture in the page was for readers without scripts.
-  script.parentElement?.querySelector(".rfnb-picture")?.remove();
+/** Shows the frames in a part of a page that are not shown yet. What cannot be shown stays a picture. */
+export function show(part: ParentNode, css = ""): void {
+  for (const script of part.querySelectorAll<HTMLScriptElement>("script.rfnb-frame:not([data-shown])")) {
+    script.dataset["shown"] = "";
+    const bytes = Uint8Array.from(atob((script.textContent ?? "").trim()), (letter) => letter.charCodeAt(0));
+    const place = document.createElement("div");
+    script.before(place);
+    if (css) style(place.getRootNode(), css);
+    mount(place, bytes);
+    if (place.querySelector("[data-kind]")) script.parentElement?.querySelector(".rfnb-picture")?.remove();
+    else place.remove();
+  }
 }
+
+/** The style sheet, once in a document or shadow tree. */
+function style(root: Node, css: string): void {
+  const top = root instanceof Document ? root.head : (root as ShadowRoot);
+  if (top.querySelector("style.rfnb-style")) return;
+  const element = document.createElement("style");
+  element.className = "rfnb-style";
+  element.textContent = css;
+  top.append(element);
+}
+
+// A page of `save_html` has this script itself.
+if (document.querySelector("main.rfnb-page")) show(document);

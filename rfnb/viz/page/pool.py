@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-Merge = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of two arrays, value by value
+_LONG = 32  # from this factor on, NumPy's own loop over runs is faster than one over slices
 
 
-def largest(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The larger values; NaN only where both are."""
-    return np.asarray(np.fmax(one, other))
+@dataclass(frozen=True)
+class Merge:
+    """A way to make one value of several.
+
+    Attributes:
+        two: The values of two arrays, one by one.
+        runs: The values from each of some starts on, along an axis.
+    """
+
+    two: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    runs: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 
 
-def extreme(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The values farther from 0, with their sign; NaN where one of them is."""
+def _farther(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.where((np.abs(other) > np.abs(one)) | np.isnan(other), other, one)
+
+
+def _farthest(values: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarray:
+    low, high = (merge.reduceat(values, starts, axis=axis) for merge in (np.minimum, np.maximum))
+    return np.where(-low > high, low, high)
+
+
+# The largest value; NaN only where all are.
+largest = Merge(np.fmax, lambda values, starts, axis: np.fmax.reduceat(values, starts, axis=axis))
+# The value farthest from 0, with its sign; NaN where one is.
+extreme = Merge(_farther, _farthest)
 
 
 def pooled(
@@ -39,6 +58,9 @@ def _merged(values: np.ndarray, factors: tuple[int, int], merge: Merge) -> np.nd
     if factors == (1, 1) or not values.size:
         return values.copy()
     for axis, factor in enumerate(factors, 1):
+        if factor >= _LONG:
+            values = merge.runs(values, np.arange(0, values.shape[axis], factor), axis)
+            continue
         # Slices of every so manieth value: ten times as fast as `reduceat`.
         parts = [
             values[(slice(None),) * axis + (slice(first, None, factor),)]
@@ -47,5 +69,5 @@ def _merged(values: np.ndarray, factors: tuple[int, int], merge: Merge) -> np.nd
         values = parts[0].copy()
         for part in parts[1:]:
             there = (slice(None),) * axis + (slice(part.shape[axis]),)
-            values[there] = merge(values[there], part)
+            values[there] = merge.two(values[there], part)
     return values

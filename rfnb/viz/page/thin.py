@@ -107,6 +107,8 @@ def _states(spec: Spec, room: Room) -> Spec:
 def _fit(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, Coded]]:
     """The finest that fits into the easy room if that can be seen at one glance, else into all of it."""
     several = 1 - _FOCUS if len(grids) > 1 else 1.0
+    if room.easy < glance * glance * len(grids) // 8:  # not even one bit for each cell that should be seen
+        return fit(grids, int(several * room.most))
     rung, made = fit(grids, int(several * room.easy))
     seen = all(min(glance, grid.values.shape[2]) <= one.levels.shape[2] for grid, one in zip(grids, made.values()))
     if room.most == room.easy or (seen and sum(one.size for one in made.values()) <= room.easy):
