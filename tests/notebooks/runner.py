@@ -68,8 +68,9 @@ def problems(notebook: nbformat.NotebookNode) -> list[str]:
             for kind in ("text/html", "text/plain"):
                 if len(data.get(kind, "").strip()) < 20:
                     found.append(f"cell {number}: a view without {kind}, so a saved notebook shows nothing there")
-            if "<script" in data.get("text/html", ""):
-                found.append(f"cell {number}: a script in the static form; no viewer runs it")
+            html = data.get("text/html", "")
+            if "<script" in html and ('class="rfnb-output"' not in html or "<img" not in html.split("<script")[0]):
+                found.append(f"cell {number}: a script without a picture before it; many viewers run none")
             if "http://" in data.get("text/html", "").replace("http://www.w3.org/", "") or "https://" in data.get(
                 "text/html", ""
             ):
