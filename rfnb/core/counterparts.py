@@ -35,17 +35,16 @@ class Known:
     """The plans of a batch, at its newest dim.
 
     Attributes:
-        dims: All dims of their keys; None in the place of the newest one, which must not hold itself.
-        parts: What puts them together.
+        asked_for: All dims of their keys, None in the place of the newest one, which must not hold itself; and what puts them
+            together. Both at once, so that threads that note something at the same time lose it at worst.
         stay: Those of the dims that were there before, and that the batch before had too.
     """
 
-    __slots__ = ("dims", "parts", "since", "stay")
+    __slots__ = ("asked_for", "since", "stay")
 
     def __init__(self) -> None:
         self.since = resizes[0], generation[0]
-        self.dims: tuple[Dim | None, ...] = (None,)
-        self.parts: tuple[_Part, ...] = ()
+        self.asked_for: tuple[tuple[Dim | None, ...], tuple[_Part, ...]] = (None,), ()
         self.stay: frozenset[Dim] = frozenset()
 
 
@@ -55,18 +54,19 @@ def note(cache: PlanCache, template: Template, key: Any, index: Index) -> None:
     known = newest._plans
     if known is None or known.since != (resizes[0], generation[0]):
         known = newest._plans = Known()
-    if len(known.parts) >= _MOST:
+    dims, parts = known.asked_for
+    if len(parts) >= _MOST:
         return
     if template.key_of is None:
         template.key_of = builder(key, index)
     places = []
     for dim in index:
         own = None if dim is newest else dim
-        if own not in known.dims:
-            known.dims += (own,)
-        places.append(known.dims.index(own))
+        if own not in dims:
+            dims += (own,)
+        places.append(dims.index(own))
     pick = itemgetter(*places) if len(places) > 1 else _only(places[0])
-    known.parts += ((cache.setdefault, pick, template),)
+    known.asked_for = dims, (*parts, (cache.setdefault, pick, template))
 
 
 def _only(place: int) -> Callable[[Dims], Dims]:
@@ -80,36 +80,38 @@ def look_ahead(index: Index) -> int:
         return 0
     newest._plans = known = Known()
     old = newest._structure[3] and newest._structure[3]()
-    if old is None or old is newest or old._plans is None or old._plans.since != known.since:
+    last: Known | None = None if old is None or old is newest else old._plans
+    if last is None or last.since != known.since:
         return 0
-    last: Known = old._plans
+    before, parts = last.asked_for
     put: dict[Dim, Dim] = {}
     try:
         _put(old, newest, put)
-        stay = last.stay if last.stay.isdisjoint(put) else ()
-        dims = tuple(
-            [newest if dim is None else dim if dim in stay else _counterpart(dim, put, old) for dim in last.dims]
-        )
+        stay = last.stay if all(new is dim or dim not in last.stay for dim, new in put.items()) else ()
+        dims = tuple([newest if dim is None else dim if dim in stay else _counterpart(dim, put, old) for dim in before])
     except _NoCounterpart:
         return 0
     if len(set(dims)) < len(dims):
         return 0
-    for keep, pick, template in last.parts:
+    for keep, pick, template in parts:
         own = pick(dims)
-        if not template.questions or template.serves(own):
-            keep(template.key_of(own), template.build(own))  # type: ignore[misc]
-    known.dims = tuple([None if dim is newest else dim for dim in dims])
-    known.parts = last.parts
-    same = {dim for dim, before in zip(dims, last.dims) if dim is before}
+        try:
+            if not template.questions or template.serves(own):
+                keep(template.key_of(own), template.build(own))  # type: ignore[misc]
+        except Exception:  # whoever asks for it will hear of it
+            continue
+    same = {dim for dim, old_dim in zip(dims, before) if dim is old_dim}
     known.stay = last.stay if len(same) == len(last.stay) else frozenset(same)
-    return len(last.parts)
+    known.asked_for = tuple([None if dim is newest else dim for dim in dims]), parts
+    return len(parts)
 
 
 def _put(old: Dim, new: Dim, put: dict[Dim, Dim]) -> None:
     """Note that `new` stands where `old` stood, and so for what they are made of and have their lengths over."""
-    if put.setdefault(old, new) is not new or _form(old) is not _form(new):
+    (form, parts), (new_form, new_parts) = _form(old), _form(new)
+    if put.setdefault(old, new) is not new or form is not new_form:
         raise _NoCounterpart
-    for part, other in zip(old._structure[2], new._structure[2], strict=True):
+    for part, other in zip(parts, new_parts, strict=True):
         _put(part, other, put)
 
 
@@ -117,19 +119,20 @@ def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
     """Find what stands where `dim` stood: itself, if it was there before the batch of `newest`."""
     found = put.get(dim)
     if found is None:
-        form, related = _form(dim), dim._structure[2]
+        form, related = _form(dim)
         now = tuple([_counterpart(part, put, newest) for part in related])
         before = newest._structure[3] and newest._structure[3]()
         stays = now == related and before is not None and dim.serial < before.serial
         found = dim if stays else form.latest()
-        if found is None or _form(found) is not form or found._structure[2] != now or (found is dim) is not stays:
+        if found is None or (found is dim) is not stays or _form(found) != (form, now):
             raise _NoCounterpart
         put[dim] = found
     return found
 
 
-def _form(dim: Dim) -> Any:
+def _form(dim: Dim) -> tuple[Any, tuple[Dim, ...]]:
+    """The form of a dim, and what it is made of and has its lengths over, if both hold still."""
     known = dim._structure
     if known is None or known[0] != resizes[0] or known[1] is None:
         raise _NoCounterpart
-    return known[1]
+    return known[1], known[2]

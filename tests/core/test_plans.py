@@ -1,6 +1,9 @@
 """Plans for the dims of a new batch: those of the batch before, where nothing that planning saw is another."""
 
 import gc
+import sys
+import threading
+from collections import deque
 
 import numpy as np
 import pytest
@@ -394,3 +397,48 @@ def test_a_dim_made_of_other_ones_is_that_of_the_dims_at_hand_whatever_came_befo
     for dims in [(a, b), (b, a), (a, b), (a, c), (c, a), (b, c), (a, b)]:
         assert planner(*dims) is 2 * dims[0] + dims[1]
     assert planner.made == 1
+
+
+def test_what_one_thread_asks_for_is_put_together_for_the_dims_of_no_other():
+    planner, wrong = Planner(lambda *dims: dims), []
+    keys = [(0, 1), (1, 0, 2), (2, 1), (1, 2, 0), (0, 2, 1), (1,)]
+
+    def ask(dims):
+        for key in keys:
+            own = tuple(dims[place] for place in key)
+            if planner(*own) != own:
+                wrong.append(own)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for turn in range(30):
+            batch, time = batch_of([turn + 2, 1])
+            others = [(batch, time, Dim(size, name=f"feat{size}")) for size in range(1, 5)]
+            threads = [threading.Thread(target=ask, args=(dims,)) for dims in others]
+            deque(map(threading.Thread.start, threads), 0)
+            deque(map(threading.Thread.join, threads), 0)
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+
+
+def _not_five(dim):
+    if dim.extent == 5:
+        raise ValueError("five")
+
+
+def test_what_cannot_be_put_together_for_one_plan_hinders_no_other():
+    def make(*dims):
+        if len(dims) > 1:
+            asked(_not_five, dims[1])
+        return dims
+
+    planner = Planner(make)
+    for lengths in ([3, 1], [4, 1], [6, 1], [5, 1]):
+        batch, time = batch_of(lengths)
+        assert planner(time) == (time,)
+        if lengths[0] != 5:
+            assert planner(batch, time) == (batch, time)
+    with pytest.raises(ValueError, match="five"):
+        planner(batch, time)

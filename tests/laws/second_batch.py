@@ -123,9 +123,9 @@ def look_ahead_checked(index: Any) -> int:
     """
     made = counterparts.look_ahead(index)
     newest = max(index, key=lambda dim: dim.serial)
-    known = newest._plans
-    dims = tuple(newest if dim is None else dim for dim in known.dims)
-    for keep, pick, template in known.parts if made else ():
+    known, parts = newest._plans.asked_for
+    dims = tuple(newest if dim is None else dim for dim in known)
+    for keep, pick, template in parts if made else ():
         own = pick(dims)
         form, found = structure_of(template.key_of(own))
         assert tuple(found) == own
