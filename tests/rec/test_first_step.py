@@ -215,3 +215,15 @@ def test_the_arrays_of_a_loop_go_without_the_garbage_collector(change):
         assert tensors_there() <= before + 3 * 4 * 5  # lengths and masks of dims, which hold themselves
     finally:
         gc.enable()
+
+
+def test_a_state_whose_dims_are_in_another_order_at_first(watched):
+    square = Dim(2, name="square")
+    x = randn(TIME, BATCH, square)
+
+    def body(loop):
+        loop.state.h = rf.tanh(loop.unstack(x) + loop.state.h)
+        return loop.stack(loop.state.h)
+
+    both(body, h=randn(square, BATCH, seed=2))
+    assert watched
