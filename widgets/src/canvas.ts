@@ -40,11 +40,10 @@ export function image(
   share: (value: number) => number,
   most: { rows: number; cols: number },
 ): HTMLCanvasElement | null {
-  const down = Math.max(1, Math.ceil(cells.rows / Math.max(1, most.rows))),
-    across = Math.max(1, Math.ceil(cells.cols / Math.max(1, most.cols)));
-  const rows = Math.ceil(cells.rows / down),
-    cols = Math.ceil(cells.cols / across);
-  if (!rows || !cols) return null;
+  const rows = Math.min(cells.rows, Math.max(1, Math.floor(most.rows))),
+    cols = Math.min(cells.cols, Math.max(1, Math.floor(most.cols)));
+  if (!cells.rows || !cells.cols) return null;
+  const [down, across] = [cells.rows / rows, cells.cols / cols]; // no whole numbers: all cells are in the image, evenly
   const canvas = document.createElement("canvas");
   canvas.width = cols;
   canvas.height = rows;
@@ -55,9 +54,10 @@ export function image(
   for (let row = 0; row < rows; row++) {
     for (let col = 0; col < cols; col++) {
       let value = NaN;
-      const [bottom, right] = [Math.min(cells.rows, (row + 1) * down), Math.min(cells.cols, (col + 1) * across)];
-      for (let r = row * down; r < bottom; r++) {
-        for (let c = col * across; c < right; c++) {
+      const bottom = Math.min(cells.rows, Math.ceil((row + 1) * down - 1e-9)),
+        right = Math.min(cells.cols, Math.ceil((col + 1) * across - 1e-9));
+      for (let r = Math.floor(row * down); r < bottom; r++) {
+        for (let c = Math.floor(col * across); c < right; c++) {
           const other = cells.value(r, c);
           if (Number.isNaN(value) || Math.abs(other) > Math.abs(value)) value = other;
         }

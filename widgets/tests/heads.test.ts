@@ -6,7 +6,7 @@ import { briefly, gridOf, hitGrid, layoutGrid, mapsAt, nearest, rowsBy, walkGrid
 import type { Head } from "../src/attention/matrix";
 import { factsOf, largest, matrixOf, meanOf } from "../src/attention/matrix";
 import { directionOf } from "../src/attention/text";
-import { exactBlock } from "../src/block";
+import { codedBlock, exactBlock } from "../src/block";
 import type { Frame } from "../src/frame";
 import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
@@ -86,6 +86,24 @@ describe("the maps of a choice", () => {
     expect([mean.hidden(0, 1), mean.hidden(1, 1), mean.about, mean.sums]).toEqual([true, false, false, true]);
   });
 
+  it("have a mean as coarse as the coarsest of them", () => {
+    const made = frame();
+    const code = { kind: "linear", low: 0, high: 252 } as const;
+    made.blocks["map3"] = codedBlock(Uint8Array.of(1, 2, 3, 4), [1, SIZE, SIZE], code, [1, 2, 2]);
+    made.blocks["map2"] = exactBlock(
+      Float32Array.from({ length: 16 }, (_, index) => index),
+      [1, SIZE, SIZE],
+    );
+    const mean = meanOf(made, [2, 3], 0, "mean")!;
+    expect([mean.value(0, 0), mean.value(1, 3), mean.value(3, 0), mean.value(2, 2), mean.about]).toEqual([
+      (5 + 1) / 2,
+      (7 + 2) / 2,
+      (13 + 3) / 2,
+      (15 + 4) / 2,
+      true,
+    ]);
+  });
+
   it("have no mean where they differ in size", () => {
     const made = frame();
     made.blocks["map3"] = exactBlock(new Float32Array(6), [1, 2, 3]);
@@ -151,7 +169,7 @@ describe("the grid", () => {
     [2, 40, 390],
   ])("of %i x %i finds each map at its place, and walks to its neighbours", (layers, heads, width) => {
     const grid = gridOf(frame(layers, heads), chosen, place);
-    const made = layoutGrid(grid, width, measure, true);
+    const made = layoutGrid(grid, { width, height: 470 }, measure, true);
     for (const { item, x, y } of made.places) expect(hitGrid(made, x + made.size / 2, y + made.size / 2)).toBe(item);
     expect(new Set(made.places.map(({ x, y }) => `${x},${y}`)).size).toBe((layers + 1) * (heads + 1));
     const to = (key: string) => {
@@ -170,8 +188,20 @@ describe("the grid", () => {
     expect(walkGrid(made, at(0, 0), "x")).toBeNull();
   });
 
+  it("shows all rows at once, where a map can still be seen", () => {
+    const made = (layers: number) =>
+      layoutGrid(gridOf(frame(layers, 12), chosen, place), { width: 760, height: 470 }, measure, false);
+    expect(made(12).height).toBeLessThanOrEqual(470);
+    expect([made(4).size, made(12).size, made(40).size]).toEqual([50, 29, 26]);
+  });
+
   it("breaks lines where maps are sorted", () => {
-    const made = layoutGrid(gridOf(frame(6, 6), chosen, { ...place, order: "high", badge: 0 }), 300, measure, true);
+    const made = layoutGrid(
+      gridOf(frame(6, 6), chosen, { ...place, order: "high", badge: 0 }),
+      { width: 300, height: 470 },
+      measure,
+      true,
+    );
     expect(Math.max(...made.places.map(({ x }) => x + made.size))).toBeLessThanOrEqual(302);
     expect(made.places).toHaveLength(36);
   });

@@ -1,6 +1,6 @@
 // The card of a row: where it looks, in numbers; how sure it is; and the same row in the other heads.
 
-import { context, image, prepare } from "../canvas";
+import { context } from "../canvas";
 import type { Table } from "../color";
 import type { Context } from "../context";
 import { h, quiet } from "../dom";
@@ -9,13 +9,12 @@ import { short } from "../number";
 import { visible } from "../visible";
 import { fault } from "./check";
 import type { Matrix, Scale } from "./matrix";
-import { factsOf, largest } from "./matrix";
+import { factsOf, largest, shared } from "./matrix";
 import { inList } from "./parts";
 
 const MOST = 8,
   MOST_HEADS = 32,
-  STRIP = 96,
-  TALL = 13;
+  STRIP = 192;
 
 export interface Around {
   colors: Table;
@@ -27,6 +26,8 @@ export interface Around {
 
 export class Card {
   readonly element = h("aside", { class: "rfnb-card", "aria-label": "the row under the cursor" });
+  private readonly items: HeadItem[] = [];
+  private readonly list = h("ul", { class: "rfnb-card-heads" });
   private key = "";
   private of: Matrix | null = null;
 
@@ -56,10 +57,11 @@ export class Card {
       { class: "rfnb-card-title" },
       quiet(`${matrix.rowName} `),
       h("b", {}, shorten(matrix.rowLabel(row), 30)),
-      quiet(` ${row} looks at`),
+      quiet(`${numbered(matrix.rowLabel(row), row)} looks at`),
     );
     if (!computed) return [title, quiet("not computed")];
-    const about = matrix.about ? "about " : "";
+    const about = matrix.about ? "about " : "",
+      pooled = matrix.about && matrix.stored.down * matrix.stored.across > 1;
     const top = largest(matrix, row, MOST);
     const most = Math.max(...top.map((at) => matrix.value(row, at)), 0);
     const bars = top.map((at) => {
@@ -74,71 +76,110 @@ export class Card {
       return h(
         "li",
         at === col ? { class: "rfnb-here" } : {},
-        h("span", { class: "rfnb-card-token" }, h("bdi", {}, visible(matrix.colLabel(at))), quiet(` ${at}`)),
+        h(
+          "span",
+          { class: "rfnb-card-token" },
+          h("bdi", {}, visible(matrix.colLabel(at))),
+          quiet(numbered(matrix.colLabel(at), at) + range(matrix, at)),
+        ),
         bar,
         h("span", { class: "rfnb-card-number" }, inList(matrix, value)),
       );
     });
     const rest = total - top.reduce((sum, at) => sum + matrix.value(row, at), 0);
-    const facts: [string, string][] = [
-      ...(seen > top.length
-        ? [[`the other ${seen - top.length}`, inList(matrix, Math.max(0, rest))] as [string, string]]
-        : []),
-      ["sum", `${about}${short(Number(total.toPrecision(4)))}`],
-      ...(matrix.sums && entropy >= 0
-        ? [["entropy", `${about}${short(entropy)} of ${short(Math.log(seen))} nats`] as [string, string]]
-        : []),
-      ...(matrix.sums && entropy >= 0
-        ? [["as if at", `${about}${short(Math.exp(entropy))} of ${seen}`] as [string, string]]
-        : []),
-      ...(matrix.sums && seen > 1 ? [["uniform", `1/${seen} = ${short(1 / seen)}`] as [string, string]] : []),
-    ];
+    const facts: [string, string][] = pooled
+      ? []
+      : [
+          ...(seen > top.length
+            ? [[`the other ${seen - top.length}`, inList(matrix, Math.max(0, rest))] as [string, string]]
+            : []),
+          ["sum", `${about}${short(Number(total.toPrecision(4)))}`],
+          ...(matrix.sums && entropy >= 0
+            ? [["entropy", `${about}${short(entropy)} of ${short(Math.log(seen))} nats`] as [string, string]]
+            : []),
+          ...(matrix.sums && entropy >= 0
+            ? [["as if at", `${about}${short(Math.exp(entropy))} of ${seen}`] as [string, string]]
+            : []),
+          ...(matrix.sums && seen > 1 ? [["uniform", `1/${seen} = ${short(1 / seen)}`] as [string, string]] : []),
+        ];
     const wrong = fault(matrix, row);
     return [
       title,
       ...(wrong ? [h("div", { class: "rfnb-wrong" }, `! ${wrong}`)] : []),
       h("ol", { class: "rfnb-card-top" }, ...bars),
+      ...(pooled
+        ? [quiet("The largest of several weights each; their sum and entropy are known to the kernel only.")]
+        : []),
       h("dl", {}, ...facts.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
     ];
   }
 
-  /** The same row in the heads of this layer, one below the other. */
+  /** The same row in the heads of this layer, one below the other; what is there already is only filled anew. */
   private heads(matrix: Matrix, row: number, around: Around): HTMLElement[] {
     const others = around.others().filter(({ matrix: other }) => row < other.rowLen && other.colLen === matrix.colLen);
     if (others.length < 2) return [];
     const shown = others.slice(0, MOST_HEADS);
-    const items = shown.map(({ head, matrix: other }) => {
-      const [top] = largest(other, row, 1);
-      const text =
+    while (this.items.length < shown.length) this.items.push(this.item());
+    shown.forEach(({ head, matrix: other }, index) => {
+      const item = this.items[index]!,
+        [top] = largest(other, row, 1);
+      item.head = head;
+      item.button.setAttribute("aria-pressed", String(head === around.head));
+      item.name.textContent = around.names[head] ?? String(head);
+      item.number.textContent =
         top === undefined ? "–" : `${shorten(other.colLabel(top), 10)} ${inList(other, other.value(row, top))}`;
-      const button = h(
-        "button",
-        { type: "button", "aria-pressed": String(head === around.head) },
-        h("span", { class: "rfnb-card-head" }, around.names[head] ?? String(head)),
-        this.strip(other, row, around),
-        h("span", { class: "rfnb-card-number" }, text),
-      );
-      button.addEventListener("click", () => this.choose(head));
-      return h("li", {}, button);
+      strip(item.canvas, other, row, around);
     });
+    this.list.replaceChildren(...this.items.slice(0, shown.length).map(({ element }) => element));
     const more = others.length > shown.length ? [quiet(`and ${others.length - shown.length} more heads`)] : [];
-    return [
-      h("div", { class: "rfnb-card-title" }, "the same row in each head"),
-      h("ul", { class: "rfnb-card-heads" }, ...items),
-      ...more,
-    ];
+    return [h("div", { class: "rfnb-card-title" }, "the same row in each head"), this.list, ...more];
   }
 
-  private strip(matrix: Matrix, row: number, { colors, scale }: Around): HTMLCanvasElement {
-    const canvas = h("canvas", { "aria-hidden": "true" });
-    const value = (_: number, col: number) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col));
-    const cells =
-      context(canvas) &&
-      image({ rows: 1, cols: matrix.colLen, value }, colors, scale.share, { rows: 1, cols: STRIP * 2 });
-    const g = cells && prepare(canvas, STRIP, TALL);
-    if (!g || !cells) return canvas;
-    g.imageSmoothingEnabled = false;
-    g.drawImage(cells, 0, 0, STRIP, TALL);
-    return canvas;
+  private item(): HeadItem {
+    const canvas = h("canvas", { "aria-hidden": "true" }),
+      name = h("span", { class: "rfnb-card-head" }),
+      number = h("span", { class: "rfnb-card-number" }),
+      button = h("button", { type: "button" }, name, canvas, number);
+    const made: HeadItem = { head: 0, canvas, name, number, button, element: h("li", {}, button) };
+    button.addEventListener("click", () => this.choose(made.head));
+    return made;
   }
 }
+
+interface HeadItem {
+  head: number;
+  canvas: HTMLCanvasElement;
+  name: HTMLElement;
+  number: HTMLElement;
+  button: HTMLElement;
+  element: HTMLElement;
+}
+
+/** A row as a line of colours, the largest weight of what shares a pixel; masked positions are left open. */
+function strip(canvas: HTMLCanvasElement, matrix: Matrix, row: number, { colors, scale }: Around): void {
+  const width = Math.min(matrix.colLen, STRIP),
+    g = context(canvas);
+  if (!g || !width) return;
+  [canvas.width, canvas.height] = [width, 1];
+  const data = g.createImageData(width, 1),
+    pixels = new Uint32Array(data.data.buffer);
+  for (let at = 0; at < width; at++) {
+    let most = NaN;
+    const stop = Math.ceil(((at + 1) * matrix.colLen) / width);
+    for (let col = Math.floor((at * matrix.colLen) / width); col < stop; col++) {
+      const value = matrix.hidden(row, col) ? NaN : matrix.value(row, col);
+      if (Number.isNaN(most) || Math.abs(value) > Math.abs(most)) most = value;
+    }
+    pixels[at] = Number.isNaN(most) ? 0 : colors[Math.round(Math.min(1, Math.max(0, scale.share(most))) * 255)]!;
+  }
+  g.putImageData(data, 0, 0);
+}
+
+/** Where several columns share a value: the last of them. */
+function range(matrix: Matrix, at: number): string {
+  const last = Math.min(matrix.colLen, at + shared(matrix)) - 1;
+  return last > at ? ` … ${last}` : "";
+}
+
+/** The number of a token, where it is not its label already. */
+const numbered = (label: string, index: number): string => (label === String(index) ? "" : ` ${index}`);

@@ -187,12 +187,13 @@ export interface GridLayout {
 const GAP = 4,
   SIZE_MOST = 56,
   SIZE_LEAST = 15,
+  ROW_LEAST = 26,
   FLOW = 46,
   LINE = 15;
 
 export function layoutGrid(
   { cols, lines }: Grid,
-  width: number,
+  { width, height }: { width: number; height: number },
   measure: (text: string) => number,
   badged: boolean,
 ): GridLayout {
@@ -205,9 +206,10 @@ export function layoutGrid(
   const widest = Math.min(110, Math.max(0, ...plain.map(measure)));
   const left = texts.some(Boolean) ? Math.ceil(Math.max(widest, measure(word ? `${word} ↓` : "")) + 10) : 2;
   const fit = Math.floor((width - left) / Math.max(1, cols.length)) - GAP;
-  const size = Math.min(SIZE_MOST, Math.max(SIZE_LEAST, fit)),
-    caption = badged && size >= 20 ? 11 : 0;
   const top = cols.some(Boolean) ? 2 * LINE : 2;
+  const down = Math.floor((height - top) / Math.max(1, lines.length)) - GAP - (badged ? 11 : 0); // all rows in sight, if they can be seen
+  const size = Math.min(SIZE_MOST, Math.max(SIZE_LEAST, Math.min(fit, Math.max(ROW_LEAST, down)))),
+    caption = badged && size >= 20 ? 11 : 0;
   lines.forEach(({ items }, row) => {
     const y = top + row * (size + caption + GAP);
     titles.push({ text: plain[row]!, y: y + size / 2, lone: false });

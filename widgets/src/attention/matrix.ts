@@ -167,10 +167,14 @@ export function meanOf(frame: Frame<Head>, maps: number[], seq: number, label: s
   const all = maps.map((map) => matrixOf(frame, map, seq)).filter((one): one is Matrix => !!one);
   const [first] = all;
   if (!first || all.length < maps.length) return null;
-  const { rows, cols, down, across } = first.stored;
-  if (all.some(({ stored }) => stored.rows !== rows || stored.cols !== cols || stored.down !== down)) return null;
+  // One of them may be there in finer detail; then the mean is as coarse as the others.
+  const coarsest = all.reduce((most, one) =>
+    one.stored.down * one.stored.across > most.stored.down * most.stored.across ? one : most,
+  );
+  const { rows, cols, down, across } = coarsest.stored;
+  if (all.some((one) => one.rows !== first.rows || one.cols !== first.cols)) return null;
   const sums = new Float64Array(rows * cols);
-  for (const { stored } of all)
+  for (const { stored } of all.map((one) => ({ stored: coarser(one.stored, coarsest.stored) })))
     for (let row = 0, at = 0; row < rows; row++)
       for (let col = 0; col < cols; col++, at++) sums[at] = sums[at]! + stored.value(row, col);
   for (let at = 0; at < sums.length; at++) sums[at] = sums[at]! / all.length;
@@ -191,6 +195,19 @@ export function meanOf(frame: Frame<Head>, maps: number[], seq: number, label: s
         : (row, col) => sums[((row / down) | 0) * cols + ((col / across) | 0)]!,
     hidden: (row, col) => all.every((one) => one.hidden(row, col)),
   };
+}
+
+/** The largest of the cells that share one of another pooling. */
+function coarser(stored: Stored, { rows, cols, down, across }: Stored): Stored {
+  if (stored.down === down && stored.across === across) return stored;
+  const most = new Float64Array(rows * cols).fill(NaN);
+  for (let row = 0; row < stored.rows; row++)
+    for (let col = 0; col < stored.cols; col++) {
+      const at = Math.floor((row * stored.down) / down) * cols + Math.floor((col * stored.across) / across),
+        value = stored.value(row, col);
+      if (!(value <= most[at]!)) most[at] = value;
+    }
+  return { rows, cols, down, across, value: (row, col) => most[row * cols + col]! };
 }
 
 /** The map with the exact values of one row. */
@@ -233,12 +250,25 @@ export interface Position {
 export const isPadding = (matrix: Matrix, { row, col }: Position): boolean =>
   row >= matrix.rowLen || col >= matrix.colLen;
 
-/** The sources with the largest weights of a row, of those that it may see. */
+/** How many columns share a value; 1 where all are known. */
+export const shared = ({ about, stored }: Matrix): number => (about ? stored.across : 1);
+
+/** The sources with the largest weights of a row, of those that it may see; one pass, since it is asked for at every move. */
 export function largest(matrix: Matrix, row: number, count: number): number[] {
-  const cols: number[] = [];
-  for (let col = 0; col < matrix.colLen; col++)
-    if (!matrix.hidden(row, col) && Number.isFinite(matrix.value(row, col))) cols.push(col);
-  return cols.sort((a, b) => matrix.value(row, b) - matrix.value(row, a)).slice(0, count);
+  const cols: number[] = [],
+    values: number[] = [],
+    each = shared(matrix);
+  for (let col = 0; col < matrix.colLen; col += each) {
+    const value = matrix.value(row, col);
+    if (cols.length === count && !(value > values[count - 1]!)) continue;
+    if (!Number.isFinite(value) || matrix.hidden(row, col)) continue;
+    let at = cols.length;
+    while (at > 0 && values[at - 1]! < value) at--;
+    cols.splice(at, 0, col);
+    values.splice(at, 0, value);
+    if (cols.length > count) [cols.length, values.length] = [count, count];
+  }
+  return cols;
 }
 
 /** What a row is like, of the positions that it may see. */

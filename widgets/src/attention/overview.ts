@@ -15,8 +15,7 @@ import { gridOf, hitGrid, layoutGrid, rowsBy, same, walkGrid, wordOf } from "./g
 import type { Head, Matrix, Scale } from "./matrix";
 import { matrixOf, meanOf } from "./matrix";
 
-const MOST_HEIGHT = 470,
-  PIXELS = 64,
+const MOST_HEIGHT = 520,
   BUDGET = 8; // milliseconds of each frame for maps that are not drawn yet
 const WORDS: Record<By, string> = { layer: "layers", seq: "sequences", step: "steps" };
 const ORDERS: [Order, string][] = [
@@ -142,7 +141,10 @@ export class Overview {
   private layout(width: number): GridLayout {
     const { font } = this.ctx.palette();
     const measure = measurer(context(document.createElement("canvas")), `11px ${font}`);
-    return (this.made = layoutGrid(this.grid, width, measure, this.badge.value !== ""));
+    this.made = layoutGrid(this.grid, { width, height: MOST_HEIGHT }, measure, this.badge.value !== "");
+    const { size, caption, left, top } = this.made;
+    this.element.dataset["places"] = [size, caption, left, top].map(Math.round).join();
+    return this.made;
   }
 
   private key(event: KeyboardEvent): boolean {
@@ -203,7 +205,7 @@ export class Overview {
       if (y + size < scene.top || y > scene.top + scene.height) continue;
       if (x + size < scene.left || x > scene.left + scene.width) continue;
       g.globalAlpha = item.faint ? 0.2 : 1;
-      const ready = this.images.has(keyOf(item)) || performance.now() < until;
+      const ready = this.images.has(this.keyOf(item)) || performance.now() < until;
       left ||= !ready;
       if (ready) this.drawMap(g, item, x, y, size);
       outline(g, x - 0.5, y - 0.5, size + 1, size + 1, palette.line);
@@ -237,17 +239,23 @@ export class Overview {
       if (names[0]) write(g, `${names[0]} ↓`, made.left - 6, made.top - 8, font, palette.muted, "right", made.left - 6);
       if (names[1]) write(g, `${names[1]} →`, made.left, 7, font, palette.muted);
     }
+    this.element.dataset["drawn"] = String(!left);
     if (left) this.pane.paintSoon();
   }
 
   private drawMap(g: CanvasRenderingContext2D, item: Item, x: number, y: number, size: number): void {
     const matrix = this.matrixAt(item);
     if (!matrix) return;
-    let cells = this.images.get(keyOf(item));
-    if (cells === undefined) this.images.set(keyOf(item), (cells = thumb(matrix, this.colors, this.scale)));
     const { rowLen, colLen } = matrix,
       most = Math.max(rowLen, colLen, 1);
     const [width, height] = [Math.max(5, (colLen / most) * size), Math.max(5, (rowLen / most) * size)];
+    const ratio = globalThis.devicePixelRatio || 1,
+      key = this.keyOf(item);
+    let cells = this.images.get(key);
+    if (cells === undefined) {
+      cells = thumb(matrix, this.colors, this.scale, { rows: height * ratio, cols: width * ratio });
+      this.images.set(key, cells);
+    }
     const [left, top] = [x + (size - width) / 2, y + (size - height) / 2];
     hatch(g, x, y, size, size, this.ctx.palette().line);
     if (!cells) return;
@@ -257,12 +265,16 @@ export class Overview {
     g.drawImage(cells, left, top, width, height);
   }
 
+  private keyOf({ maps, seq }: Item): string {
+    return `${maps.join()}/${seq}/${this.made.size}`;
+  }
+
   private readonly matrices = new WeakMap<Item, Matrix | null>();
 
   private matrixAt(item: Item): Matrix | null {
     let made = this.matrices.get(item);
     if (made === undefined) {
-      const known = this.images.has(keyOf(item)); // then only the sizes are asked for
+      const known = this.images.has(this.keyOf(item)); // then only the sizes are asked for
       const [first] = item.maps as [number];
       made =
         item.maps.length === 1 || known
@@ -274,8 +286,6 @@ export class Overview {
   }
 }
 
-const keyOf = ({ maps, seq }: Item): string => `${maps.join()}/${seq}`;
-
 const inBadge = (value: number): string =>
   value
     .toFixed(2)
@@ -283,14 +293,19 @@ const inBadge = (value: number): string =>
     .replace("-", "−");
 
 /** A map as a small image: the largest of each block of cells, so that a peak is never lost; masked cells are left open. */
-export function thumb(matrix: Matrix, colors: Table, scale: Scale, most = PIXELS): HTMLCanvasElement | null {
+export function thumb(
+  matrix: Matrix,
+  colors: Table,
+  scale: Scale,
+  room: { rows: number; cols: number },
+): HTMLCanvasElement | null {
   const { stored, rowLen, colLen, masked, hidden } = matrix,
     { down, across } = stored;
   const open = (row: number, col: number) =>
     hidden(row * down, col * across) && hidden(Math.min(rowLen, (row + 1) * down) - 1, col * across);
   const value = masked ? (row: number, col: number) => (open(row, col) ? NaN : stored.value(row, col)) : stored.value;
   const cells = { rows: Math.ceil(rowLen / down), cols: Math.ceil(colLen / across), value };
-  return image(cells, colors, scale.share, { rows: most, cols: most });
+  return image(cells, colors, scale.share, room);
 }
 
 /** Options of a select; the one that was chosen stays, if it is still there. */

@@ -79,7 +79,7 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
   const token = (name: string, label: string, index: number) => [
     quiet(`${name} `),
     h("b", {}, shorten(label, 40)),
-    quiet(` ${index}`),
+    ...(label === String(index) ? [] : [quiet(` ${index}`)]),
   ];
   const top = largest(matrix, at.row, 3).map(
     (col) => `${shorten(matrix.colLabel(col))} ${digits(matrix.value(at.row, col))}`,

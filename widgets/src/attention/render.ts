@@ -335,15 +335,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       : stored.value;
     const cells = { rows: Math.ceil(rowLen / down), cols: Math.ceil(drawn / across), value };
     const canvas = image(cells, this.colors, this.scale.share, room);
-    const spans = (count: number, most: number, each: number) =>
-      Math.max(1, Math.ceil(count / Math.max(1, most))) * each;
-    return (
-      canvas && {
-        canvas,
-        rows: canvas.height * spans(cells.rows, room.rows, down),
-        cols: canvas.width * spans(cells.cols, room.cols, across),
-      }
-    );
+    return canvas && { canvas, rows: cells.rows * down, cols: cells.cols * across };
   }
 
   protected hit(x: number, y: number): Position | null {
