@@ -1,4 +1,4 @@
-"""The beams and dims views in a saved page, without Jupyter: drawn, walked by keyboard, fast at 64 hypotheses x 200 steps."""
+"""The beams and dims views in a saved page, without Jupyter: drawn, walked by keyboard, fast at 64 hypotheses x 500 steps."""
 
 from __future__ import annotations
 
@@ -53,19 +53,35 @@ def test_a_search_is_drawn_and_walked_by_keyboard(page):
     assert root.locator(".rfnb-beams-readout").inner_text().startswith("step 11, slot 1: ")
 
 
-def test_while_the_cursor_walks_the_tree_of_64_hypotheses_is_not_drawn_again(page):
-    root = page(search(200, 64))
+def test_a_search_opens_with_all_its_steps_in_sight(page):
+    root = page(search(60, 16))
+    pane = root.locator(".rfnb-beams-scroll")
+    assert pane.evaluate("pane => pane.scrollWidth <= pane.clientWidth && pane.scrollHeight <= pane.clientHeight")
+
+
+def test_a_search_of_64_hypotheses_and_500_steps_draws_no_more_than_the_picture_has(page):
+    root = page(search(500, 64))
     whole = drawn(root.page)
-    assert whole["bezierCurveTo"] > 200 * 60
+    width = root.locator("canvas").evaluate("canvas => canvas.width")
+    # One cell per pixel column and place of the beam, one line per pixel column and move; the path of the winner twice.
+    assert 0 < whole["rect"] <= width * 64
+    assert whole["lineTo"] <= width * 64 + 4 * 500
+    assert whole.get("bezierCurveTo", 0) <= 2 * 500
+    assert whole.get("fillText", 0) < 200
     assert root.locator("canvas").evaluate(COLORS) > 8
+
+
+def test_while_the_cursor_walks_the_tree_of_64_hypotheses_is_not_drawn_again(page):
+    root = page(search(500, 64))
+    drawn(root.page)
     root.locator(".rfnb-beams-scroll").focus()
     walks = []
     for _ in range(8):
         root.page.keyboard.press("ArrowLeft")
         walks.append(drawn(root.page))
-    assert root.get_attribute("data-cursor").startswith("191,")
+    assert root.get_attribute("data-cursor").startswith("491,")
     # The tree below the cursor is kept as a picture; on top of it are the path of the winner and that of the cursor.
-    assert all(0 < calls.get("bezierCurveTo", 0) + calls["lineTo"] <= 2 * 200 + 10 for calls in walks[1:]), walks
+    assert all(0 < calls.get("bezierCurveTo", 0) + calls["lineTo"] <= 2 * 500 + 10 for calls in walks[1:]), walks
 
 
 def test_the_dims_of_tensors_are_chips_and_the_same_dim_is_marked_everywhere(page):

@@ -4,7 +4,9 @@ import reasonsExpected from "../../tests/viz/fixtures/beams_reasons.tree.json";
 import small from "../../tests/viz/fixtures/beams_small.json";
 import expected from "../../tests/viz/fixtures/beams_small.tree.json";
 import { keyOf, placeOf, sentence, start, walk } from "../src/beams/cursor";
-import { hit, layout, nearest, shorten } from "../src/beams/layout";
+import type { Layout } from "../src/beams/layout";
+import { hit, layout, marginOf, nearest, shorten } from "../src/beams/layout";
+import { differing, directionOf } from "../src/beams/nbest";
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
 import { cutText, grow, nbest, pathOf, prefix, problem, rating } from "../src/beams/tree";
 import { showIn } from "../src/mount";
@@ -44,9 +46,9 @@ describe("the tree of a search", () => {
     const steps = head.seqs[0]!.steps.map(({ tokens, parents, scores, ended }) => ({ tokens, parents, scores, ended }));
     const plain = grow({ steps });
     expect(plain.nodes[2]!.map((node) => [node!.state, node!.verdict])).toEqual([
-      ["alive", "kept"],
-      ["alive", "kept"],
-      ["ended", "kept"],
+      ["alive", "kept: rank 1 of 3, the best"],
+      ["alive", "kept: rank 2 of 3, 0.90 nats behind the best"],
+      ["ended", "complete: rank 3 of 3, 2.40 nats behind the best"],
     ]);
   });
 
@@ -149,6 +151,70 @@ describe("the layout", () => {
     expect(hit(made, placed.x, placed.y + 22)).toBeNull();
   });
 
+  /** What is written in the picture: [left, right, top, bottom] of pills, of the scores below them, and of cut candidates. */
+  const writing = (of: Layout) => [
+    ...of.columns.flat().map(({ x, y, width }) => [x - width / 2, x + width / 2, y - of.half, y + of.half]),
+    ...of.columns.flat().map(({ x, y }) => [x - 16, x + 16, y + of.half + 4, y + of.half + 14]),
+    ...of.cuts.flat().map(({ x, y, width }) => [x - 14, x + width, y - 6, y + 6]),
+  ];
+
+  it("writes nothing on top of another, and no line through what is written", () => {
+    const wide = layout(tree, { ...options, zoom: "labels", cuts: 64 }),
+      searchedMade = layout(searched, { ...options, zoom: "labels", cuts: 64 });
+    for (const of of [wide, searchedMade]) {
+      const boxes = writing(of);
+      boxes.forEach(([left, right, top, bottom], index) => {
+        for (const other of boxes.slice(index + 1))
+          expect(left! < other[1]! && right! > other[0]! && top! < other[3]! && bottom! > other[2]!).toBe(false);
+        // Lines leave their height only between the columns.
+        for (const { bendFrom, bendTo } of of.columns.flat()) expect(left! < bendTo && right! > bendFrom).toBe(false);
+      });
+      expect(of.cuts.flat().some(({ margin }) => margin)).toBe(true);
+    }
+  });
+
+  it("says of a margin that it is none of the scores", () => {
+    expect(tree.cuts[1]!.map(marginOf)).toEqual(["gap 0.83", "gap 2.20"]);
+    expect(marginOf({ ...tree.cuts[1]![0]!, margin: 0.5 })).toBe("0.50 ahead");
+    expect(marginOf({ ...tree.cuts[1]![0]!, margin: -0.0012 })).toBe("gap 0.0012");
+  });
+
+  const straight = (steps: number, lanes: number, token = (slot: number) => `word${slot}`) => {
+    const row = Array.from({ length: lanes }, (_, slot) => slot);
+    const step = {
+      tokens: row.map(token),
+      parents: row,
+      scores: row.map((slot) => -slot),
+      ended: row.map(() => false),
+    };
+    return grow({ steps: Array.from({ length: steps }, () => step) });
+  };
+
+  it("opens with all steps in sight: with labels where they fit, else as an overview", () => {
+    for (const [steps, lanes, labels] of [
+      [6, 4, true],
+      [60, 16, false],
+      [6, 16, false],
+      [500, 64, false],
+    ] as const) {
+      const of = layout(straight(steps, lanes), options);
+      expect([of.labels, of.width <= options.width]).toEqual([labels, true]);
+    }
+    expect(layout(straight(60, 16), { ...options, zoom: "labels" }).labels).toBe(true);
+  });
+
+  it("has tokens in an overview where they fit: in the place of dots, else those of one hypothesis on end", () => {
+    const of = layout(
+      straight(30, 16, (slot) => String(slot % 10)),
+      options,
+    );
+    expect([of.tokens, of.rail, of.columns[3]![2]!.label]).toEqual([true, true, "2"]);
+    const dots = layout(straight(60, 16), options);
+    expect([dots.tokens, dots.rail, dots.cells]).toEqual([false, true, false]);
+    const cells = layout(straight(500, 64), options);
+    expect([cells.tokens, cells.rail, cells.cells]).toEqual([false, false, true]);
+  });
+
   it("turns to dots for 64 hypotheses over 200 steps, within the width", () => {
     const row = Array.from({ length: 64 }, (_, slot) => slot);
     const steps = Array.from({ length: 200 }, () => ({
@@ -172,6 +238,38 @@ describe("the layout", () => {
     expect(shorten("a b")).toBe("a b");
     expect(shorten("internationalization")).toBe("internationali".slice(0, 13) + "…");
     expect(nearest([1, 5, 9], 6.5)).toBe(1);
+  });
+});
+
+describe("the n-best list", () => {
+  const path = (text: string) =>
+    pathOf(
+      grow({
+        steps: text.split(" ").map((token, at) => ({ tokens: [token], parents: [0], scores: [-at], ended: [false] })),
+      }).nodes.at(-1)![0]!,
+    );
+  const shown = (text: string, other?: string) =>
+    differing(path(text), other === undefined ? undefined : path(other), " ").map(({ text, differs }) =>
+      differs ? `[${text}]` : text,
+    );
+  const long = Array.from({ length: 30 }, (_, at) => `w${at}`).join(" ");
+
+  it("marks where a text is other than the best one", () => {
+    expect(shown("a b c", "a x c")).toEqual(["a", "[b]", "c"]);
+    expect(shown("a b", "a b")).toEqual(["a b"]);
+    expect(shown("a b c", "a c")).toEqual(["a", "[b]", "c"]);
+    expect(shown("a b c")).toEqual(["a b c"]);
+  });
+  it("folds what long ones have in common at both ends, so that they differ", () => {
+    expect(shown(long.replace("w15", "other"), long)).toEqual(["…", "w13 w14", "[other]", "w16 w17", "…"]);
+    expect(shown(`${long} more`, long)).toEqual(["…", "w28 w29", "[more]"]);
+    expect(shown(long, `${long} more`)).toEqual(["…", "w28 w29"]);
+  });
+  it("keeps the begin and the end of a difference that is long itself", () => {
+    expect(shown(long.replaceAll("w", "v"), long)).toEqual(["[v0 v1 v2 v3 v4 v5]", "…", "[v24 v25 v26 v27 v28 v29]"]);
+  });
+  it("reads from the side that its first letter is read from", () => {
+    expect(["… שלום", "a ש", "…", "عالم"].map(directionOf)).toEqual(["rtl", "ltr", "ltr", "rtl"]);
   });
 });
 
@@ -208,7 +306,7 @@ describe("the cursor", () => {
     }));
     const said = sentence(start(grow({ steps }))!, " ");
     expect(said).toMatch(
-      /^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score -39\.000, token w39 -1\.000\. kept\.$/,
+      /^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/,
     );
   });
   it("is read out with text, score, log-probability of the token and verdict", () => {
@@ -278,8 +376,46 @@ describe("the view in the page", () => {
       ["score", "−1.50", "−0.30", "−1.80"],
     ]);
     expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain(
-      "“·”\u00a0no new label · ✕\u00a0cut, with its distance to the last survivor · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged",
+      "“·”\u00a0no new label · ✕\u00a0cut · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged",
     );
+  });
+
+  it("shows the whole sum of a score, with bars on one scale for all hypotheses", () => {
+    open(head);
+    const terms = () =>
+      [...root.querySelectorAll<HTMLElement>(".rfnb-beams-token")].map((term) => ({
+        words: [...term.querySelectorAll("b, small")].map(({ textContent }) => textContent),
+        bar: Number.parseFloat(term.querySelector<HTMLElement>(".rfnb-beams-bar")!.style.height),
+      }));
+    const best = terms();
+    expect(best.map(({ words }) => words)).toEqual([
+      ["HH", "−0.10", "−0.10"],
+      ["AH0", "−0.30", "−0.40"],
+      ["L", "−0.10", "−0.50"],
+      ["OW1", "−0.20", "−0.70"],
+      ["</s>", "−0.10", "−0.80"],
+    ]);
+    for (const key of ["ArrowDown", "Home"]) press(key);
+    press("ArrowDown");
+    const [other] = terms(); // K, the second of the first step
+    expect(other!.words).toEqual(["K", "−2.40", "−2.40"]);
+    expect(other!.bar / best[0]!.bar).toBeCloseTo(((2.4 / 3.1) * 28) / Math.max(1, (0.1 / 3.1) * 28), 5);
+  });
+
+  it("names what is folded of a very long sum, with its sum", () => {
+    const steps = Array.from({ length: 100 }, (_, at) => ({
+      tokens: ["w"],
+      parents: [0],
+      scores: [-at - 1],
+      ended: [false],
+    }));
+    open({ ...head, seqs: [{ steps }] });
+    const first = root.querySelector(".rfnb-beams-token")!;
+    expect([...first.querySelectorAll("b, small")].map(({ textContent }) => textContent)).toEqual([
+      "the first 40",
+      "−40.00",
+      "−40.00",
+    ]);
   });
 
   it("has no winner while the search runs", () => {

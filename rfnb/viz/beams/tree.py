@@ -1,6 +1,6 @@
 """The decisions of a beam search, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
 
-The spec says it too (`tell`), so that `widgets/src/beams/tree.ts` only has to link the nodes.
+The spec says it too (`tell`), so that `widgets/src/beams/tree.ts` only has to link the nodes, and to find words for each.
 Scores are natural-log probabilities, summed over steps; a slot with score None holds no hypothesis.
 
 A node (a hypothesis after one step) is in one of these states:
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rfnb.viz.beams.parts import columns
+from rfnb.viz.visible import visible
 
 
 @dataclass
@@ -103,8 +104,7 @@ def tell(seq: dict[str, Any], tree: Tree) -> dict[str, Any]:
             told[cut.number] = {**told[cut.number], **margin, "verdict": cut.verdict}
         tokens = [node.token if node else token for node, token in zip(row, step["tokens"], strict=True)]
         states = [node and node.state for node in row]
-        verdicts = [node and node.verdict for node in row]
-        steps.append({**step, "tokens": tokens, "states": states, "verdicts": verdicts, "cuts": told})
+        steps.append({**step, "tokens": tokens, "states": states, "cuts": told})
     return {**seq, "steps": steps}
 
 
@@ -192,7 +192,7 @@ def _verdict(node: Node, place: str, cut: Cut | None) -> str:
         return f"complete, then cut after step {node.last}: {place}"
     if node.state == "dead":
         return f"kept: {place}; " + (
-            "nothing that continues it survived" + (f", at best {cut.token} ({cut.verdict})" if cut else "")
+            "nothing that continues it survived" + (f", at best {visible(cut.token)} ({cut.verdict})" if cut else "")
             if node.last == node.step
             else f"the last that continued it was cut after step {node.last}"
         )

@@ -1,15 +1,18 @@
-// The DOM beside the canvas: the card of one hypothesis (where its score comes from) and the n-best list.
+// The card of one hypothesis: its text, its fate, where its score comes from, what it went on with.
 
 import { h, quiet } from "../dom";
+import { shorten } from "../labels";
 import { fixed } from "../number";
 import type { Place } from "./cursor";
 import type { Node, Tree } from "./tree";
-import { line, visible } from "../visible";
-import { cutText, pathOf, prefix, rating, untold } from "./tree";
+import { line } from "../visible";
+import { cutText, pathOf, prefix, untold } from "./tree";
 
-const MOST_TOKENS = 16,
-  MOST_COLUMNS = 8,
-  MOST_NEXT = 4;
+const MOST_TOKENS = 60,
+  MOST_COLUMNS = 24,
+  MOST_NEXT = 5,
+  LONGEST = 40, // letters of a token
+  BAR = 28; // pixels of the least probable token of the search
 
 interface Piece {
   token: string;
@@ -29,29 +32,32 @@ export function showCard(card: HTMLElement, tree: Tree, place: Place | null, joi
   card.replaceChildren(
     h("div", { class: "rfnb-beams-prefix", dir: "auto" }, text || untold(item)),
     h("div", { class: "rfnb-beams-verdict" }, `Step ${item.step}. ${capital(item.verdict)}.`),
-    ...(tree.parts.length
-      ? [partsTable(tree.parts, path)]
-      : [tokens(path), h("div", { class: "rfnb-beams-sum" }, sum(path, item.score))]),
+    ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(tree, path, item.score)]),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
   );
-  const prefixBox = card.firstElementChild!;
-  if (prefixBox.scrollHeight > prefixBox.clientHeight + 1) prefixBox.setAttribute("tabindex", "0"); // else keys could not scroll it
-  prefixBox.scrollTop = 1e6; // of a long text the end is what is new
+  for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-wide"))
+    if (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1)
+      box.setAttribute("tabindex", "0"); // else keys could not scroll it
+  for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-tokens")) box.scrollTop = 1e6; // the end is what is new
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-function sum(path: { gain: number }[], score: number): string {
-  const shown = path.slice(-4).map((part) => fixed(part.gain, 2));
-  const more = path.length > 4 ? "… " : "";
-  return `score ${fixed(score, 3)} = ${more}${shown.join(" ")}`;
+/** A bar as deep as a token is improbable, on one scale for all hypotheses of a search. */
+function barOf({ gain }: Piece, { deepest }: Tree): HTMLElement {
+  const bar = h("span", { class: "rfnb-beams-bar" });
+  bar.style.height = `${Math.max(1, Math.min(1, gain / deepest) * BAR)}px`;
+  return h("span", { class: "rfnb-beams-depth", "aria-hidden": "true" }, bar);
 }
 
+const sumOf = (pieces: Piece[]): number => pieces.reduce((sum, piece) => sum + piece.gain, 0);
+const begin = (count: number): string => `the first ${count}`;
+
 /** What each model has added with each token: the columns add up to the bars, the rows to the sums. */
-function partsTable(names: string[], path: Piece[]): HTMLElement {
+function partsTable(tree: Tree, path: Piece[]): HTMLElement {
+  const names = tree.parts;
   const shown = path.slice(-MOST_COLUMNS),
     before = path.slice(0, -MOST_COLUMNS);
-  const deepest = Math.max(0.5, ...shown.map((piece) => -piece.gain));
   const cell = (value: number) => h("td", {}, fixed(value, 2));
   const row = (name: string, of: (piece: Piece) => number) => {
     const total = (pieces: Piece[]) => pieces.reduce((sum, piece) => sum + of(piece), 0);
@@ -64,12 +70,12 @@ function partsTable(names: string[], path: Piece[]): HTMLElement {
       cell(total(path)),
     );
   };
-  const bars = shown.map((piece) => {
-    const bar = h("span", { class: "rfnb-beams-bar" });
-    bar.style.height = `${Math.max(1, Math.min(1, -piece.gain / deepest) * 28)}px`;
-    return h("td", {}, bar);
-  });
-  const heads = [...(before.length ? [`+${before.length}`] : []), ...shown.map((piece) => visible(piece.token)), "sum"];
+  const bars = shown.map((piece) => h("td", {}, barOf(piece, tree)));
+  const heads = [
+    ...(before.length ? [begin(before.length)] : []),
+    ...shown.map((piece) => shorten(piece.token, LONGEST)),
+    "sum",
+  ];
   return h(
     "div",
     { class: "rfnb-beams-wide" },
@@ -97,24 +103,41 @@ function partsTable(names: string[], path: Piece[]): HTMLElement {
   );
 }
 
-/** One bar per token, as deep as the token is improbable: the stacked cost of the hypothesis. */
-function tokens(path: { token: string; gain: number }[]): HTMLElement {
-  const shown = path.slice(-MOST_TOKENS);
-  const deepest = Math.max(0.5, ...shown.map((part) => -part.gain));
-  const bars = shown.map((part) => {
-    const bar = h("span", { class: "rfnb-beams-bar" });
-    bar.style.height = `${Math.max(1, Math.min(1, -part.gain / deepest) * 28)}px`;
-    const share = `${(100 * Math.exp(part.gain)).toPrecision(3)} %`;
-    return h(
+/** The whole sum: each token with its log probability, and below it the score so far. Of very long ones the begin is one term. */
+function tokens(tree: Tree, path: Piece[], score: number): HTMLElement {
+  const before = path.slice(0, -MOST_TOKENS);
+  let running = sumOf(before);
+  const term = (name: string, bar: HTMLElement | string, gain: number, sum: number, title: string) =>
+    h(
       "span",
-      { class: "rfnb-beams-token", title: `${visible(part.token)}: log-probability ${part.gain.toFixed(3)}, ${share}` },
-      h("b", {}, visible(part.token)),
+      { class: "rfnb-beams-token", role: "listitem", title },
+      h("b", {}, name),
       bar,
-      h("small", {}, fixed(part.gain, 2)),
+      h("small", {}, fixed(gain, 2)),
+      h("small", { class: "rfnb-beams-so-far" }, fixed(sum, 2)),
     );
+  const terms = path.slice(-MOST_TOKENS).map((piece) => {
+    running += piece.gain;
+    const token = shorten(piece.token, LONGEST),
+      share = `${(100 * Math.exp(piece.gain)).toPrecision(3)} %`;
+    const title = `${token}: log-probability ${piece.gain.toFixed(3)}, ${share}; score so far ${running.toFixed(3)}`;
+    return term(token, barOf(piece, tree), piece.gain, running, title);
   });
-  if (path.length > shown.length) bars.unshift(quiet(`+${path.length - shown.length}`));
-  return h("div", { class: "rfnb-beams-tokens", "aria-hidden": "true" }, ...bars);
+  if (before.length) {
+    const sum = sumOf(before);
+    terms.unshift(term(begin(before.length), "", sum, sum, `the sum of the first ${before.length} tokens`));
+  }
+  const scale = `score ${fixed(score, 3)}: log probability of each token, below it the sum so far; a full bar is ${fixed(tree.deepest, 2)}, in all cards`;
+  return h(
+    "div",
+    {},
+    h("div", { class: "rfnb-beams-sum" }, scale),
+    h(
+      "div",
+      { class: "rfnb-beams-tokens rfnb-beams-wide", role: "list", "aria-label": "terms of the score" },
+      ...terms,
+    ),
+  );
 }
 
 /** What the hypothesis went on with: continuations that were kept, then the best that were cut. */
@@ -130,7 +153,7 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
       live && node.step === tree.nodes.length - 1 ? "Nothing follows yet." : "Nothing follows.",
     );
   const item = (token: string, gain: number, fate: string) =>
-    h("span", { class: "rfnb-beams-next" }, h("b", {}, visible(token)), ` ${fixed(gain, 2)} ${fate}`);
+    h("span", { class: "rfnb-beams-next" }, h("b", {}, shorten(token, LONGEST)), ` ${fixed(gain, 2)} ${fate}`);
   return h(
     "div",
     {},
@@ -138,74 +161,4 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
     ...kept.map((child) => item(child.token, child.gain, child.state === "carried" ? "carried" : "kept")),
     ...cut.map((other) => item(other.token, other.gain, other.why ?? "cut")),
   );
-}
-
-/** The text of a hypothesis; of a long one the beginning that all have in common is left out, so that one sees how they differ. */
-function tail(paths: Node[][], index: number, join: string): string {
-  const path = paths[index]!;
-  const text = line(prefix(path, join));
-  if (text.length < 60 || paths.length < 2) return text;
-  let common = 0;
-  while (path[common] && paths.every((other) => other[common] === path[common])) common++;
-  return common > 3 ? `…${line(join + prefix(path.slice(common - 2), join))}` : text;
-}
-
-/** Fills the n-best table; `choose` is called with the hypothesis of a row. */
-export function showNbest(
-  table: HTMLElement,
-  nbest: Node[],
-  options: {
-    best: [number, number] | undefined;
-    exponent: number;
-    join: string;
-    live: boolean;
-    cursor: string;
-    choose: (node: Node) => void;
-  },
-): void {
-  const { exponent, best } = options;
-  const heads = ["", "score", ...(exponent ? [`÷ length^${exponent.toFixed(1)}`] : []), "text", ""];
-  const shown = nbest.slice(0, 10);
-  const paths = shown.map((node) => pathOf(node));
-  const rows = shown.map((node, index) => {
-    const won = best?.[0] === node.step && best?.[1] === node.slot;
-    const here = options.cursor === `${node.step},${node.slot}`;
-    const button = h(
-      "button",
-      { class: "rfnb-beams-pick", type: "button", dir: "auto" },
-      tail(paths, index, options.join) || untold(node),
-    );
-    button.title = line(prefix(paths[index]!, options.join));
-    button.addEventListener("click", () => options.choose(node));
-    const row = h(
-      "tr",
-      { "data-won": String(won), ...(here ? { "aria-current": "true" } : {}) },
-      h("td", { class: "rfnb-beams-rank" }, String(index + 1)),
-      h("td", {}, fixed(node.score, 3)),
-      ...(exponent ? [h("td", {}, fixed(rating(node, exponent), 3))] : []),
-      h("td", { class: "rfnb-beams-text" }, button),
-      h(
-        "td",
-        { class: "rfnb-quiet" },
-        [
-          ...(won ? [options.live ? "★ best so far" : "★ winner"] : []),
-          ...(node.state === "ended" ? [] : ["open"]),
-        ].join(", "),
-      ),
-    );
-    return row;
-  });
-  const more =
-    nbest.length > rows.length
-      ? [h("tr", {}, h("td"), h("td", { colspan: "4", class: "rfnb-quiet" }, `and ${nbest.length - rows.length} more`))]
-      : [];
-  const held = [...table.querySelectorAll("button")].indexOf(
-    (table.getRootNode() as Document).activeElement as HTMLButtonElement,
-  );
-  table.replaceChildren(
-    h("caption", {}, nbest.length ? "n-best list" : "n-best list: nothing yet"),
-    h("thead", {}, h("tr", {}, ...heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td"))))),
-    h("tbody", {}, ...rows, ...more),
-  );
-  if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
 }

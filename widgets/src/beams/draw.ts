@@ -1,9 +1,11 @@
-// Puts a layout on a canvas: only what is in sight, one stroke per style, so that 64 beams x 200 steps take a few milliseconds.
+// Puts a layout on a canvas: only what is in sight, one stroke per style, and of a large search one cell per pixel column and lane, so that
+// 64 beams x 500 steps take a few milliseconds.
 
+import { shorten as cutTo } from "../labels";
 import { fixed } from "../number";
 import type { Palette } from "../theme";
 import type { Layout, PlacedCut, PlacedNode } from "./layout";
-import { nearest } from "./layout";
+import { LONGEST_ON_END, nearest } from "./layout";
 import type { Node } from "./tree";
 
 export interface Scene {
@@ -14,11 +16,14 @@ export interface Scene {
   path: Set<Node>; // of what the cursor is on
   cursor: string; // key of the cursor
   ranks: Map<Node, number>; // place of a complete hypothesis in the n-best list
+  rail: Node[]; // the hypothesis whose tokens stand on top
+  axis: string; // what the steps are
 }
 
 /** What does not depend on the cursor: all edges, cut candidates and dots. Kept as a picture while the cursor moves. */
 export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
   inSight(g, made, scene, (nodes, cuts) => {
+    if (made.cells) return cells(g, made, nodes, palette);
     edges(g, made, nodes, palette);
     cutStubs(g, made, cuts, scene, palette);
     g.fillStyle = palette.muted;
@@ -26,6 +31,44 @@ export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene
     g.fill();
     if (!made.labels) dots(g, made, nodes, palette, false);
   });
+}
+
+const isFaint = ({ state }: Node): boolean => state === "dead" || state === "dropped";
+
+/** Per pixel column and lane what is there that matters most, and the moves from lane to lane of what did not die out. */
+function cells(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], palette: Palette): void {
+  const pitch = (made.lanes[1] ?? made.lanes[0]! + 12) - made.lanes[0]!,
+    half = Math.max(1, pitch * 0.36),
+    lanes = made.lanes.length;
+  const kinds = new Map<number, number>(),
+    moves = new Set<number>();
+  g.beginPath();
+  for (const { node, x, fromX, fromY, y } of nodes) {
+    const column = Math.floor(x),
+      key = column * lanes + node.slot;
+    kinds.set(key, Math.max(kinds.get(key) ?? 0, isFaint(node) ? 1 : node.state === "ended" ? 3 : 2));
+    const from = node.parent?.slot ?? 0,
+      move = key * lanes + from;
+    if (isFaint(node) || from === node.slot || moves.has(move)) continue;
+    moves.add(move);
+    g.moveTo(fromX, fromY);
+    g.lineTo(x, y);
+  }
+  set(g, { color: palette.muted, width: 0.6, dash: [], alpha: 0.8 });
+  g.stroke();
+  set(g, { color: palette.muted, width: 1, dash: [], alpha: 1 });
+  const wide = Math.max(1, (made.x[1] ?? made.x[0]! + 4) - made.x[0]! - 0.5);
+  for (const [kind, color, tall] of [
+    [1, palette.line, half],
+    [2, palette.muted, half],
+    [3, palette.ink, half * 1.25],
+  ] as const) {
+    g.fillStyle = color;
+    g.beginPath();
+    for (const [key, here] of kinds)
+      if (here === kind) g.rect(Math.floor(key / lanes), made.lanes[key % lanes]! - tall, wide, tall * 2);
+    g.fill();
+  }
 }
 
 /** What lies above: the winner's path, the path of the cursor, the pills, the axis. */
@@ -46,6 +89,7 @@ export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene,
     );
     if (made.labels) for (const placed of nodes) pill(g, placed, scene, palette);
     else dots(g, made, nodes, palette, true);
+    if (made.tokens && !made.labels) tokens(g, nodes, scene, palette);
     ring(g, made, nodes, cuts, scene, palette);
   });
   axis(g, made, scene, palette);
@@ -76,14 +120,14 @@ function edges(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], p
   const groups = new Map<string, { style: Style; of: PlacedNode[] }>();
   for (const placed of nodes) {
     const { state, share } = placed.node;
-    const faint = state === "dead" || state === "dropped";
+    const faint = isFaint(placed.node);
     const bold = made.labels ? Math.round(share * 4) : 0; // width says how much of the probability went here
     const key = state === "carried" ? "carried" : faint ? "faint" : `live${bold}`;
     const style =
       state === "carried"
         ? { color: palette.muted, width: thin, dash: [1, 4], alpha: 0.8 }
         : faint
-          ? { color: palette.faint, width: thin, dash: [], alpha: 0.75 }
+          ? { color: palette.muted, width: thin * 0.7, dash: [], alpha: 0.7 }
           : { color: palette.muted, width: thin + bold * 0.75, dash: [], alpha: 1 };
     const group = groups.get(key) ?? { style, of: [] };
     group.of.push(placed);
@@ -98,8 +142,7 @@ function stroke(g: CanvasRenderingContext2D, made: Layout, of: PlacedNode[], sty
   set(g, style);
   g.lineCap = made.labels ? "round" : "butt";
   g.beginPath();
-  for (const placed of of)
-    curve(g, placed.fromX, placed.fromY, placed.x - (made.labels ? placed.width / 2 : 0), placed.y);
+  for (const placed of of) curve(g, placed, placed.x - (made.labels ? placed.width / 2 : 0));
   g.stroke();
   set(g, { color: style.color, width: 1, dash: [], alpha: 1 });
 }
@@ -112,11 +155,14 @@ function set(g: CanvasRenderingContext2D, style: Style): void {
   g.setLineDash(style.dash);
 }
 
-function curve(g: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
-  g.moveTo(x0, y0);
-  const middle = (x0 + x1) / 2;
-  if (y0 === y1) g.lineTo(x1, y1);
-  else g.bezierCurveTo(middle, y0, middle, y1, x1, y1);
+/** Level within the columns, where text stands, and from one height to the other between them. */
+function curve(g: CanvasRenderingContext2D, { fromX, fromY, bendFrom, bendTo, y }: PlacedNode, to: number): void {
+  g.moveTo(fromX, fromY);
+  if (fromY === y) return g.lineTo(to, y);
+  const middle = (bendFrom + bendTo) / 2;
+  if (bendFrom > fromX) g.lineTo(bendFrom, fromY);
+  g.bezierCurveTo(middle, fromY, middle, y, bendTo, y);
+  if (to > bendTo) g.lineTo(to, y);
 }
 
 function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], scene: Scene, palette: Palette): void {
@@ -125,7 +171,7 @@ function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], 
   g.beginPath();
   for (const stub of cuts) {
     g.moveTo(stub.fromX, stub.fromY);
-    g.quadraticCurveTo(stub.fromX + 7, stub.y, stub.x - (made.labels ? 10 : 0), stub.y);
+    g.quadraticCurveTo(stub.fromX + (made.labels ? 7 : 2), stub.y, stub.x - (made.labels ? 13 : 0), stub.y);
   }
   g.stroke();
   set(g, { color: palette.muted, width: 1.2, dash: [], alpha: 1 });
@@ -135,20 +181,17 @@ function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], 
   for (const stub of cuts) {
     const here = scene.cursor === `${stub.cut.step},cut${stub.cut.index}`;
     g.font = `${here ? "bold " : ""}11px ${palette.font}`;
-    haloed(g, stub.label, stub.x + 3, stub.y + 0.5, palette, here ? palette.focus : palette.muted);
+    haloed(g, stub.label, stub.x, stub.y + 0.5, palette, here ? palette.focus : palette.muted);
     g.strokeStyle = g.fillStyle = here ? palette.focus : palette.muted;
     g.lineWidth = 1.2;
     g.beginPath();
-    glyph(g, stub.x - 5, stub.y, stub.cut.why);
+    glyph(g, stub.x - 7, stub.y, stub.cut.why);
     g.stroke();
     const width = g.measureText(stub.label).width;
-    if (here) underline(g, stub.x + 3, stub.y + 7, width);
-    const { margin } = stub.cut;
-    if (margin === null) continue;
-    g.font = `9px ${palette.font}`;
-    const far = (margin > 0 ? "+" : "−") + Math.abs(margin).toFixed(Math.abs(margin) < 0.005 ? 4 : 2);
-    if (width + 5 + g.measureText(far).width <= stub.room)
-      haloed(g, far, stub.x + 3 + width + 5, stub.y + 0.5, palette);
+    if (here) underline(g, stub.x, stub.y + 7, width);
+    if (!stub.margin) continue;
+    g.font = `italic 9px ${palette.font}`;
+    haloed(g, stub.margin, stub.x + width + 5, stub.y + 0.5, palette);
   }
 }
 
@@ -195,7 +238,7 @@ function pill(g: CanvasRenderingContext2D, placed: PlacedNode, scene: Scene, pal
     g.stroke();
     return;
   }
-  const faint = node.state === "dead" || node.state === "dropped";
+  const faint = isFaint(node);
   const complete = node.state === "ended" || node.state === "dropped";
   const half = 11,
     round = complete ? 2 : half;
@@ -203,9 +246,11 @@ function pill(g: CanvasRenderingContext2D, placed: PlacedNode, scene: Scene, pal
   g.roundRect(x - width / 2, y - half, width, half * 2, round);
   g.fillStyle = won ? palette.accent : palette.paper;
   g.fill();
-  g.strokeStyle = won ? palette.accent : scene.path.has(node) ? palette.focus : faint ? palette.faint : palette.muted;
-  g.lineWidth = scene.path.has(node) ? 1.8 : 1.2;
+  g.strokeStyle = won ? palette.accent : scene.path.has(node) ? palette.focus : faint ? palette.muted : palette.ink;
+  g.lineWidth = scene.path.has(node) ? 1.8 : 1;
+  g.setLineDash(faint ? [3, 2] : []);
   g.stroke();
+  g.setLineDash([]);
   if (complete) {
     // a second frame says: complete
     g.beginPath();
@@ -263,19 +308,20 @@ function flag(g: CanvasRenderingContext2D, x: number, y: number, rank: number, w
 }
 
 function dots(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], palette: Palette, won: boolean): void {
-  const sort = (placed: PlacedNode) =>
-    placed.won ? "won" : placed.node.state === "dead" || placed.node.state === "dropped" ? "faint" : "live";
+  const sort = (placed: PlacedNode) => (placed.won ? "won" : isFaint(placed.node) ? "faint" : "live");
   for (const [kind, color] of [
-    ["faint", palette.faint],
-    ["live", palette.muted],
+    ["faint", palette.muted],
+    ["live", palette.ink],
     ["won", palette.accent],
   ] as const) {
     if ((kind === "won") !== won) continue;
     g.fillStyle = color;
     g.beginPath();
     for (const placed of nodes) {
-      if (placed.node.state === "carried" || sort(placed) !== kind) continue;
-      const r = kind === "won" ? Math.max(made.half, 2) : made.half;
+      if (placed.label || placed.node.state === "carried" || sort(placed) !== kind) continue;
+      // The larger, the more of the probability in its step; what died out is smallest.
+      const share = kind === "faint" ? 0.45 : 0.6 + 0.4 * Math.min(1, placed.node.share * 4);
+      const r = kind === "won" ? Math.max(made.half, 2) : made.half * share;
       if (placed.node.state === "ended")
         g.rect(placed.x - Math.max(r, 2), placed.y - Math.max(r, 2), Math.max(r, 2) * 2, Math.max(r, 2) * 2);
       else {
@@ -284,6 +330,33 @@ function dots(g: CanvasRenderingContext2D, made: Layout, nodes: PlacedNode[], pa
       }
     }
     g.fill();
+  }
+}
+
+/** In an overview, tokens in the place of dots, where they fit between the edges. */
+function tokens(g: CanvasRenderingContext2D, nodes: PlacedNode[], scene: Scene, palette: Palette): void {
+  g.textAlign = "center";
+  g.textBaseline = "middle";
+  for (const { node, label, x, y, width, won } of nodes) {
+    if (!label) continue;
+    g.fillStyle = won ? palette.accent : palette.paper;
+    g.beginPath();
+    g.roundRect(x - width / 2 - 1, y - 7, width + 2, 14, 3);
+    g.fill();
+    if (node.state === "ended") {
+      g.strokeStyle = palette.ink;
+      g.lineWidth = 1;
+      g.stroke();
+    }
+    g.font = `${won ? "bold " : isFaint(node) ? "italic " : ""}10px ${palette.font}`;
+    g.fillStyle = won
+      ? palette.onAccent
+      : scene.path.has(node)
+        ? palette.focus
+        : isFaint(node)
+          ? palette.muted
+          : palette.ink;
+    g.fillText(label, x, y + 0.5);
   }
 }
 
@@ -312,25 +385,48 @@ function circle(g: CanvasRenderingContext2D, x: number, y: number, r: number): v
   g.arc(x, y, r, 0, Math.PI * 2);
 }
 
+/** What stays where it is while the rest scrolls: the numbers of steps and slots, and the tokens of a hypothesis on end. */
 function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
   const [first, last] = range(made, scene);
   g.fillStyle = palette.paper;
-  g.fillRect(0, 0, scene.width, made.axis - 2);
+  g.fillRect(0, 0, scene.width, made.axis);
   g.fillStyle = palette.muted;
   g.font = `10px ${palette.font}`;
   g.textBaseline = "middle";
   g.textAlign = "center";
   for (let step = first; step <= last; step++) {
     const x = made.x[step]! - scene.left;
-    if (step % made.every === 0 && x > 34) g.fillText(String(step), x, made.axis / 2 - 1);
+    if (step % made.every === 0 && x > 36) g.fillText(String(step), x, AXIS_AT);
   }
+  if (made.rail) rail(g, made, scene, palette);
   g.textAlign = "left";
-  g.fillText("step", 4, made.axis / 2 - 1);
+  g.font = `10px ${palette.font}`;
+  g.fillStyle = palette.muted;
+  g.fillText(scene.axis, 4, AXIS_AT);
   const pitch = (made.lanes[1] ?? Infinity) - (made.lanes[0] ?? 0);
   const every = Math.max(1, Math.ceil(12 / pitch));
   g.fillStyle = palette.paper;
-  if (scene.left > 0) g.fillRect(0, made.axis - 2, 22, scene.height); // what has scrolled away does not shine through the slot numbers
+  if (scene.left > 0) g.fillRect(0, made.axis, 26, scene.height); // what has scrolled away does not shine through the slot numbers
+  if (scene.top < 8) haloed(g, "slot", 4, made.axis + 6 - scene.top, palette);
   made.lanes.forEach((y, slot) => {
     if (slot % every === 0 && y - scene.top > made.axis + 4) haloed(g, String(slot), 6, y - scene.top, palette);
   });
+}
+
+const AXIS_AT = 9;
+
+function rail(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
+  g.textAlign = "left";
+  const pointed = scene.rail.some((node) => scene.path.has(node));
+  for (const node of scene.rail) {
+    const x = made.x[node.step]! - scene.left;
+    if (x < 30 || x > scene.width) continue;
+    g.save();
+    g.translate(x, made.axis - 3);
+    g.rotate(-Math.PI / 2);
+    g.font = `bold 10px ${palette.font}`;
+    g.fillStyle = pointed ? palette.focus : palette.accent;
+    g.fillText(cutTo(node.token, LONGEST_ON_END), 0, 0);
+    g.restore();
+  }
 }

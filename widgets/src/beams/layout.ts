@@ -1,6 +1,10 @@
 // From a beam tree to positions: pure geometry in CSS pixels, no page. x = step, y = slot; the best cut candidates hang under their parent.
+//
+// Labels: each token in a pill, in columns that are as wide as all that stands in them, so that lines cross only between columns. Where that
+// does not fit, dots, with tokens where there is room; where a step has less than a few pixels, cells.
 
 import { shorten as cutTo } from "../labels";
+import { fixed } from "../number";
 import type { Cut, Node, Tree } from "./tree";
 
 export type Zoom = "auto" | "labels" | "overview";
@@ -20,119 +24,167 @@ export interface PlacedNode {
   won: boolean;
   fromX: number;
   fromY: number; // where the edge from the parent starts
+  bendFrom: number;
+  bendTo: number; // between which it leaves its height: between two columns
 }
 export interface PlacedCut {
   cut: Cut;
   x: number;
   y: number;
   label: string;
+  margin: string; // in words, "" if there is nothing to say or no room for any
   fromX: number;
   fromY: number;
-  room: number;
-} // room: for its text
+  width: number; // of its text, from x
+}
 export interface Layout {
-  labels: boolean; // pills with text; else dots
+  labels: boolean; // pills with text
+  cells: boolean; // too small for dots
   width: number;
   height: number;
-  axis: number; // height of the step axis on top
+  axis: number; // height of what stands on top and does not scroll
+  rail: boolean; // whether the tokens of a hypothesis stand on top, on end
   x: number[];
   lanes: number[];
   root: { x: number; y: number };
   half: number; // half the height of a pill, or the radius of a dot
+  tokens: boolean; // dots: whether some have their token
   columns: PlacedNode[][];
   cuts: PlacedCut[][];
   every: number; // each how-many-th step gets its number on the axis
 }
 
 export const PILL_HALF = 11;
-const AXIS = 22,
+/** Pixels of a step below which no edge and no dot can be told from the next. */
+export const LEAST_PITCH = 6;
+const AXIS = 20,
   LANE = 46,
   STUB = 15,
-  MARGIN = 34,
-  GAP = 26,
-  GAP_MIN = 16,
+  MARGIN = 36,
+  GAP = 20, // between columns, for edges
   GAP_MAX = 44,
+  LEAST_PILL = 26,
+  AROUND = 18, // what a pill is wider than its token
+  BESIDE = 14, // the sign of a cut candidate, before its token
+  MOST_LANES = 12,
   LONGEST = 14;
-const OVERVIEW_HEIGHT = 420;
+/** Letters of a token that stands on end. */
+export const LONGEST_ON_END = 10;
+const OVERVIEW_HEIGHT = 420,
+  WIDEST = 110, // of a step
+  ON_END = 11; // pixels that a token on end takes
 
 export function layout(tree: Tree, options: Options): Layout {
   const lanes = Math.max(0, ...tree.nodes.map((row) => row.length));
-  const labels = tree.nodes.map((row) => row.map((node) => (node ? shorten(node.token) : "")));
-  const widths = labels.map((row) => Math.max(26, ...row.map((label) => (label ? options.measure(label) + 18 : 0))));
-  const pills = widths.reduce((sum, width) => sum + width, 0);
-  const steps = tree.nodes.length;
-  const fits = MARGIN * 2 + pills + steps * GAP_MIN <= options.width;
-  const roomy = steps <= 60 && lanes <= 16;
-  const withLabels = options.zoom === "labels" || (options.zoom === "auto" && (fits || roomy));
-  return withLabels ? pillLayout(tree, options, labels, widths, pills, lanes) : dotLayout(tree, options, lanes);
+  const most = options.width - MARGIN * 2;
+  const possible = tree.nodes.length * (LEAST_PILL + GAP) <= most && lanes <= MOST_LANES;
+  if (options.zoom === "labels" || (options.zoom === "auto" && possible)) {
+    const columns = [true, false].map((margins) => columnsOf(tree, options, margins));
+    const fitting = columns.find(({ total }) => total <= most);
+    if (fitting || options.zoom === "labels") return pillLayout(tree, options, fitting ?? columns[0]!, lanes);
+  }
+  return dotLayout(tree, options, lanes);
 }
 
 export const shorten = (token: string): string => cutTo(token, LONGEST);
 
-function pillLayout(
-  tree: Tree,
-  options: Options,
-  labels: string[][],
-  widths: number[],
-  pills: number,
-  lanes: number,
-): Layout {
-  const steps = tree.nodes.length;
-  const gap = Math.min(
-    GAP_MAX,
-    Math.max(
-      pills + steps * GAP_MIN + MARGIN * 2 <= options.width ? GAP_MIN : GAP,
-      (options.width - MARGIN * 2 - pills) / Math.max(steps, 1),
+/** How far a candidate was from the last survivor, in words: it is no log probability. */
+export function marginOf({ margin }: Cut): string {
+  if (margin === null) return "";
+  const far = fixed(Math.abs(margin), Math.abs(margin) < 0.005 ? 4 : 2);
+  return margin > 0 ? `${far} ahead` : `gap ${far}`;
+}
+
+interface Columns {
+  pills: number[][];
+  widths: number[];
+  total: number;
+  margins: boolean;
+}
+
+function columnsOf(tree: Tree, { cuts, measure }: Options, margins: boolean): Columns {
+  const pills = tree.nodes.map((row) =>
+    row.map((node) =>
+      !node ? 0 : node.state === "carried" ? 10 : Math.max(LEAST_PILL, measure(shorten(node.token)) + AROUND),
     ),
   );
-  const x: number[] = [];
+  const widths = pills.map((row, step) =>
+    Math.max(
+      LEAST_PILL,
+      ...row,
+      ...tree.cuts[step]!.slice(0, cuts).map((cut) => BESIDE + stubWidth(cut, measure, margins)),
+    ),
+  );
+  const total = widths.reduce((sum, width) => sum + width, 0) + widths.length * GAP;
+  return { pills, widths, total, margins };
+}
+
+const stubWidth = (cut: Cut, measure: Options["measure"], margins: boolean): number =>
+  measure(shorten(cut.token)) + (margins && cut.margin !== null ? 5 + measure(marginOf(cut)) * 0.8 : 0);
+
+function pillLayout(tree: Tree, options: Options, { pills, widths, total, margins }: Columns, lanes: number): Layout {
+  const steps = tree.nodes.length;
+  const gap = Math.min(GAP_MAX, Math.max(GAP, GAP + (options.width - MARGIN * 2 - total) / Math.max(steps, 1)));
+  const left: number[] = [],
+    x: number[] = [];
   let at = MARGIN;
   for (const width of widths) {
     at += gap;
+    left.push(at);
     x.push(at + width / 2);
     at += width;
   }
   const shown = tree.cuts.map((row) => row.slice(0, options.cuts));
   const stubs = new Array<number>(Math.max(lanes, 1)).fill(0); // how many stubs hang under each lane at most
-  for (const row of shown) {
+  const orders = shown.map((row) => {
     const here = new Map<number, number>();
-    for (const cut of row) {
-      const lane = cut.parent?.slot ?? 0;
-      here.set(lane, (here.get(lane) ?? 0) + 1);
-      stubs[lane] = Math.max(stubs[lane]!, here.get(lane)!);
-    }
-  }
+    return row.map((cut) => {
+      const lane = cut.parent?.slot ?? 0,
+        order = here.get(lane) ?? 0;
+      here.set(lane, order + 1);
+      stubs[lane] = Math.max(stubs[lane]!, order + 1);
+      return order;
+    });
+  });
   const y: number[] = [];
-  let down = AXIS + 6 + PILL_HALF + 4;
+  let down = AXIS + 14 + PILL_HALF + 4;
   for (let lane = 0; lane < Math.max(lanes, 1); lane++) {
     y.push(down);
     down += LANE + stubs[lane]! * STUB;
   }
-  const root = { x: MARGIN - 10, y: y[0]! };
-  const width = (node: Node) =>
-    node.state === "carried" ? 10 : Math.max(26, options.measure(labels[node.step]![node.slot]!) + 18);
-  const columns = place(tree, x, y, root, (node) => labels[node.step]![node.slot]!, width);
-  const left = (step: number) => x[step]! - widths[step]! / 2 + 4;
-  const cuts = shown.map((row, step) => {
-    const here = new Map<number, number>();
-    const room = (step + 1 < steps ? left(step + 1) : at + MARGIN) - left(step) - 16;
-    return row.map((cut) => {
+  const root = { x: MARGIN - 6, y: y[0]! };
+  const ends = (node: Node): number => x[node.step]! + pills[node.step]![node.slot]! / 2;
+  const right = (step: number): number => (step < 0 ? root.x : left[step]! + widths[step]!);
+  const columns = place(tree, (node) => ({
+    x: x[node.step]!,
+    y: y[node.slot]!,
+    label: shorten(node.token),
+    width: pills[node.step]![node.slot]!,
+    fromX: node.parent ? ends(node.parent) : root.x,
+    fromY: node.parent ? y[node.parent.slot]! : root.y,
+    bendFrom: right(node.step - 1),
+    bendTo: left[node.step]!,
+  }));
+  const cuts = shown.map((row, step) =>
+    row.map((cut, index) => {
       const lane = cut.parent?.slot ?? 0;
-      const order = here.get(lane) ?? 0;
-      here.set(lane, order + 1);
       return {
         cut,
         label: shorten(cut.token),
-        x: left(step),
-        y: y[lane]! + PILL_HALF + 24 + order * STUB,
-        room,
-        fromX: cut.parent ? x[step - 1]! + width(cut.parent) / 2 : root.x,
+        margin: margins ? marginOf(cut) : "",
+        x: left[step]! + BESIDE,
+        y: y[lane]! + PILL_HALF + 24 + orders[step]![index]! * STUB,
+        width: stubWidth(cut, options.measure, margins),
+        fromX: step ? right(step - 1) : root.x,
         fromY: y[lane]!,
       };
-    });
-  });
+    }),
+  );
   return {
     labels: true,
+    cells: false,
+    tokens: true,
+    rail: false,
     width: at + MARGIN,
     height: down - LANE + PILL_HALF + 24,
     axis: AXIS,
@@ -148,40 +200,66 @@ function pillLayout(
 
 function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   const steps = Math.max(tree.nodes.length, 1);
-  const pitch = Math.min(26, Math.max(3, (options.width - MARGIN * 2) / steps));
+  const pitch = Math.min(WIDEST, Math.max(1, (options.width - MARGIN * 2) / steps));
+  const cells = pitch < LEAST_PITCH;
   const lane = Math.min(22, Math.max(4, OVERVIEW_HEIGHT / Math.max(lanes, 1)));
+  const rail = pitch >= ON_END;
+  const known = new Map<string, { label: string; wide: number; tall: number }>();
+  const measured = ({ token }: Node) => {
+    const there = known.get(token);
+    if (there) return there;
+    const label = shorten(token),
+      made = { label, wide: options.measure(label) * 0.9, tall: options.measure(cutTo(token, LONGEST_ON_END)) };
+    known.set(token, made);
+    return made;
+  };
+  let longest = 0;
+  if (rail)
+    for (const row of tree.nodes) for (const node of row) if (node) longest = Math.max(longest, measured(node).tall);
+  const axis = AXIS + (rail ? Math.ceil(longest) + 8 : 0);
   const x = tree.nodes.map((_, step) => MARGIN + (step + 0.5) * pitch);
-  const y = Array.from({ length: Math.max(lanes, 1) }, (_, slot) => AXIS + 6 + (slot + 0.5) * lane);
+  const y = Array.from({ length: Math.max(lanes, 1) }, (_, slot) => axis + 14 + (slot + 0.5) * lane);
   const half = Math.min(5, Math.max(0.8, Math.min(pitch, lane) * 0.28));
-  const root = { x: MARGIN - pitch / 2, y: y[0]! };
-  const columns = place(
-    tree,
-    x,
-    y,
-    root,
-    (node) => node.token,
-    () => half * 2,
-  );
-  const few = pitch >= 8 && lane >= 8 ? Math.min(options.cuts, 3) : 0;
-  const cuts = tree.cuts.map((row, step) =>
-    row.slice(0, few).map((cut, order) => {
-      const fromY = y[cut.parent?.slot ?? 0]!;
-      return {
-        cut,
-        label: cut.token,
-        x: x[step]! - pitch * 0.45,
-        y: fromY + lane * 0.3 + order * 2,
-        fromX: step ? x[step - 1]! : root.x,
-        fromY,
-        room: 0,
-      };
-    }),
-  );
+  const root = { x: MARGIN - Math.min(pitch / 2, 10), y: y[0]! };
+  let tokens = false;
+  const columns = place(tree, (node) => {
+    // In the place of its dot a token has the whole pitch but for the edges at both sides.
+    const wide = lane >= 14 && !cells && node.state !== "carried" ? measured(node).wide : Infinity;
+    const fits = wide + 8 <= pitch;
+    tokens ||= fits;
+    const width = fits ? wide + 2 : half * 2;
+    const from = node.parent ? { x: x[node.step - 1]!, y: y[node.parent.slot]! } : root;
+    return {
+      x: x[node.step]!,
+      y: y[node.slot]!,
+      label: fits ? measured(node).label : "",
+      width,
+      fromX: from.x,
+      fromY: from.y,
+      bendFrom: from.x,
+      bendTo: x[node.step]!,
+    };
+  });
+  const few = cells ? 0 : Math.min(options.cuts, Math.floor((lane * 0.6) / 3), pitch >= 8 ? 64 : 0);
+  const cuts = tree.cuts.map((row, step) => {
+    const here = new Map<number, number>();
+    return row.slice(0, options.cuts).flatMap((cut): PlacedCut[] => {
+      const from = cut.parent?.slot ?? 0,
+        order = here.get(from) ?? 0;
+      here.set(from, order + 1);
+      if (order >= few) return [];
+      const tip = { x: x[step]! - pitch * 0.42, y: y[from]! + lane * 0.28 + order * 3 };
+      return [{ cut, label: "", margin: "", ...tip, fromX: step ? x[step - 1]! : root.x, fromY: y[from]!, width: 0 }];
+    });
+  });
   return {
     labels: false,
+    cells,
+    tokens,
+    rail,
     width: MARGIN * 2 + steps * pitch,
-    height: AXIS + 12 + Math.max(lanes, 1) * lane,
-    axis: AXIS,
+    height: axis + 20 + Math.max(lanes, 1) * lane,
+    axis,
     x,
     lanes: y,
     root,
@@ -192,24 +270,10 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   };
 }
 
-function place(
-  tree: Tree,
-  x: number[],
-  y: number[],
-  root: { x: number; y: number },
-  label: (node: Node) => string,
-  width: (node: Node) => number,
-): PlacedNode[][] {
+function place(tree: Tree, at: (node: Node) => Omit<PlacedNode, "node" | "won">): PlacedNode[][] {
   const best = new Set(tree.best.map(([step, slot]) => `${step},${slot}`));
   return tree.nodes.map((row, step) =>
-    row.flatMap((node, slot) => {
-      if (!node) return [];
-      const from = node.parent ? { x: x[step - 1]! + width(node.parent) / 2, y: y[node.parent.slot]! } : root;
-      const won = best.has(`${step},${slot}`);
-      return [
-        { node, x: x[step]!, y: y[slot]!, label: label(node), width: width(node), won, fromX: from.x, fromY: from.y },
-      ];
-    }),
+    row.flatMap((node, slot) => (node ? [{ node, won: best.has(`${step},${slot}`), ...at(node) }] : [])),
   );
 }
 
@@ -219,10 +283,9 @@ export type Target = { kind: "node"; placed: PlacedNode } | { kind: "cut"; place
 export function hit(made: Layout, x: number, y: number): Target | null {
   const step = nearest(made.x, x);
   const slack = made.labels ? 6 : 4;
-  for (const placed of made.cuts[step] ?? []) {
-    if (made.labels && Math.abs(y - placed.y) <= 8 && x >= placed.x - 14 && x <= placed.x + 60)
+  for (const placed of made.labels ? (made.cuts[step] ?? []) : [])
+    if (Math.abs(y - placed.y) <= STUB / 2 && x >= placed.x - BESIDE && x <= placed.x + placed.width + 4)
       return { kind: "cut", placed };
-  }
   let found: PlacedNode | null = null;
   let distance = Infinity;
   for (const placed of made.columns[step] ?? []) {

@@ -1,19 +1,35 @@
 // What the marks of a beam tree mean.
 
+import type { Layout } from "./layout";
 import type { Tree } from "./tree";
 
-const ALWAYS =
-  "thick: the winner · double frame or square: complete, with its place in the n-best list · faint: died out · dotted: keeps its place";
 const CUTS = [
-  [undefined, "✕\u00a0cut, with its distance to the last survivor"],
+  [undefined, "✕\u00a0cut"],
   ["blocked", "⊘\u00a0blocked"],
   ["below the threshold", "▽\u00a0below\u00a0the\u00a0threshold"],
   ["merged", "⊃\u00a0merged"],
 ] as const;
 
-/** Only the reasons that this search has. */
-export function legend({ cuts }: Tree, blank: string | undefined): string {
+/** What the picture has, and nothing else. */
+export function legend({ cuts }: Tree, made: Layout, blank: string | undefined): string {
+  const said = made.labels
+    ? [
+        "thick: the winner",
+        "double frame: complete, with its place in the n-best list",
+        "dashed: died out",
+        "dotted: keeps its place",
+      ]
+    : made.cells
+      ? ["line: the winner", "dark: complete", "middle: goes on", "light: died out"]
+      : ["thick: the winner", "square: complete", "small: died out", "larger: more of the probability"];
+  if (made.rail) said.push("on top: the tokens of the winner, or of where you point");
+  if (blank) said.push(`“${blank}”\u00a0no new label`);
+  const shown = made.cuts.flat();
+  if (!shown.length) return said.join(" · ");
   const reasons = new Set(cuts.flatMap((row) => row.map((cut) => cut.why)));
-  const said = CUTS.flatMap(([why, words]) => (reasons.has(why) ? [words] : []));
-  return [ALWAYS, ...(blank ? [`“${blank}”\u00a0no new label`] : []), ...said].join(" · ");
+  if (made.labels) said.push(...CUTS.flatMap(([why, words]) => (reasons.has(why) ? [words] : [])));
+  else said.push("dashes: cut candidates");
+  if (shown.some((stub) => stub.margin))
+    said.push("in italics: nats behind the last survivor (gap), or ahead of it; no log probability");
+  return said.join(" · ");
 }

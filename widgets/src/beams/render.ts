@@ -10,7 +10,7 @@ import type { Scene as Sight, Spot } from "../pane";
 import { Pane } from "../pane";
 import type { Selection } from "../selection";
 import { Shell } from "../shell";
-import { showCard, showNbest } from "./card";
+import { showCard } from "./card";
 import type { Place } from "./cursor";
 import { keyOf, placeOf, sentence, start, stepOf, walk } from "./cursor";
 import type { Scene } from "./draw";
@@ -18,6 +18,7 @@ import { drawBase, drawTop } from "./draw";
 import type { Layout, Zoom } from "./layout";
 import { hit, layout } from "./layout";
 import { legend } from "./legend";
+import { showNbest } from "./nbest";
 import type { BeamsHead, Node, Tree } from "./tree";
 import { grow, nbest, pathOf, problem } from "./tree";
 
@@ -60,7 +61,11 @@ class BeamsView implements Rendered<BeamsHead> {
     this.alphaText,
   );
   private readonly legend = h("div", { class: "rfnb-beams-legend" });
-  private readonly readout = h("div", { class: "rfnb-beams-readout", role: "status", "aria-live": "polite" });
+  private readonly readout = h("div", {
+    class: "rfnb-beams-readout rfnb-hidden",
+    role: "status",
+    "aria-live": "polite",
+  });
   private readonly card = h("section", { class: "rfnb-beams-card", "aria-label": "hypothesis" });
   private readonly table = h("table", { class: "rfnb-beams-nbest" });
   private readonly pane: Pane;
@@ -148,7 +153,6 @@ class BeamsView implements Rendered<BeamsHead> {
     this.tree = grow(seq, this.exponent);
     this.cursor.hovered = null;
     if (this.cursor.pinned && !placeOf(this.tree, this.cursor.pinned)) this.cursor.pinned = null;
-    this.legend.textContent = legend(this.tree, seq.blank);
     const { nodes, width } = this.tree,
       steps = `${nodes.length} step${nodes.length === 1 ? "" : "s"}`;
     this.status.textContent = `${steps} · beam ${width}${live ? " · running" : ""}`;
@@ -166,7 +170,8 @@ class BeamsView implements Rendered<BeamsHead> {
     this.pane.relayout();
     const { nodes, cuts } = this.tree;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;
-    this.cutButton.hidden = !cuts.some((row) => row.length);
+    this.legend.textContent = legend(this.tree, this.made, this.head.seqs[this.seq]?.blank);
+    this.cutButton.hidden = !cuts.some((row) => row.length) || this.made.cells;
     this.zoomButton.textContent = this.made.labels ? "Overview" : "Labels";
     this.zoomButton.hidden = this.legend.hidden = this.alphaLabel.hidden = !nodes.length;
     this.rerank();
@@ -274,8 +279,11 @@ class BeamsView implements Rendered<BeamsHead> {
   private paint(g: CanvasRenderingContext2D, sight: Sight): void {
     const { made, ranks, pointed } = this,
       palette = this.ctx.palette();
+    const end = start(this.tree),
+      won = end?.kind === "node" ? end : null;
     const path = pointed && pathOf(pointed.kind === "node" ? pointed.node : pointed.cut.parent); // the winner needs no second marking
-    const scene: Scene = { ...sight, path: new Set(path), cursor: keyOf(pointed), ranks };
+    const rail = path ?? (won ? pathOf(won.node) : []);
+    const scene: Scene = { ...sight, path: new Set(path), cursor: keyOf(pointed), ranks, rail, axis: "step" };
     if (made.labels) drawBase(g, made, scene, palette);
     else {
       const key = JSON.stringify([sight, globalThis.devicePixelRatio, palette]);

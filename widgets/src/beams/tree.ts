@@ -1,6 +1,7 @@
 // What a beam search decided, as the `beams` spec of one sequence says it (rfnb/viz/beams/tree.py): its hypotheses linked to a tree.
 
 import type { AnyHead } from "../frame";
+import { visible } from "../visible";
 
 export interface CutSpec {
   token: string;
@@ -20,7 +21,6 @@ export interface StepSpec {
   left?: boolean[];
   parts?: number[][];
   states?: (State | null)[];
-  verdicts?: (string | null)[];
 }
 export interface SeqSpec {
   label?: string;
@@ -79,17 +79,21 @@ export interface Tree {
   nbest: Node[];
   parts: string[];
   width: number;
+  deepest: number; // the least log probability of a token, below 0: the scale of all bars
 }
 
 export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
-  const nodes = link(seq.steps, seq.blank);
+  const nodes = link(seq.steps, seq.blank),
+    cuts = cutCandidates(seq.steps, nodes, seq.blank);
+  nodes.forEach((row, step) => rank(row, cuts[step + 1] ?? []));
   return {
     nodes,
-    cuts: cutCandidates(seq.steps, nodes, seq.blank),
+    cuts,
     best: seq.best ?? [],
     nbest: nbest(nodes, lengthExponent),
     parts: seq.parts ?? [],
     width: Math.max(0, ...nodes.map((row) => row.filter((node) => !node?.left).length)),
+    deepest: nodes.reduce((least, row) => row.reduce((low, node) => Math.min(low, node?.gain ?? 0), least), -0.5),
   };
 }
 
@@ -104,14 +108,17 @@ export function pathOf(node: Node | null): Node[] {
 export const rating = (node: Node, lengthExponent: number): number =>
   node.score / Math.max(pathOf(node).filter((one) => one.written).length, 1) ** lengthExponent;
 
-/** The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all). */
-export function prefix(path: Node[], join = " "): string {
+/** The tokens of a path, without a closing mark like </s> at its end (unless that is all). */
+export function tokensOf(path: Node[]): string[] {
   const last = path[path.length - 1];
   const tokens = path.filter((node) => node.written).map((node) => node.token);
   if (last && tokens.length > 1 && (last.state === "ended" || last.state === "dropped") && isMark(last.token))
     tokens.pop();
-  return tokens.join(join);
+  return tokens;
 }
+
+/** The same as one text. */
+export const prefix = (path: Node[], join = " "): string => tokensOf(path).join(join);
 
 export const isMark = (token: string): boolean => token.length > 2 && token.startsWith("<") && token.endsWith(">");
 
@@ -141,7 +148,7 @@ function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
           parent,
           gain: score - (parent?.score ?? 0),
           state: spec.states?.[slot] ?? (spec.ended[slot] ? "ended" : "alive"),
-          verdict: spec.verdicts?.[slot] ?? "kept",
+          verdict: "",
           children: [],
           last: step,
           share: Math.exp(score - top) / total,
@@ -157,6 +164,38 @@ function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
   for (const row of [...rows].reverse())
     for (const node of row) if (node?.parent) node.parent.last = Math.max(node.parent.last, node.last);
   return rows;
+}
+
+/** The place of each hypothesis in its step, and what became of it, in the words of rfnb/viz/beams/tree.py. */
+function rank(row: (Node | null)[], following: Cut[]): void {
+  const present = row.filter((node) => node !== null).sort((a, b) => b.score - a.score || a.slot - b.slot);
+  const first = new Map<Node | null, Cut>();
+  for (const cut of following) if (!first.has(cut.parent)) first.set(cut.parent, cut);
+  present.forEach((node, index) => {
+    const behind = (present[0]!.score - node.score).toFixed(2);
+    const place = `rank ${index + 1} of ${present.length}, ${index ? `${behind} nats behind the best` : "the best"}`;
+    node.verdict = verdictOf(node, place, first.get(node));
+  });
+}
+
+/** `cut`: the best of its continuations that were cut. */
+function verdictOf(node: Node, place: string, cut: Cut | undefined): string {
+  switch (node.state) {
+    case "carried": {
+      let from = node;
+      while (from.parent && from.state === "carried") from = from.parent;
+      return `complete since step ${from.step}: ${place}`;
+    }
+    case "ended":
+      return node.left ? `complete, and left the beam: ${place}` : `complete: ${place}`;
+    case "dropped":
+      return `complete, then cut after step ${node.last}: ${place}`;
+    case "alive":
+      return `kept: ${place}`;
+    case "dead":
+      if (node.last > node.step) return `kept: ${place}; the last that continued it was cut after step ${node.last}`;
+      return `kept: ${place}; nothing that continues it survived${cut ? `, at best ${visible(cut.token)} (${cut.verdict})` : ""}`;
+  }
 }
 
 function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][], blank?: string): Cut[][] {
