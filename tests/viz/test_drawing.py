@@ -134,6 +134,27 @@ def test_padding_is_left_out_unless_something_lies_on_it():
     assert shown == {"clean": [(3, 4), (3, 2)], "dirty": [(3, 4), (3, 4)]}
 
 
+def test_masked_positions_are_hatched_and_no_faults():
+    drawing = drawing_of(rf.viz.attention(np.tril(weights(9, 9)), mask="causal").spec)
+    assert [shape.pattern for shape in drawing.shapes if isinstance(shape, Hatch)] == ["mask"] * 2  # and in the key
+    cells = [shape for shape in drawing.shapes if isinstance(shape, Cells) and shape.bytes.shape == (9, 9)][-1]
+    assert np.array_equal(cells.bytes == 0, np.triu(np.ones((9, 9)), 1) > 0)
+    assert not any(isinstance(shape, Marks) for shape in drawing.shapes)
+
+
+def test_what_is_no_number_is_marked():
+    values = weights(4, 5)
+    values[1, 2], values[2, 3], values[3, 0] = np.nan, np.inf, -np.inf
+    marks = {
+        shape.shape: shape.points
+        for shape in drawing_of(rf.viz.attention(values).spec).shapes
+        if isinstance(shape, Marks)
+    }
+    assert {shape: len(points) for shape, points in marks.items()} == {"cross": 1, "up": 1, "down": 1}
+    marks = [shape.shape for shape in drawing_of(rf.viz.states({"h": values}).spec).shapes if isinstance(shape, Marks)]
+    assert {"cross", "up", "down"} <= set(marks)
+
+
 def test_row_labels_never_overlap_and_columns_have_room():
     tokens = [f"token{index}" for index in range(300)]
     drawing = drawing_of(rf.viz.attention(weights(300, 300), source=tokens, target=tokens).spec)

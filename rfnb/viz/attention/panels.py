@@ -11,7 +11,7 @@ import numpy as np
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.text import real
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_scale, largest
+from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, largest
 from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Text
 
 HEAD = 24.0  # the line with the names of the dims and the scale
@@ -115,6 +115,10 @@ def draw_panel(made: Drawing, spec: Any, panel: Panel, place: Place, scale: Scal
             Hatch(place.x, place.y + start * place.pitch_y, edge_x - place.x, (end - start) * place.pitch_y, "missing")
         )
     draw_matrix(made, values, place, scale)
+    part = panel.values[:, :col_len]
+    draw_odd(
+        made, part if hidden is None else np.where(hidden, 0, part), place
+    )  # what is masked is no number on purpose
     if cols > col_len:
         made.add(Lines("warn", 1.5, [[(edge_x, place.y), (edge_x, bottom)]]))
 

@@ -10,7 +10,7 @@ from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Marks, Text
 from rfnb.viz.drawing.theme import cell
 
-_MOST_MARKS = 200
+_MOST_MARKS, _LEAST_MARK = 200, 4.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Place:
 
 
 def draw_matrix(drawing: Drawing, values: np.ndarray, place: Place, scale: Scale, *, signed: bool = False) -> None:
-    """The cells of a matrix, at most one per unit of the drawing, with a thin line of paper between large ones."""
+    """The cells of a matrix, at most one per unit of the drawing, with a thin line of paper between large ones; NaN is not drawn."""
     rows, cols = values.shape
     width, height = cols * place.pitch_x, rows * place.pitch_y
     if not rows or not cols:
@@ -99,13 +99,11 @@ def draw_matrix(drawing: Drawing, values: np.ndarray, place: Place, scale: Scale
         ys = [place.y + index * place.pitch_y for index in range(1, rows)]
         lines = [[(x, place.y), (x, bottom)] for x in xs] + [[(place.x, y), (right, y)] for y in ys]
         drawing.add(Lines("paper", 1.0 if signed else 0.75, lines))
-    if small.shape == values.shape:
-        _odd(drawing, values, place)
 
 
-def _odd(drawing: Drawing, values: np.ndarray, place: Place) -> None:
-    """A cross for NaN among numbers, a triangle for an infinity; of many only the first."""
-    if bool(np.isfinite(values).all()):
+def draw_odd(drawing: Drawing, values: np.ndarray, place: Place) -> None:
+    """A cross for NaN among numbers, a triangle for an infinity; of many only the first, and none where they could not be seen."""
+    if min(place.pitch_x, place.pitch_y) < _LEAST_MARK or bool(np.isfinite(values).all()):
         return
     radius = min(place.pitch_x, place.pitch_y, 12.0) * 0.3
     nan = np.isnan(values) & ~np.isnan(values).all(-1, keepdims=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_scale, number
+from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, number
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text
@@ -116,7 +116,9 @@ def _track(
         seen = values.T.astype(np.float32, copy=len(values) > length)
         if len(values) > length:
             seen[:, length:][seen[:, length:] == 0] = np.nan
-        draw_matrix(made, seen, Place(_LEFT, strip, pitch, tall / units), scale, signed=True)
+        place = Place(_LEFT, strip, pitch, tall / units)
+        draw_matrix(made, seen, place, scale, signed=True)
+        draw_odd(made, values[:length].T, place)
         made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), "0", 10, "muted", "right"))
         if units > 1:
             made.add(Text(_LEFT - 6, strip + tall - 5.5, str(units - 1), 10, "muted", "right"))
