@@ -12,6 +12,8 @@ from typing import Any
 from rfnb.core.errors import value_error
 from rfnb.viz.drawing.shapes import Drawing
 from rfnb.viz.spec import Spec
+from rfnb.viz.terminal import fit
+from rfnb.viz.visible import safe
 
 KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
 WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
@@ -51,8 +53,8 @@ def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
 
 
 def text_of(spec: Any) -> str:
-    """The spec drawn for terminals."""
-    return _drawn(spec, "text")
+    """The spec drawn for terminals, no line wider than 80 columns."""
+    return fit(safe(_drawn(spec, "text")))
 
 
 def html_of(spec: Any) -> str:

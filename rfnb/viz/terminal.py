@@ -1,4 +1,4 @@
-"""Pictures made of letters: shades for values, columns that stay aligned."""
+"""Pictures made of letters: shades for values, columns that stay aligned, no line wider than a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from rfnb.viz.visible import visible
 
+WIDTH = 80  # columns of a terminal
 _SHADES = "·░▒▓█"
+_MOST_LINES = 6  # that one long line becomes
 
 
 def shade(share: float) -> str:
@@ -37,9 +39,9 @@ def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, i
     return np.where(np.isnan(flat).all(-1), np.nan, most), down, across
 
 
-def width_of(token: str) -> int:
-    """The number of columns of a terminal that a text takes, with the marks that `clip` makes in it."""
-    return _columns(visible(token))
+def width_of(token: str, most: int = 200) -> int:
+    """The number of columns of a terminal that a text takes, with the marks that `clip` makes in it; no more than `most` are counted."""
+    return min(most, _columns(visible(token[: most + 1])))
 
 
 def _columns(text: str) -> int:
@@ -48,8 +50,9 @@ def _columns(text: str) -> int:
 
 def clip(token: str, width: int, *, right: bool = False) -> str:
     """A text cut or filled to exactly `width` columns; visible marks for what has no width of its own."""
-    token = visible(token)
-    if _columns(token) > width:
+    cut = len(token) > 4 * width + 8  # of a huge text only the beginning is looked at
+    token = visible(token[: 4 * width + 8] if cut else token)
+    if cut or _columns(token) > width:
         kept = ""
         for letter in token:
             if _columns(kept + letter) > width - 1:
@@ -58,3 +61,63 @@ def clip(token: str, width: int, *, right: bool = False) -> str:
         token = kept + "…"
     fill = " " * (width - _columns(token))
     return fill + token if right else token + fill
+
+
+def fit(text: str, width: int = WIDTH) -> str:
+    """The text without a line wider than a terminal: a long one goes on below, further in; of a huge one the beginning is shown."""
+    return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))
+
+
+def aligned(rows: list[list[str]], most: int | None = None) -> list[str]:
+    """The rows as lines whose columns begin at the same place; columns without any text are left out.
+
+    Args:
+        most: Columns of a terminal that a cell takes at most; the last cell of a row may be longer.
+    """
+    rows = [
+        [cell if most is None or at == len(row) - 1 else shortened(cell, most) for at, cell in enumerate(row)]
+        for row in rows
+    ]
+    widths = [max(_columns(row[column][:400]) for row in rows) for column in range(len(rows[0]))]
+    keep = [column for column, width in enumerate(widths) if width]
+    return ["  ".join(_filled(row[column], widths[column]) for column in keep).rstrip() for row in rows]
+
+
+def shortened(text: str, width: int) -> str:
+    """A text of at most so many columns, cut at its end."""
+    if len(text) <= width and _columns(text) <= width:
+        return text
+    return _prefix(text, width - 1) + "…"
+
+
+def _filled(text: str, width: int) -> str:
+    return text + " " * (width - _columns(text)) if len(text) <= width else text
+
+
+def _prefix(text: str, width: int) -> str:
+    """The longest beginning that fits into so many columns."""
+    taken, at = 0, 0
+    for at, letter in enumerate(text):
+        taken += _columns(letter)
+        if taken > width:
+            return text[:at]
+    return text
+
+
+def _pieces(line: str, width: int) -> list[str]:
+    if len(line) <= width and _columns(line) <= width:
+        return [line]
+    inner = min(len(line) - len(line.lstrip()) + 4, width // 2)
+    out: list[str] = []
+    while line and len(out) < _MOST_LINES:
+        start = " " * inner if out else ""
+        piece = _prefix(line, width - len(start))
+        if len(piece) < len(line):
+            at = piece.rstrip().rfind(" ")
+            if at > len(piece) // 3:  # at a word, if there is one near
+                piece = piece[:at]
+        line = line[len(piece) :].lstrip(" ")
+        out.append((start + piece).rstrip())
+    if line:
+        out[-1] = _prefix(out[-1], width - 2) + " …"
+    return out

@@ -37,7 +37,7 @@ def notes(view) -> dict[str, str]:
 
 def everywhere(view, *sentences: str) -> None:
     for sentence in sentences:
-        assert f"! {sentence}" in view.text()
+        assert f"! {sentence}" in " ".join(view.text().split())
         assert f"<b>!</b> {sentence}" in view.html().replace("&quot;", '"')
 
 

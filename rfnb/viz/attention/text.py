@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.attention.check import remarks, warnings
-from rfnb.viz.terminal import clip, pooled, shade, width_of
+from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
 from rfnb.viz.visible import visible
 
-_MOST_NUMBERS, _WIDTH, _HEIGHT, _MOST_MAPS = 14, 72, 36, 12
+_HEIGHT, _MOST_MAPS, _BARS = 36, 24, 24
 
 
 def text(spec: Any) -> str:
@@ -30,15 +30,13 @@ def text(spec: Any) -> str:
     lines = [f"{title}: {label}{seq['label']}  ({names})"]
     if not values.size:
         lines.append("  empty: nothing to look at")
-    elif values.shape[1] <= _MOST_NUMBERS and values.shape[0] <= _HEIGHT:
+    elif values.shape[0] <= _HEIGHT and _numbers_fit(seq):
         lines += _numbers(values, seq)
     else:
         lines += _shades(values, seq)
     lines += [f"! {warning}" for warning in warnings(spec)] + [f"  {remark}" for remark in remarks(spec)]
-    others = [str(other["label"]) for other in head["maps"][1:]]
-    if others:
-        more = f", ... ({len(others)} in all)" if len(others) > _MOST_MAPS else ""
-        lines.append(f"Other maps: {', '.join(others[:_MOST_MAPS])}{more}")
+    if len(head["maps"]) > 1:
+        lines += _maps(spec)
     if len(entry["seqs"]) > 1:
         lines.append(f"Sequences: {len(entry['seqs'])}")
     return "\n".join(lines)
@@ -73,10 +71,44 @@ def real(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray:
     return spec.blocks[entry["block"]][index, : seq["row_len"], : seq["col_len"]]
 
 
+def _maps(spec: Any) -> list[str]:
+    """A line for each map: how its weight is spread over the sources in bars, and what it does in words."""
+    head = spec.head
+    shown = [entry for entry in head["maps"] if entry["seqs"]][:_MOST_MAPS]
+    left = min(28, max(width_of(str(entry["label"])) for entry in shown))
+    lines = ["", f"Weight on each source, in all {len(head['maps'])} maps:"]
+    for entry in shown:
+        values = np.nan_to_num(real(spec, entry, 0).astype(np.float64), posinf=0, neginf=0)
+        bars, most = "", "empty"
+        if values.size:
+            mass = values.sum(0) / max(float(values.sum()), 1e-30)
+            few = pooled(mass[None].astype(np.float32), 1, _BARS)[0][0]
+            bars = "".join(bar(float(value / (few.max() or 1))) for value in few)
+            at = int(mass.argmax())
+            token = head["seqs"][entry["seqs"][0]]["cols"][at]
+            most = f"{100 * mass[at]:.0f} % on {shortened(visible(token[:60]), 14)}"
+        looks = (entry.get("looks") or [None])[0]
+        words = [most] if looks is None else [most, f"looks {head['looks'][looks]}"]
+        lines.append(f"  {clip(str(entry['label']), left)} {bars}  {', '.join(words)}")
+    if len(shown) < len(head["maps"]):
+        lines.append(f"  ... and {len(head['maps']) - len(shown)} more maps")
+    return lines
+
+
+def _sizes(seq: dict[str, Any]) -> tuple[int, int]:
+    """The width of the labels of rows, and that of a column with a number."""
+    wide = max([5, *(min(width_of(token), 9) for token in seq["cols"][:WIDTH])])
+    return max((min(width_of(token), 16) for token in seq["rows"][:_HEIGHT]), default=0), wide
+
+
+def _numbers_fit(seq: dict[str, Any]) -> bool:
+    return 6 * len(seq["cols"]) < WIDTH and _sizes(seq)[0] + 6 * len(seq["cols"]) <= WIDTH
+
+
 def _numbers(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
     rows, cols = seq["rows"], seq["cols"]
-    wide = max(5, *(min(width_of(token), 9) for token in cols))
-    left = max(min(width_of(token), 16) for token in rows)
+    left, wide = _sizes(seq)
+    wide = min(wide, (WIDTH - left) // len(cols) - 1)
     full = top(values)
     lines = [" " * left + " " + " ".join(clip(token, wide) for token in cols)]
     for token, row in zip(rows, values):
@@ -92,15 +124,16 @@ def _number(value: float) -> str:
 
 
 def _shades(values: np.ndarray, seq: dict[str, Any]) -> list[str]:
-    small, down, across = pooled(values, _HEIGHT, _WIDTH)
+    every = max(1, -(-len(seq["rows"]) // _HEIGHT))
+    left = max(min(width_of(token), 16) for token in seq["rows"][::every])
+    small, down, across = pooled(values, _HEIGHT, WIDTH - left - 3)
     full = top(values)
-    left = max(min(width_of(token), 16) for token in seq["rows"][::down])
     lines = []
     for index, row in enumerate(small):
         token = seq["rows"][index * down]
         lines.append(f"{clip(token, left, right=True)} │{''.join(shade(value / full) for value in row)}│")
-    cols = seq["cols"]
-    lines.append(f"{' ' * left}  columns: {visible(cols[0])} … {visible(cols[-1])}, {len(cols)} in all")
+    first, last = (shortened(visible(seq["cols"][at][:60]), 16) for at in (0, -1))
+    lines.append(f"{' ' * left}  columns: {first} … {last}, {len(seq['cols'])} in all")
     if down > 1 or across > 1:
         lines.append(f"{' ' * left}  each cell shows the largest of {down} x {across} weights")
     return lines

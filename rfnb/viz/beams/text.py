@@ -7,9 +7,11 @@ from typing import Any
 
 from rfnb.viz.beams.parts import adds_up
 from rfnb.viz.beams.tree import Cut, Node, Tree, grow, parts_along, problem, rating
+from rfnb.viz.terminal import WIDTH, aligned, shortened, width_of
 from rfnb.viz.visible import line, visible
 
-_MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST = 4, 60, 8, 10
+_MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST, _MOST_CELL = 4, 60, 8, 10, 32
+_MOST_TEXT = 2000
 EMPTY = "(empty)"  # a hypothesis without labels
 _LEGEND = "1>L: token L continues slot 1 of the step before. * winner's path, $ complete, = keeps its place, x died out"
 
@@ -58,7 +60,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
 
 
 def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str]:
-    rows = [["rank", "score", "text", ""]]
+    rows = [["rank", "score", "", "text"]]
     if exponent:
         rows[0][2:2] = [f"score / length^{exponent:g}"]
     if tree.parts:
@@ -66,13 +68,13 @@ def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str
         rows[0][-2:-2] = [sign + name for sign, name in zip(signs, tree.parts)]
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):
         path = node.path()
-        row = [str(rank), f"{node.score:.3f}", line(prefix(path, join)) or EMPTY, remark(tree, node, live)]
+        row = [str(rank), f"{node.score:.3f}", remark(tree, node, live), line(prefix(path, join)[:_MOST_TEXT]) or EMPTY]
         if exponent:
             row[2:2] = [f"{rating(node, exponent):.3f}"]
         if tree.parts:
             row[-2:-2] = [f"{value:.3f}" for value in parts_along(path)]
         rows.append(row)
-    lines = _aligned(rows)
+    lines = aligned(rows, _MOST_CELL)
     if len(tree.nbest) > _MAX_NBEST:
         lines.append(f"... and {len(tree.nbest) - _MAX_NBEST} more")
     return lines
@@ -92,30 +94,25 @@ def telling(cuts: Sequence[Cut]) -> list[Cut]:
 
 
 def _step_table(tree: Tree) -> list[str]:
-    slots = min(max(len(row) for row in tree.nodes), _MAX_SLOTS)
-    more = max(len(row) for row in tree.nodes) - slots
-    any_cut = any(tree.cuts)
-    rows = [
-        [
-            "step",
-            *(f"slot {slot}" for slot in range(slots)),
-            *([f"(+{more})"] if more else []),
-            *(["best cut"] if any_cut else []),
-        ]
-    ]
-    best = set(tree.best)
-    for index, (nodes, cuts) in enumerate(zip(tree.nodes[:_MAX_STEPS], tree.cuts)):
-        cells = [_cell(node, best) for node in nodes[:slots]] + [""] * (slots - len(nodes))
-        row = [str(index), *cells, *([""] if more else [])]
-        if any_cut:
-            row.append(
-                "; ".join(f"{_arrow(c.parent)}{visible(c.token)} {c.score:.3f}  {c.verdict}" for c in telling(cuts))
-            )
-        rows.append(row)
-    lines = _aligned(rows)
+    """A line per step with as many slots as fit, and below it the best candidates that were cut."""
+    nodes = tree.nodes[:_MAX_STEPS]
+    most, best = max(len(row) for row in nodes), set(tree.best)
+    rows = [[str(index), *(_cell(node, best) for node in row[:_MAX_SLOTS])] for index, row in enumerate(nodes)]
+    slots = min(most, _MAX_SLOTS)
+    widths = [max((width_of(row[slot + 1]) for row in rows if slot + 1 < len(row)), default=0) for slot in range(slots)]
+    while slots > 1 and 6 + sum(widths[:slots]) + 2 * slots + (7 if slots < most else 0) > WIDTH:
+        slots -= 1
+    more = [f"(+{most - slots})"] if slots < most else []
+    table = [["step", *(f"slot {slot}" for slot in range(slots)), *more]]
+    table += [[*row[: slots + 1], *[""] * (slots + 1 - len(row)), *([""] if more else [])] for row in rows]
+    head, *lines = aligned(table, _MOST_CELL)
+    out = [head]
+    for line_, cuts in zip(lines, tree.cuts):
+        out.append(line_)
+        out += [f"        cut {_arrow(c.parent)}{_token(c.token)} {c.score:.3f}  {c.verdict}" for c in telling(cuts)]
     if len(tree.nodes) > _MAX_STEPS:
-        lines.append(f"... and {len(tree.nodes) - _MAX_STEPS} more steps")
-    return lines
+        out.append(f"... and {len(tree.nodes) - _MAX_STEPS} more steps")
+    return out
 
 
 def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:
@@ -123,13 +120,12 @@ def _cell(node: Node | None, best: set[tuple[int, int]]) -> str:
         return "-"
     mark = "*" if (node.step, node.slot) in best else ""
     mark += {"ended": "$", "carried": "=", "dropped": "$x", "dead": "x"}.get(node.state, "")
-    return f"{_arrow(node.parent)}{visible(node.token)} {node.score:.3f} {mark}".rstrip()
+    return f"{_arrow(node.parent)}{_token(node.token)} {node.score:.3f} {mark}".rstrip()
 
 
 def _arrow(parent: Node | None) -> str:
     return f"{parent.slot}>" if parent else ""
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
+def _token(token: str) -> str:
+    return shortened(visible(token[:100]), 14)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.terminal import bar, clip, width_of
+from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 
-_MOST_BARS, _MOST_LABEL = 40, 28
+_MOST_BARS, _LEAST_BARS, _MOST_LABEL, _MOST_SERIES = 40, 16, 24, 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,15 @@ def text(spec: Any) -> str:
     if not len(steps):
         return f"{title}: no points{' yet' if live else ''}"
     lines = [f"{title}: {head['x']} {number(steps[0])} to {number(steps[-1])}{', running' if live else ''}"]
-    left = min(_MOST_LABEL, max(width_of(curve.name) for curve in curves))
-    edges = np.linspace(steps[0], steps[-1], min(_MOST_BARS, len(steps)) + 1)
-    for curve in curves:
-        lines.append(f"  {clip(curve.name, left)}  {_bars(curve, edges)}  {values_text(curve, head['x'])}")
+    shown = curves[:_MOST_SERIES]
+    left = min(_MOST_LABEL, max(width_of(curve.name) for curve in shown))
+    words = [values_text(curve, shortened(head["x"], 20)) for curve in shown]
+    room = WIDTH - left - 6 - max(width_of(text) for text in words)
+    edges = np.linspace(steps[0], steps[-1], min(max(_LEAST_BARS, min(_MOST_BARS, room)), len(steps)) + 1)
+    for curve, values in zip(shown, words):
+        lines.append(f"  {clip(curve.name, left)}  {_bars(curve, edges)}  {values}")
+    if len(shown) < len(curves):
+        lines.append(f"  ... and {len(curves) - len(shown)} more series")
     return "\n".join(lines)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.dims import table
+from rfnb.viz.terminal import WIDTH, aligned, width_of
+
+_MOST_NAME, _MOST_DIMS = 32, 60
 
 
 def text(spec: Any) -> str:
@@ -19,13 +22,6 @@ def text(spec: Any) -> str:
     if head["rows"]:
         lines += [""] + _rows(head)
     return "\n".join(line.rstrip() for line in lines)
-
-
-def aligned(rows: list[list[str]]) -> list[str]:
-    """The rows as lines whose columns begin at the same place."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    keep = [column for column, width in enumerate(widths) if width]
-    return ["  ".join(f"{row[column]:<{widths[column]}}" for column in keep).rstrip() for row in rows]
 
 
 def _legend(entries: list[dict[str, Any]]) -> list[str]:
@@ -46,7 +42,7 @@ def _legend(entries: list[dict[str, Any]]) -> list[str]:
                 note,
             ]
         )
-    return aligned(rows) if rows else []
+    return aligned(rows, _MOST_NAME) if rows else []
 
 
 def _rows(head: dict[str, Any]) -> list[str]:
@@ -58,7 +54,7 @@ def _rows(head: dict[str, Any]) -> list[str]:
     for row in head["rows"]:
         for dim in row["dims"]:
             widths[columns[dim]] = max(widths[columns[dim]], len(short[dim]))
-    out = []
+    out, details = [], []
     for row in head["rows"]:
         permuted = table.is_permuted(row, columns)
         dims = _compact(row, short) if permuted else _spread(row, short, columns, widths)
@@ -66,20 +62,20 @@ def _rows(head: dict[str, Any]) -> list[str]:
         stats = row.get("stats")
         order = "other order" if permuted else ""
         remarks = [table.alarm_text(stats), row.get("note") or "", order, sparse, table.padding_text(stats)]
-        label = "  " * row.get("indent", 0) + str(row.get("label", ""))
+        indent = "  " * row.get("indent", 0)
         heading = row.get("dtype") is None and not row["dims"]
-        out.append(
-            [
-                label,
-                "" if heading else dims,
-                row.get("dtype") or "",
-                row.get("device") or "",
-                table.bytes_text(row.get("bytes")),
-                table.stats_text(row.get("stats")),
-                ", ".join(filter(None, remarks)),
-            ]
-        )
-    return aligned(out)
+        kind = [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes"))]
+        out.append([indent + str(row.get("label", "")), "" if heading else dims, *kind])
+        details.append([table.stats_text(stats), ", ".join(filter(None, remarks))])
+    whole = aligned([[*first, *second] for first, second in zip(out, details)], _MOST_DIMS)
+    if max(width_of(line, WIDTH + 1) for line in whole) <= WIDTH:
+        return whole
+    # Too wide for a terminal: what is said of the values is below.
+    lines = []
+    for row, first, second in zip(head["rows"], aligned(out, _MOST_DIMS), details):
+        said = ", ".join(filter(None, second))
+        lines += [first, *([f"{'  ' * row.get('indent', 0)}    {said}"] if said else [])]
+    return lines
 
 
 def _compact(row: dict[str, Any], short: dict[int, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.dims.text import aligned
+from rfnb.viz.terminal import aligned
 
 
 def text(spec: Any) -> str:
@@ -16,7 +16,7 @@ def text(spec: Any) -> str:
     lines = [f"{head['title']} over {head['axis']}"]
     rows = rows_of(head)
     flat = [row for part in rows.values() for row in part]
-    written = iter(aligned(flat) if flat else [])
+    written = iter(aligned(flat, 40) if flat else [])
     for place in head["places"]:
         lines.append(f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else "  (nothing)"))
         lines += [f"  {next(written)}" for _ in place["ops"]]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.states.check import warnings
-from rfnb.viz.terminal import bar, clip, width_of
+from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 from rfnb.viz.visible import visible
 
-_MOST_UNITS, _MOST_STEPS = 8, 40
+_MOST_UNITS, _MOST_STEPS, _MOST_TRACKS = 8, 40, 12
 
 
 def text(spec: Any) -> str:
@@ -25,22 +25,27 @@ def text(spec: Any) -> str:
         return f"{title}: no states{' yet' if head.get('live') else ''}"
     seq = head["seqs"][0]
     lines = [f"{title}: {seq['label']}, {seq['len']} steps"]
+    tracks = head["tracks"][:_MOST_TRACKS]
+    names = [f"{shortened(track['unit_dim']['name'], 18)} {spec.blocks[track['block']].shape[2]}" for track in tracks]
+    left = max(12, *(min(width_of(name), 24) + 1 for name in names))
     every = max(1, -(-seq["len"] // _MOST_STEPS))
     shown = list(range(0, seq["len"], every))
     if not shown:
         return "\n".join([*lines, "  empty: no steps"])
-    wide = max(5, min(7, max(width_of(seq["steps"][step]) for step in shown))) if len(shown) <= 12 else 1
+    room = (WIDTH - left - 2) // len(shown) - 1  # for a number and the label above it
+    wide = min(room, max(5, min(7, max(width_of(seq["steps"][step]) for step in shown)))) if room >= 5 else 1
     gap = " " if wide > 1 else ""
-    names = [f"{track['unit_dim']['name']} {spec.blocks[track['block']].shape[2]}" for track in head["tracks"]]
-    left = max(12, *(min(width_of(name), 24) + 1 for name in names))
     if wide > 1:
         lines.append(" " * (left + 2) + gap.join(clip(seq["steps"][step], wide) for step in shown).rstrip())
     else:
         more = f", each {every}th" if every > 1 else ""
-        lines.append(f"{' ' * left}  steps {visible(seq['steps'][0])} … {visible(seq['steps'][-1])}{more}")
-    for track in head["tracks"]:
+        first, last = (shortened(visible(seq["steps"][at][:40]), 16) for at in (0, -1))
+        lines.append(f"{' ' * left}  steps {first} … {last}{more}")
+    for track in tracks:
         values = spec.blocks[track["block"]][0, : seq["len"]]
         lines += _track(track, values, shown, left, wide, gap)
+    if len(tracks) < len(head["tracks"]):
+        lines.append(f"... and {len(head['tracks']) - len(tracks)} more tracks")
     lines += [f"! {warning}" for warning in warnings(spec)]
     if len(head["seqs"]) > 1:
         lines.append(f"Sequences: {len(head['seqs'])}")
