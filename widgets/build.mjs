@@ -1,7 +1,9 @@
-// Builds the bundle into the Python package: rfnb.js (widgets), rfnb-static.js (save_html), rfnb.css.
+// Builds the bundle into the Python package: rfnb.js (widgets), rfnb-static.js (save_html), rfnb-static-<kind>.js (stored outputs, which have a
+// script each: with the one kind of view that is in them), rfnb.css.
 // `python widgets/bundle.py` runs this and stamps the result.
 import * as esbuild from "esbuild";
-import { mkdir } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdir, readFile } from "node:fs/promises";
 
 const at = process.argv.indexOf("--outdir");
 const out = at > 0 ? process.argv[at + 1] : "../rfnb/viz/static";
@@ -14,10 +16,36 @@ const common = {
   legalComments: "none",
   charset: "utf8",
   logLevel: "warning",
+  // Modules of one page share the selection if they mean the same by it.
+  define: {
+    SELECTION: JSON.stringify(
+      createHash("sha256")
+        .update(await readFile("src/selection.ts"))
+        .digest("hex")
+        .slice(0, 12),
+    ),
+  },
 };
+const KINDS = ["attention", "beams", "curves", "dims", "states"]; // a group has all
+const only = (kind) => ({
+  name: "only",
+  setup(build) {
+    build.onLoad({ filter: /src\/views\.ts$/ }, () => ({
+      contents: `import { render } from "./${kind}/render";\nexport const views = { ${kind}: render };`,
+      loader: "ts",
+      resolveDir: "src",
+    }));
+  },
+});
 const jobs = [
   { ...common, entryPoints: ["src/index.ts"], outfile: `${out}/rfnb.js` },
   { ...common, entryPoints: ["src/static.ts"], outfile: `${out}/rfnb-static.js` },
+  ...KINDS.map((kind) => ({
+    ...common,
+    entryPoints: ["src/static.ts"],
+    outfile: `${out}/rfnb-static-${kind}.js`,
+    plugins: [only(kind)],
+  })),
   { ...common, entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
 ];
 for (const job of jobs) {

@@ -22,7 +22,8 @@ from pathlib import Path
 WIDGETS = Path(__file__).resolve().parent
 STATIC = WIDGETS.parent / "rfnb" / "viz" / "static"
 STAMP = "bundle.json"
-REQUIRED = ("rfnb.js", "rfnb-static.js", "rfnb.css")
+KINDS = ("attention", "beams", "curves", "dims", "states")
+REQUIRED = ("rfnb.js", "rfnb-static.js", *(f"rfnb-static-{kind}.js" for kind in KINDS), "rfnb.css")
 
 
 class BundleError(RuntimeError):

@@ -168,7 +168,10 @@ class View:
         room = room_of(self._budget)
         if self._made is None or self._made[0] != (number, room):
             picture = self.html()
-            self._made = (number, room), (picture, frame_of(spec, room_beside(picture, room), version=number))
+            self._made = (
+                (number, room),
+                (picture, frame_of(spec, room_beside(self.kind, picture, room), version=number)),
+            )
         return self._made[1]
 
     def _stored(self) -> str:
@@ -176,7 +179,7 @@ class View:
         if not self.has_widget or self._spec.live:
             return self.html()
         picture, frame = self._page()
-        made = alive(picture, frame)
+        made = alive(self.kind, picture, frame)
         return made if len(made) <= room_of(self._budget).most else picture
 
     def _repr_mimebundle_(

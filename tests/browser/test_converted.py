@@ -87,7 +87,7 @@ def test_a_converted_notebook_is_alive_without_network(browser, tmp_path, small,
     for key in ("Home", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     assert attention.locator(".rfnb-readout .rfnb-value").inner_text() == "0.75"
-    assert states.get_attribute("data-linked") == "1", "all outputs of a page are one module with one selection"
+    assert states.get_attribute("data-linked") == "1", "all outputs of a page share one selection"
     assert page.locator("style.rfnb-style").count() == 1
     page.context.close()
 

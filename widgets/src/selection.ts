@@ -15,7 +15,10 @@ interface Group {
   steps: Map<string, { step: number | null; lost: boolean }>;
   listeners: Set<{ axis: string; listener: Listener }>;
 }
-const groups = new Map<string, Group>();
+// One for all modules of a page: the stored outputs of a notebook have one for each kind of view.
+declare const SELECTION: string | undefined; // which selection, given by the build
+const ours = Symbol.for(`rfnb ${typeof SELECTION === "undefined" ? "selection" : SELECTION}`);
+const groups = ((globalThis as { [ours]?: Map<string, Group> })[ours] ??= new Map<string, Group>());
 
 /** What a view has in its hand: the sequence of its group, and the step on its axis. */
 export interface Bus {

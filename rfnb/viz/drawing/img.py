@@ -20,13 +20,18 @@ from rfnb.viz.drawing.theme import theme
 
 _RIM = 4.0  # of paper around it
 CELLS = 48_000  # in a picture of a notebook, so that it stays small
+_BYTES = 28_000  # of its file; a larger one is drawn with fewer cells and pixels
+_FEW_CELLS, _COARSE = 10_000, 1.25
 _LEAST = 16  # rows and columns of a thumbnail
 
 
 def img(drawing: Drawing) -> str:
     """The drawing as an `<img>` with its description."""
     drawing = padded(drawing, _RIM)
-    data = base64.b64encode(png(lighter(drawing), theme("light"))).decode()
+    file = png(lighter(drawing), theme("light"))
+    if len(file) > _BYTES:  # noise, which deflating does not make shorter
+        file = png(lighter(drawing, _FEW_CELLS), theme("light"), density=_COARSE)
+    data = base64.b64encode(file).decode()
     alt = escape(drawing.alt, quote=True)
     return f'<img alt="{alt}" width="{math.ceil(drawing.width)}" src="data:image/png;base64,{data}">'
 

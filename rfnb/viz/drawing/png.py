@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.drawing import fonts
+from rfnb.viz.drawing.png_file import png_file
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Point, Rect, Shape, Text
 from rfnb.viz.drawing.theme import Rgb, Theme
 from rfnb.viz.visible import line
@@ -38,9 +39,7 @@ def png(drawing: Drawing, theme: Theme, density: float = DENSITY) -> bytes:
     canvas = Canvas(Image.new("RGB", size, theme.rgb("paper")), theme, density)
     for shape in drawing.shapes:
         canvas.draw(shape)
-    out = io.BytesIO()
-    _few_colors(canvas.image, drawing, theme).save(out, format="png", compress_level=6)
-    return out.getvalue()
+    return png_file(_few_colors(canvas.image, drawing, theme))
 
 
 def cells_png(cells: Cells, theme: Theme) -> bytes:

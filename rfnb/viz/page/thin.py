@@ -22,7 +22,7 @@ from rfnb.viz.page.points import thin_curves
 from rfnb.viz.page.pool import extreme, largest
 from rfnb.viz.spec import Spec, pack
 
-_GLANCE = 20  # cells in a row of a small map: with fewer, one does not see what it is
+_GLANCE = 16  # cells in a row of a small map: with fewer, one does not see what it is
 _SCREEN = 320  # of one that has the screen for itself
 _FOCUS = 0.3  # of the room: for the map that is on the screen at first
 
