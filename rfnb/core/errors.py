@@ -61,9 +61,11 @@ class ErrorOf(Generic[E]):
 
 attribute_error = ErrorOf(AttributeError)
 dim_error = ErrorOf(DimError)
+file_not_found_error = ErrorOf(FileNotFoundError)
 index_error = ErrorOf(IndexError)
 missing_key_error = ErrorOf(MissingKeyError)
 not_implemented_error = ErrorOf(NotImplementedError)
+os_error = ErrorOf(OSError)
 runtime_error = ErrorOf(RuntimeError)
 shape_error = ErrorOf(ShapeError)
 type_error = ErrorOf(TypeError)

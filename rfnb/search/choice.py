@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import value_error
+from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim
@@ -137,8 +137,11 @@ def choice(
     """
     loop = Loop.current()
     if loop is None:
-        raise RuntimeError(
-            "choice: outside of a loop.\nA choice is made in every step of a search.\n    for _ in loop:\n        label = rf.choice(...)"
+        raise runtime_error(
+            "choice: outside of a loop.",
+            [],
+            "A choice is made in every step of a search.",
+            "for _ in loop:\n    label = rf.choice(...)",
         )
     options = Options(
         beam_size, name, target, prefix, banned, fusion, input_type, search, add_to_beam_scores, scheduled_sampling, prob_scale,

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rfnb.core.errors import message, value_error
+from rfnb.core.errors import file_not_found_error, os_error, value_error
 from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import whole_file
 from rfnb.trace.file_values import Reader, Writer
@@ -57,10 +57,12 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
         try:
             save_file(writer.arrays, part, metadata={_KEY: description})
         except SafetensorError as error:
-            raise OSError(
-                message("trace.save: the file cannot be written.", [("path", path), ("cause", error)],
-                        "A file that was there before is as it was.", 'trace.save("/another/disk/run.rfnb")')
-            ) from error  # fmt: skip
+            raise os_error(
+                "trace.save: the file cannot be written.",
+                [("path", path), ("cause", error)],
+                "A file that was there before is as it was.",
+                'trace.save("/another/disk/run.rfnb")',
+            ) from error
 
 
 def load_trace(path: str | PathLike[str]) -> Trace:
@@ -75,10 +77,12 @@ def load_trace(path: str | PathLike[str]) -> Trace:
     target = Path(path)
     if not target.is_file():
         there = sorted(item.name for item in target.parent.glob("*.rfnb"))[:5] if target.parent.is_dir() else []
-        raise FileNotFoundError(
-            message("load_trace: no such file.", [("path", target), ("there", ", ".join(there) or "no *.rfnb files")],
-                    "A trace file is made by trace.save.", _MAKE_ONE)
-        )  # fmt: skip
+        raise file_not_found_error(
+            "load_trace: no such file.",
+            [("path", target), ("there", ", ".join(there) or "no *.rfnb files")],
+            "A trace file is made by trace.save.",
+            _MAKE_ONE,
+        )
     try:
         with safe_open(target, framework="numpy") as file:
             head = _head(target, file.metadata())
