@@ -25,7 +25,7 @@ from rfnb.core.errors import DimError, dim_error, type_error, value_error
 from rfnb.core.finite import around_step
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.rec import running
 from rfnb.rec.before import Before, Exit, block_of
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
@@ -96,6 +96,20 @@ class Loop(NotPicklable):
         self._move_out = optimize_move_layers_out is not False
         self._recorded: _Recorded | None = None
         self.plan: LoopPlan | None = None
+
+    def __repr__(self) -> str:
+        axis, most = self.axis, self.max_seq_len
+        none = self.given_axis is None and self._phase != "after"
+        parts = ["no axis before its end" if none else f"over {dims_text([axis, *axis.length_dims])}"]
+        if most is not None:
+            parts.append(f"at most {'a tensor of' if isinstance(most, Tensor) else most} steps")
+        if self._recorded is not None or self.plan is not None:
+            parts.append("recorded")
+        steps = f"{self._index + 1} step{'' if self._index == 0 else 's'}"
+        parts.append(
+            {"before": "before its first step", "in": f"in step {self._index}"}.get(self._phase, f"after {steps}")
+        )
+        return f'<Loop "{self.name}": {", ".join(parts)}>'
 
     @staticmethod
     def current() -> Loop | None:

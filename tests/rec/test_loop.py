@@ -320,6 +320,34 @@ def test_has_entered_scope_from_the_first_step_on():
     assert loop.has_entered_scope
 
 
+def test_a_loop_says_what_it_runs_over_and_where_it_is(batch):
+    time = ragged([4, 2, 1], batch, "time")
+    loop = rf.Loop(axis=time, name="encoder")
+    assert repr(loop) == '<Loop "encoder": over [time<=4, batch=3], before its first step>'
+    for index in loop:
+        assert repr(loop) == f'<Loop "encoder": over [time<=4, batch=3], in step {index}>'
+    assert repr(loop) == '<Loop "encoder": over [time<=4, batch=3], after 4 steps>'
+
+    loop = rf.Loop(axis=time)
+    loop.state.h = rf.zeros([batch])
+    with loop:
+        loop.state.h = loop.state.h + 1
+        assert repr(loop) == '<Loop "loop": over [time<=4, batch=3], recorded, in step 0>'
+    assert repr(loop) == '<Loop "loop": over [time<=4, batch=3], recorded, after 4 steps>'
+
+
+def test_a_loop_with_an_end_says_its_bound_and_then_its_axis(batch):
+    loop = rf.Loop(max_seq_len=5, name="decoder")
+    loop.state.left = tensor([3, 1, 2], batch)
+    assert repr(loop) == '<Loop "decoder": no axis before its end, at most 5 steps, before its first step>'
+    for _ in loop:
+        loop.state.left = loop.state.left - 1
+        loop.end(loop.state.left <= 0, include_eos=True)
+    assert repr(loop) == '<Loop "decoder": over [decoder:time<=3, batch=3], at most 5 steps, after 3 steps>'
+    bound = rf.Loop(max_seq_len=rf.convert_to_tensor(5))
+    assert repr(bound) == '<Loop "loop": no axis before its end, at most a tensor of steps, before its first step>'
+
+
 @pytest.mark.parametrize("face", ["for", "with"])
 @pytest.mark.parametrize(
     "name", ["select", "commit", "finish", "values", "keys", "items", "deep_tensors", "begin_step"]
