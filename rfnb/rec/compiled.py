@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import _GeneratorContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -16,15 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import value_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.rec.lowering import Line
 
 WAYS = "inductor", "aot_eager", "cuda_graph"
 _current: ContextVar[str | None] = ContextVar("rfnb_compile_loops", default=None)
 
 
-@contextmanager
-def compile_loops(how: str | None = "inductor") -> Iterator[None]:
+def compile_loops(how: str | None = "inductor") -> _GeneratorContextManager[None]:
     """Compile the steps of the loops that are recorded (`with loop:`) in this with-block.
 
         with rf.compile_loops():
@@ -42,11 +41,23 @@ def compile_loops(how: str | None = "inductor") -> Iterator[None]:
 
     Raises:
         ValueError: For another `how`.
+        TypeError: For `@rf.compile_loops` without parentheses.
     """
     if how is not None and how not in WAYS:
+        if callable(how):
+            rows = [("got", f"the function {getattr(how, '__name__', how)}")]
+            rule = "Its argument is a way to compile; also around a whole function it is called first:"
+            raise type_error(
+                "compile_loops: used as a decorator without parentheses.", rows, rule, "@rf.compile_loops()"
+            )
         rows = [("how", repr(how)), ("known", ", ".join(map(repr, WAYS)))]
         rule = "It is a way to compile, or None."
         raise value_error("compile_loops: how is unknown.", rows, rule, "with rf.compile_loops():")
+    return _compiling(how)
+
+
+@contextmanager
+def _compiling(how: str | None) -> Iterator[None]:
     token = _current.set(how)
     try:
         yield

@@ -4,6 +4,7 @@ import re
 import threading
 import warnings
 
+import changing_bodies
 import pytest
 import torch
 from asserting import assert_same, ragged, raises_message, randn, using_backend
@@ -248,3 +249,61 @@ def test_an_unknown_way():
         with rf.compile_loops():"""
     with raises_message(ValueError, text), rf.compile_loops("fast"):
         pass
+
+
+def test_a_decorator_without_parentheses():
+    text = """
+    compile_loops: used as a decorator without parentheses.
+      got  the function decode
+    Its argument is a way to compile; also around a whole function it is called first:
+        @rf.compile_loops()"""
+    with raises_message(TypeError, text):
+
+        @rf.compile_loops
+        def decode():
+            pass
+
+
+def test_a_whole_function_is_compiled(compiled):
+    how, graphs = compiled
+    time, body, h = world()
+    with torch.no_grad():
+        decode = rf.compile_loops(how)(lambda: run_face("with", body, axis=time, h=h)[0])
+        for _ in range(2):
+            assert_same(decode(), run_face("for", body, axis=time, h=h)[0])
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("kind", ["plain", "lstm", "gru", "attention"])
+@pytest.mark.parametrize("lengths", [None, [9, 4], [4, 9], [40, 12]])
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_as_a_graph_without_a_gpu_a_loop_is_bit_by_bit_that_without(kind, lengths, with_gradients, monkeypatch):
+    whole = []
+    stack = rf.Loop.stack
+    monkeypatch.setattr(rf.Loop, "stack", lambda self, x, **kw: (whole.append(stack(self, x, **kw)), whole[-1])[1])
+    model, now = changing_bodies.Model(kind), changing_bodies.FIRST | {"lengths": lengths, "gradients": with_gradients}
+    found = []
+    for how in (None, "cuda_graph"):
+        with rf.compile_loops(how):
+            (out, last), parameters = changing_bodies.run("with", model, now)
+        found.append([out, last, whole[-1].raw_tensor.detach(), *parameters])  # with padding
+    for one, other in zip(*found, strict=True):
+        assert (one is None and other is None) or torch.equal(one, other)
+
+
+def test_as_a_graph_without_a_gpu_a_search_is_that_without():
+    vocab, units = Dim(7, name="vocab"), Dim(4, name="units")
+    out, back = rf.Linear(units, vocab), rf.Embedding(vocab, units)
+    found = []
+    for how in (None, "cuda_graph"):
+        with torch.no_grad(), rf.compile_loops(how):
+            loop = rf.Loop(max_seq_len=8)
+            loop.state.h = randn(BATCH, units, seed=3)
+            with loop:
+                h = rf.tanh(loop.state.h * 1.5)
+                label = rf.choice(rf.log_softmax(out(h), axis=vocab), axis=vocab, beam_size=3)
+                loop.state.h = rf.tanh(h + back(label))
+                loop.end(label == 0, include_eos=True)
+                labels = loop.stack(label)
+        found.append(labels.raw_tensor)
+    assert torch.equal(*found)
