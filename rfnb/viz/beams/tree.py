@@ -21,7 +21,7 @@ from rfnb.viz.beams.parts import columns
 from rfnb.viz.visible import visible
 
 
-@dataclass
+@dataclass(slots=True)
 class Node:
     """One hypothesis after one step. `gain`: natural-log probability of its last token alone (None without a parent score).
     `written`: whether the token is one; in a search over alignments a hypothesis may stay as it is.
@@ -41,6 +41,8 @@ class Node:
     written: bool = True
     parts: list[float] = field(default_factory=list)
     left: bool = False
+    length: int = 0  # how many labels are along its path
+    labels: int = 0  # the number of the labels along its path, equal for equal labels
 
     def path(self) -> list[Node]:
         """The nodes from the first step to this one, without those that only keep their place."""
@@ -53,7 +55,7 @@ class Node:
         return nodes[::-1]
 
 
-@dataclass
+@dataclass(slots=True)
 class Cut:
     """One candidate that did not survive its step."""
 
@@ -110,7 +112,7 @@ def tell(seq: dict[str, Any], tree: Tree) -> dict[str, Any]:
 
 def rating(node: Node, length_exponent: float) -> float:
     """The number that the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
-    return node.score / max(sum(one.written for one in node.path()), 1) ** length_exponent
+    return float(node.score / max(node.length, 1) ** length_exponent)
 
 
 def parts_along(path: list[Node]) -> list[float]:
@@ -202,7 +204,7 @@ def _verdict(node: Node, place: str, cut: Cut | None) -> str:
 def _cuts(
     steps: list[dict[str, Any]], nodes: list[list[Node | None]], blank: str | None, threshold: float | None
 ) -> list[list[Cut]]:
-    out = []
+    out, numbers = [], _number_labels(nodes)
     for index, step in enumerate(steps):
         ends = step.get("ends") or [0.0] * len(nodes[index])
         kept = [node.score - (ends[node.slot] or 0.0) for node in nodes[index] if node]  # as they were ranked
@@ -213,7 +215,9 @@ def _cuts(
                 rank += 1
             if cut["score"] is None or (index and parent is None):
                 continue
-            into = _same_labels(nodes[index], parent, cut["token"], blank) if why == "merged" else None
+            before = parent.labels if parent else 0
+            labels = before if cut["token"] == blank else numbers.get((before, cut["token"]))
+            into = _same_labels(nodes[index], labels) if why == "merged" else None
             verdict = cut_verdict(cut["score"], rank, kept, why, into=into, threshold=threshold, by_rank=by_rank)
             gain = cut["score"] - (parent.score if parent else 0.0)
             margin = cut["score"] - min(kept) if kept and why in (None, "blocked") else None
@@ -223,12 +227,22 @@ def _cuts(
     return out
 
 
-def _same_labels(row: list[Node | None], parent: Node | None, token: str, blank: str | None) -> int | None:
+def _number_labels(nodes: list[list[Node | None]]) -> dict[tuple[int, str], int]:
+    """Give each node the length of its path and the number of the labels along it; these by that of the path before and the next label."""
+    numbers: dict[tuple[int, str], int] = {}
+    for row in nodes:
+        for node in row:
+            if node:
+                before = node.parent.labels if node.parent else 0
+                goes_on = node.written and node.state != "carried"
+                node.length = (node.parent.length if node.parent else 0) + goes_on
+                node.labels = numbers.setdefault((before, node.token), len(numbers) + 1) if goes_on else before
+    return numbers
+
+
+def _same_labels(row: list[Node | None], labels: int | None) -> int | None:
     """The slot of the hypothesis that a candidate was merged with; None: of none that was kept."""
-    labels = [node.token for node in parent.path() if node.written] if parent else []
-    labels += [] if token == blank else [token]
-    found = (node for node in row if node and [one.token for one in node.path() if one.written] == labels)
-    return next((node.slot for node in found), None)
+    return next((node.slot for node in row if node and node.labels == labels), None)
 
 
 def cut_verdict(
