@@ -11,7 +11,7 @@ LAB_ARGS := $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 PYTEST_ARGS :=
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser bench g2p format build clean
+.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser bench g2p format gallery build clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -72,9 +72,13 @@ format: ## format Python and TypeScript, fix what ruff can fix
 	@ruff format .
 	@[ ! -d widgets/node_modules ] || (cd widgets && npm run --silent format)
 
+gallery: ## pictures of every view, size and theme, to look at (ARGS=FOLDER, else ./gallery)
+	@.ci/setup dev
+	@PYTHONPATH=tests python tests/viz/gallery.py $(ARGS)
+
 build: setup ## build the front-end bundle, then the wheel and the source distribution
 	@python widgets/bundle.py --force
 	@python -m hatchling build
 
 clean: ## remove what the build and the tests left (not .venv)
-	rm -rf dist test-shots .pytest_cache .mypy_cache .ruff_cache .benchmarks widgets/node_modules
+	rm -rf dist gallery test-shots .pytest_cache .mypy_cache .ruff_cache .benchmarks widgets/node_modules

@@ -66,9 +66,9 @@ def _across(panels: list[Panel], width: float) -> int:
     """The number of panels that stand side by side."""
     if len(panels) == 1:
         return 1
-    most = max(1, int(width // 200))
+    most = max(1, int(width // 160))
     widest = max(panel.shape[1] for panel in panels)
-    fit = max(1, int(width // (min(widest * 22.0, 260) + 90)))
+    fit = max(1, int(width // (min(widest * 20.0, 260) + 70)))
     return min(len(panels), most, max(fit, 2 if width > 400 else 1))
 
 

@@ -119,6 +119,8 @@ def _track(
         place = Place(_LEFT, strip, pitch, tall / units)
         draw_matrix(made, seen, place, scale, signed=True)
         draw_odd(made, values[:length].T, place)
+        if len(values) > length:  # something moves after the end
+            made.add(Lines("warn", 1.5, [[(edge, strip), (edge, strip + tall)]]))
         made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), "0", 10, "muted", "right"))
         if units > 1:
             made.add(Text(_LEFT - 6, strip + tall - 5.5, str(units - 1), 10, "muted", "right"))
