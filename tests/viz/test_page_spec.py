@@ -47,7 +47,20 @@ def test_a_small_view_is_exact_in_the_page():
     assert page_spec(spec, room(100_000)) is spec
 
 
+def search(steps: int, lanes: int, candidates: int) -> Spec:
+    """A beam search over random scores; the candidates beyond the lanes are cut."""
+    random = np.random.default_rng(0)
+    scores = -np.sort(10 * random.random((steps, candidates)), axis=1) - np.arange(steps)[:, None]
+    tokens, parents = (random.integers(0, most, (steps, candidates)) for most in (5000, lanes))
+    parents[0] = 0
+    fields = {"tokens": tokens, "parents": parents, "scores": scores}
+    kept = {name: list(field[:, :lanes]) for name, field in fields.items()}
+    kept |= {f"cand_{name}": list(field) for name, field in fields.items()}
+    return rf.viz.beams(**kept, cand_kept=list(np.arange(candidates)[None].repeat(steps, 0) < lanes)).spec
+
+
 SPECS = {
+    "search": lambda: search(120, 40, 60),
     "attention": lambda: attention(3, 4, 40, 50),
     "one map": lambda: attention(300, 200),
     "one row": lambda: attention(1, 20_000),
@@ -274,3 +287,22 @@ def test_parts_of_a_group_keep_their_codes():
     parts = parts_of(page)
     assert "map0" in parts[0].codes and not parts[2].codes
     assert base64.b64encode(pack(page)) == base64.b64encode(pack(group(parts, link="x")))
+
+
+def test_a_search_keeps_its_best_and_all_that_leads_to_them_as_they_were():
+    spec = search(60, 24, 40)
+    page = page_spec(spec, room(12_000))
+    [full], [seq] = spec.head["seqs"], page.head["seqs"]
+    assert seq["best"] == full["best"] and "of 24 hypotheses and those that lead to them" in page.head["thinned"]
+    kept = [{slot for slot, score in enumerate(step["scores"]) if score is not None} for step in seq["steps"]]
+    assert 1 <= min(map(len, kept)) and max(map(len, kept)) < 24
+    for index, (step, whole) in enumerate(zip(seq["steps"], full["steps"])):
+        assert set(step) == set(whole) and len(step["scores"]) == 24
+        best = min(range(24), key=lambda slot: -whole["scores"][slot])
+        assert {best} | {slot for at, slot in full["best"] if at == index} <= kept[index]
+        for name in whole.keys() & {"tokens", "parents", "scores", "ended", "states", "verdicts"}:
+            assert all(step[name][slot] == whole[name][slot] for slot in kept[index])
+        if index:
+            assert {step["parents"][slot] for slot in kept[index]} <= kept[index - 1]
+            assert {cut["parent"] for cut in step["cuts"]} <= kept[index - 1]
+        assert all(cut in whole["cuts"] for cut in step["cuts"])

@@ -4,7 +4,8 @@
 
 Small specs are as they are. Of large ones each kind knows what may be lost: cells of maps and states are pooled and coded in one
 byte (attention: the largest weight of a block; states: the value farthest from 0, NaN if there is one), curves keep the least and
-the largest point of each stretch. `head.thinned` says so in words. Exact numbers stay in the kernel (`viz/exact.py`).
+the largest point of each stretch, beams the best hypotheses of each step. `head.thinned` says so in words. Exact numbers stay in
+the kernel (`viz/exact.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from rfnb.viz.page.coded import Coded, Grid, Rung, coded, cols_first, fit, ladde
 from rfnb.viz.page.heads import slim
 from rfnb.viz.page.points import thin_curves
 from rfnb.viz.page.pool import extreme, largest
+from rfnb.viz.page.steps import thin_beams
 from rfnb.viz.spec import Spec, pack
 
 _GLANCE = 16  # cells in a row of a small map: with fewer, one does not see what it is
+_ROUGH = 5  # values that one cell may stand for in each direction where there is room for more
 _SCREEN = 320  # of one that has the screen for itself
 _FOCUS = 0.3  # of the room: for the map that is on the screen at first
 
@@ -36,6 +39,8 @@ def page_spec(spec: Spec, room: Room) -> Spec:
         return spec
     if spec.kind == "group":
         return _group(spec, room)
+    if spec.kind in _HEADS:
+        return _HEADS[spec.kind](spec, room)
     slimmer = slim(spec, room)
     left = room.minus(_size(Spec(spec.kind, slimmer.head)) + 40 * len(spec.blocks))
     thinner = _KINDS.get(spec.kind)
@@ -110,7 +115,8 @@ def _fit(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, Co
     if room.easy < glance * glance * len(grids) // 8:  # not even one bit for each cell that should be seen
         return fit(grids, int(several * room.most))
     rung, made = fit(grids, int(several * room.easy))
-    seen = all(min(glance, grid.values.shape[2]) <= one.levels.shape[2] for grid, one in zip(grids, made.values()))
+    sides = [(grid.values.shape[2], one.levels.shape[2]) for grid, one in zip(grids, made.values())]
+    seen = all(shown >= min(cols, max(glance, cols // _ROUGH)) for cols, shown in sides)
     if room.most == room.easy or (seen and sum(one.size for one in made.values()) <= room.easy):
         return rung, made
     return fit(grids, int(several * room.most))
@@ -147,6 +153,7 @@ def _words(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str])
 
 
 _KINDS: dict[str, Callable[[Spec, Room], Spec]] = {"attention": _attention, "states": _states, "curves": thin_curves}
+_HEADS: dict[str, Callable[[Spec, Room], Spec]] = {"beams": thin_beams}  # what is large there is in the head
 
 
 def frame_of(spec: Spec, room: Room, **head: Any) -> bytes:

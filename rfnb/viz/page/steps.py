@@ -1,0 +1,91 @@
+"""Beams of many steps and lanes: the best hypotheses of each step, all that leads to them, and fewer of those that were cut.
+
+A slot whose hypothesis is left out is like one that has none; the others keep their slots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.viz.page.budget import Room
+from rfnb.viz.spec import Spec, pack
+
+# So many hypotheses and so many cut candidates of each step, from much to little.
+_RUNGS = (
+    (None, 2),
+    (None, 1),
+    (None, 0),
+    (48, 1),
+    (32, 1),
+    (24, 1),
+    (16, 1),
+    (12, 1),
+    (8, 1),
+    (8, 0),
+    (4, 0),
+    (2, 0),
+    (1, 0),
+    (0, 0),
+)
+
+
+def thin_beams(spec: Spec, room: Room) -> Spec:
+    """Every hypothesis that is left is as it was."""
+    made = spec
+    for best, cuts in _RUNGS:
+        made = _thinned(spec, best, cuts)
+        if len(pack(made)) <= room.most:
+            break
+    return made
+
+
+def _thinned(spec: Spec, best: int | None, cuts: int) -> Spec:
+    seqs = [{**seq, "steps": _fewer(seq, best, cuts)} for seq in spec.head["seqs"]]
+    lanes = max((len(step["scores"]) for seq in spec.head["seqs"] for step in seq["steps"]), default=0)
+    top = f"the best {best} of {lanes} hypotheses and those that lead to them" if best else "the result alone"
+    said = [] if best is None or best >= lanes else [top]
+    found = max((len(step.get("cuts", [])) for seq in spec.head["seqs"] for step in seq["steps"]), default=0)
+    said += [f"{cuts or 'none'} of up to {found} candidates that were cut"] if cuts < found else []
+    words = f"Of each step the page has {', and '.join(said)}." if said else ""
+    words = " ".join(filter(None, [spec.head.get("thinned"), words]))
+    return Spec(spec.kind, {**spec.head, "seqs": seqs, **({"thinned": words} if words else {})}, spec.blocks)
+
+
+def _fewer(seq: dict[str, Any], best: int | None, cuts: int) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = seq["steps"]
+    path = {(step, slot) for step, slot in seq.get("best") or []}
+    keep = [
+        _best(step["scores"], best) | {slot for at, slot in path if at == index} for index, step in enumerate(steps)
+    ]
+    for index in range(len(steps) - 1, 0, -1):
+        keep[index - 1] |= {steps[index]["parents"][slot] for slot in keep[index]}
+    out = []
+    for index, step in enumerate(steps):
+        there = [cut for cut in step.get("cuts", []) if not index or cut["parent"] in keep[index - 1]]
+        out.append(_without(step, keep[index]) | ({"cuts": there[:cuts]} if "cuts" in step else {}))
+    return out
+
+
+def _best(scores: list[float | None], best: int | None) -> set[int]:
+    there = [slot for slot, score in enumerate(scores) if score is not None]
+    return set(sorted(there, key=lambda slot: -(scores[slot] or 0.0))[:best])
+
+
+def _without(step: dict[str, Any], keep: set[int]) -> dict[str, Any]:
+    """A step in which the slots that are not kept have no hypothesis."""
+    slots = range(len(step["scores"]))
+    nothing = {
+        "tokens": "",
+        "parents": 0,
+        "scores": None,
+        "ended": False,
+        "left": False,
+        "ends": 0,
+        "states": None,
+        "verdicts": None,
+    }
+    made = dict(step)
+    for name, empty in nothing.items():
+        if name in step:
+            made[name] = [value if slot in keep else empty for slot, value in zip(slots, step[name])]
+    return made
