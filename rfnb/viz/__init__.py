@@ -28,8 +28,10 @@ __all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "options", "p
 def attention(weights: Any, **options: Any) -> View:
     """The view of attention weights {target, source, ...}: a Tensor, an array, or a dict of them by label.
 
-    Options: source, target (labels, or a list of labels per sequence), source_lengths, target_lengths, source_dim, target_dim, dims
-    (names of the axes of a plain array), names, title, live. See `rfnb/viz/attention/spec.py`.
+    Options: source, target (labels, or a list of labels per sequence), tokens (labels of both, in self-attention), source_lengths,
+    target_lengths, source_dim, target_dim, dims (names of the axes of a plain array), names, mask (what may be seen, or "causal"),
+    merge (word pieces to words: a marker or a function), slider (what the labels of a dict are: "epoch"), title, live. See
+    `rfnb/viz/attention/spec.py`.
     """
     return _view("attention", weights, options)
 

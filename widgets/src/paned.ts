@@ -149,8 +149,10 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected redraw(): void {
     if (!this.drawable) return;
     this.el.dataset["step"] = String(this.lastStep());
-    this.zoomFit.disabled = this.zoom === 1;
-    [this.zoomOut.disabled, this.zoomIn.disabled] = [this.zoom <= ZOOM_LEAST, this.zoom >= ZOOM_MOST];
+    // Not `disabled`: a button that is used would lose the focus.
+    this.zoomFit.setAttribute("aria-disabled", String(this.zoom === 1));
+    this.zoomOut.setAttribute("aria-disabled", String(this.zoom <= ZOOM_LEAST));
+    this.zoomIn.setAttribute("aria-disabled", String(this.zoom >= ZOOM_MOST));
     this.pane.relayout();
     this.drawLegend();
     this.point();

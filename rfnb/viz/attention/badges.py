@@ -3,7 +3,7 @@
     entropy   of a row, as a share of that of uniform weights over what it may see: 0 looks at one position, 1 at all alike
     diagonal  how much nearer to the diagonal the weight lies than uniform weights would: 1 on it, 0 no nearer, below 0 farther
     first     weight on the first position
-    last      weight on the last position, of the rows that may see it
+    last      weight on the last position, of the rows that may see it; NaN where a mask leaves it to one row
     padding   most weight of a row on padding or on masked positions, which should be 0
     change    half of the absolute difference to the same head in the layer before: 0 the same, 1 nothing in common
 
@@ -59,7 +59,7 @@ def measure(
         out[1] = 1 - (np.einsum("ij,ij->i", part, away) * share)[rows].sum() / spread[rows].sum()
     for at, col in ((2, 0), (3, col_len - 1)):
         own = rows if seen is None else rows & seen[:, col]
-        if own.any():
+        if own.sum() > (seen is not None and at == 3):
             out[at] = (part[:, col] * share)[own].mean()
     return out
 

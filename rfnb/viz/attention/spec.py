@@ -67,7 +67,8 @@ def spec(
             nothing ahead. Default: causal if the weights show it (exactly 0 above the diagonal).
         merge: Show words instead of word pieces: a marker of pieces ("##", "▁", "Ġ", "@@"), True for the one they have, or a function
             from the pieces to the number of the word of each. Weights to a word are added up, those from a word averaged.
-        slider: Whether the labels of a dict are places of a slider, not layers; a str is what they are ("epoch").
+        slider: Whether the labels of a dict, or the entries of a list, are places of a slider, not layers; a str is what they are
+            ("epoch").
         live: Whether more may come.
 
     Raises:
@@ -76,6 +77,8 @@ def spec(
         ShapeError: If labels, lengths, names or mask do not fit the array.
         ValueError: If merge is no known marker, or mask another word than "causal".
     """
+    if slider and isinstance(weights, (list, tuple)):
+        weights = dict(enumerate(weights))
     if isinstance(mask, str) and mask != CAUSAL:
         raise value_error(
             "attention: there is no such mask.",

@@ -28,13 +28,24 @@ export class Card {
   readonly element = h("aside", { class: "rfnb-card", "aria-label": "the row under the cursor" });
   private readonly items: HeadItem[] = [];
   private readonly list = h("ul", { class: "rfnb-card-heads" });
+  private readonly more = quiet("");
+  private readonly heads = h(
+    "div",
+    { hidden: "" },
+    h("div", { class: "rfnb-card-title" }, "the same row in each head"),
+    this.list,
+    this.more,
+  );
+  private readonly facts = h("div");
   private key = "";
   private of: Matrix | null = null;
 
   constructor(
     private readonly ctx: Context,
     private readonly choose: (head: number) => void,
-  ) {}
+  ) {
+    this.element.append(this.facts, this.heads);
+  }
 
   /** Shows a row; nothing where none is pointed at. `col` is the position in it under the cursor. */
   show(matrix: Matrix, row: number | null, col: number | null, around: Around): void {
@@ -42,15 +53,16 @@ export class Card {
     const key = `${shown}/${col}/${around.head}/${this.ctx.palette().dark}`;
     if (key === this.key && matrix === this.of) return;
     [this.key, this.of] = [key, matrix];
-    if (shown === null) {
-      this.element.replaceChildren(quiet(`Point at a row to see where its ${matrix.rowName} looks.`));
-      return;
-    }
     this.element.style.minHeight = `${this.element.offsetHeight}px`; // what is below does not jump
-    this.element.replaceChildren(...this.facts(matrix, shown, col), ...this.heads(matrix, shown, around));
+    this.facts.replaceChildren(
+      ...(shown === null
+        ? [quiet(`Point at a row to see where its ${matrix.rowName} looks.`)]
+        : this.factsOf(matrix, shown, col)),
+    );
+    this.fillHeads(matrix, shown, around);
   }
 
-  private facts(matrix: Matrix, row: number, col: number | null): HTMLElement[] {
+  private factsOf(matrix: Matrix, row: number, col: number | null): HTMLElement[] {
     const { seen, total, entropy, computed } = factsOf(matrix, row);
     const title = h(
       "div",
@@ -114,12 +126,20 @@ export class Card {
     ];
   }
 
-  /** The same row in the heads of this layer, one below the other; what is there already is only filled anew. */
-  private heads(matrix: Matrix, row: number, around: Around): HTMLElement[] {
-    const others = around.others().filter(({ matrix: other }) => row < other.rowLen && other.colLen === matrix.colLen);
-    if (others.length < 2) return [];
+  /** The same row in the heads of this layer, one below the other; what is there is only filled anew: a button that is used keeps the focus. */
+  private fillHeads(matrix: Matrix, row: number | null, around: Around): void {
+    const others =
+      row === null
+        ? []
+        : around.others().filter(({ matrix: other }) => row < other.rowLen && other.colLen === matrix.colLen);
+    this.heads.hidden = others.length < 2;
+    if (this.heads.hidden || row === null) return;
     const shown = others.slice(0, MOST_HEADS);
-    while (this.items.length < shown.length) this.items.push(this.item());
+    while (this.items.length < shown.length) {
+      this.items.push(this.item());
+      this.list.append(this.items[this.items.length - 1]!.element);
+    }
+    this.items.forEach(({ element }, index) => (element.hidden = index >= shown.length));
     shown.forEach(({ head, matrix: other }, index) => {
       const item = this.items[index]!,
         [top] = largest(other, row, 1);
@@ -130,9 +150,7 @@ export class Card {
         top === undefined ? "–" : `${shorten(other.colLabel(top), 10)} ${inList(other, other.value(row, top))}`;
       strip(item.canvas, other, row, around);
     });
-    this.list.replaceChildren(...this.items.slice(0, shown.length).map(({ element }) => element));
-    const more = others.length > shown.length ? [quiet(`and ${others.length - shown.length} more heads`)] : [];
-    return [h("div", { class: "rfnb-card-title" }, "the same row in each head"), this.list, ...more];
+    this.more.textContent = others.length > shown.length ? `and ${others.length - shown.length} more heads` : "";
   }
 
   private item(): HeadItem {

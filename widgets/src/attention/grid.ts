@@ -189,6 +189,7 @@ const GAP = 4,
   SIZE_LEAST = 15,
   ROW_LEAST = 26,
   FLOW = 46,
+  CAPTION = 14,
   LINE = 15;
 
 export function layoutGrid(
@@ -207,9 +208,9 @@ export function layoutGrid(
   const left = texts.some(Boolean) ? Math.ceil(Math.max(widest, measure(word ? `${word} ↓` : "")) + 10) : 2;
   const fit = Math.floor((width - left) / Math.max(1, cols.length)) - GAP;
   const top = cols.some(Boolean) ? 2 * LINE : 2;
-  const down = Math.floor((height - top) / Math.max(1, lines.length)) - GAP - (badged ? 11 : 0); // all rows in sight, if they can be seen
+  const down = Math.floor((height - top) / Math.max(1, lines.length)) - GAP - (badged ? CAPTION : 0); // all rows in sight, if they can be seen
   const size = Math.min(SIZE_MOST, Math.max(SIZE_LEAST, Math.min(fit, Math.max(ROW_LEAST, down)))),
-    caption = badged && size >= 20 ? 11 : 0;
+    caption = badged && size >= 20 ? CAPTION : 0;
   lines.forEach(({ items }, row) => {
     const y = top + row * (size + caption + GAP);
     titles.push({ text: plain[row]!, y: y + size / 2, lone: false });
@@ -238,7 +239,7 @@ export function layoutGrid(
 
 function flow(lines: Line[], width: number, places: Placed[], titles: GridLayout["titles"]): GridLayout {
   const across = Math.max(1, Math.floor((width + GAP) / (FLOW + GAP))),
-    caption = 2 * 11;
+    caption = 2 * 11 + 3;
   let y = 2;
   for (const { title, items } of lines) {
     if (title) {

@@ -47,7 +47,8 @@ export class Overview {
   private hovered: Item | null = null;
   private by: By | null = null;
   private started = false;
-  private readonly images = new Map<string, HTMLCanvasElement | null>();
+  private images = new Map<string, HTMLCanvasElement | null>();
+  private before = new Map<string, HTMLCanvasElement | null>();
   private readonly rows = h("select", {});
   private readonly badge = h("select", {});
   private readonly order = h("select", {}, ...ORDERS.map(([value, text]) => h("option", { value }, text)));
@@ -93,7 +94,10 @@ export class Overview {
 
   /** Draws the maps of a frame; `fresh`: its values, the scale or the colours have changed. */
   update(frame: Frame<Head>, chosen: Choice, scale: Scale, colors: Table, fresh: boolean): void {
-    if (fresh) this.images.clear();
+    if (fresh) {
+      this.before = this.images; // drawn until there is a new one: a live view does not flicker
+      this.images = new Map();
+    }
     Object.assign(this, { frame, chosen, scale, colors });
     const { head } = frame,
       choices = rowsBy(head);
@@ -106,7 +110,7 @@ export class Overview {
       badges.map((name) => [name, name || "none"]),
       this.badge.value,
     );
-    this.rowsBox.hidden = choices.length < 2 || this.order.value !== "place";
+    this.rowsBox.hidden = choices.length < 2;
     for (const box of [this.badgeBox, this.orderBox]) box.hidden = !head.badges;
     this.change();
     if (!this.started) this.pane.start();
@@ -130,7 +134,7 @@ export class Overview {
     this.leastBox.hidden = badge < 0;
     const least = badge < 0 ? 0 : Number(this.least.value);
     this.leastText.textContent = least ? ` ${short(least)}` : " any";
-    this.rowsBox.hidden = rowsBy(head).length < 2 || this.order.value !== "place";
+    this.rowsBox.hidden = rowsBy(head).length < 2;
     const wanted = { by: this.by!, order: this.order.value as Order, badge, least };
     this.grid = gridOf(this.frame, this.chosen, wanted);
     this.element.dataset["order"] = wanted.order;
@@ -207,17 +211,17 @@ export class Overview {
       g.globalAlpha = item.faint ? 0.2 : 1;
       const ready = this.images.has(this.keyOf(item)) || performance.now() < until;
       left ||= !ready;
-      if (ready) this.drawMap(g, item, x, y, size);
+      if (ready || this.before.has(this.keyOf(item))) this.drawMap(g, item, x, y, size, ready);
       outline(g, x - 0.5, y - 0.5, size + 1, size + 1, palette.line);
       if (item === this.hovered) outline(g, x - 0.5, y - 0.5, size + 1, size + 1, palette.ink);
       if (item.head === chosen.head && !same(item, chosen))
         outline(g, x - 1, y - 1, size + 2, size + 2, palette.accent, 1.5, [3, 2]);
       const captions = [
-        ...(made.caption > 11 ? [item.short] : []),
+        ...(made.caption > 14 ? [item.short] : []),
         ...(this.badge.value ? [Number.isNaN(item.badge) ? "–" : inBadge(item.badge)] : []),
       ];
       captions.forEach((text, line) =>
-        write(g, text, x + size / 2, y + size + 6 + line * 11, `9px ${palette.font}`, palette.ink, "center", size + 4),
+        write(g, text, x + size / 2, y + size + 8 + line * 11, `9px ${palette.font}`, palette.ink, "center", size + 4),
       );
       g.globalAlpha = 1;
       if (item.wrong) write(g, "!", x + size - 4, y + 7, `bold 12px ${palette.font}`, palette.warn, "center");
@@ -243,7 +247,7 @@ export class Overview {
     if (left) this.pane.paintSoon();
   }
 
-  private drawMap(g: CanvasRenderingContext2D, item: Item, x: number, y: number, size: number): void {
+  private drawMap(g: CanvasRenderingContext2D, item: Item, x: number, y: number, size: number, ready: boolean): void {
     const matrix = this.matrixAt(item);
     if (!matrix) return;
     const { rowLen, colLen } = matrix,
@@ -251,7 +255,7 @@ export class Overview {
     const [width, height] = [Math.max(5, (colLen / most) * size), Math.max(5, (rowLen / most) * size)];
     const ratio = globalThis.devicePixelRatio || 1,
       key = this.keyOf(item);
-    let cells = this.images.get(key);
+    let cells = ready ? this.images.get(key) : this.before.get(key);
     if (cells === undefined) {
       cells = thumb(matrix, this.colors, this.scale, { rows: height * ratio, cols: width * ratio });
       this.images.set(key, cells);
