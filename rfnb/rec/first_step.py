@@ -60,7 +60,8 @@ class FirstStep:
         if not isinstance(ends, EndsOfAxis) or ends.axis.extent <= FEWEST or are_together(ends, 1):
             return False
         now, values = Circumstances(), list(states.tensors().values())
-        if any(ends.kind(1)) or ends.same_until(1) <= FEWEST or now.steps or now.listeners or not now.unseen():
+        # Debugging switches and loops around this one want to see every op: `Stretch` would not use a program.
+        if now.steps or now.listeners or not now.unseen():
             return False
         backend = values[0].backend if values else None
         if backend is None or any(type(value) is not Tensor or value.backend is not backend for value in values):
@@ -94,6 +95,7 @@ class FirstStep:
         states = {path: leaf for path, leaf in leaves(self._recording.states, "state") if isinstance(leaf, StepTensor)}
         made = {register for node in self._recording.recorder.nodes for register in node.writes}
         marked = any(leaf.marked_late or (leaf.was_marked and leaf.register not in made) for leaf in found)
+        # Both in the order of the first structure; else values would change places.
         if marked or list(states) != list(after) or not all(map(self._is_fresh, registers)):
             return None
         before, given = (
@@ -128,7 +130,11 @@ class FirstStep:
         )
 
     def _is_fresh(self, register: int) -> bool:
-        """Whether the array of a register is no other one's: a frame, or what an op has made in this step."""
+        """Whether the array of a register is no other one's: a frame, or what an op has made in this step.
+
+        No op before the loop is known that gives another one: its result for all steps has the dim of the loop. It is looked at all
+        the same, since what is taken for a constant would be wrong in silence.
+        """
         raw = self._recording.recorder.registers[register].value._raw
         node = next((node for node in self._recording.recorder.nodes if register in node.writes), None)
         if node is None:

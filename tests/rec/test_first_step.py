@@ -12,7 +12,10 @@ from loop_faces import run_face
 
 import rfnb as rf
 from rfnb import Dim
+from rfnb.core.intercept import Intercepted
 from rfnb.rec import stretch
+from rfnb.rec.first_step import FirstStep
+from rfnb.trace.probe import listen
 
 BATCH, FEAT, TIME = Dim(2, name="batch"), Dim(3, name="feat"), Dim(9, name="time")
 NO_GRADIENTS = FIRST | {"gradients": False}
@@ -227,3 +230,54 @@ def test_a_state_whose_dims_are_in_another_order_at_first(watched):
 
     both(body, h=randn(square, BATCH, seed=2))
     assert watched
+
+
+def test_a_state_whose_parts_come_in_another_order():
+    x = randn(TIME, BATCH, FEAT)
+
+    def body(loop):
+        pair = loop.state.pair
+        loop.state.pair = rf.State(c=rf.tanh(pair.a + loop.unstack(x)), b=pair.c * 0.5, a=pair.b * 3)
+        return loop.stack(pair.a)
+
+    with torch.no_grad():
+        found = [
+            run_face(
+                face,
+                body,
+                axis=TIME,
+                pair=rf.State(**{part: randn(BATCH, FEAT, seed=k) for k, part in enumerate("abc")}),
+            )
+            for face in ("with", "for")
+        ]
+    (out, states), (expected, expected_states) = found
+    assert_same(out, expected)
+    for part in "abc":
+        assert_same(states.pair[part], expected_states.pair[part])
+
+
+def ends(*lengths):
+    return {"lengths": list(lengths)}
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Of each recorded step, whether it was watched."""
+    found = []
+    watch = FirstStep.watch
+    monkeypatch.setattr(FirstStep, "watch", lambda *args: found.append(watch(*args)) or found[-1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, True), (ends(9, 8), False), (ends(40, 20), True), (ends(40, 6), False), (ends(40, 1), False), (ends(40, 0), False),
+        ({"steps": 6}, True), ({"steps": 5}, False), ({"gradients": True}, False), ({"gradients": True, "initial": "gradient"}, False),
+        ({"around": lambda: Intercepted(lambda op, args, kwargs: op.plain(*args, **kwargs), only={rf.tanh})}, False),
+        ({"around": lambda: listen(lambda *offer: None)}, False),
+    ],
+)  # fmt: skip
+def test_the_recorded_step_is_watched_where_its_program_may_be_used(change, expected, begun):
+    run("with", Model("plain"), NO_GRADIENTS | change)
+    assert begun == [expected]
