@@ -4,9 +4,12 @@ import contextlib
 import threading
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
-from changing_bodies import FIRST, Model, run
+from asserting import using_backend
+from changing_bodies import FIRST, TWIN, UNITS, Model, run
+from loop_faces import run_face
 
 import rfnb as rf
 from rfnb import Dim
@@ -130,6 +133,102 @@ def test_the_run_after_a_change_is_as_if_it_were_the_first(kind, change, gradien
         assert torch.equal(a.nan_to_num(12345.0), b.nan_to_num(12345.0))
     assert_same_numbers(second, fresh, 1e-5)  # gradients are summed in another order, where something was made once
     assert_same_numbers(second, run("for", model, now), 0.1 if change.get("around") is amp else 1e-4)
+
+
+class Switched(Model):
+    """A model whose step reads an attribute of its own."""
+
+    doubled = False
+
+    def step(self, x, h, now, encoder, source):
+        out = super().step(x, h, now, encoder, source)
+        return out * 2 if self.doubled else out
+
+
+@pytest.mark.parametrize("gradients", [True, False], ids=["gradients", "none"])
+def test_a_flag_of_a_module_is_that_of_the_run(gradients):
+    model, now = Switched("plain"), FIRST | {"gradients": gradients}
+    found = []
+    for model.doubled in (False, False, True, True, False):
+        found.append(run("with", model, now))
+        assert_same_numbers(found[-1], run("for", model, now), 1e-4)
+    assert not torch.equal(found[1][0][0], found[2][0][0]) and torch.equal(found[0][0][0], found[4][0][0])
+
+
+@pytest.mark.parametrize("kind", ["plain", "gru"])
+def test_another_backend_between_two_runs(kind):
+    """Arrays of NumPy, which has no gradients; before and after it torch, with and without them."""
+
+    def body(loop, x, weight):
+        h = rf.matmul(loop.state.h, weight, reduce=UNITS)
+        h, _ = rf.replace_dim(h, in_dim=TWIN, out_dim=UNITS)
+        loop.state.h = (
+            rf.tanh(h + loop.unstack(x)) if kind == "plain" else rf.sigmoid(h) * loop.state.h + loop.unstack(x)
+        )
+        return loop.stack(loop.state.h)
+
+    arrays = [np.random.default_rng(seed).normal(size=(9, 2, 4)).astype("float32") for seed in range(2)]
+    results = []
+    for backend, gradients in [("torch", True), ("numpy", False), ("torch", False), ("numpy", False), ("torch", True)]:
+        batch, time = Dim(2, name="batch"), Dim(9, name="time")
+        with using_backend(backend), torch.set_grad_enabled(gradients):
+            x = rf.convert_to_tensor(arrays[0], dims=[time, batch, UNITS])
+            weight = rf.convert_to_tensor(arrays[1][:4].reshape(-1, 4)[:4], dims=[UNITS, TWIN])
+            if gradients:
+                weight.raw_tensor.requires_grad_()
+            outs = [
+                run_face(
+                    face, lambda loop, x=x, weight=weight: body(loop, x, weight), axis=time, h=rf.zeros([batch, UNITS])
+                )[0]
+                for face in ("with", "for")
+            ]
+            assert {type(out.raw_tensor) for out in outs} == {torch.Tensor if backend == "torch" else np.ndarray}
+            if gradients:
+                grads = [torch.autograd.grad(out.raw_tensor.sum(), weight.raw_tensor)[0] for out in outs]
+                torch.testing.assert_close(*grads)
+            raws = [np.asarray(out.raw_tensor.detach() if backend == "torch" else out.raw_tensor) for out in outs]
+        np.testing.assert_allclose(*raws, atol=1e-6)
+        results.append(raws[0])
+    for other in results[1:]:
+        np.testing.assert_allclose(results[0], other, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["plain", "attention"])
+@pytest.mark.parametrize("gradients", [True, False], ids=["gradients", "none"])
+def test_compiling_is_switched_on_and_off_between_two_runs(kind, gradients, monkeypatch):
+    graphs = []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr("rfnb.rec.compiled.WAYS", (count,))
+    torch._dynamo.reset()
+    rf.rec.compiled._compiled.cache_clear()
+    model, now = Model(kind), FIRST | {"gradients": gradients}
+    expected, compiled = run("for", model, now), []
+    for how in (None, count, None, count):
+        with rf.compile_loops(how):
+            before = len(graphs)
+            assert_same_numbers(run("with", model, now), expected, 1e-4)
+        compiled.append(len(graphs) > before)
+    assert compiled == [False, True, False, False]  # the last one takes what the second has compiled
+
+
+@pytest.mark.parametrize("kind", ["plain", "attention"])
+@pytest.mark.parametrize("gradients", [True, False], ids=["gradients", "none"])
+def test_a_listener_between_two_runs_hears_every_step(kind, gradients):
+    model, now = Model(kind), FIRST | {"gradients": gradients}
+    expected = run("for", model, now)
+    with rf.record() as by_for:
+        run("for", model, now)
+    heard = []
+    for listened in (False, True, False, True):
+        with rf.record() if listened else contextlib.nullcontext() as trace:
+            assert_same_numbers(run("with", model, now), expected, 1e-4)
+        heard += [[(event.kind, event.path, event.step) for event in trace.select()]] if listened else []
+    wanted = [(event.kind, event.path, event.step) for event in by_for.select()]
+    assert wanted and [sorted(map(repr, events)) for events in heard] == 2 * [sorted(map(repr, wanted))]
 
 
 @pytest.mark.parametrize("kind", ["plain", "lstm", "gru", "attention"])
