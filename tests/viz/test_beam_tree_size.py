@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from viz.odd_views import search
 
@@ -43,3 +45,15 @@ def test_a_merged_candidate_names_the_hypothesis_with_its_labels():
         "merged: part of another hypothesis with the same labels", "merged: part of slot 1 with the same labels",
     ]  # fmt: skip
     assert [cut.verdict for cut in cuts[2]] == ["merged: part of another hypothesis with the same labels"]
+
+
+def test_garbage_is_collected_after_it_as_before():
+    for collecting in (True, False):
+        (gc.enable if collecting else gc.disable)()
+        try:
+            grow(search(3, 2).head["seqs"][0])
+            with pytest.raises(KeyError):
+                grow({"steps": [{}]})
+            assert gc.isenabled() == collecting
+        finally:
+            gc.enable()

@@ -14,6 +14,7 @@ A node (a hypothesis after one step) is in one of these states:
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +87,16 @@ class Tree:
 
 def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float | None = None) -> Tree:
     """The tree of one sequence of a `beams` spec (checked by `problem` before)."""
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here is garbage; looking for some among so many objects takes twice as long as to make them
+    try:
+        return _grow(seq, length_exponent, threshold)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _grow(seq: dict[str, Any], length_exponent: float, threshold: float | None) -> Tree:
     nodes = _link(seq["steps"], seq.get("blank"))
     _states(nodes, seq["steps"], carries=_carries(seq["steps"], nodes))
     cuts = _cuts(seq["steps"], nodes, seq.get("blank"), threshold)
