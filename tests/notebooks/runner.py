@@ -69,7 +69,8 @@ def problems(notebook: nbformat.NotebookNode) -> list[str]:
                 if len(data.get(kind, "").strip()) < 20:
                     found.append(f"cell {number}: a view without {kind}, so a saved notebook shows nothing there")
             html = data.get("text/html", "")
-            if "<script" in html and ('class="rfnb-output"' not in html or "<img" not in html.split("<script")[0]):
+            static = html.split("<script")[0]  # of dims it is a table
+            if static != html and ('class="rfnb-output"' not in html or not ("<img" in static or "<table" in static)):
                 found.append(f"cell {number}: a script without a picture before it; many viewers run none")
             if "http://" in data.get("text/html", "").replace("http://www.w3.org/", "") or "https://" in data.get(
                 "text/html", ""
