@@ -107,8 +107,7 @@ function gaps(g: CanvasRenderingContext2D, { scene, made, palette }: Picture, pl
     for (let row = 1; row < track.units; row++)
       g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
   for (let step = 0; step < scene.len; step++) {
-    let missing = 0;
-    for (let row = 0; row < track.units; row++) if (Number.isNaN(track.value(step, row))) missing++;
+    const missing = track.missing[step]!;
     if (missing && missing === track.units)
       dots(g, step * made.cell, placed.strip, made.cell, placed.height, palette.muted, made.cell);
     else if (missing) {

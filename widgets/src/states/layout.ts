@@ -36,6 +36,7 @@ export interface Track {
   most: number;
   value(step: number, unit: number): number;
   norms: Float64Array;
+  missing: Uint32Array; // by step, how many values are NaN
   about: boolean; // whether values are rounded, or several share one
   normsAbout: boolean;
   block: string;
@@ -69,12 +70,14 @@ export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
   const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
   const len = Math.min(steps, of.len ?? steps);
   const tracks = head.tracks.map((entry): Track => {
-    const { shape, at, exact } = frame.blocks[entry.block]!,
+    const { shape, at, exact, code } = frame.blocks[entry.block]!,
       given = entry.norms === undefined ? undefined : frame.blocks[entry.norms];
     const [, own = 0, units = 0] = shape;
     const value = (step: number, unit: number) => (step < own ? at(seq, step, unit) : NaN);
-    const norms = new Float64Array(len);
+    const norms = new Float64Array(len),
+      missing = new Uint32Array(len);
     for (let step = 0; step < len; step++) {
+      for (let unit = 0; unit < units; unit++) if (Number.isNaN(value(step, unit))) missing[step]!++;
       if (given) {
         norms[step] = step < own ? given.value(seq * own + step) : NaN;
         continue;
@@ -83,7 +86,7 @@ export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
       for (let unit = 0; unit < units; unit++) sum += value(step, unit) ** 2;
       norms[step] = Math.sqrt(sum);
     }
-    const most = largest(shape, at, head.seqs);
+    const most = code ? Math.max(-code.low, code.high) : largest(shape, at, head.seqs);
     return {
       note: entry.notes?.[seq] ?? "",
       label: entry.label,
@@ -91,6 +94,7 @@ export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
       units,
       value,
       norms,
+      missing,
       most,
       about: !exact,
       normsAbout: !exact && !given?.exact,
