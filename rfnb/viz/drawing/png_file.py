@@ -26,7 +26,7 @@ def png_file(image: Any) -> bytes:
             b"\x89PNG\r\n\x1a\n",
             _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
             _chunk(b"PLTE", palette),
-            _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)),
+            _chunk(b"IDAT", zlib.compress(rows.tobytes(), 7)),
             _chunk(b"IEND", b""),
         ]
     )

@@ -14,7 +14,7 @@ from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text
 from rfnb.viz.states.text import norms, problem
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
-_STRIP, _STRIP_LEAST, _UNIT = 150.0, 28.0, 14.0
+_STRIP, _STRIP_LEAST, _UNIT, _STRIPS = 150.0, 28.0, 14.0, 900.0  # _STRIPS: of all strips together
 _MOST_SEQS, _MOST_TRACKS = 3, 8
 
 
@@ -77,9 +77,12 @@ def _sequence(
         made.add(Text(_LEFT, made.height + 8, "empty: no steps", color="muted"))
         made.height += 20
         return made
+    # The strips of several sequences and tracks share the height of a page.
+    many = len(tracks) * min(len(head["seqs"]), _MOST_SEQS)
+    most = min(_STRIP, max(_STRIPS / max(many, 1), 1.5 * _STRIP_LEAST))
     heads: list[float] = []
     for track, block, values, scale in zip(tracks, blocks, shown, scales):
-        heads.append(_track(made, track, values, block.shape[1], seq, scale, pitch))
+        heads.append(_track(made, track, values, block.shape[1], seq, scale, pitch, most))
     made.height -= _GAP - 4
     made.width = min(width, max(_LEFT + steps * pitch + max(axis.beside, 4), *heads))
     return made
@@ -93,10 +96,11 @@ def _track(
     seq: dict[str, Any],
     scale: Scale,
     pitch: float,
+    most: float,
 ) -> float:
     """A title with the scale, the strip and the norms; returns where the title ends."""
     top, length = made.height, seq["len"]
-    unit = min(_UNIT, _STRIP / max(units, 1))
+    unit = min(_UNIT, most / max(units, 1))
     tall = max(_STRIP_LEAST, units * unit)
     strip = top + _TITLE
     label = labels.fitted(str(track["label"]), made.width * 0.4, 11, bold=True)
