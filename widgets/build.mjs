@@ -26,7 +26,7 @@ const common = {
     ),
   },
 };
-const KINDS = ["attention", "beams", "curves", "dims", "states"]; // a group has all
+const KINDS = ["attention", "beams", "curves", "dims", "distribution", "states"]; // a group has all
 const only = (kind) => ({
   name: "only",
   setup(build) {

@@ -1,4 +1,4 @@
-"""Views: pictures of attention, beams, states, dims and training curves, as text, static HTML and widgets.
+"""Views: pictures of attention, beams, states, outputs, dims and training curves, as text, static HTML and widgets.
 
 Importing this loads none of anywidget, ipywidgets, IPython and matplotlib; each view loads what it needs when it is displayed.
 """
@@ -19,7 +19,9 @@ from rfnb.viz.view import View
 _bind_reprs()
 _load_folders()
 
-__all__ = ["Spec", "View", "attention", "beams", "curves", "dims", "options", "plan", "save_html", "show", "states"]
+__all__ = [
+    "Spec", "View", "attention", "beams", "curves", "dims", "distribution", "options", "plan", "save_html", "show", "states",
+]  # fmt: skip
 
 
 # Each takes `budget` too: the bytes that the view may take in a saved notebook, default `options.budget`.
@@ -47,6 +49,15 @@ def states(tracks: Any, **options: Any) -> View:
 def beams(history: Any = None, **options: Any) -> View:
     """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams/spec.py`."""
     return _view("beams", history, options)
+
+
+def distribution(scores: Any, reference: Any = None, **options: Any) -> View:
+    """The view of an output {step, label, ...} in each step, and of the reference in it: losses, ranks, what is right and what is wrong.
+
+    Options: estimated_type ("probs", "log-probs" or "logits"; default: what their sums tell), axis, step_dim, dims (names of the axes of
+    a plain array), labels (of the vocabulary), lengths, steps, names, top, title, live. See `rfnb/viz/distribution/spec.py`.
+    """
+    return _view("distribution", scores, {"reference": reference, **options})
 
 
 def dims(value: Any, **options: Any) -> View:

@@ -15,7 +15,7 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import fit
 from rfnb.viz.visible import safe
 
-KINDS = ("attention", "states", "beams", "dims", "curves", "plan", "group")
+KINDS = ("attention", "states", "beams", "distribution", "dims", "curves", "plan", "group")
 WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
 _NO_WIDGET = ("plan",)  # a picture that stands still
 

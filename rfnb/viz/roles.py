@@ -58,7 +58,7 @@ def step_axis(named: Named, value: Any, where: str) -> Axis | None:
     free = [axis for axis in named.axes if axis.kind not in ("batch", "beam", "feature") and axis not in over]
     telling = [axis for axis in free if any(word in axis.name for word in _STEPS)]
     ragged = [axis for axis in free if axis.ragged or axis.kind == "spatial"]
-    fix = lambda axis: f'rf.viz.states(..., step_dim="{axis.name}")'  # noqa: E731
+    fix = lambda axis: f'rf.viz.{where.split(",")[0]}(..., step_dim="{axis.name}")'  # noqa: E731
     return _first(named, (telling, ragged, free), 0, f"{where}: which dim runs over the steps?", fix)
 
 

@@ -37,7 +37,7 @@ class Spec:
     """The content of a view.
 
     Attributes:
-        kind: "attention", "states", "beams", "dims", "curves", "plan" or "group".
+        kind: "attention", "states", "beams", "distribution", "dims", "curves", "plan" or "group".
         head: Plain JSON data; always with `title` (str) and `live` (bool: more may come).
         blocks: Arrays by name. Floats become float32, integers int32, bools uint8.
         codes: By name of a block of uint8: how its bytes are read. Only what a page gets has some; what a view holds is exact.

@@ -13,5 +13,5 @@ export function ramp(colors: Table, numbers: string[], title: string): HTMLEleme
   return h("span", { class: "rfnb-ramp-box", title }, bar, h("span", { class: "rfnb-ramp-ticks" }, ...ticks));
 }
 
-export const key = (mark: "padding" | "missing" | "causal" | "masked", words: string): HTMLElement =>
+export const key = (mark: "frame" | "padding" | "missing" | "causal" | "masked", words: string): HTMLElement =>
   h("span", { class: "rfnb-key" }, h("i", { class: `rfnb-key-${mark}` }), words);

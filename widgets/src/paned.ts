@@ -201,12 +201,16 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     const zoom = event.ctrlKey ? 0 : { "+": ZOOM, "=": ZOOM, "-": 1 / ZOOM, "0": 1 / this.zoom }[event.key];
     if (zoom) this.zoomBy(zoom);
     else if (event.key === "Escape" && !event.ctrlKey) this.cursor.pin(null);
-    else {
-      const to = this.walk(event.key, event.ctrlKey);
-      if (!to) return false;
-      this.cursor.pin(to);
-      this.reveal();
-    }
+    else return this.go(event.key, event.ctrlKey);
+    return true;
+  }
+
+  /** Moves the cursor as a key does; whether that leads anywhere. */
+  protected go(key: string, far = false): boolean {
+    const to = this.walk(key, far);
+    if (!to) return false;
+    this.cursor.pin(to);
+    this.reveal();
     return true;
   }
 

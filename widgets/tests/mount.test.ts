@@ -10,12 +10,13 @@ import { views } from "../src/views";
 import attention from "../../tests/viz/fixtures/attention_small.json";
 import beams from "../../tests/viz/fixtures/beams_small.json";
 import curves from "../../tests/viz/fixtures/curves_training.json";
+import distribution from "../../tests/viz/fixtures/distribution_small.json";
 import dims from "../../tests/viz/fixtures/dims_several.json";
 import states from "../../tests/viz/fixtures/states_small.json";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
-const FIXTURES: Record<string, unknown> = { attention, beams, curves, dims, states };
+const FIXTURES: Record<string, unknown> = { attention, beams, curves, dims, distribution, states };
 
 /** A frame of each kind; the group has all others as its parts, linked. */
 function frameOf(kind: string, link = "test", more: Partial<AttentionHead> = {}): Frame {

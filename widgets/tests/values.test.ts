@@ -4,6 +4,7 @@ import type { Head as AttentionHead } from "../src/attention/matrix";
 import type { BeamsHead } from "../src/beams/tree";
 import type { Head as CurvesHead } from "../src/curves/layout";
 import type { DimsHead } from "../src/dims/layout";
+import type { Head as DistributionHead } from "../src/distribution/layout";
 import type { Block, Frame } from "../src/frame";
 import { showIn } from "../src/mount";
 import type { Head as StatesHead } from "../src/states/layout";
@@ -33,7 +34,9 @@ const f32 = (shape: number[], values: number[]): Block => exactBlock(Float32Arra
 const dim = (name: string) => ({ name, size: 3, lengths: null, kind: null, id: 0 });
 
 /** A frame of each kind whose values are these six numbers. */
-function frames(values: number[]): Frame<AttentionHead | StatesHead | CurvesHead | BeamsHead | DimsHead>[] {
+function frames(
+  values: number[],
+): Frame<AttentionHead | StatesHead | DistributionHead | CurvesHead | BeamsHead | DimsHead>[] {
   const [a, b, c, d, e, f] = values as [number, number, number, number, number, number];
   const finite = (value: number) => (Number.isFinite(value) ? value : null); // as in JSON
   const stats = { min: finite(a), max: finite(b), mean: finite(c), nan: 1, inf: 2, valid: 4, cells: 6, padding_odd: 1 };
@@ -55,6 +58,26 @@ function frames(values: number[]): Frame<AttentionHead | StatesHead | CurvesHead
         step_dim: dim("step"),
         tracks: [{ label: "h", unit_dim: dim("unit"), block: "track0", notes: { 0: "x" } }],
         seqs: [{ label: "q", steps: ["a", "b"], len: 2 }],
+      },
+    },
+    {
+      kind: "distribution",
+      blocks: {
+        top: exactBlock(Int32Array.from([0, 1, 1, 0, 0, 1]), [1, 3, 2]),
+        top_log_probs: f32([1, 3, 2], values),
+        rest: f32([1, 3], values.slice(0, 3)),
+        entropy: f32([1, 3], values.slice(3)),
+        reference: exactBlock(Int32Array.from([0, 1, -1]), [1, 3]),
+        log_prob: f32([1, 3], values.slice(0, 3)),
+        rank: exactBlock(Int32Array.from([1, 2, 0]), [1, 3]),
+      },
+      head: {
+        step_dim: dim("step"),
+        vocab_dim: dim("label"),
+        estimated_type: "logits",
+        reference: true,
+        tokens: { 0: "x", 1: "y" },
+        seqs: [{ label: "q", steps: [], len: 3, right: 1, known: 2, loss: finite(a) }],
       },
     },
     {
@@ -129,7 +152,7 @@ const VALUES: [string, number[]][] = [
   ["all equal", Array(6).fill(0.25) as number[]],
   ["zeros", [0, -0, 0, 0, 0, 0]],
 ];
-const KINDS = ["attention", "states", "curves", "beams", "dims"];
+const KINDS = ["attention", "states", "distribution", "curves", "beams", "dims"];
 
 describe.each(KINDS)("%s", (kind) => {
   let root: HTMLElement;

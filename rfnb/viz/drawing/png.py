@@ -305,7 +305,11 @@ def _few_colors(image: Any, drawing: Drawing, theme: Theme) -> Any:
             8, max(abs(a - b) for a, b in zip(paper, ink)) // 12
         )  # shades that are too near are taken for each other
         colors += [_mixed(paper, ink, step / (steps + 1)) for step in range(1, steps + 1)]
-    ramps = sorted({shape.ramp for shape in drawing.shapes if isinstance(shape, Cells)})
+    fills = {shape.fill or "" for shape in drawing.shapes if isinstance(shape, Rect)}
+    ramps = sorted(
+        {shape.ramp for shape in drawing.shapes if isinstance(shape, Cells)}
+        | {fill.split(":")[1] for fill in fills if fill.startswith("cell:")}
+    )
     colors = list(dict.fromkeys(colors))
     left = 256 - len(colors)
     for ramp in ramps:

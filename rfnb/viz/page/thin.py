@@ -4,8 +4,8 @@
 
 Small specs are as they are. Of large ones each kind knows what may be lost: cells of maps and states are pooled and coded in one
 byte (attention: the largest weight of a block; states: the value farthest from 0, NaN if there is one), curves keep the least and
-the largest point of each stretch, beams the best hypotheses of each step. `head.thinned` says so in words. Exact numbers stay in
-the kernel (`viz/exact.py`).
+the largest point of each stretch, beams the best hypotheses of each step, outputs the best labels. `head.thinned` says so in
+words. Exact numbers stay in the kernel (`viz/exact.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rfnb.viz.group.spec import join, parts_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Coded, Grid, Rung, coded, cols_first, fit, ladder, square
 from rfnb.viz.page.heads import slim
+from rfnb.viz.page.labels import thin_labels
 from rfnb.viz.page.points import thin_curves
 from rfnb.viz.page.pool import extreme, largest
 from rfnb.viz.page.steps import thin_beams
@@ -152,7 +153,12 @@ def _words(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str])
     return f"The page has {what} of each {block}{finer}, rounded to one byte."
 
 
-_KINDS: dict[str, Callable[[Spec, Room], Spec]] = {"attention": _attention, "states": _states, "curves": thin_curves}
+_KINDS: dict[str, Callable[[Spec, Room], Spec]] = {
+    "attention": _attention,
+    "states": _states,
+    "curves": thin_curves,
+    "distribution": thin_labels,
+}
 _HEADS: dict[str, Callable[[Spec, Room], Spec]] = {"beams": thin_beams}  # what is large there is in the head
 
 

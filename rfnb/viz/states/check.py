@@ -22,7 +22,7 @@ def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
         if live:
             where = where & ~np.isnan(real).all(-1, keepdims=True)
         if where.any():
-            said.append(f"{words} {_since(np.flatnonzero(where.any(-1)), length)}")
+            said.append(f"{words} {since(np.flatnonzero(where.any(-1)), length)}")
     there = np.flatnonzero(~np.isnan(after).all(-1))
     if len(there) and values.shape[1]:
         after = after[there].astype(np.float64)
@@ -38,7 +38,8 @@ def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
     return "; ".join(said)
 
 
-def _since(steps: np.ndarray, length: int) -> str:
+def since(steps: np.ndarray, length: int) -> str:
+    """Some steps of a sequence in words: "from step 3 on"."""
     if len(steps) > 1 and len(steps) == length - steps[0]:
         return f"from step {steps[0]} on"
     return f"in step {steps[0]}" if len(steps) == 1 else f"in {len(steps)} steps, first in step {steps[0]}"

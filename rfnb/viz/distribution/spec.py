@@ -1,0 +1,196 @@
+"""The `distribution` view: what a model gives as output in each step, and whether that is right.
+
+    rf.viz.distribution(log_probs, reference=targets)           # Tensors: dims, lengths and labels of the vocabulary are known
+    rf.viz.distribution(logits, reference=[2, 0, 1], labels=["a", "b", "c"])    # arrays {step, label} or {batch, step, label}
+
+The numbers of all labels stay with the caller; a spec has those of the best labels of each step and of the reference, exactly, and the
+probability of the rest. The widget draws the same spec in `widgets/src/distribution/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.errors import dim_error, shape_error, value_error
+from rfnb.core.tensor import Tensor
+from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.distribution.reference import reference_of
+from rfnb.viz.distribution.scores import Rows, kind_of, rows_of
+from rfnb.viz.roles import step_axis
+from rfnb.viz.spec import Spec
+from rfnb.viz.states.check import since
+
+_WHERE = "distribution"
+
+
+def spec(
+    scores: Any,
+    reference: Any = None,
+    *,
+    estimated_type: str | None = None,
+    axis: Any = None,
+    step_dim: Any = None,
+    dims: Sequence[str] | None = None,
+    labels: Sequence[Any] | None = None,
+    lengths: Any = None,
+    steps: Sequence[Any] | None = None,
+    names: Sequence[str] | None = None,
+    top: int = 20,
+    title: str = "Output",
+    live: bool = False,
+) -> Spec:
+    """The spec of the distribution over a vocabulary in each step.
+
+    Args:
+        scores: {step, axis, ...} probabilities, their natural logs, or logits: a Tensor or an array.
+        reference: The right label of each step: a Tensor sparse over the vocabulary, or indices or labels, a list for all sequences or a
+            list per sequence. An index below 0: none in this step.
+        estimated_type: "probs", "log-probs" or "logits", as of `rf.cross_entropy`. Default: what the sums over the labels tell; the view
+            says what was found.
+        axis: The dim of the vocabulary, a Dim or a name. Default: the one that the reference is sparse over, else the one with labels, else
+            the feature dim; of a plain array the last one.
+        step_dim: The dim of the steps. Default: what was recorded, else one with a telling name or lengths, else the only one that can be.
+            If there is none but a batch, that.
+        dims: Names of the axes of a plain array. Default: [batch,] [step,] label.
+        labels: Of the vocabulary. Default: those of its dim, else numbers.
+        lengths: Number of steps per sequence. Default: those of the dim, else of the reference.
+        steps: Label of each step, or a list of labels per sequence. Default: numbers.
+        names: One label per sequence.
+        top: How many of the best labels of each step are kept.
+        live: Whether more may come.
+
+    Raises:
+        DimError: If a dim that is given is none of the scores, or several could be meant.
+        ShapeError: If the scores, labels or lengths do not fit together.
+        ValueError: If the scores are not what was said, or may be any of the three.
+    """
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        rule = "Of each step at least the best label is kept."
+        raise value_error(f"{_WHERE}: top is no count.", [("top", repr(top))], rule, "top=20")
+    named = _named(scores, dims)
+    vocab = _vocab(named, reference, axis)
+    seqs, step = _others(named, scores, vocab, step_dim)
+    known = labels if labels is not None else getattr(vocab.dim, "vocab", None)
+    tokens = None if known is None else [str(label) for label in known]
+    if tokens is not None and len(tokens) < vocab.size:
+        raise shape_error(
+            f"{_WHERE}: the vocabulary has too few labels.",
+            [("scores", named.describe()), ("labels", len(tokens))],
+            "Each index into the vocabulary needs a label.",
+            f"labels=[...]    # {vocab.size} of them",
+        )
+    right = None if reference is None else reference_of(reference, seqs, step, tokens)
+    ragged = reference if isinstance(reference, (list, tuple)) else None
+    own = given_lengths(lengths, ragged, step, seqs, where=_WHERE, role="step")
+    if not seqs and step is None:
+        own = np.ones(1, np.int32)
+    array = named.arranged(seqs, [step] if step is not None else [], [vocab])
+    real = np.arange(array.shape[1])[None] < own[:, None]
+    wanted = np.full(array.shape[:2], -1) if right is None else right
+    half = str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
+    kind = kind_of(array[real], estimated_type, half=half)
+    rows = rows_of(array[real], kind, wanted[real], top)
+    blocks = _blocks(rows, real, wanted if right is not None else None)
+    seen = np.unique(np.concatenate([blocks["top"].ravel(), wanted[real].ravel()]))
+    entry = step.entry(0) if step is not None else None
+    head: dict[str, Any] = {
+        "title": title, "live": live, "step_dim": entry, "vocab_dim": {**vocab.entry(1), "size": vocab.size}, "estimated_type": kind,
+        "found": estimated_type is None, "reference": right is not None,
+        "tokens": {
+            str(index): tokens[index] if tokens is not None else str(index) for index in seen.tolist() if 0 <= index < vocab.size
+        },
+    }  # fmt: skip
+    seq_names = [name or "sequence 0" for name in names_of(seqs)]
+    if names is not None and len(names) == len(seq_names):
+        seq_names = [str(name) for name in names]
+    words = tokens_of(steps, own, seqs, where=_WHERE, role="step")
+    head["seqs"] = [
+        {"label": label, "len": int(length), "steps": row, **_summary(blocks, seq, int(length), vocab.size)}
+        for seq, (label, length, row) in enumerate(zip(seq_names, own, words))
+    ]
+    return Spec("distribution", head, blocks)
+
+
+def _named(scores: Any, dims: Sequence[str] | None) -> Named:
+    if isinstance(scores, Tensor):
+        return Named.of(scores)
+    count = np.ndim(scores) if not hasattr(scores, "ndim") else scores.ndim
+    default = {1: ["label"], 2: ["step", "label"], 3: ["batch", "step", "label"]}.get(count, [])
+    return Named.of(scores, dims if dims is not None else default, where=_WHERE)
+
+
+def _vocab(named: Named, reference: Any, given: Any) -> Axis:
+    """The axis of the labels."""
+    if given is not None:
+        return named.find(given, where=_WHERE, role="axis")
+    sparse = reference.sparse_dim if isinstance(reference, Tensor) else None
+    choices = [
+        [axis for axis in named.axes if sparse is not None and axis.dim is sparse],
+        [axis for axis in named.axes if getattr(axis.dim, "vocab", None) is not None],
+        [axis for axis in named.axes if axis.kind == "feature"],
+        named.axes[-1:] if named.plain else [],
+    ]
+    found = next((choice for choice in choices if choice), [])
+    if len(found) == 1:
+        return found[0]
+    raise dim_error(
+        f"{_WHERE}: which dim is the vocabulary?",
+        [("scores", named.describe()), ("possible", ", ".join(axis.describe() for axis in found) or "none that tells")],
+        "It is the dim that the reference is sparse over, the one with labels, or the feature dim. Name it:",
+        f'rf.viz.distribution(scores, axis="{(found or named.axes)[-1].name}")' if named.axes else None,
+    )
+
+
+def _others(named: Named, scores: Any, vocab: Axis, given: Any) -> tuple[list[Axis], Axis | None]:
+    """The axes of the sequences, and that of the steps."""
+    rest = Named(named.array, [axis for axis in named.axes if axis is not vocab], named.plain)
+    step = rest.find(given, where=_WHERE, role="step_dim") if given is not None else step_axis(rest, scores, _WHERE)
+    if step is None and len(rest.axes) == 1 and rest.axes[0].kind != "beam":
+        step = rest.axes[0]  # a classifier: one output per example
+    return rest.sorted([axis for axis in rest.axes if axis is not step]), step
+
+
+def _blocks(rows: Rows, real: np.ndarray, reference: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The numbers as blocks [seq, step, ...]; after the end of a sequence -1 and NaN."""
+
+    def spread(values: np.ndarray, dtype: Any, fill: float) -> np.ndarray:
+        out = np.full((*real.shape, *values.shape[1:]), fill, dtype)
+        out[real] = values
+        return out
+
+    out = {
+        "top": spread(rows.top, np.int32, -1),
+        "top_log_probs": spread(rows.top_log_probs, np.float32, np.nan),
+        "rest": spread(rows.rest, np.float32, np.nan),
+        "entropy": spread(rows.entropy, np.float32, np.nan),
+    }
+    if reference is not None:
+        out["reference"] = np.where(real, np.clip(reference, -1, 2**31 - 1), -1).astype(np.int32)
+        out["log_prob"] = spread(rows.log_prob, np.float32, np.nan)
+        out["rank"] = spread(rows.rank, np.int32, 0)
+    return out
+
+
+def _summary(blocks: dict[str, np.ndarray], seq: int, length: int, size: int) -> dict[str, Any]:
+    """The counts of right and of known labels of one sequence, their mean loss in nats, and what is odd, in words."""
+    out: dict[str, Any] = {}
+    said = []
+    broken = np.flatnonzero(blocks["top"][seq, :length, :1].min(-1, initial=0) < 0)
+    if len(broken):
+        said.append(f"no distribution (NaN or infinity) {since(broken, length)}")
+    if "reference" in blocks:
+        reference, rank = blocks["reference"][seq, :length], blocks["rank"][seq, :length]
+        known = rank > 0
+        losses = -blocks["log_prob"][seq, :length][known].astype(np.float64)
+        out = {"right": int((rank == 1).sum()), "known": int(known.sum())}
+        out["loss"] = float(losses.mean()) if len(losses) and np.isfinite(losses).all() else None
+        outside = np.flatnonzero(reference >= size)
+        if len(outside):
+            said.append(f"the reference is outside of the vocabulary of {size} {since(outside, length)}")
+        never = np.flatnonzero(known & np.isneginf(blocks["log_prob"][seq, :length]))
+        if len(never):
+            said.append(f"the reference has probability 0 {since(never, length)}, so its loss is infinite")
+    return {**out, "note": "; ".join(said)} if said else out

@@ -1,0 +1,81 @@
+"""The `distribution` view for terminals: a line per step with the reference, its loss and the best labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.distribution.words import Step, of_scores, of_seq, problem, shown_steps, step_of, warnings
+from rfnb.viz.terminal import bar, clip, width_of
+
+_WIDE, _MOST_STEPS, _MOST_SEQS = 80, 30, 4
+
+
+def text(spec: Any) -> str:
+    """The sequences below each other, their steps as lines."""
+    fault = problem(spec)
+    if fault:
+        return fault
+    head = spec.head
+    title, size = str(head.get("title") or "Output"), head["vocab_dim"]["size"]
+    if not head["seqs"]:
+        return f"{title}: no steps{' yet' if head.get('live') else ''}"
+    lines = [f"{title}: {head['vocab_dim']['name']}={size}, {of_scores(head)}"]
+    for seq in range(min(_MOST_SEQS, len(head["seqs"]))):
+        lines += _sequence(spec, seq)
+    if len(head["seqs"]) > _MOST_SEQS:
+        lines.append(f"Sequences: {len(head['seqs'])}, the first {_MOST_SEQS} are here")
+    return "\n".join([*lines, *(f"! {warning}" for warning in warnings(spec))])
+
+
+def _sequence(spec: Any, seq: int) -> list[str]:
+    entry = spec.head["seqs"][seq]
+    at = shown_steps(spec, seq, _MOST_STEPS)
+    said = ", ".join(filter(None, [f"{entry['len']} steps", of_seq(spec.head, seq)]))
+    lines = [f"{clip(entry['label'], min(40, width_of(entry['label'])))}: {said}"]
+    if not at:
+        return lines
+    steps = [step_of(spec, seq, step, 20) for step in at]
+    names = max(4, *(min(8, width_of(step.name)) for step in steps))
+    given = bool(spec.head.get("reference"))
+    right = max(9, *(min(10, width_of(step.reference or "")) for step in steps)) if given else 0
+    start = clip("step", names) + (f"  {clip('reference', right)}           prob   loss  rank" if given else "")
+    lines.append(f"  {start}  best labels".rstrip())
+    lines += [_line(step, names, right) for step in steps]
+    if len(at) < entry["len"]:
+        lines.append(f"  {len(at)} of {entry['len']} steps{', those with a wrong label among them' if given else ''}")
+    return lines
+
+
+def _line(step: Step, names: int, right: int) -> str:
+    out = f"  {clip(step.name, names)}"
+    if right:
+        numbers = f"{_share(step.prob)}  {_loss(step.loss)}  {step.rank:>4}" if step.rank else " " * 18
+        out += f"  {clip(step.reference if step.reference is not None else '-', right)} {step.verdict:<8} {numbers}"
+    out += "  "
+    if step.best is None:
+        return out + "? no numbers"
+    room = _WIDE - width_of_line(out) - len("rest 1.00")
+    done = 0.0
+    for label, share in step.best:
+        word = clip(label, min(8, width_of(label)))
+        piece = f"{word} {bar(share)}{share:.2f} "
+        if width_of_line(piece) > room or (done and share < 0.005):
+            break
+        out, room, done = out + piece, room - width_of_line(piece), done + share
+    rest = max(0.0, step.rest + sum(share for _, share in step.best) - done)
+    return (out + (f"rest {rest:.2f}" if rest >= 0.005 else "")).rstrip()
+
+
+def width_of_line(piece: str) -> int:
+    """The columns of a piece of a line, with its spaces as they are."""
+    return sum(1 if part == " " else width_of(part) for part in piece)
+
+
+def _share(value: float) -> str:
+    return f"{value:5.3f}" if np.isfinite(value) else "    ?"
+
+
+def _loss(value: float) -> str:
+    return "  inf" if value == np.inf else f"{value:5.2f}" if value < 100 else f"{value:5.0f}"
