@@ -93,6 +93,28 @@ def test_each_sequence_is_that_of_torch_alone_also_backward(name, steps, directi
     check_gradients(unit, model)
 
 
+@pytest.mark.parametrize("direction", [1, -1])
+def test_the_first_native_lstm_is_that_of_torch_from_zeros(direction):
+    torch.manual_seed(1)
+    model, time = torch.nn.LSTM(2, 3, dtype=torch.float64), ragged(LENGTHS, batch)
+    with rf.set_default_float_dtype_ctx("float64"):
+        unit = rf.NativeLstm(d_in, out)
+    import_params_torch_lstm_to_rf(model, unit)
+    x = rf.cast(randn(batch, time, d_in), "float64")
+    y, final = unit(with_nan_padding(x), spatial_dim=time, direction=direction)
+    values, total = y.copy_transpose([batch, time, out]).raw_tensor, 0.0
+    for seq, length in enumerate(LENGTHS):
+        zeros = [torch.zeros(3, dtype=torch.float64)] * 2
+        expected, last = alone(model, x.raw_tensor[seq, :length], zeros, direction)
+        torch.testing.assert_close(values[seq, :length], expected)
+        torch.testing.assert_close(final.c.copy_transpose([batch, out]).raw_tensor[seq], last[1])
+        total = total + expected.square().sum()
+    assert list(final) == ["c"]
+    values.square().sum().backward()
+    total.backward()
+    check_gradients(unit, model)
+
+
 def check_gradients(unit, model):
     """The gradients of the weights, brought into the layout of torch."""
     weight, recurrent, bias = (getattr(model, f"{name}_l0").grad for name in ("weight_ih", "weight_hh", "bias_ih"))
