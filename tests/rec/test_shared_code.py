@@ -13,7 +13,7 @@ from loop_faces import run_face
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.backends.raw_calls import CALL, RawCall
+from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 from rfnb.core.intercept import Intercepted
 from rfnb.rec import shared_code
 from rfnb.rec.pattern import Pattern
@@ -290,6 +290,71 @@ def test_a_function_that_holds_something_is_not_shared():
 
     assert key(add) is None and key(held.add) is None and key(partial(torch.add, held)) is None
     assert key(torch.Tensor.add) is not None and key(torch.add) == key(torch.add) != key(torch.sub)
+
+
+class Noted(RawCall):
+    """A call of a given kind."""
+
+    def __init__(self, kind, fn=torch.add, args=(), kwargs=None, out=None):
+        super().__init__(fn, args, kwargs or {}, out)
+        self._kind = kind
+
+    kind = property(lambda self: self._kind)
+
+
+A, B, C, D = (torch.zeros(2) for _ in range(4))
+
+
+def called(*args, fn=torch.add, out=C, writes=(), kind=CALL, **kwargs):
+    """One op of one call; A and B are the inputs of the step."""
+    return [([Noted(kind, fn, args, kwargs, out)], list(writes))]
+
+
+ALIKE = [
+    (called(A, B), called(B, A)), (called(A, A), called(A, B)), (called(A, C, out=D), called(A, D, out=D)),
+    (called(A, 0.0), called(A, -0.0)), (called(A, 1), called(A, 1.0)), (called(A, 1), called(A, True)), (called(A, 0), called(A, False)),
+    (called(A, "1"), called(A, 1)), (called(A, 1j), called(A, complex(-0.0, 1))), (called(A, np.float32(1)), called(A, 1.0)),
+    (called(A, np.float32(1)), called(A, np.float64(1))), (called(A, torch.float32), called(A, torch.float64)),
+    (called(A, None), called(A)),
+    (called(A, 1), called(A, 2)), (called(A, (1, 2)), called(A, [1, 2])), (called(A, (1, 2)), called(A, 1, 2)),
+    (called(A, (1,), 2), called(A, (1, 2))), (called(A, (A, B)), called(A, (B, A))), (called(A, [()]), called(A, [[]])),
+    (called(A, slice(1, 2)), called(A, slice(1, 2, 2))), (called(A, slice(1, 2)), called(A, slice(2, 2))),
+    (called(A, slice(1, 2)), called(A, slice(1, 3))), (called(A, slice(0, 1, 2)), called(A, (0, 1, 2))), (called(A, ...), called(A, None)),
+    (called(A, B), called(A, B, fn=torch.sub)), (called(A, B), called(A, other=B)), (called(A, x=1), called(A, y=1)),
+    (called(A, x=1, y=2), called(A, x=2, y=1)), (called(A, x=1), called(A, x=2)), (called(A, x=A), called(A, x=B)),
+    (called(A, B), called(A, B, kind=CHANGE)), (called(A, B), called(A, B, kind=MADE)), (called(A, B), called(A, B, kind="reads")),
+    (called(A, kind="reads"), called(A, kind="draws")), (called(A, kind="reads"), called(A, kind=ASK)),
+    (called(A, B, out=C), called(A, B, out=A)), (called(A, B, out=(C, D)), called(A, B, out=(D, D))),
+    (called(A, B, out=C), called(A, B, out=(C,))), (called(A, B, out=None), called(A, B, out=C)),
+    (called(kind=MADE, out=C) + called(A, C, out=D), called(kind=MADE, out=D) + called(A, C, out=D)),
+    (called(kind=MADE, out=A), called(kind=MADE, out=B)), (called(A, B, writes=[C]), called(A, B, writes=[])),
+    (called(A, B, writes=[C]), called(A, B, writes=[A])), (called(A, B, writes=[C, A]), called(A, B, writes=[A, C])),
+    (called(A, B) + called(A, B), [(called(A, B)[0][0] * 2, [])]), (called(A, B) + called(B, A), called(B, A) + called(A, B)),
+    ([(called(A)[0][0], [C]), ([], [])], [([], []), (called(A)[0][0], [C])]), (called(A, B), called(A, B) + [([], [])]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(ALIKE)))
+def test_steps_that_differ_in_one_thing_are_of_two_patterns(number):
+    def key(ops, count=2, array=torch.Tensor, further=("x", "y")):
+        return Pattern(map(id, (A, B, C)[:count]), array).key(ops, *further)
+
+    one, other = ALIKE[number]
+    assert key(one) == key(one) is not None and key(one) != key(other)
+    assert key(one) != key(one, further=("x", "z")) and key(one) != key(one, further=())
+    assert key(one) != key(one, count=3)
+
+
+def test_arrays_of_another_type_are_of_another_pattern():
+    assert Pattern([], np.ndarray).key([]) != Pattern([], torch.Tensor).key([])
+
+
+@pytest.mark.parametrize(
+    "held", [torch.Generator(), object(), {1: 2}, {1}, len, Dim(3, name="dim")], ids=lambda x: type(x).__name__
+)
+def test_a_call_with_what_cannot_be_compared_is_of_no_pattern(held):
+    for ops in called(A, held), called(A, x=held), called(A, [held]), called(A, slice(held)):
+        assert Pattern([id(A)], torch.Tensor).key(ops) is None
 
 
 def test_two_threads_share():
