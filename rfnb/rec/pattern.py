@@ -35,7 +35,7 @@ class _Mark:
         return self._name
 
 
-_ARRAY, _MANY, _SLICE, _OP, _OUT, _WRITES = map(_Mark, ("array", "many", "slice", "op", "out", "writes"))
+_ARRAY, _MANY, _SLICE, _OUT, _WRITES = map(_Mark, ("array", "many", "slice", "out", "writes"))
 _PLAIN = frozenset([int, bool, str, type(None), type(Ellipsis)])
 
 
@@ -75,7 +75,6 @@ class Pattern:
 
     def _op(self, calls: Iterable[RawCall], writes: Sequence[Any]) -> None:
         parts = self._parts
-        parts.append(_OP)
         for call in calls:
             kind = call.kind
             if kind in (CALL, CHANGE):
@@ -95,7 +94,7 @@ class Pattern:
                 self._add(call.out)
             elif kind != ASK:
                 parts.append(kind)
-        parts.append(_WRITES)
+        parts.append(_WRITES)  # the end of an op, also of one without calls
         self._add_all(writes)
 
     def _add_all(self, items: Sequence[Any]) -> None:
