@@ -29,19 +29,20 @@ class Op:
         draws: It draws random numbers itself.
         changes_state: It changes something for good: nothing that a recorded loop could repeat.
         decides: It looks at the loop it is in (a choice of a search): a recorded loop runs it in every step.
+        of: What calls it, if its own name is a private one: it is shown instead.
         plain: Does what `fn` does, also while somebody else answers the calls of `fn` (`core/intercept.py`).
     """
 
-    __slots__ = ("changes_state", "decides", "draws", "fn", "plain")
+    __slots__ = ("changes_state", "decides", "draws", "fn", "of", "plain")
 
-    def __init__(self, fn: FunctionType, *, draws: bool, changes_state: bool, decides: bool):
+    def __init__(self, fn: FunctionType, *, draws: bool, changes_state: bool, decides: bool, of: str | None):
         self.fn = self.plain = fn
-        self.draws, self.changes_state, self.decides = draws, changes_state, decides
+        self.draws, self.changes_state, self.decides, self.of = draws, changes_state, decides, of
 
     @property
     def name(self) -> str:
         """The name in messages."""
-        return self.fn.__qualname__.removesuffix(".__call__")
+        return self.of or self.fn.__qualname__.removesuffix(".__call__")
 
 
 _ops: dict[FunctionType, Op] = {}
@@ -51,13 +52,15 @@ _ops: dict[FunctionType, Op] = {}
 def op(fn: Function, /) -> Function: ...
 @overload
 def op(
-    *, draws: bool = False, changes_state: bool = False, decides: bool = False
+    *, draws: bool = False, changes_state: bool = False, decides: bool = False, of: str | None = None
 ) -> Callable[[Function], Function]: ...
-def op(fn: Any = None, /, *, draws: bool = False, changes_state: bool = False, decides: bool = False) -> Any:
+def op(
+    fn: Any = None, /, *, draws: bool = False, changes_state: bool = False, decides: bool = False, of: str | None = None
+) -> Any:
     """The function itself, which is an op from now on.
 
     Args:
-        draws, changes_state, decides: See `Op`.
+        draws, changes_state, decides, of: See `Op`.
 
     Raises:
         TypeError: For anything but a function that `def` has made.
@@ -72,7 +75,7 @@ def op(fn: Any = None, /, *, draws: bool = False, changes_state: bool = False, d
                 "Below other decorators, directly above the `def`:",
                 "@op",
             )
-        _ops[fn] = Op(fn, draws=draws, changes_state=changes_state, decides=decides)
+        _ops[fn] = Op(fn, draws=draws, changes_state=changes_state, decides=decides, of=of)
         return cast(Function, fn)
 
     return register if fn is None else register(fn)

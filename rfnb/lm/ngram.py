@@ -250,7 +250,7 @@ class NGramLM:
             )
 
 
-@op
+@op(of="NGramLM")
 def _next_scores(lm: NGramLM, context: Tensor) -> Tensor:
     dense = lm.dense(context)
     if dense is not None:
@@ -258,7 +258,7 @@ def _next_scores(lm: NGramLM, context: Tensor) -> Tensor:
     return tensor_of(lm.rows(context.numpy().reshape(-1)), context, (*context.dims, lm.out_dim))
 
 
-@op
+@op(of="NGramLM")
 def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
     dense = lm.dense(label)
     if dense is not None:
@@ -272,7 +272,7 @@ def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, 
     return tensor_of(scores, label, dims), tensor_of(following, label, dims)
 
 
-@op
+@op(of="NGramLM")
 def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
     dense = lm.dense(context)
     if dense is not None:

@@ -140,7 +140,7 @@ class HeUniform(He):
     distribution = "uniform"
 
 
-@op
+@op(of="ParamInit")
 def _drawn(
     distribution: str,
     dims: Sequence[Dim],

@@ -138,7 +138,7 @@ class KenLmState(Module):
         return _next_scores(self, state.context, state.partial)
 
 
-@op
+@op(of="KenLmState")
 def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The change of the score, the context and the partial word after a label."""
     assert lm._subwords is not None
@@ -161,7 +161,7 @@ def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> 
     )
 
 
-@op
+@op(of="KenLmState")
 def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims)))

@@ -54,7 +54,7 @@ class Linear(Module):
 _twins = PlanCache()
 
 
-@op
+@op(of="Linear")
 def _replaced(source: Tensor, in_dim: Dim, twin: Dim) -> Tensor:
     try:
         dims = _twins[source.dims, in_dim]

@@ -209,7 +209,7 @@ class MaskedComputation(Module):
         return where(lengths > 0, last, state.output, allow_broadcast_all_sources=True)
 
 
-@op
+@op(of="MaskedComputation")
 def _where(mask: Tensor, new: Any, old: Any) -> Any:
     """One op of a recorded loop, since it branches on which dims have grown."""
     return where_nested(new, old, condition=mask)

@@ -41,6 +41,7 @@ class Node:
         reads: Registers it reads.
         writes: Registers it fills.
         random: Whether it draws random numbers, or decides.
+        name: For messages.
         modes: What it runs under (no gradients, mixed precision, training), if that is not what the loop runs under.
         offers: What it offered to listeners in the first step.
         calls: What it called of the array library, if that was watched.
@@ -49,6 +50,8 @@ class Node:
     """
 
     def __init__(self, op: Op, args: Any, kwargs: Any, given: list[Any]):
+        # A method is that of the class it was called on, which may be a derived one.
+        self.name = type(args[0]).__name__ if op.fn.__name__ == "__call__" and args else op.name
         self.op, self.fn, self.args, self.kwargs, self.given = op, op.fn, args, kwargs, given
         self.modes: Values | None = None
         self.random = False
@@ -67,11 +70,6 @@ class Node:
     def stays(self) -> bool:
         """Whether it has to run in every step, needed or not: what draws random numbers, makes dims, checks or offers something."""
         return self.random or bool(self.new_dims) or not self.step_tensors or (bool(self.offers) and not self.reads)
-
-    @property
-    def name(self) -> str:
-        """The name of the op, for messages."""
-        return self.op.name
 
 
 class Recorder(NotPicklable):

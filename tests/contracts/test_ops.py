@@ -133,6 +133,27 @@ def test_a_new_op_that_everybody_has_forgotten_is_found():
     assert not_declared([module]) == {"new.forgotten"}
 
 
+def private_parts(name):
+    return [part for part in name.split(".") if part.startswith("_") and not part.startswith("__")]
+
+
+def test_the_name_of_an_op_in_messages_and_plans_is_no_private_one():
+    """A method `__call__` has the name of the class that it is called on."""
+    names = [one.name for one in all_ops() if one.fn.__name__ != "__call__"]
+    assert [name for name in names if private_parts(name)] == []
+    assert private_parts("LSTM._step") and private_parts("_where") and not private_parts("Dim.__add__")
+
+
+def test_a_plan_says_which_module_an_op_is_of():
+    batch, units, time = rf.Dim(2, name="batch"), rf.Dim(3, name="units"), rf.Dim(4, name="time")
+    linear, norm = rf.Linear(units, units), rf.LayerNorm(units)
+    loop = rf.Loop(axis=time)
+    loop.state.h = rf.zeros([batch, units])
+    with loop:
+        loop.state.h = norm(linear(loop.state.h))
+    assert [node.name for node in loop.plan.inside] == ["Linear", "linear", "LayerNorm"]
+
+
 def test_an_op_is_the_function_itself():
     def double(x):
         return x + x

@@ -181,7 +181,7 @@ def _backend() -> Any:
     return registry.selected()
 
 
-@op
+@op(of="sinusoidal_positional_encoding")
 def _plain(indices: Tensor) -> Tensor:
     return new_tensor(indices._raw, indices.dims)  # a position is no longer an index
 

@@ -140,7 +140,7 @@ class QKVSelfAttention(SelfAttentionBase):
         energy = combine_bc(_energy(q, k, key_dim, scale), "add", _energy(q, key_shift, key_dim, scale))
         return self._joined(_attend(energy, v, keys, self.att_dropout, self.att_dropout_broadcast, causal_dim))
 
-    @op
+    @op(of="QKVSelfAttention")
     def _of_head(self, key_shift: Tensor, axis: Dim | None, keys: Dim) -> Tensor:
         """The values with key_dim_per_head for their dim of features.
 

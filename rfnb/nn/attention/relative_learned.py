@@ -102,6 +102,6 @@ def _rows(first: int, count: int, low: int, high: int, device: str | None, backe
     return backend.from_numpy(rows.astype(np.int32), dtype="int32", device=device)
 
 
-@op
+@op(of="LearnedRelativePositionalEncoding")
 def _plain(steps: Tensor) -> Tensor:
     return new_tensor(steps._raw, steps.dims)  # a difference of positions is no longer an index

@@ -78,7 +78,7 @@ def _by_axis(target: Tensor, axis: Any, key: Any, key_dim: Any) -> dict[Dim, tup
     return dict(zip(axes, zip(keys, key_dims)))
 
 
-@op
+@op(of="Parameter.assign_key")
 def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor | int:
     """The positions along `axis`: a number, or a Tensor over the dims that replace it."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):

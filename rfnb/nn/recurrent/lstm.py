@@ -103,7 +103,7 @@ class LSTM(Module):
             probe("states", h=out, axis=spatial_dim)
         return out, LstmState(h=self._part(h, out_dims), c=self._part(c, out_dims))
 
-    @op
+    @op(of="LSTM")
     def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
         """One step; how the dims are flattened to one batch axis is a plan."""
         h, c = state["h"], state["c"]

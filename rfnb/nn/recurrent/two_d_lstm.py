@@ -131,7 +131,7 @@ class TwoDLSTM(Module):
         h, c = (zeros(dims, dtype=weight.dtype, device=weight.device, feature_dim=self.out_dim) for _ in range(2))
         return State(h=h, c=c)
 
-    @op
+    @op(of="TwoDLSTM")
     def _grid(
         self, x: Tensor, y: Tensor, x_axis: Dim, y_axis: Dim, state: State | None
     ) -> tuple[Tensor, Tensor, State]:
@@ -168,7 +168,7 @@ class TwoDLSTM(Module):
         out = reduce.reduce(h, mode="mean" if self.pooling == "average" else "max", axis=x_axis, use_mask=masked)
         return _without_empty(out, x_axis) if masked else out
 
-    @op
+    @op(of="TwoDLSTM")
     def _weighted(self, h: Tensor, y: Tensor, x_axis: Dim) -> Tensor:
         assert self.W_att is not None
         if self._att_dim is not self.y_dim:
