@@ -123,7 +123,8 @@ def test_the_stored_output_is_the_finished_picture(lab, view, expected):
         arg=f"Trace: {TARGET} attention",
     )
     (output,) = [o for o in lab.cells()[0]["outputs"] if "data" in o]
-    assert "<img" in output["data"]["text/html"] and "<script" not in output["data"]["text/html"]
+    page = output["data"]["text/html"]
+    assert "<img" in page.split("<script")[0] and 'class="rfnb-frame"' in page, "a picture, then what makes it alive"
     shown = [float(number) for number in re.findall(r"\d\.\d\d\b", output["data"]["text/plain"])]
     assert shown[: expected.size] == [
         pytest.approx(weight, abs=0.006) for weight in expected.ravel()
