@@ -195,6 +195,11 @@ describe("the grid", () => {
     expect([made(4).size, made(12).size, made(40).size]).toEqual([50, 29, 26]);
   });
 
+  it("breaks lines where one layer has many heads", () => {
+    const made = layoutGrid(gridOf(frame(1, 40), chosen, place), { width: 390, height: 470 }, measure, false);
+    expect([made.places.length, made.width <= 392]).toEqual([41, true]);
+  });
+
   it("breaks lines where maps are sorted", () => {
     const made = layoutGrid(
       gridOf(frame(6, 6), chosen, { ...place, order: "high", badge: 0 }),

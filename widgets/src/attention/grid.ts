@@ -200,7 +200,8 @@ export function layoutGrid(
 ): GridLayout {
   const places: Placed[] = [],
     titles: GridLayout["titles"] = [];
-  if (!cols) return flow(lines, width, places, titles);
+  // One layer of many heads is no table.
+  if (!cols || (lines.length === 1 && cols.length * (FLOW + GAP) > width)) return flow(lines, width, places, titles);
   const texts = lines.map(({ title }) => title);
   const word = wordOf(texts);
   const plain = texts.map((text) => (word && text.startsWith(`${word} `) ? text.slice(word.length + 1) : text));
