@@ -26,6 +26,7 @@ from rfnb.ops.softmax import log_softmax
 from rfnb.rec.loop import Loop
 from rfnb.search.choice import choice
 from rfnb.search.decide import get_beam_scores
+from rfnb.trace.probe import probe
 
 _IMPOSSIBLE = -1e20  # scores of slots of the beam for which there was no hypothesis
 
@@ -136,6 +137,7 @@ def score(model: G2P, words: Sequence[str], phonemes: Sequence[Iterable[str]]) -
             spatial_dim=labels_dim,
         )
         wanted = convert_to_tensor(targets.astype(np.int32), dims=[batch, labels_dim], sparse_dim=label_dim)
+        probe("outputs", log_probs=log_probs, reference=wanted, axis=label_dim)
         total = reduce_sum(gather(log_probs, indices=wanted, axis=label_dim), axis=labels_dim)
     return total.numpy().astype(np.float64)
 

@@ -22,6 +22,8 @@ from rfnb.viz.axes import Axis, Named
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.group import spec as group
+from rfnb.viz.of_names import named
+from rfnb.viz.of_outputs import KIND, outputs
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.spec import spec as states_spec
@@ -44,8 +46,8 @@ def spec(
 
     Args:
         trace: A Trace.
-        kinds: What to show: "attention", "states", "beams", "module", or several. Default: all but the modules, which are shown if
-            there is nothing else.
+        kinds: What to show: "attention", "states", "beams", "outputs", "module", or several. Default: all but the modules, which are
+            shown if there is nothing else.
         path: Only these paths: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
         labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Default: what was embedded.
         live: Whether more may come. Default: while the trace is not closed.
@@ -66,6 +68,10 @@ def spec(
         for run, search in list(enumerate(runs))[-_MOST_RUNS:]:
             heading = f"Beam search: {each or 'search'}{_run_of(run, len(runs))}"
             parts.append(beams_spec(search.history, title=heading, live=running))
+    for each in paths(KIND, trace.by_path(KIND)):
+        for output, run, count in outputs(trace, each, _MOST_RUNS, lambda dim: _labels(labels, dim), running):
+            heading = output.head["title"] + _run_of(run, count)
+            parts.append(Spec(output.kind, {**output.head, "title": heading}, output.blocks))
     layered: dict[Any, tuple[int, list[str]]] = {}
     for kind, lookup, make in (("attention", trace.attention, _attention), ("states", trace.states, _states)):
         for each in paths(kind, lookup):
@@ -92,7 +98,8 @@ def spec(
     if len(parts) > _MOST_PARTS:
         few = f'the first {_MOST_PARTS} of {len(parts)} views; others: rf.show(trace, path="...")'
         title = f"{title} — {few}" if title else few
-    return group.spec(parts[:_MOST_PARTS], title=title, live=running, link=f"trace {id(trace)}")
+    parts = named(parts[:_MOST_PARTS], trace, labels)
+    return group.spec(parts, title=title, live=running, link=f"trace {id(trace)}")
 
 
 class _Search(NamedTuple):

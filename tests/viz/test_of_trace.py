@@ -208,3 +208,82 @@ def test_the_layers_of_a_model_are_one_view_with_the_maps_of_each():
         dims = [batch, model.layers[layer].num_heads, *[dim for dim in weights.dims if (dim.twin_of or dim) is time]]
         array = weights.copy_transpose(dims).numpy()
         np.testing.assert_array_equal(part.blocks[entry["block"]], array[:, head])
+
+
+def output(seed: int = 1):
+    """Logits over a vocabulary with labels, and the right labels."""
+    random = np.random.default_rng(seed)
+    batch, vocab = rf.Dim(2, name="batch"), rf.Dim(5, name="phones", vocab=list("PTKAE"))
+    time = rf.ragged_dim([4, 2], over=batch, name="time")
+    logits = rf.convert_to_tensor(random.normal(size=(2, 4, 5)).astype(np.float32), dims=[batch, time, vocab])
+    right = rf.convert_to_tensor(random.integers(0, 5, (2, 4)).astype(np.int32), dims=[batch, time], sparse_dim=vocab)
+    return logits, right, time, vocab
+
+
+def test_outputs_with_a_reference_are_a_view_with_the_losses_of_cross_entropy():
+    logits, right, time, vocab = output()
+    with rf.record() as trace:
+        rf.probe("outputs", logits=logits, reference=right, axis=vocab)
+    [part] = parts_of(trace)
+    assert (part.kind, part.head["title"], part.head["axis"]) == ("distribution", "Output: output", "time")
+    losses = rf.cross_entropy(estimated=logits, target=right, axis=vocab, estimated_type="logits").numpy()
+    real = np.arange(4) < np.array([[4], [2]])
+    np.testing.assert_allclose(-part.blocks["log_prob"][real], losses[real], rtol=1e-5)
+
+
+def test_outputs_of_the_steps_of_a_loop_are_one_view():
+    logits, right, time, vocab = output()
+    with rf.record(kinds=["outputs"]) as trace:
+        loop = rf.Loop(axis=time, name="decoder")
+        for _ in loop:
+            rf.probe("outputs", logits=loop.unstack(logits), reference=loop.unstack(right), axis=vocab)
+        rf.probe("outputs", logits=logits, reference=right, axis=vocab)
+    stepwise, whole = parts_of(trace)
+    assert stepwise.head["title"] == "Output: decoder" and stepwise.head["seqs"] == whole.head["seqs"]
+    np.testing.assert_array_equal(stepwise.blocks["rank"], whole.blocks["rank"])
+
+
+def test_outputs_that_are_not_what_they_are_called_are_a_sentence():
+    logits, _, _, vocab = output()
+    with rf.record() as trace:
+        rf.probe("outputs", probs=logits, axis=vocab)
+    view = view_of(trace)
+    assert "distribution: these are no probabilities." in view.text() and "no probabilities" in view.html()
+
+
+def test_the_outputs_of_a_teacher_forced_model_are_labelled_with_what_it_has_read():
+    model = Pair()
+    ids = model.ids(model.encoder, model.source)
+    with rf.record(kinds=["tokens", "outputs"]) as trace:
+        model.encoder.embed(ids)
+        rf.probe("outputs", logits=rf.one_hot(ids), reference=ids, axis=model.encoder.vocab)
+    [part] = parts_of(trace, kinds="outputs")
+    assert [seq["steps"] for seq in part.head["seqs"]] == [list("abcde"), list("fgh")]
+    assert [seq["right"] for seq in part.head["seqs"]] == [5, 3]
+
+
+def test_sequences_are_named_by_what_was_read():
+    model = Pair()
+    with rf.record(model={"enc": model.encoder, "dec": model.decoder}, kinds=["attention", "tokens"]) as trace:
+        model.run()
+    for part in parts_of(trace):
+        assert [seq["label"] for seq in part.head["seqs"]] == ["1: abcde", "2: fgh"]
+
+
+def test_sequences_of_a_batch_that_is_read_twice_have_no_name():
+    model = Pair()
+    with rf.record(kinds=["attention", "tokens"]) as trace:
+        model.run()
+        model.run()
+    for part in parts_of(trace, path="self_att"):
+        assert [seq["label"] for seq in part.head["seqs"]] == ["sequence 0", "sequence 1"]
+
+
+def test_sequences_of_another_batch_have_no_name():
+    model, other = Pair(), Pair()
+    with rf.record(kinds=["attention", "tokens"]) as trace:
+        model.run()
+        keys = rf.random_normal([other.batch, other.source, model.encoder.width])
+        query = rf.random_normal([other.batch, other.target, model.encoder.width])
+        rf.dot_attention(query, keys, keys, key_dim=model.encoder.width, axis=other.source)
+    assert [seq["label"] for seq in parts_of(trace)[-1].head["seqs"]] == ["sequence 0", "sequence 1"]
