@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.spec import Spec
+from rfnb.viz.states.derived import derived
 
 _MOST_ASKED = 1 << 22  # values in one answer
 _MOST_KEPT = 1 << 30  # bytes of all specs that are kept for pages
@@ -47,7 +48,7 @@ class Source:
 
 def part(spec: Spec, asked: Any) -> np.ndarray | None:
     """The values that a page asks for: `block`, `start` and `size` by axis; None if there are no such ones."""
-    block = spec.blocks.get(str(asked.get("block")))
+    block = _block(spec, str(asked.get("block")))
     start, size = asked.get("start"), asked.get("size")
     if block is None or not all(isinstance(at, list) and len(at) == block.ndim for at in (start, size)):
         return None
@@ -55,6 +56,20 @@ def part(spec: Spec, asked: Any) -> np.ndarray | None:
         return None
     values = block[tuple(slice(first, first + count) for first, count in zip(start, size))]
     return values if list(values.shape) == size and values.size <= _MOST_ASKED else None
+
+
+def _block(spec: Spec, name: str) -> np.ndarray | None:
+    """A block of a spec, or one that is made when it is asked for."""
+    if name in spec.blocks:
+        return spec.blocks[name]
+    if spec.kind == "group":
+        index, _, rest = name.partition("/")
+        parts = {str(number): part for number, part in enumerate(spec.head["parts"])}
+        if index not in parts:
+            return None
+        blocks = {key[len(index) + 1 :]: block for key, block in spec.blocks.items() if key.startswith(f"{index}/")}
+        return _block(Spec(parts[index]["kind"], parts[index]["head"], blocks), rest)
+    return derived(spec, name) if spec.kind == "states" else None
 
 
 class _Kept:

@@ -27,6 +27,7 @@ from rfnb.viz.of_outputs import KIND, outputs
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.spec import spec as states_spec
+from rfnb.viz.states.tracks import joined
 
 _MOST_PARTS, _MOST_RUNS = 12, 4
 _STATES = "States: "
@@ -247,15 +248,8 @@ def _joined(parts: list[Spec], new: Spec) -> bool:
         return False
     paths = [str(spec.head["title"]).removeprefix(_STATES) for spec in (last, new)]
     common = _common(*paths)
-    tracks: list[dict[str, Any]] = []
-    blocks: dict[str, np.ndarray] = {}
-    for spec, path in zip((last, new), paths):
-        own = path[len(common) :].strip(".")
-        for track in spec.head["tracks"]:
-            block = f"track{len(tracks)}"
-            tracks.append({**track, "label": ".".join(filter(None, [own, track["label"]])), "block": block})
-            blocks[block] = spec.blocks[track["block"]]
-    parts[-1] = Spec("states", {**last.head, "title": f"{_STATES}{common or 'several'}", "tracks": tracks}, blocks)
+    named = [(path[len(common) :].strip("."), spec) for path, spec in zip(paths, (last, new))]
+    parts[-1] = joined(named, f"{_STATES}{common or 'several'}")
     return True
 
 

@@ -152,7 +152,7 @@ def test_a_nan_and_a_spike_of_a_state_are_in_the_page():
     assert max(page.codes["track0"].pool) > 1
     assert np.isnan(shown[111, 77]) and shown[222, 33] == -1
     np.testing.assert_array_equal(
-        page.blocks["norm0"][0], np.sqrt(np.square(h.astype(np.float64)).sum(1)).astype(np.float32)
+        page.blocks["track0/line"][0], np.sqrt(np.square(h.astype(np.float64)).sum(1)).astype(np.float32)
     )
 
 

@@ -4,7 +4,7 @@ import { codedBlock, exactBlock } from "../src/block";
 import { Exact } from "../src/exact";
 import type { Frame } from "../src/frame";
 import { showIn } from "../src/mount";
-import type { Head as StatesHead } from "../src/states/layout";
+import type { Head as StatesHead } from "../src/states/scene";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
@@ -204,12 +204,13 @@ describe("what is said of values that are not exact", () => {
     const code = { kind: "linear", low: -1, high: 1 } as const;
     const blocks = {
       h: codedBlock(Uint8Array.of(126, 252), [1, 1, 2], code),
-      n: exactBlock(Float32Array.of(0.9375), [1, 1]),
+      "h/line": exactBlock(Float32Array.of(0.9375), [1, 1]),
+      "h/change": exactBlock(Float32Array.of(NaN), [1, 1]),
     };
     const head: StatesHead = {
       title: "t",
       step_dim: { name: "step" },
-      tracks: [{ label: "h", unit_dim: { name: "unit" }, block: "h", norms: "n" }],
+      tracks: [{ label: "h", unit_dim: { name: "unit" }, block: "h" }],
       seqs: [{ label: "s", steps: ["a"], len: 1 }],
     };
     let known: Float32Array | null = null;

@@ -4,13 +4,29 @@ import type { Frame } from "../src/frame";
 import { exactBlock } from "../src/block";
 import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
-import type { Head } from "../src/states/layout";
-import { hit, layout, problem, sceneOf, valueAt, walk } from "../src/states/layout";
+import { find } from "../src/states/brush";
+import { NO_KERNEL } from "../src/exact";
+import { hit, layout, walk } from "../src/states/layout";
+import type { Head } from "../src/states/scene";
+import { flagWords, ordered, problem, sceneOf } from "../src/states/scene";
+import { valueAt } from "../src/states/words";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
 const measure = (text: string) => text.length * 7;
+const look = (tall = 1, folded: number[] = [], pins = 0) => ({
+  width: 900,
+  zoom: 1,
+  tall,
+  measure,
+  folded: (track: number) => folded.includes(track),
+  pins,
+});
 const frame = () => fromJson<Head>(small);
+/** What waits for promises has been done. */
+const settled = async () => {
+  for (let turn = 0; turn < 5; turn++) await Promise.resolve();
+};
 const scene = (seq = 0) => sceneOf(frame(), seq)!;
 
 function sized(steps: number, units: number): Frame<Head> {
@@ -36,7 +52,7 @@ describe("the tracks", () => {
       of.len,
       of.steps,
       of.stepLabel(4),
-      of.tracks.map((track) => [track.label, track.units, track.most]),
+      of.tracks.map((track) => [track.label, track.units, track.high]),
     ]).toEqual([
       "that",
       5,
@@ -48,18 +64,18 @@ describe("the tracks", () => {
       ],
     ]);
     expect(of.tracks[0]!.value(1, 2)).toBe(-0.625);
-    expect(of.tracks[0]!.norms[0]).toBeCloseTo(Math.hypot(-1.25, -1.125, -1), 10);
-    expect(valueAt(of, { track: 0, unit: -1, step: 0 })).toBe(of.tracks[0]!.norms[0]);
+    expect(of.tracks[0]!.line[0]).toBeCloseTo(Math.hypot(-1.25, -1.125, -1), 10);
+    expect(valueAt(of, { track: 0, unit: -1, step: 0 })).toBe(of.tracks[0]!.line[0]);
   });
 
   it("have no norm after the end", () => {
-    expect([scene(1).len, scene(1).tracks[0]!.norms.length]).toEqual([2, 2]);
+    expect([scene(1).len, scene(1).tracks[0]!.line.length]).toEqual([2, 2]);
     expect(valueAt(scene(1), { track: 0, unit: -1, step: 4 })).toBeNaN();
   });
 });
 
 describe("the layout", () => {
-  const made = layout(scene(), { width: 900, zoom: 1, measure });
+  const made = layout(scene(), look());
   it("puts strip and norm of each track below each other", () => {
     const [first, second] = made.tracks;
     expect(first!.norm).toBeGreaterThanOrEqual(first!.strip + first!.height);
@@ -73,7 +89,7 @@ describe("the layout", () => {
     [1, 1],
     [0, 4],
   ])("fits %i steps of %i units, with labels that do not overlap", (steps, units) => {
-    const of = layout(sceneOf(sized(steps, units), 0)!, { width: 900, zoom: 1, measure });
+    const of = layout(sceneOf(sized(steps, units), 0)!, look());
     expect(of.width).toBeLessThanOrEqual(900.01);
     expect(of.tracks[0]!.height).toBeLessThanOrEqual(192);
     const gaps = of.cols.slice(1).map((label, index) => (label.index - of.cols[index]!.index) * of.cell);
@@ -88,6 +104,105 @@ describe("the layout", () => {
     expect(hit(made, scene(), x, second!.strip + 1)).toEqual({ track: 1, step: 1, unit: 0 });
     expect(hit(made, scene(), made.left - 1, first!.strip + 1)).toBeNull();
   });
+});
+
+describe("an order of units", () => {
+  const of = () => ordered(scene().tracks[0]!, [2, 0, 1, 0.5, NaN, -1]);
+  it("says which unit is in which row, and what it was sorted by", () => {
+    expect([[...of().order!], [...of().numbers!]]).toEqual([
+      [2, 0, 1],
+      [NaN, -1, 0.5],
+    ]);
+    const sorted = { ...scene(), tracks: [of(), scene().tracks[1]!] },
+      made = layout(sorted, look());
+    const { strip, height } = made.tracks[0]!;
+    expect(hit(made, sorted, made.left + 1, strip + 1)!.unit).toBe(2);
+    expect(hit(made, sorted, made.left + 1, strip + height - 1)!.unit).toBe(1);
+    expect(walk(sorted, { track: 0, unit: 2, step: 0 }, "ArrowDown")!.unit).toBe(0);
+    expect(walk(sorted, { track: 0, unit: 1, step: 0 }, "ArrowDown")!.unit).toBe(-1);
+    expect(walk(sorted, { track: 1, unit: 0, step: 3 }, "Home", true)).toEqual({ track: 0, unit: 2, step: 0 });
+  });
+
+  it("is left out if it is none", () => {
+    expect(ordered(scene().tracks[0]!, [0, 0, 1, 0, 0, 0]).order).toBeNull();
+    expect(ordered(scene().tracks[0]!, [0, 1]).order).toBeNull();
+  });
+});
+
+describe("tracks that are folded", () => {
+  it("take a line each, and are left out by keys and pointer", () => {
+    const made = layout(scene(), look(1, [0])),
+      [first, second] = made.tracks;
+    expect([first!.folded, first!.height, second!.title - first!.title]).toEqual([true, 0, 24]);
+    expect(hit(made, scene(), made.left + 1, first!.title + 2)).toBeNull();
+    expect(walk(scene(), null, "Home", false, (track) => track === 0)!.track).toBe(1);
+  });
+
+  it("make room for pinned units, and rows get taller", () => {
+    expect(layout(scene(), look(1, [], 2)).tracks[0]!.title - layout(scene(), look()).tracks[0]!.title).toBe(100);
+    const many = sceneOf(sized(20, 512), 0)!;
+    expect(layout(many, look(4)).tracks[0]!.height).toBe(768);
+  });
+});
+
+describe("a brush", () => {
+  // Unit 0 is on in steps 1 and 2 only, unit 1 also in step 4 and in the other sequence, unit 2 in step 1 only.
+  const values = [
+    [0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0],
+    [1, 1, 0, 0, 1, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9],
+  ];
+  const block = exactBlock(Float32Array.from(values.flat()), [2, 5, 3]);
+  const seqs = [
+    { label: "p", steps: [], len: 5 },
+    { label: "q", steps: [], len: 3 },
+  ];
+  const brush = { track: 0, seq: 0, start: 1, stop: 3, threshold: 0.5 };
+
+  it("finds the units that are on here, those that are on only here, and where else all are", async () => {
+    const found = await find(block, "t", seqs, brush, NO_KERNEL);
+    expect([found.here, found.only, found.about]).toEqual([[0, 1], [0], false]);
+    expect(found.places).toEqual([{ seq: 1, start: 0, stop: 1 }]);
+    expect([...found.share.slice(0, 5)]).toEqual([0, 1, 1, 0, 0.5]);
+    expect([...found.share.slice(5)]).toEqual([1, 0.5, 0, NaN, NaN]);
+  });
+
+  it("below 0 finds what is at most the threshold", async () => {
+    const minus = exactBlock(
+      block.data.map((value) => -value),
+      [2, 5, 3],
+    );
+    expect((await find(minus, "t", seqs, { ...brush, threshold: -0.5 }, NO_KERNEL)).here).toEqual([0, 1]);
+    expect((await find(minus, "t", seqs, brush, NO_KERNEL)).here).toEqual([]);
+  });
+
+  it("asks the kernel where values here are about right, and says so where none answers", async () => {
+    const asked: string[] = [];
+    const answers = [
+      [2, 2, 1, 0, 1, 0],
+      [0, 1, 1, 0, 0.5, 1, 0.5, 0, NaN, NaN],
+    ];
+    const kernel = {
+      now: () => null,
+      ask: (what: { block: string }) => (
+        asked.push(what.block),
+        Promise.resolve(Float32Array.from(answers[asked.length - 1]!))
+      ),
+    };
+    const about = { ...block, exact: false };
+    const found = await find(about, "t", seqs, brush, kernel);
+    expect(asked).toEqual(["t/on/0/1/3/0.5", "t/elsewhere/0/1/3/0.5"]);
+    expect([found.here, found.only, found.places, found.about]).toEqual([
+      [0, 1],
+      [0],
+      [{ seq: 1, start: 0, stop: 1 }],
+      false,
+    ]);
+    expect((await find(about, "t", seqs, brush, NO_KERNEL)).about).toBe(true);
+  });
+});
+
+it("says flags in words", () => {
+  expect(flagWords(1 | 4 | 32)).toBe("NaN, saturated, moves after the end");
 });
 
 describe("the keyboard", () => {
@@ -138,6 +253,59 @@ describe("the view in the page", () => {
       "4",
     ]);
     expect(root.querySelector(".rfnb-readout")!.textContent).toContain("h unit 1  −0.75");
+  });
+
+  const shift = (key: string) =>
+    root
+      .querySelector(".rfnb-pane")!
+      .dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey: true, bubbles: true, cancelable: true }));
+
+  it("finds units by a range that keys have chosen, and pins them", async () => {
+    showIn(root).update(frame());
+    for (const key of ["Home", "ArrowRight"]) press(key);
+    for (let index = 0; index < 2; index++) shift("ArrowRight");
+    await settled();
+    expect(root.dataset["brush"]).toBe("1-3");
+    const found = root.querySelector(".rfnb-states-found")!;
+    expect(found.textContent).toContain("h ≥ 0.625 in steps 1 to 3");
+    root.querySelector<HTMLInputElement>("input[type=range]")!.value = "-10";
+    root.querySelector("input[type=range]")!.dispatchEvent(new Event("input"));
+    await settled();
+    expect(found.textContent).toContain("1 of 3 units on throughout, 0 of them only here");
+    found.querySelector<HTMLButtonElement>("button[aria-label='pin unit 0']")!.click();
+    expect(root.dataset["pins"]).toBe("h 0");
+    press("Escape");
+    expect(root.dataset["brush"]).toBe("");
+  });
+
+  it("sorts the units in the order that was chosen, and says what by", () => {
+    showIn(root).update(frame());
+    const select = root.querySelector<HTMLSelectElement>("select[aria-label='order of units']")!;
+    const names = [...select.options].map(({ textContent }) => textContent);
+    select.selectedIndex = names.indexOf("by correlation with position");
+    select.dispatchEvent(new Event("change"));
+    expect(root.dataset["order"]).toBe("position");
+    press("Home");
+    expect(root.querySelector(".rfnb-readout")!.textContent).toMatch(/correlation with the position: −?[01]/);
+  });
+
+  it("has the same numbers in a table", () => {
+    showIn(root).update(frame());
+    root.querySelector<HTMLButtonElement>("[data-do=table]")!.click();
+    const rows = [...root.querySelectorAll(".rfnb-table table")[0]!.querySelectorAll("tbody tr")];
+    expect(rows.map((row) => [...row.children].map(({ textContent }) => textContent)).slice(0, 2)).toEqual([
+      ["t (0)", "1.96", "–", "–", "−1.25", "−1.125", "−1"],
+      ["h (1)", "1.31", "0.65", "–", "−0.875", "−0.75", "−0.625"],
+    ]);
+  });
+
+  it("folds a track", () => {
+    showIn(root).update(frame());
+    const [button] = root.querySelectorAll<HTMLButtonElement>(".rfnb-states-tracks button");
+    button!.click();
+    expect(button!.getAttribute("aria-pressed")).toBe("false");
+    press("Home");
+    expect(root.dataset["track"]).toBe("c");
   });
 
   it("says where a sequence has ended", () => {

@@ -7,7 +7,7 @@ import type { DimsHead } from "../src/dims/layout";
 import type { Head as DistributionHead } from "../src/distribution/layout";
 import type { Block, Frame } from "../src/frame";
 import { showIn } from "../src/mount";
-import type { Head as StatesHead } from "../src/states/layout";
+import type { Head as StatesHead } from "../src/states/scene";
 
 /** A canvas context that takes everything but positions that are no numbers. */
 function context(): CanvasRenderingContext2D {

@@ -24,6 +24,7 @@ from rfnb.viz.page.points import thin_curves
 from rfnb.viz.page.pool import extreme, largest
 from rfnb.viz.page.steps import thin_beams
 from rfnb.viz.spec import Spec, pack
+from rfnb.viz.states.lines import changes, line_of
 
 _GLANCE = 16  # cells in a row of a small map: with fewer, one does not see what it is
 _ROUGH = 5  # values that one cell may stand for in each direction where there is room for more
@@ -93,21 +94,44 @@ def _attention(spec: Spec, room: Room) -> Spec:
 
 
 def _states(spec: Spec, room: Room) -> Spec:
-    """Each track pooled to the values farthest from 0; the norms of the steps, which are drawn as a line, stay exact."""
-    head, grids, norms, tracks = spec.head, [], {}, []
-    for index, entry in enumerate(head["tracks"]):
-        values = spec.blocks[entry["block"]]
+    """Each track pooled to the values farthest from 0; the numbers of the steps, which are drawn as lines, and the flags stay exact."""
+    head, grids, lines = spec.head, [], {}
+    own = {name: block for name, block in spec.blocks.items() if "/order/" not in name}
+    orders = {name: block for name, block in spec.blocks.items() if "/order/" in name}
+    bare = Spec("states", head, own)
+    if _is_small(bare, room.easy):
+        return _with_orders(bare, orders, room.easy)
+    tracks = head["tracks"]
+    for entry in tracks:
+        name, gate = entry["block"], bool(entry.get("gate"))
+        values = spec.blocks[name]
         lengths = [(seq["len"], values.shape[2]) for seq in head["seqs"]]
-        grids.append(Grid(entry["block"], values, lengths, "linear", extreme, cols_first(values.shape[2], 64)))
-        with np.errstate(over="ignore", invalid="ignore"):
-            norms[f"norm{index}"] = np.sqrt(np.square(values, dtype=np.float64).sum(-1)).astype(np.float32)
-        tracks.append({**entry, "norms": f"norm{index}"})
-    size = _size(Spec("states", {}, norms))
-    if size > room.most // 4:
-        norms, tracks, size = {}, list(head["tracks"]), 0
-    _, made = _fit(grids, Room(room.most, room.most).minus(size), 0)  # too many values for one glance
+        grids.append(Grid(name, values, lengths, "linear", extreme, cols_first(values.shape[2], 64)))
+        lines[f"{name}/line"] = line_of(values, gate=gate).astype(np.float32)
+        lines[f"{name}/change"] = changes(values, gate=gate).astype(np.float32)
+    for end in ("/change", "/line"):
+        if _size(Spec("states", {}, lines)) > room.most // 4:
+            lines = {name: line for name, line in lines.items() if not name.endswith(end)}
+    flags = {name: own[name] for entry in tracks for name in _flags(entry["block"]) if name in own}
+    fixed = {**lines, **flags}
+    _, made = _fit(grids, Room(room.most, room.most).minus(_size(Spec("states", {}, fixed))), 0)  # no glance sees all
     words = _words(made, "the value farthest from 0", "values", ("steps", "units"))
-    return _with(Spec("states", {**head, "tracks": tracks}, spec.blocks), made, norms, words)
+    return _with_orders(_with(bare, made, lines, words), orders, room.most)
+
+
+def _flags(track: str) -> tuple[str, str]:
+    return f"{track}/units", f"{track}/steps"
+
+
+def _with_orders(spec: Spec, orders: dict[str, np.ndarray], room: int) -> Spec:
+    """The spec with the orders that fit: each for all tracks or for none; a page asks for the others."""
+    for name in dict.fromkeys(block.partition("/order/")[2] for block in orders):
+        more = {block: value for block, value in orders.items() if block.partition("/order/")[2] == name}
+        larger = Spec(spec.kind, spec.head, {**spec.blocks, **more}, spec.codes)
+        if _size(larger) > room:
+            break
+        spec = larger
+    return spec
 
 
 def _fit(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, Coded]]:

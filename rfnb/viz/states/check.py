@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.viz.states.flags import moving_after
+
 
 def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
     """The faults of one sequence of a track [step, unit], as a sentence without its end; "" if nothing is.
@@ -17,24 +19,17 @@ def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
         live: Whether steps of nothing but NaN are still to come.
     """
     said = []
-    real, after = values[:length], values[length:]
+    real = values[:length]
     for words, where in (("NaN", np.isnan(real)), ("infinity", np.isinf(real))):
         if live:
             where = where & ~np.isnan(real).all(-1, keepdims=True)
         if where.any():
             said.append(f"{words} {since(np.flatnonzero(where.any(-1)), length)}")
-    there = np.flatnonzero(~np.isnan(after).all(-1))
-    if len(there) and values.shape[1]:
-        after = after[there].astype(np.float64)
-        held = real[-1] if length else after[0]
-        span = float(np.abs(real[np.isfinite(real)]).max(initial=0.0))
-        with np.errstate(invalid="ignore"):
-            same = (after == held) | (np.abs(after - held) <= 1e-5 * span) | (np.isnan(after) & np.isnan(held))
-        moves = np.flatnonzero(~same.all(-1) & (after != 0).any(-1))
-        if len(moves):
-            said.append(f"moves after the end, from step {length + int(there[moves[0]])} on")
-            if not np.isfinite(after[moves]).all():
-                said.append("NaN or infinity after the end")
+    moves = moving_after(values, length)
+    if len(moves):
+        said.append(f"moves after the end, from step {int(moves[0])} on")
+        if not np.isfinite(values[moves]).all():
+            said.append("NaN or infinity after the end")
     return "; ".join(said)
 
 

@@ -11,7 +11,9 @@ from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix,
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Hatch, Lines, Marks, Text
-from rfnb.viz.states.text import norms, problem
+from rfnb.viz.states.lines import changes, line_of, name_of
+from rfnb.viz.states.text import problem
+from rfnb.viz.states.tracks import span_of
 
 _CELL, _LEFT, _TITLE, _NORM, _GAP = 38.0, 46.0, 18.0, 34.0, 12.0
 _STRIP, _STRIP_LEAST, _UNIT, _STRIPS = 150.0, 28.0, 14.0, 900.0  # _STRIPS: of all strips together
@@ -47,8 +49,12 @@ def drawing(spec: Any, width: float) -> Drawing:
 def scale_of(spec: Any, track: dict[str, Any]) -> Scale:
     """The scale of a track in all sequences; what lies after their ends has no part in it."""
     block = spec.blocks[track["block"]]
-    most = max((max(map(abs, bounds(block[i, : seq["len"]]))) for i, seq in enumerate(spec.head["seqs"])), default=0.0)
-    return Scale(-(most or 1.0), most or 1.0, "diverging")
+    if "range" in track:
+        low, high = track["range"]
+        return Scale(low, high, "sequential" if track.get("gate") else "diverging")
+    low, high = span_of([block[seq, : entry["len"]] for seq, entry in enumerate(spec.head["seqs"])])
+    most = max(abs(low), abs(high)) or 1.0
+    return Scale(-most, most, "diverging")
 
 
 def _sequence(
@@ -121,30 +127,34 @@ def _track(
         if len(values) > length:
             seen[:, length:][seen[:, length:] == 0] = np.nan
         place = Place(_LEFT, strip, pitch, tall / units)
-        draw_matrix(made, seen, place, scale, signed=True)
+        draw_matrix(made, seen, place, scale, signed=scale.ramp == "diverging")
         draw_odd(made, values[:length].T, place)
         if len(values) > length:  # something moves after the end
             made.add(Lines("warn", 1.5, [[(edge, strip), (edge, strip + tall)]]))
         made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), "0", 10, "muted", "right"))
         if units > 1:
             made.add(Text(_LEFT - 6, strip + tall - 5.5, str(units - 1), 10, "muted", "right"))
-    _norm_line(made, norms(values[:length]), strip + tall + 6, pitch)
+    gate = bool(track.get("gate"))
+    of_steps = line_of(values[:length], gate=gate), changes(values[:length], gate=gate)
+    _line(made, *of_steps, strip + tall + 6, pitch, gate=gate)
     made.height = strip + tall + 6 + _NORM + _GAP
     return at
 
 
-def _norm_line(made: Drawing, norm: np.ndarray, top: float, pitch: float) -> None:
-    """The norms from 0 to the largest; of many steps those that stand out in each unit of width."""
+def _line(made: Drawing, norm: np.ndarray, change: np.ndarray, top: float, pitch: float, *, gate: bool) -> None:
+    """The norms from 0 to the largest, the openings of a gate from 0 to 1, and thinner how far each step is from the one before; of many
+    steps those that stand out in each unit of width."""
     finite = norm[np.isfinite(norm)]
-    most = float(finite.max(initial=0.0)) or 1.0
+    most = 1.0 if gate else float(finite.max(initial=0.0)) or 1.0
     right = _LEFT + max(len(norm), 1) * pitch
     made.add(Lines("line", 0.8, [[(_LEFT, top + _NORM), (right, top + _NORM)]]))
-    texts = ((top + 5, number(most)), (top + _NORM / 2 + 1, "norm"), (top + _NORM - 3, "0"))
+    name = "mean" if gate else name_of(gate=False)
+    texts = ((top + 5, number(most)), (top + _NORM / 2 + 1, name), (top + _NORM - 3, "0"))
     made.add(*(Text(_LEFT - 6, y, text, 10, "muted", "right") for y, text in texts))
     xs = _LEFT + (np.arange(len(norm)) + 0.5) * pitch
-    ys = top + _NORM * (1 - np.where(np.isfinite(norm), norm, np.nan) / most)
-    paths = paths_of(xs, ys)
-    made.add(Lines("accent", 1.3, [path for path in paths if len(path) > 1]))
+    for values, color, thick in ((np.minimum(change, most), "muted", 0.7), (norm, "accent", 1.3)):
+        paths = paths_of(xs, top + _NORM * (1 - np.where(np.isfinite(values), values, np.nan) / most))
+        made.add(Lines(color, thick, [path for path in paths if len(path) > 1]))
     dots = [point for path in paths for point in path] if pitch >= 7 else [path[0] for path in paths if len(path) == 1]
     if dots:
         made.add(Marks("accent", dots, 1.8))

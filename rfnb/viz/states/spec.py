@@ -19,6 +19,9 @@ from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
 from rfnb.viz.states.check import judge
+from rfnb.viz.states.flags import flags_of, summary
+from rfnb.viz.states.orders import is_easy, order_of, orders_of
+from rfnb.viz.states.tracks import is_gate, rank_of, span_of
 
 _EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
 
@@ -53,6 +56,7 @@ def spec(
     given = tracks if isinstance(tracks, Mapping) else {getattr(tracks, "name", None) or "state": tracks}
     # A state that is None (a cell without memory) has nothing to show.
     made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items() if value is not None]
+    made.sort(key=lambda track: rank_of(track.label))
     head: dict[str, Any] = {"title": title, "live": live, "step_dim": None, "tracks": [], "seqs": []}
     if not made:
         return Spec("states", head)
@@ -65,15 +69,37 @@ def spec(
         labels = [str(name) for name in names]
     head["step_dim"] = first.step.entry(0)
     head["seqs"] = [{"label": labels[i], "steps": tokens[i], "len": int(own[i])} for i in range(len(labels))]
-    blocks = {}
-    for index, track in enumerate(made):
-        array = blocks[f"track{index}"] = track.array()
+    head["orders"] = [] if live else orders_of(head)
+    arrays = [track.array() for track in made]
+    blocks: dict[str, np.ndarray] = {}
+    now = head["orders"] if is_easy([array.shape for array in arrays]) else []
+    for index, (track, array) in enumerate(zip(made, arrays)):
         entry = {"label": track.label, "unit_dim": track.unit_entry(index + 1), "block": f"track{index}"}
-        notes = {
-            str(seq): note for seq, length in enumerate(own) if (note := judge(array[seq], int(length), live=live))
-        }
-        head["tracks"].append(entry | ({"notes": notes} if notes else {}))
+        entry, of_track = _judged(entry, array, own.tolist(), live=live)
+        for order in now:
+            of_track[f"track{index}/order/{order['name']}"] = order_of(array, head["seqs"], order["name"])
+        head["tracks"].append(entry)
+        blocks.update(of_track)
     return Spec("states", head, blocks)
+
+
+def _judged(
+    entry: dict[str, Any], array: np.ndarray, lengths: list[int], *, live: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The entry of a track with its range and what is to be said of it, and its blocks."""
+    block = entry["block"]
+    low, high = span_of([array[seq, :length] for seq, length in enumerate(lengths)])
+    gate = is_gate(entry["label"], low, high)
+    most = max(abs(low), abs(high))
+    units, steps = flags_of(array, lengths, span=most or 1.0, gate=gate, live=live)
+    notes = {str(seq): note for seq, length in enumerate(lengths) if (note := judge(array[seq], length, live=live))}
+    says = {str(seq): words for seq in range(len(lengths)) if (words := summary(units[seq], steps[seq]))}
+    blocks = {block: array}
+    if units.any() or steps.any():
+        blocks |= {f"{block}/units": units, f"{block}/steps": steps}
+    more = {"notes": notes, "says": says}
+    entry = {**entry, "gate": gate, "range": [0.0, 1.0] if gate else [-(most or 1.0), most or 1.0]}
+    return entry | {name: said for name, said in more.items() if said}, blocks
 
 
 class _Track:

@@ -1,4 +1,4 @@
-"""The `states` view for terminals: one line of bars per unit, the norm above."""
+"""The `states` view for terminals, at 80 columns: one line of bars per unit, the norm and the change of each step above."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.states.check import warnings
+from rfnb.viz.states.lines import changes, line_of, name_of
+from rfnb.viz.states.tracks import span_of
 from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 from rfnb.viz.visible import visible
 
 _MOST_UNITS, _MOST_STEPS, _MOST_TRACKS = 8, 40, 12
+_STRONG = 0.8  # a correlation worth saying
 
 
 def text(spec: Any) -> str:
@@ -27,7 +30,7 @@ def text(spec: Any) -> str:
     lines = [f"{title}: {seq['label']}, {seq['len']} steps"]
     tracks = head["tracks"][:_MOST_TRACKS]
     names = [f"{shortened(track['unit_dim']['name'], 18)} {spec.blocks[track['block']].shape[2]}" for track in tracks]
-    left = max(12, *(min(width_of(name), 24) + 1 for name in names))
+    left = max(13, *(min(width_of(name), 24) + 1 for name in names))
     every = max(1, -(-seq["len"] // _MOST_STEPS))
     shown = list(range(0, seq["len"], every))
     if not shown:
@@ -44,8 +47,11 @@ def text(spec: Any) -> str:
     for track in tracks:
         values = spec.blocks[track["block"]][0, : seq["len"]]
         lines += _track(track, values, shown, left, wide, gap)
+        if said := (track.get("says") or {}).get("0"):
+            lines.append(f"  {said}.")
     if len(tracks) < len(head["tracks"]):
         lines.append(f"... and {len(head['tracks']) - len(tracks)} more tracks")
+    lines += [f"* {words}" for words in _finds(spec)]
     lines += [f"! {warning}" for warning in warnings(spec)]
     if len(head["seqs"]) > 1:
         lines.append(f"Sequences: {len(head['seqs'])}")
@@ -66,32 +72,61 @@ def problem(spec: Any) -> str | None:
     return None
 
 
-def norms(values: np.ndarray) -> np.ndarray:
-    """Euclidean norm per step of {step, unit}."""
-    return np.sqrt(np.square(values.astype(np.float64)).sum(-1))
+def _finds(spec: Any) -> list[str]:
+    """The units that follow a feature of the steps, the strongest of each order."""
+    said = []
+    for order in spec.head.get("orders") or []:
+        if not order["number"].startswith("correlation with the ") and order["name"] != "end":
+            continue
+        strong = []
+        for track in spec.head["tracks"]:
+            block = spec.blocks.get(f"{track['block']}/order/{order['name']}")
+            for unit, number in block[0].T if block is not None and block.size else ():
+                if abs(number) >= _STRONG:
+                    strong.append(
+                        (float(number), f"{track['label']} {track['unit_dim']['name']} {int(unit)} ({number:+.2f})")
+                    )
+        strong.sort(key=lambda one: -abs(one[0]))
+        if strong and order["name"] != "cluster":
+            more = f", and {len(strong) - 3} more" if len(strong) > 3 else ""
+            said.append(
+                f"{order['number'][0].upper()}{order['number'][1:]}: {', '.join(name for _, name in strong[:3])}{more}."
+            )
+    return said
 
 
 def _track(track: dict[str, Any], values: np.ndarray, shown: list[int], left: int, wide: int, gap: str) -> list[str]:
     unit = track["unit_dim"]
     size = values.shape[1]
-    norm = norms(values)
-    finite = values[np.isfinite(values)]
-    most = float(np.abs(finite).max(initial=0.0))
-    top = float(norm[np.isfinite(norm)].max(initial=0.0)) or 1.0
-    lines = [f"{track['label']}: {unit['name']}={size}, largest magnitude {most:.3g}, norm up to {top:.3g}"]
+    gate = bool(track.get("gate"))
+    line_, change = line_of(values, gate=gate), changes(values, gate=gate)
+    low, high = track["range"] if "range" in track else span_of([values])
+    top = float(line_[np.isfinite(line_)].max(initial=0.0)) or 1.0
+    name = name_of(gate=gate)
+    span = "0 to 1" if gate else f"largest magnitude {max(abs(low), abs(high)):.3g}"
+    lines = [f"{track['label']}: {unit['name']}={size}, {span}, {name} up to {top:.3g}"]
 
     def line(label: str, shares: Iterable[float], texts: Iterable[str]) -> str:
-        cells = [clip(bar(share) + (text_ if wide > 1 else ""), wide) for share, text_ in zip(shares, texts)]
+        cells = [
+            clip((bar(share) if text_ else " ") + (text_ if wide > 1 else ""), wide)
+            for share, text_ in zip(shares, texts)
+        ]
         return f"  {clip(label, left)}{gap.join(cells)}".rstrip()
 
-    lines.append(line("norm", norm[shown] / top, [f"{value:.2g}" for value in norm[shown]]))
+    for label, numbers, most in ((name, line_, 1.0 if gate else top), ("change", change, 1.0 if gate else top)):
+        texts = [f"{value:.2g}" for value in numbers[shown]]
+        if numbers is change:
+            texts[0] = ""
+        lines.append(line(label, numbers[shown] / most, texts))
     with np.errstate(invalid="ignore"):
         spread = np.nan_to_num(np.ptp(values.astype(np.float64), axis=0)) if len(values) else np.zeros(size)
     chosen = sorted(np.argsort(-spread, kind="stable")[:_MOST_UNITS].tolist())
     for index in chosen:
-        column = values[shown, index]
-        shares = (column / (most or 1.0) + 1) / 2
-        lines.append(line(f"{unit['name']} {index}", shares, [f"{value:+.1f}" for value in column]))
+        column = values[shown, index].astype(np.float64)
+        shares = (column - low) / ((high - low) or 1.0)
+        lines.append(
+            line(f"{unit['name']} {index}", shares, [f"{value:.2f}" if gate else f"{value:+.1f}" for value in column])
+        )
     if size > len(chosen):
         lines.append(f"  (the {len(chosen)} that vary most)")
     return lines

@@ -1,136 +1,10 @@
-// From a `states` spec to positions: per track a strip of units by steps and a line of norms, all over one axis of steps.
+// From a scene to positions: pinned units, then per track a strip of units by steps and a line below, all over one axis of steps.
 
 import type { Columns } from "../axis";
 import { cellSize, columns, labelsOf } from "../axis";
-import type { AnyHead, Frame } from "../frame";
 import type { Measure } from "../labels";
-
-interface DimEntry {
-  name: string;
-}
-export interface TrackEntry {
-  label: string;
-  unit_dim: DimEntry;
-  block: string;
-  norms?: string; // the block [seq, step] of norms, where the values are not exact
-  notes?: Record<string, string>;
-}
-export interface SeqEntry {
-  label: string;
-  steps: string[];
-  len: number;
-}
-export interface Head extends AnyHead {
-  best?: boolean;
-  step_dim: DimEntry | null;
-  tracks: TrackEntry[];
-  seqs: SeqEntry[];
-}
-
-/** One state of one sequence. */
-export interface Track {
-  note: string;
-  label: string;
-  unitName: string;
-  units: number;
-  most: number;
-  value(step: number, unit: number): number;
-  norms: Float64Array;
-  missing: Uint32Array; // by step, how many values are NaN
-  about: boolean; // whether values are rounded, or several share one
-  normsAbout: boolean;
-  block: string;
-}
-export interface Scene {
-  seq: string;
-  stepName: string;
-  steps: number;
-  len: number;
-  stepLabel(step: number): string;
-  tracks: Track[];
-}
-
-/** What is wrong with a frame, as a sentence; null if it can be drawn. */
-export function problem(frame: Frame<Head>): string | null {
-  const { tracks, seqs }: Partial<Head> = frame.head;
-  if (!Array.isArray(tracks) || !Array.isArray(seqs)) return "This states view has no list of tracks and of sequences.";
-  for (const track of tracks) {
-    const block = frame.blocks[track.block];
-    if (!block || block.shape.length !== 3) return `Track ${track.label} has no array of sequence, step and unit.`;
-    if (block.shape[0]! < seqs.length)
-      return `Track ${track.label} has ${block.shape[0]} sequences, not ${seqs.length}.`;
-  }
-  return null;
-}
-
-export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
-  const { head } = frame;
-  const of = head.seqs[seq];
-  if (!of || !head.tracks.length) return null;
-  const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
-  const len = Math.min(steps, of.len ?? steps);
-  const tracks = head.tracks.map((entry): Track => {
-    const { shape, at, exact, code } = frame.blocks[entry.block]!,
-      given = entry.norms === undefined ? undefined : frame.blocks[entry.norms];
-    const [, own = 0, units = 0] = shape;
-    const value = (step: number, unit: number) => (step < own ? at(seq, step, unit) : NaN);
-    const norms = new Float64Array(len),
-      missing = new Uint32Array(len);
-    for (let step = 0; step < len; step++) {
-      for (let unit = 0; unit < units; unit++) if (Number.isNaN(value(step, unit))) missing[step]!++;
-      if (given) {
-        norms[step] = step < own ? given.value(seq * own + step) : NaN;
-        continue;
-      }
-      let sum = 0;
-      for (let unit = 0; unit < units; unit++) sum += value(step, unit) ** 2;
-      norms[step] = Math.sqrt(sum);
-    }
-    const most = code ? Math.max(-code.low, code.high) : largest(shape, at, head.seqs);
-    return {
-      note: entry.notes?.[seq] ?? "",
-      label: entry.label,
-      unitName: entry.unit_dim?.name ?? "unit",
-      units,
-      value,
-      norms,
-      missing,
-      most,
-      about: !exact,
-      normsAbout: !exact && !given?.exact,
-      block: entry.block,
-    };
-  });
-  return {
-    seq: of.label,
-    stepName: head.step_dim?.name ?? "step",
-    steps,
-    len,
-    stepLabel: (step) => of.steps[step] ?? String(step),
-    tracks,
-  };
-}
-
-/** The largest magnitude in all sequences, so that colours mean the same in each; what lies after their ends has no part in it. */
-function largest(
-  [, steps = 0, units = 0]: number[],
-  value: (seq: number, step: number, unit: number) => number,
-  seqs: SeqEntry[],
-): number {
-  let most = 0;
-  seqs.forEach(({ len }, seq) => {
-    for (let step = 0; step < Math.min(steps, len ?? steps); step++) {
-      for (let unit = 0; unit < units; unit++) {
-        const size = Math.abs(value(seq, step, unit));
-        if (size > most && size !== Infinity) most = size;
-      }
-    }
-  });
-  return most || 1;
-}
-
-/** How many steps of a track are drawn: with those after the end where something is wrong. */
-export const drawnOf = (scene: Scene, track: Track): number => (track.note ? scene.steps : scene.len);
+import type { Scene } from "./scene";
+import { rowOfUnit, unitIn } from "./scene";
 
 export interface Placed {
   title: number;
@@ -138,43 +12,70 @@ export interface Placed {
   height: number;
   norm: number;
   normHeight: number;
+  folded: boolean;
 } // tops and heights
 export interface Layout extends Columns {
   left: number;
   width: number;
   height: number;
   tracks: Placed[];
+  pins: number[]; // tops of the lines of pinned units
+}
+
+/** What the person chose of the picture. */
+export interface Look {
+  width: number;
+  zoom: number;
+  tall: number; // zoom in units
+  measure: Measure;
+  folded: (track: number) => boolean;
+  pins: number;
 }
 
 export const NORM = 46,
-  TITLE = 20;
+  TITLE = 20,
+  LANE = 8, // above a strip: marks of steps
+  PIN = 44;
 const GAP = 12,
   STRIP_MOST = 192,
   STRIP_LEAST = 28,
-  LEFT = 46;
+  STRIP_TALLEST = 4096,
+  LEFT = 52;
 
-export function layout(
-  scene: Scene,
-  { width, zoom, measure }: { width: number; zoom: number; measure: Measure },
-): Layout {
+export function layout(scene: Scene, { width, zoom, tall, measure, folded, pins }: Look): Layout {
   const steps = Math.max(1, scene.steps);
   const made = columns(labelsOf(scene.len, scene.stepLabel), measure, (_, right) => ({
     cell: cellSize((width - LEFT - right) / steps, zoom),
   }));
-  let at = made.top;
-  const tracks = scene.tracks.map(({ units }): Placed => {
+  const tops = Array.from({ length: pins }, (_, pin) => made.top + pin * (PIN + 6));
+  let at = made.top + pins * (PIN + 6);
+  const tracks = scene.tracks.map(({ units }, track): Placed => {
+    if (folded(track)) {
+      const place = { title: at, strip: at + TITLE, height: 0, norm: at + TITLE, normHeight: 0, folded: true };
+      at += TITLE + 4;
+      return place;
+    }
     const unit = Math.min(14, Math.max(1, Math.floor(STRIP_MOST / Math.max(1, units))));
-    const height = Math.min(STRIP_MOST, Math.max(STRIP_LEAST, units * unit));
-    const placed = { title: at, strip: at + TITLE, height, norm: at + TITLE + height + 5, normHeight: NORM };
+    const usual = Math.min(STRIP_MOST, Math.max(STRIP_LEAST, units * unit));
+    const height = Math.max(STRIP_LEAST, Math.min(STRIP_TALLEST, Math.max(units, 1) * 28, usual * tall));
+    const strip = at + TITLE + LANE;
+    const placed = { title: at, strip, height, norm: strip + height + 5, normHeight: NORM, folded: false };
     at = placed.norm + NORM + GAP;
     return placed;
   });
-  return { ...made, left: LEFT, width: LEFT + steps * made.cell + made.right, height: at - GAP + 4, tracks };
+  return {
+    ...made,
+    left: LEFT,
+    width: LEFT + steps * made.cell + made.right,
+    height: at - GAP + 4,
+    tracks,
+    pins: tops,
+  };
 }
 
 export interface Position {
   track: number;
-  unit: number;
+  unit: number; // -1: the line
   step: number;
 }
 
@@ -183,61 +84,68 @@ export function hit(made: Layout, scene: Scene, x: number, y: number): Position 
   const step = Math.floor((x - made.left) / made.cell);
   if (step < 0 || step >= scene.steps) return null;
   for (const [track, placed] of made.tracks.entries()) {
-    const { units } = scene.tracks[track]!;
-    if (y >= placed.strip && y < placed.strip + placed.height && units)
-      return { track, step, unit: Math.min(units - 1, Math.floor(((y - placed.strip) / placed.height) * units)) };
+    const of = scene.tracks[track]!,
+      { units } = of;
+    if (placed.folded) continue;
+    if (y >= placed.strip && y < placed.strip + placed.height && units) {
+      const row = Math.min(units - 1, Math.floor(((y - placed.strip) / placed.height) * units));
+      return { track, step, unit: unitIn(of, row) };
+    }
     if (y >= placed.strip + placed.height && y < placed.norm + placed.normHeight + 4) return { track, step, unit: -1 };
   }
   return null;
 }
 
-/** Where a key leads; null if it does not walk. Up from the first unit is the norm of the track before. */
-export function walk(scene: Scene, at: Position | null, key: string): Position | null {
-  if (
-    !["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"].includes(key) ||
-    !scene.tracks.length ||
-    !scene.steps
-  )
-    return null;
-  if (!at) return { track: 0, unit: 0, step: 0 };
-  const { track, unit, step } = at;
-  const last = scene.tracks[track]!.units - 1;
+/** The track whose title is at a point. */
+export function titleAt(made: Layout, y: number): number | null {
+  const track = made.tracks.findIndex(({ title }) => y >= title && y < title + TITLE);
+  return track < 0 ? null : track;
+}
+
+const KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
+
+/** Where a key leads; null if it does not walk. Up from the first row is the line of the track before. `far`: to a corner. */
+export function walk(
+  scene: Scene,
+  at: Position | null,
+  key: string,
+  far = false,
+  folded: (track: number) => boolean = () => false,
+): Position | null {
+  const open = scene.tracks.map((_, track) => track).filter((track) => !folded(track));
+  if (!KEYS.includes(key) || !open.length || !scene.steps) return null;
+  const rowIn = (track: number, row: number, step: number): Position => ({
+    track,
+    step,
+    unit: row < 0 ? -1 : unitIn(scene.tracks[track]!, row),
+  });
+  const start = rowIn(open[0]!, Math.min(0, scene.tracks[open[0]!]!.units - 1), 0);
+  if (!at || folded(at.track)) return start;
+  const { track, step } = at,
+    row = rowOfUnit(scene.tracks[track]!, at.unit),
+    lastRow = scene.tracks[track]!.units - 1,
+    index = open.indexOf(track),
+    lastStep = Math.max(0, scene.len - 1);
   switch (key) {
     case "ArrowLeft":
       return { ...at, step: Math.max(0, step - 1) };
     case "ArrowRight":
       return { ...at, step: Math.min(scene.steps - 1, step + 1) };
     case "Home":
-      return { ...at, step: 0 };
-    case "End":
-      return { ...at, step: Math.max(0, scene.len - 1) };
+      return far ? start : { ...at, step: 0 };
+    case "End": {
+      const end = open[open.length - 1]!;
+      return far ? rowIn(end, scene.tracks[end]!.units - 1, lastStep) : { ...at, step: lastStep };
+    }
     case "PageUp":
-      return { ...at, unit: Math.max(0, (unit < 0 ? last + 1 : unit) - 10) };
+      return rowIn(track, Math.max(0, (row < 0 ? lastRow + 1 : row) - 10), step);
     case "PageDown":
-      return { ...at, unit: unit < 0 ? unit : Math.min(last, unit + 10) };
+      return row < 0 ? at : rowIn(track, Math.min(lastRow, row + 10), step);
     case "ArrowDown":
-      return unit < 0
-        ? track + 1 < scene.tracks.length
-          ? { track: track + 1, unit: 0, step }
-          : at
-        : { ...at, unit: unit < last ? unit + 1 : -1 };
+      if (row >= 0) return rowIn(track, row < lastRow ? row + 1 : -1, step);
+      return index + 1 < open.length ? rowIn(open[index + 1]!, 0, step) : at;
     default:
-      return unit < 0
-        ? { ...at, unit: last }
-        : unit > 0
-          ? { ...at, unit: unit - 1 }
-          : track > 0
-            ? { track: track - 1, unit: -1, step }
-            : at;
+      if (row < 0) return rowIn(track, lastRow, step);
+      return row > 0 ? rowIn(track, row - 1, step) : index > 0 ? rowIn(open[index - 1]!, -1, step) : at;
   }
 }
-
-/** The value at a position: of a unit, or the norm. */
-export function valueAt(scene: Scene, { track, unit, step }: Position, exact?: Float32Array | null): number {
-  const of = scene.tracks[track]!;
-  return unit < 0 ? (of.norms[step] ?? NaN) : (exact?.[unit] ?? of.value(step, unit));
-}
-
-/** What is wrong with the tracks of each sequence, in sentences. */
-export const faults = ({ seqs, tracks }: Head): string[] =>
-  seqs.map((_, seq) => tracks.flatMap(({ label, notes }) => (notes?.[seq] ? `${label} ${notes[seq]}.` : [])).join(" "));

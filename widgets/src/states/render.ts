@@ -1,27 +1,104 @@
-// The states view in the page: the strips under one axis of steps, and what is under the cursor.
+// The states view in the page: the strips under one axis of steps, what is under the cursor, and what the person asks of the units.
 
-import { diverging } from "../color";
+import { diverging, sequential } from "../color";
 import type { Context, Render } from "../context";
+import { onKeys } from "../cursor";
+import { h, setOptions } from "../dom";
 import type { Frame } from "../frame";
 import { rowOf } from "../exact";
-import { key, ramp } from "../legend";
+import { key } from "../legend";
+import { short } from "../number";
 import type { Box, Scene as Sight } from "../pane";
 import { elsewhere, PanedView } from "../paned";
+import type { Brush, Found, Place } from "./brush";
+import { find } from "./brush";
+import type { Pin } from "./draw";
 import { draw, stripsOf } from "./draw";
-import type { Head, Layout, Position, Scene } from "./layout";
-import { faults, hit, layout, problem, sceneOf, walk } from "./layout";
+import type { Layout, Position } from "./layout";
+import { hit, layout, titleAt, walk } from "./layout";
+import { panel } from "./panel";
+import type { Head, Scene, Track } from "./scene";
+import { faults, ordered, problem, rowOfUnit, sceneOf } from "./scene";
+import { table, tableSize } from "./table";
 import { words } from "./words";
+import { visible } from "../visible";
+
+const OPEN = 6, // tracks that are not folded at first
+  MOST_PINS = 4,
+  MOST_HEIGHT = 16000; // a canvas can be no taller
 
 class StatesView extends PanedView<Head, Position, Layout> {
   private scene!: Scene;
   private strips: (HTMLCanvasElement | null)[] | null = null;
+  private readonly fold = new Map<string, boolean>(); // by label, what the person said
+  private tall = 1;
+  private order = ""; // the name of one; "": as they are numbered
+  private unsorted = false; // the kernel that could sort has not answered
+  private pinned: { label: string; unit: number }[] = [];
+  private pins: Pin[] = [];
+  private brush: Brush | null = null;
+  private found: Found | null = null;
+  private share: number; // of the threshold between 0 and the end of the range of the track
+
+  private readonly orderSelect = h("select", { "aria-label": "order of units" });
+  private readonly threshold = h("input", {
+    type: "range",
+    min: "-100",
+    max: "100",
+    value: "50",
+    "aria-label": "threshold: from when a unit is on",
+  });
+  private readonly thresholdBox = h(
+    "label",
+    { class: "rfnb-states-threshold", hidden: "" },
+    "on from ",
+    this.threshold,
+  );
+  private readonly fewer = h("button", { type: "button", "aria-label": "lower rows of units" }, "↕−");
+  private readonly more = h("button", { type: "button", "aria-label": "taller rows of units" }, "↕+");
+  private readonly pinButton = h("button", { type: "button", "data-do": "pin" }, "Pin unit");
+  private readonly tableButton = h("button", { type: "button", "aria-pressed": "false", "data-do": "table" }, "Table");
+  private readonly tracksBox = h("div", { class: "rfnb-states-tracks", role: "group", "aria-label": "tracks" });
+  private readonly tableBox = h("div", {
+    class: "rfnb-table",
+    hidden: "",
+    tabindex: "0",
+    role: "region",
+    "aria-label": "states as tables",
+  });
+  private readonly panel = h("div", { class: "rfnb-states-found", "aria-live": "polite", hidden: "" });
 
   constructor(el: HTMLElement, ctx: Context) {
     super(el, ctx, {
       name: "states",
       title: "States",
-      hint: "Point at a value, or focus the strips and use the arrow keys; + and − zoom.",
-      mostHeight: 760,
+      hint: "Point at a value, or focus the strips and use the arrow keys; Shift and arrows choose a range of steps, Enter pins a unit, + − and [ ] zoom.",
+      mostHeight: MOST_HEIGHT,
+    });
+    this.share = 0.5;
+    this.stage.before(this.tracksBox);
+    this.stage.after(this.tableBox, this.panel);
+    const units = h("span", { class: "rfnb-zoom", title: "height of the rows" }, this.fewer, this.more);
+    this.tools.append(units, this.orderSelect, this.pinButton, this.tableButton, this.thresholdBox);
+    this.orderSelect.addEventListener("change", () => this.sortBy(this.orderSelect.selectedIndex));
+    this.fewer.addEventListener("click", () => this.stretch(1 / 1.5));
+    this.more.addEventListener("click", () => this.stretch(1.5));
+    this.pinButton.addEventListener("click", () => this.togglePin());
+    this.tableButton.addEventListener("click", () => this.toggleTable());
+    this.threshold.addEventListener("input", () => {
+      this.share = Number(this.threshold.value) / 100;
+      this.rebrush();
+    });
+    const { element } = this.pane;
+    // The pane's own listener moves the cursor before `ownKey` hears of it.
+    element.addEventListener("keydown", () => (this.before = this.cursor.pinned?.step ?? 0), true);
+    onKeys(element, (event) => this.ownKey(event));
+    element.addEventListener("pointerdown", (event) => this.drag(event));
+    element.addEventListener("click", (event) => {
+      const box = element.getBoundingClientRect(),
+        y = event.clientY - box.top - element.clientTop;
+      const track = y > this.made.top ? titleAt(this.made, y + element.scrollTop) : null;
+      if (track !== null) this.toggleFold(track);
     });
   }
 
@@ -37,11 +114,87 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   protected open(): [string, string, string] {
-    this.scene = sceneOf(this.frame, this.seq)!;
-    const wrong = faults(this.frame.head),
+    const { head } = this.frame,
+      scene = sceneOf(this.frame, this.seq)!;
+    const orders = head.orders ?? [];
+    if (!orders.some(({ name }) => name === this.order)) this.order = "";
+    setOptions(
+      this.orderSelect,
+      orders.length ? ["units as numbered", ...orders.map(({ label }) => visible(label))] : [],
+      orders.findIndex(({ name }) => name === this.order) + 1,
+    );
+    this.unsorted = false;
+    this.scene = { ...scene, tracks: scene.tracks.map((track) => this.sorted(track)) };
+    this.placePins();
+    if (this.brush && this.brush.seq !== this.seq) this.unbrush();
+    else this.rebrush();
+    const wrong = faults(head),
       here = wrong[this.seq]!;
     const others = wrong.filter((said, seq) => said && seq !== this.seq).length;
-    return [here && `${this.scene.seq}: ${here}`, "", elsewhere(here, others, "sequence")];
+    const says = this.scene.tracks.flatMap(({ label, says }) => (says ? [`${label}: ${says}.`] : [])).join(" ");
+    return [
+      here && `${this.scene.seq}: ${here}`,
+      says,
+      [elsewhere(here, others, "sequence"), this.unsorted && "Only the kernel that made this can sort all tracks so."]
+        .filter(Boolean)
+        .join(" "),
+    ];
+  }
+
+  /** The track in the chosen order, if the page has it or the kernel has said it; else it is asked. */
+  private sorted(track: Track): Track {
+    if (!this.order) return track;
+    const name = `${track.block}/order/${this.order}`,
+      seq = this.order === "first" ? this.seq : 0,
+      there = this.frame.blocks[name];
+    if (there)
+      return ordered(
+        track,
+        Float32Array.from({ length: 2 * track.units }, (_, at) => there.value(seq * 2 * track.units + at)),
+      );
+    const asked = { block: name, start: [seq, 0, 0], size: [1, 2, track.units] },
+      known = this.ctx.exact.now(asked);
+    if (known) return ordered(track, known);
+    this.unsorted = true;
+    const { order } = this;
+    void this.ctx.exact
+      .ask(asked)
+      .then((values) => values && this.order === order && this.drawable && this.choose(this.seq, true));
+    return track;
+  }
+
+  private sortBy(index: number): void {
+    this.order = this.frame.head.orders?.[index - 1]?.name ?? "";
+    this.el.dataset["order"] = this.order;
+    this.choose(this.seq, true);
+  }
+
+  private folded = (track: number): boolean => {
+    const of = this.scene.tracks[track];
+    return !!of && (this.fold.get(of.label) ?? track >= OPEN);
+  };
+
+  private toggleFold(track: number): void {
+    this.fold.set(this.scene.tracks[track]!.label, !this.folded(track));
+    this.redraw();
+  }
+
+  private showTracks(): void {
+    const { tracks } = this.scene;
+    if (this.tracksBox.childElementCount !== tracks.length)
+      this.tracksBox.replaceChildren(
+        ...tracks.map((_, track) => {
+          const button = h("button", { type: "button" });
+          button.addEventListener("click", () => this.toggleFold(track));
+          return button;
+        }),
+      );
+    [...this.tracksBox.children].forEach((button, track) => {
+      const open = String(!this.folded(track));
+      button.textContent = tracks[track]!.label;
+      button.setAttribute("aria-pressed", open);
+    });
+    this.tracksBox.hidden = tracks.length < 2;
   }
 
   protected has({ track, unit, step }: Position): boolean {
@@ -54,40 +207,64 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   protected drawLegend(): void {
-    const { len, steps } = this.scene;
-    const title = "each track has its own scale, the same on both sides of 0";
-    this.legend.replaceChildren(ramp(diverging(this.ctx.palette().dark), ["−", "0", "+"], title));
+    const { len, steps, tracks } = this.scene;
+    this.legend.replaceChildren();
     if (len < steps) this.legend.append(key("padding", "after the end"));
+    if (tracks.some(({ missing }) => missing.includes(2))) this.legend.append(key("missing", "not computed"));
+    const line = (mark: string, said: string) =>
+      h("span", { class: "rfnb-key" }, h("i", { class: `rfnb-states-${mark}` }), said);
+    this.legend.append(line("line", "norm, mean opening"), line("change", "change from the step before"));
+  }
+
+  protected override redraw(): void {
+    super.redraw();
+    if (!this.drawable) return;
+    this.showTracks();
+    this.showThreshold();
+    if (!this.tableBox.hidden) this.fillTable();
   }
 
   protected layout(width: number): Layout {
-    const { scene, zoom, measure } = this;
+    const { scene, zoom, tall, measure, folded, pins } = this;
     this.strips = null;
-    return layout(scene, { width, zoom, measure });
+    return layout(scene, { width, zoom, tall, measure, folded, pins: pins.length });
   }
 
   protected paint(g: CanvasRenderingContext2D, sight: Sight): void {
-    const { scene, made, linked } = this,
+    const { scene, made, linked, pins, pane, cursor } = this,
       palette = this.ctx.palette(),
-      colors = diverging(palette.dark);
+      colors = { signed: diverging(palette.dark), gate: sequential(palette.dark) };
     this.strips ??= stripsOf(scene, made, colors);
-    const { strips, pane, cursor } = this;
-    draw(g, sight, { scene, made, palette, colors, strips, cursor: cursor.at, linked, focused: pane.focused });
+    const brush = this.brush && { ...this.brush, here: this.found?.here ?? [] };
+    const { strips } = this;
+    draw(g, sight, {
+      scene,
+      made,
+      palette,
+      colors,
+      strips,
+      cursor: cursor.at,
+      linked,
+      focused: pane.focused,
+      pins,
+      brush,
+    });
   }
 
   protected hit(x: number, y: number): Position | null {
     return hit(this.made, this.scene, x, y);
   }
 
-  protected walk(key: string): Position | null {
-    return walk(this.scene, this.cursor.at, key);
+  protected walk(key: string, far: boolean): Position | null {
+    return walk(this.scene, this.cursor.at, key, far, this.folded);
   }
 
   protected boxOf({ track, unit, step }: Position): Box {
     const { left, cell, tracks } = this.made,
-      { strip, height, norm, normHeight } = tracks[track]!;
-    const tall = height / Math.max(1, this.scene.tracks[track]!.units);
-    const [y, high] = unit < 0 ? [norm, normHeight] : [strip + unit * tall, tall + 4];
+      { strip, height, norm, normHeight } = tracks[track]!,
+      of = this.scene.tracks[track]!;
+    const tall = height / Math.max(1, of.units);
+    const [y, high] = unit < 0 ? [norm, normHeight] : [strip + rowOfUnit(of, unit) * tall, tall + 4];
     return { x: left + step * cell - 2, y: y - 2, width: cell + 4, height: high };
   }
 
@@ -96,7 +273,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   protected words(at: Position): (Node | string)[] {
-    return words(this.scene, at, this.exactly(at));
+    const number = this.frame.head.orders?.find(({ name }) => name === this.order)?.number ?? null;
+    return words(this.scene, at, this.exactly(at), number);
   }
 
   /** The exact values of a step, if they are there; else they are asked for, and what is said follows. */
@@ -111,15 +289,186 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const { seq, tracks, len, steps } = this.scene,
       all = tracks.map(({ label, units, unitName }) => `${label} with ${units} ${unitName}`);
     const rows = (some: typeof tracks) => some.reduce((sum, { units }) => sum + units + 1, 0);
-    const row = at && rows(tracks.slice(0, at.track)) + (at.unit < 0 ? tracks[at.track]!.units : at.unit);
-    const text = at
-      ? words(this.scene, at, this.exactly(at)).map((part) => (typeof part === "string" ? part : part.textContent))
-      : [];
+    const of = at && tracks[at.track]!;
+    const row = at && rows(tracks.slice(0, at.track)) + (at.unit < 0 ? of!.units : rowOfUnit(of!, at.unit));
+    const text = at ? this.words(at).map((part) => (typeof part === "string" ? part : part.textContent)) : [];
     return {
       label: `States of ${seq}: ${all.join(", ")}, over ${len} steps`,
       cell: at && { row: row!, col: at.step, rows: rows(tracks), cols: steps, text: text.join("") },
       data: { row: String(at?.unit ?? ""), col: String(at?.step ?? ""), track: at ? tracks[at.track]!.label : "" },
     };
+  }
+
+  /** Keys beside those that walk and zoom. */
+  private ownKey(event: KeyboardEvent): boolean {
+    if (event.ctrlKey || !this.drawable) return false;
+    const { pinned } = this.cursor;
+    if (event.shiftKey && ["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key) && pinned) {
+      this.extend(pinned);
+      return true;
+    }
+    if (event.key !== "Shift") this.extending = false;
+    if (event.key === "Enter" || event.key === "p") this.togglePin();
+    else if (event.key === "[" || event.key === "]") this.stretch(event.key === "]" ? 1.5 : 1 / 1.5);
+    else if (event.key === "Escape" && this.brush) this.unbrush();
+    else return false;
+    return true;
+  }
+
+  private stretch(factor: number): void {
+    this.tall = Math.min(64, Math.max(1, this.tall * factor));
+    if (this.tall < 1.05) this.tall = 1;
+    this.redraw();
+  }
+
+  // -- pinned units --------------------------------------------------------------------------------------------------------
+  private togglePin(unit?: number, of?: number): void {
+    const at = this.cursor.at,
+      track = of ?? at?.track,
+      which = unit ?? at?.unit;
+    if (track === undefined || which === undefined || which < 0) return;
+    const { label } = this.scene.tracks[track]!,
+      same = this.pinned.findIndex((pin) => pin.label === label && pin.unit === which);
+    if (same >= 0) this.pinned.splice(same, 1);
+    else this.pinned = [...this.pinned, { label, unit: which }].slice(-MOST_PINS);
+    this.placePins();
+    this.redraw();
+  }
+
+  /** The values of the pinned units in this sequence; exact ones as soon as they are there. */
+  private placePins(): void {
+    const { tracks, len } = this.scene;
+    this.pins = this.pinned.flatMap(({ label, unit }): Pin[] => {
+      const track = tracks.findIndex((of) => of.label === label && unit < of.units);
+      if (track < 0) return [];
+      const of = tracks[track]!,
+        steps = Math.min(len, this.frame.blocks[of.block]!.shape[1]!);
+      const asked = { block: of.block, start: [this.seq, 0, unit], size: [1, steps, 1] };
+      const known = of.about ? this.ctx.exact.now(asked) : null;
+      if (of.about && !known)
+        void this.ctx.exact.ask(asked).then((values) => {
+          if (!values || !this.drawable) return;
+          this.placePins();
+          this.pane.paintSoon();
+        });
+      return [{ track, unit, values: known ?? Float64Array.from({ length: len }, (_, step) => of.value(step, unit)) }];
+    });
+    this.el.dataset["pins"] = this.pins.map(({ track, unit }) => `${tracks[track]!.label} ${unit}`).join(", ");
+  }
+
+  // -- a range of steps ------------------------------------------------------------------------------------------------------
+  private anchor = 0; // where the range was begun
+  private before = 0; // the step of the cursor before a key
+  private extending = false; // whether the last key made the range longer
+
+  private extend({ track, step }: Position): void {
+    const { brush } = this;
+    if (!brush || brush.track !== track || !this.extending) this.anchor = Math.min(this.before, this.scene.len - 1);
+    this.extending = true;
+    this.range(track, this.anchor, step);
+  }
+
+  private range(track: number, one: number, other: number): void {
+    const end = this.scene.len - 1;
+    if (end < 0) return;
+    const [start, last] = [Math.min(one, other, end), Math.min(Math.max(one, other), end)];
+    this.brush = { track, seq: this.seq, start, stop: last + 1, threshold: 0 };
+    this.rebrush();
+  }
+
+  private unbrush(): void {
+    if (!this.brush) return;
+    this.brush = this.found = null;
+    this.panel.hidden = true;
+    this.showThreshold();
+    this.pane.paintSoon();
+  }
+
+  private showThreshold(): void {
+    this.thresholdBox.hidden = !this.brush;
+    this.el.dataset["brush"] = this.brush ? `${this.brush.start}-${this.brush.stop - 1}` : "";
+  }
+
+  /** Looks anew: the range, the threshold or the values are others. */
+  private rebrush(): void {
+    const track = this.brush && this.scene.tracks[this.brush.track];
+    if (!this.brush || !track || this.brush.stop > this.scene.len) return this.unbrush();
+    const threshold = this.share >= 0 ? this.share * track.high : -this.share * track.low;
+    const brush = (this.brush = { ...this.brush, threshold: Math.fround(threshold) }),
+      { seqs } = this.frame.head;
+    this.threshold.min = track.low < 0 ? "-100" : "0";
+    this.threshold.setAttribute("aria-valuetext", short(brush.threshold));
+    this.showThreshold();
+    void find(this.frame.blocks[track.block]!, track.block, seqs, brush, this.ctx.exact).then((found) => {
+      if (brush !== this.brush) return;
+      this.found = found;
+      const pin = (unit: number) => this.togglePin(unit, brush.track);
+      this.panel.replaceChildren(...panel(this.scene, seqs, brush, found, pin, (place) => this.go(brush.track, place)));
+      this.panel.hidden = false;
+      this.pane.paintSoon();
+    });
+  }
+
+  /** Shows a place that was found, with the range on it. */
+  private go(track: number, { seq, start, stop }: Place): void {
+    this.choose(seq);
+    this.cursor.pin({ track, unit: 0, step: start });
+    this.range(track, start, stop - 1);
+    this.pane.reveal(this.boxOf({ track, unit: 0, step: start }), this.made);
+  }
+
+  /** Dragging over a strip chooses a range. */
+  private drag(down: PointerEvent): void {
+    const { element } = this.pane;
+    const at = (event: PointerEvent): Position | null => {
+      const box = element.getBoundingClientRect();
+      const [x, y] = [event.clientX - box.left - element.clientLeft, event.clientY - box.top - element.clientTop];
+      return this.hit(x + element.scrollLeft, y + element.scrollTop);
+    };
+    const start = down.button === 0 && down.pointerType !== "touch" && this.drawable ? at(down) : null;
+    if (!start) return;
+    const move = (event: PointerEvent) => {
+      const now = at(event);
+      if (now && (now.step !== start.step || this.brush?.track === start.track)) {
+        this.anchor = start.step;
+        if (now.step !== start.step || this.brush?.start === start.step) this.range(start.track, start.step, now.step);
+      }
+    };
+    const end = () => {
+      element.removeEventListener("pointermove", move);
+      element.ownerDocument.removeEventListener("pointerup", end);
+    };
+    element.addEventListener("pointermove", move);
+    element.ownerDocument.addEventListener("pointerup", end);
+  }
+
+  // -- the table -------------------------------------------------------------------------------------------------------------
+  private toggleTable(): void {
+    const shown = this.tableBox.hidden;
+    this.tableBox.hidden = !shown;
+    this.stage.hidden = shown;
+    this.tableButton.setAttribute("aria-pressed", String(shown));
+    this.redraw();
+  }
+
+  /** Tables of the open tracks, of exact values as soon as they are there. */
+  private fillTable(): void {
+    const { scene } = this,
+      open = scene.tracks.filter((_, track) => !this.folded(track)),
+      known = new Map<Track, Float32Array>();
+    const show = () =>
+      this.tableBox.replaceChildren(...open.map((track) => table(scene, track, known.get(track) ?? null)));
+    show();
+    for (const track of open.filter(({ about }) => about)) {
+      const [steps] = tableSize(scene, track);
+      void this.ctx.exact
+        .ask({ block: track.block, start: [this.seq, 0, 0], size: [1, steps, track.units] })
+        .then((values) => {
+          if (!values || scene !== this.scene || this.tableBox.hidden) return;
+          known.set(track, values);
+          show();
+        });
+    }
   }
 }
 

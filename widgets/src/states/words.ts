@@ -3,15 +3,26 @@
 import { h, quiet } from "../dom";
 import { shorten } from "../labels";
 import { exact, rough, short } from "../number";
-import type { Position, Scene } from "./layout";
-import { valueAt } from "./layout";
+import type { Position } from "./layout";
+import type { Scene, Track } from "./scene";
+import { flagWords, lineName } from "./scene";
 
-/** The value under the cursor, exactly, with its step, and the norm of the step. */
-export function words(scene: Scene, at: Position, row: Float32Array | null = null): (Node | string)[] {
+/** The value at a position: of a unit, or of the line. */
+export function valueAt(scene: Scene, { track, unit, step }: Position, row?: Float32Array | null): number {
+  const of = scene.tracks[track]!;
+  return unit < 0 ? (of.line[step] ?? NaN) : (row?.[unit] ?? of.value(step, unit));
+}
+
+/** The value under the cursor, exactly, with its step, what its unit and its step are, and the line of the step. */
+export function words(
+  scene: Scene,
+  at: Position,
+  row: Float32Array | null = null,
+  number: string | null = null,
+): (Node | string)[] {
   const track = scene.tracks[at.track]!,
-    about = at.unit < 0 ? track.normsAbout : track.about && !row;
+    about = at.unit < 0 ? track.lineAbout : track.about && !row;
   const said = (value: number) => (about ? `about ${rough(value)}` : at.unit < 0 ? short(value) : exact(value));
-  const ofNorm = (value: number) => (track.normsAbout ? `about ${rough(value)}` : short(value));
   const step =
     at.step < scene.len
       ? [quiet(`${scene.stepName} `), h("b", {}, shorten(scene.stepLabel(at.step), 40)), quiet(` ${at.step}  `)]
@@ -21,23 +32,38 @@ export function words(scene: Scene, at: Position, row: Float32Array | null = nul
     return [
       ...step,
       `past the end of ${scene.seq}${at.unit < 0 || (Number.isNaN(value) && !track.note) ? "" : `, ${track.label} ${track.unitName} ${at.unit} holds ${said(value)}`}`,
+      ...warned(flagWords(track.stepFlags(at.step))),
     ];
   const shown = h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "NaN" : said(value));
-  const norm = track.norms[at.step]!,
-    before = track.norms[at.step - 1];
-  const change = before === undefined ? "" : `, before ${ofNorm(before)}`;
-  const more =
-    at.unit < 0
-      ? before === undefined
-        ? ""
-        : `before: ${ofNorm(before)}`
-      : `norm of the step: ${ofNorm(norm)}${change}`;
+  const more = beside(track, at, number);
   return [
     ...step,
     h("b", {}, track.label),
-    quiet(at.unit < 0 ? " norm  " : ` ${track.unitName} ${at.unit}  `),
+    quiet(at.unit < 0 ? ` ${lineName(track)}  ` : ` ${track.unitName} ${at.unit}  `),
     shown,
     more && "; ",
     h("span", { class: "rfnb-quiet rfnb-others" }, more),
   ];
+}
+
+const warned = (words: string): Node[] => (words ? [h("span", { class: "rfnb-wrong" }, ` ! ${words}`)] : []);
+
+/** What is to be said beside the value. */
+function beside(track: Track, { unit, step }: Position, number: string | null): string {
+  const asText = (value: number, about: boolean) => (about ? `about ${rough(value)}` : short(value)),
+    ofLine = (value: number) => asText(value, track.lineAbout);
+  const said: string[] = [],
+    flags = flagWords(track.stepFlags(step));
+  if (unit >= 0) {
+    const of = flagWords(track.unitFlags(unit)),
+      sorted = track.numbers?.[unit];
+    if (of) said.push(`this ${track.unitName} is ${of.replace(/^(NaN|infinity)/, "in places $1")}`);
+    if (number && sorted !== undefined) said.push(`${number}: ${Number.isNaN(sorted) ? "none" : short(sorted)}`);
+    said.push(`${lineName(track)} of the step: ${ofLine(track.line[step]!)}`);
+  }
+  const before = track.line[step - 1];
+  if (before !== undefined)
+    said.push(`before: ${ofLine(before)}`, `change: ${asText(track.change[step]!, track.changeAbout)}`);
+  if (flags) said.push(`the step is ${flags.replace(/^(NaN|infinity)/, "in places $1")}`);
+  return said.join(", ");
 }

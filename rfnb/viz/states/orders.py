@@ -1,0 +1,144 @@
+"""Orders of units that show what units do: by first activation, by correlation with a feature of the steps, clustered.
+
+An order is a block float32 [seq or 1, 2, unit]: the units from top to bottom, and for each the number it was sorted by. The exact values
+of all sequences are looked at, no step after an end. Small states have the blocks of all orders in their spec; of large ones they
+are made when a page asks for them (`rfnb/viz/states/derived.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.states.cluster import clustered
+
+_MOST_LABELS = 6
+_EASY = 50_000_000  # multiplications of all tracks that a spec may cost
+
+
+def orders_of(head: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The orders that there are for these sequences: names, what a person reads, and what the number of a unit is."""
+    seqs = head["seqs"]
+    steps = sum(seq["len"] for seq in seqs)
+    if steps < 2:
+        return []
+    r = "correlation"
+    made = [
+        {"name": "first", "label": "by first activation", "number": "first step at half of its largest magnitude"},
+        {"name": "cluster", "label": "clustered", "number": f"{r} with the unit above"},
+        {"name": "position", "label": "by correlation with position", "number": f"{r} with the position"},
+    ]
+    words = any(_boundaries(seq["steps"]) is not None for seq in seqs)
+    end = "end of word" if words else "end of sequence"
+    made.append({"name": "end", "label": f"by correlation with {end}", "number": f"{r} with {end}"})
+    counts = Counter(label for seq in seqs for label in seq["steps"][: seq["len"]])
+    if _has_labels(seqs) and 1 < len(counts) < steps:
+        made.append({"name": "label", "label": "by label", "number": "share of its variance that the label explains"})
+        several = [label for label, count in counts.most_common() if 1 < count < steps]
+        made += [{"name": f"label {label}", "label": f"by correlation with “{label}”", "number": f"{r} with the label “{label}”"}
+                 for label in several[:_MOST_LABELS]]  # fmt: skip
+    return made
+
+
+def order_of(values: np.ndarray, seqs: Sequence[Mapping[str, Any]], name: str) -> np.ndarray | None:
+    """The block of an order of a track [seq, step, unit]; None if there is no such order."""
+    if name == "first":
+        return np.stack([_first(values[seq, : entry["len"]]) for seq, entry in enumerate(seqs)])
+    rows = np.concatenate([values[seq, : entry["len"]] for seq, entry in enumerate(seqs)]).astype(np.float64)
+    known = ~np.isnan(rows).all(-1)
+    rows = np.where(np.isfinite(rows), rows, 0.0)[known]
+    if name == "cluster":
+        return np.stack(clustered(rows))[None].astype(np.float32)
+    if name == "label":
+        labels = [label for entry in seqs for label in entry["steps"][: entry["len"]]]
+        return _block(_explained(rows, np.asarray(labels, object)[known]), absent=-1.0)
+    feature = feature_of(seqs, name)
+    return None if feature is None else _block(correlation(rows, feature[known]), absent=0.0)
+
+
+def feature_of(seqs: Sequence[Mapping[str, Any]], name: str) -> np.ndarray | None:
+    """A number per step of all sequences, one after the other; None if there is no such feature."""
+    if name == "position":
+        return np.concatenate([np.arange(entry["len"], dtype=np.float64) for entry in seqs])
+    if name == "end":
+        return np.concatenate([ends_of_words(entry["steps"][: entry["len"]]) for entry in seqs])
+    if name.startswith("label "):
+        wanted = name.removeprefix("label ")
+        return np.array([label == wanted for entry in seqs for label in entry["steps"][: entry["len"]]], np.float64)
+    return None
+
+
+def ends_of_words(labels: Sequence[str]) -> np.ndarray:
+    """1 for a label that ends a word, as the labels mark it; where they mark no words, for the last one."""
+    ends = _boundaries(labels)
+    out = np.zeros(len(labels)) if ends is None else np.asarray(ends, np.float64)
+    out[-1:] = 1.0
+    return out
+
+
+_STARTS, _SPACES = ("▁", "Ġ", " "), {" ", "␣", "|", "_", "<space>", "▁"}
+
+
+def _boundaries(labels: Sequence[str]) -> list[bool] | None:
+    """Whether each label ends a word, but for the last; None if nothing marks words."""
+    after = [*labels[1:], ""]
+    if any(label in _SPACES for label in labels):
+        return [other in _SPACES and label not in _SPACES for label, other in zip(labels, after)]
+    if any(label.startswith(_STARTS) for label in labels):
+        return [other.startswith(_STARTS) for other in after]
+    if any(label.endswith("@@") for label in labels):
+        return [not label.endswith("@@") for label in labels]
+    if any(label.startswith("##") for label in labels):
+        return [not other.startswith("##") for other in after]
+    return None
+
+
+def _has_labels(seqs: Sequence[Mapping[str, Any]]) -> bool:
+    return any(label != str(step) for entry in seqs for step, label in enumerate(entry["steps"][: entry["len"]]))
+
+
+def _first(real: np.ndarray) -> np.ndarray:
+    """Units by the first step at half of their largest magnitude; those that are always 0 last, NaN is theirs."""
+    size = np.abs(np.where(np.isfinite(real), real, 0.0).astype(np.float64))
+    most = size.max(0) if len(size) else np.zeros(real.shape[1])
+    step = np.where(most > 0, (2 * size >= most).argmax(0) if len(size) else 0, np.nan)
+    order = np.argsort(step, kind="stable")  # NaN is last
+    return np.stack([order, step[order]]).astype(np.float32)
+
+
+def correlation(rows: np.ndarray, feature: np.ndarray) -> np.ndarray:
+    """The correlation of each unit of {step, unit} with a number per step; NaN where one of them never changes."""
+    if not len(rows):
+        return np.full(rows.shape[1], np.nan)
+    moved, other = rows - rows.mean(0), feature - feature.mean()
+    size = np.sqrt(np.square(moved).sum(0)) * np.sqrt(np.square(other).sum())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(size > 1e-12 * (1 + np.abs(rows).max()), moved.T @ other / size, np.nan)
+
+
+def _explained(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The share of each unit's variance that lies between labels (the correlation ratio, squared)."""
+    if not len(rows):
+        return np.full(rows.shape[1], np.nan)
+    names, which = np.unique(labels.astype(str), return_inverse=True)
+    sums = np.zeros((len(names), rows.shape[1]))
+    moved = rows - rows.mean(0)
+    np.add.at(sums, which, moved)
+    between = (np.square(sums) / np.bincount(which)[:, None]).sum(0)
+    total = np.square(moved).sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(total > 1e-12, between / total, np.nan)
+
+
+def _block(numbers: np.ndarray, *, absent: float) -> np.ndarray:
+    """Units from the largest to the smallest number; those without one as if it was `absent`."""
+    order = np.argsort(-np.nan_to_num(numbers, nan=absent), kind="stable")
+    return np.stack([order, numbers[order]])[None].astype(np.float32)
+
+
+def is_easy(shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the orders of tracks of these shapes are made at once."""
+    return sum(seqs * steps * units * units for seqs, steps, units in shapes) <= _EASY

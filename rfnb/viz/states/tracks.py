@@ -1,0 +1,53 @@
+"""The tracks of a states view: the state first, the gates that made it last; tracks of several specs as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.spec import Spec
+
+_STATE = ("c", "h")
+
+
+def is_gate(label: str, low: float, high: float) -> bool:
+    """Whether a track of these bounds is the opening of a gate: it is called one, and does not leave 0 to 1."""
+    return label.lower().endswith("gate") and 0 <= low and high <= 1
+
+
+def rank_of(label: str) -> int:
+    """The place of a track among others: c and h, then what is no gate, then gates."""
+    return 0 if label.rpartition(".")[2] in _STATE else 2 if label.lower().endswith("gate") else 1
+
+
+def span_of(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
+    """The lowest and the highest finite value; (0, 0) without one."""
+    low, high = np.inf, -np.inf
+    for array in arrays:
+        if array.size:
+            least, most = float(array.min()), float(array.max())
+            if not (np.isfinite(least) and np.isfinite(most)):
+                finite = array[np.isfinite(array)]
+                if not finite.size:
+                    continue
+                least, most = float(finite.min()), float(finite.max())
+            low, high = min(low, least), max(high, most)
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
+def joined(specs: Sequence[tuple[str, Spec]], title: str) -> Spec:
+    """The tracks of several specs of the same steps and sequences in one; the name of a spec goes before the labels of its tracks."""
+    given = [(name, spec, track) for name, spec in specs for track in spec.head["tracks"]]
+    labels = [".".join(filter(None, [name, track["label"]])) for name, _, track in given]
+    tracks: list[dict[str, Any]] = []
+    blocks: dict[str, np.ndarray] = {}
+    for index in sorted(range(len(given)), key=lambda index: rank_of(labels[index])):
+        _, spec, track = given[index]
+        old, new = track["block"], f"track{len(tracks)}"
+        tracks.append({**track, "label": labels[index], "block": new})
+        blocks |= {
+            new + name[len(old) :]: block for name, block in spec.blocks.items() if (name + "/").startswith(old + "/")
+        }
+    return Spec("states", {**specs[0][1].head, "title": title, "tracks": tracks}, blocks)

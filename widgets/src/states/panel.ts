@@ -1,0 +1,68 @@
+// What a brush has found, below the picture: units to pin, and places to go to.
+
+import { h, quiet } from "../dom";
+import { shorten } from "../labels";
+import { short } from "../number";
+import type { Brush, Found, Place } from "./brush";
+import type { Scene, SeqEntry } from "./scene";
+
+const MOST_UNITS = 24,
+  MOST_PLACES = 8;
+
+/** The sentence and the buttons of a brush. */
+export function panel(
+  scene: Scene,
+  seqs: SeqEntry[],
+  brush: Brush,
+  found: Found,
+  pin: (unit: number) => void,
+  go: (place: Place) => void,
+): Node[] {
+  const track = scene.tracks[brush.track]!,
+    about = found.about ? "about " : "",
+    sign = brush.threshold >= 0 ? "≥" : "≤";
+  const labels = Array.from({ length: brush.stop - brush.start }, (_, at) => scene.stepLabel(brush.start + at));
+  const range = `${track.label} ${sign} ${short(brush.threshold)} in ${stepsOf(brush)} (${shorten(labels.join(" "), 40)})`;
+  const others = found.here.filter((unit) => !found.only.includes(unit));
+  const nodes: Node[] = [
+    h(
+      "p",
+      {},
+      h("b", {}, `${range}: `),
+      `${about}${found.here.length} of ${track.units} units on throughout, ${about}${found.only.length} of them only here.`,
+    ),
+  ];
+  const list = (name: string, units: number[]) => {
+    if (!units.length) return;
+    const more = units.length > MOST_UNITS ? [quiet(` and ${units.length - MOST_UNITS} more`)] : [];
+    const buttons = units.slice(0, MOST_UNITS).map((unit) => {
+      const button = h("button", { type: "button", "aria-label": `pin ${track.unitName} ${unit}` }, String(unit));
+      button.addEventListener("click", () => pin(unit));
+      return button;
+    });
+    nodes.push(h("p", { class: "rfnb-states-units" }, quiet(`${name}: `), ...buttons, ...more));
+  };
+  list("only here", found.only);
+  list("also elsewhere", others);
+  if (!found.here.length) return nodes;
+  const places = found.places.slice(0, MOST_PLACES).map((place) => {
+    const button = h("button", { type: "button" }, `${shorten(seqs[place.seq]!.label, 24)}, ${stepsOf(place)}`);
+    button.addEventListener("click", () => go(place));
+    return button;
+  });
+  const left = found.places.length - places.length;
+  nodes.push(
+    h(
+      "p",
+      { class: "rfnb-states-units" },
+      quiet(places.length ? "all of them are also on in: " : "all of them are on nowhere else"),
+      ...places,
+      ...(left > 0 ? [quiet(` and ${left} more places`)] : []),
+    ),
+  );
+  return nodes;
+}
+
+/** "step 3", "steps 3 to 5". */
+export const stepsOf = ({ start, stop }: { start: number; stop: number }): string =>
+  stop === start + 1 ? `step ${start}` : `steps ${start} to ${stop - 1}`;

@@ -1,0 +1,231 @@
+// From a `states` spec to what is drawn of one sequence: per track the values, their lines, what stands out, and the order of the units.
+
+import type { Block } from "../block";
+import type { AnyHead, Frame } from "../frame";
+
+interface DimEntry {
+  name: string;
+}
+export interface TrackEntry {
+  label: string;
+  unit_dim: DimEntry;
+  block: string;
+  gate?: boolean; // openings from 0 to 1
+  range?: [low: number, high: number];
+  notes?: Record<string, string>; // what is wrong, by sequence
+  says?: Record<string, string>; // what stands out
+}
+export interface SeqEntry {
+  label: string;
+  steps: string[];
+  len: number;
+}
+export interface OrderEntry {
+  name: string;
+  label: string;
+  number: string; // what the number of a unit in this order is
+}
+export interface Head extends AnyHead {
+  best?: boolean;
+  step_dim: DimEntry | null;
+  tracks: TrackEntry[];
+  seqs: SeqEntry[];
+  orders?: OrderEntry[];
+}
+
+/** One state of one sequence. */
+export interface Track {
+  note: string;
+  says: string;
+  label: string;
+  unitName: string;
+  units: number;
+  gate: boolean;
+  low: number;
+  high: number;
+  value(step: number, unit: number): number;
+  line: Float64Array; // by step the norm, or the mean opening
+  change: Float64Array; // by step, how far it is from the one before
+  missing: Uint8Array; // by step: 1 where some values are NaN, 2 where all are
+  stepFlags(step: number): number;
+  unitFlags(unit: number): number;
+  about: boolean; // whether values are rounded, or several share one
+  lineAbout: boolean;
+  changeAbout: boolean;
+  block: string;
+  order: Int32Array | null; // the units from top to bottom; null: as they are numbered
+  numbers: Float32Array | null; // by unit, what it was sorted by
+}
+export interface Scene {
+  seq: string;
+  stepName: string;
+  steps: number;
+  len: number;
+  stepLabel(step: number): string;
+  tracks: Track[];
+}
+
+export const NAN = 1,
+  INFINITY = 2,
+  SATURATED = 4,
+  DEAD = 8,
+  UNCHANGED = 16,
+  AFTER_END = 32;
+
+const WORDS: [number, string][] = [
+  [NAN, "NaN"],
+  [INFINITY, "infinity"],
+  [DEAD, "dead"],
+  [UNCHANGED, "unchanged"],
+  [SATURATED, "saturated"],
+  [AFTER_END, "moves after the end"],
+];
+
+/** Flags in words. */
+export const flagWords = (bits: number): string =>
+  WORDS.filter(([bit]) => bits & bit)
+    .map(([, word]) => word)
+    .join(", ");
+
+/** What is wrong with a frame, as a sentence; null if it can be drawn. */
+export function problem(frame: Frame<Head>): string | null {
+  const { tracks, seqs }: Partial<Head> = frame.head;
+  if (!Array.isArray(tracks) || !Array.isArray(seqs)) return "This states view has no list of tracks and of sequences.";
+  for (const track of tracks) {
+    const block = frame.blocks[track.block];
+    if (!block || block.shape.length !== 3) return `Track ${track.label} has no array of sequence, step and unit.`;
+    if (block.shape[0]! < seqs.length)
+      return `Track ${track.label} has ${block.shape[0]} sequences, not ${seqs.length}.`;
+  }
+  return null;
+}
+
+export function sceneOf(frame: Frame<Head>, seq: number): Scene | null {
+  const { head } = frame;
+  const of = head.seqs[seq];
+  if (!of || !head.tracks.length) return null;
+  const steps = Math.max(...head.tracks.map((track) => frame.blocks[track.block]!.shape[1]!));
+  const len = Math.min(steps, of.len ?? steps);
+  return {
+    seq: of.label,
+    stepName: head.step_dim?.name ?? "step",
+    steps,
+    len,
+    stepLabel: (step) => of.steps[step] ?? String(step),
+    tracks: head.tracks.map((entry) => trackOf(frame, entry, seq, len)),
+  };
+}
+
+function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, seq: number, len: number): Track {
+  const values = blocks[entry.block]!,
+    { shape, at, exact } = values,
+    [, own = 0, units = 0] = shape,
+    gate = !!entry.gate;
+  const value = (step: number, unit: number) => (step < own ? at(seq, step, unit) : NaN);
+  const given = (name: string) => blocks[`${entry.block}/${name}`];
+  const [line, change] = [given("line"), given("change")].map((block) => block && row(block, seq, len));
+  const made = line && change ? null : linesOf(value, len, units, gate);
+  const missing = new Uint8Array(len);
+  for (let step = 0; step < len; step++) missing[step] = missingAt(value, step, units);
+  const flags = (name: string, size: number) => {
+    const block = given(name);
+    return (index: number): number => (block && index < size ? block.value(seq * size + index) : 0);
+  };
+  const [low, high] = entry.range ?? around(values, head.seqs);
+  return {
+    note: entry.notes?.[seq] ?? "",
+    says: entry.says?.[seq] ?? "",
+    label: entry.label,
+    unitName: entry.unit_dim?.name ?? "unit",
+    units,
+    gate,
+    low,
+    high,
+    value,
+    line: line ?? made!.line,
+    change: change ?? made!.change,
+    missing,
+    stepFlags: flags("steps", own),
+    unitFlags: flags("units", units),
+    about: !exact,
+    lineAbout: !exact && !line,
+    changeAbout: !exact && !change,
+    block: entry.block,
+    order: null,
+    numbers: null,
+  };
+}
+
+/** The row of a block [seq, step] up to the end; NaN where it has none. */
+function row(block: Block, seq: number, len: number): Float64Array {
+  const own = block.shape[1] ?? 0;
+  return Float64Array.from({ length: len }, (_, step) => (step < own ? block.value(seq * own + step) : NaN));
+}
+
+function linesOf(value: Track["value"], len: number, units: number, gate: boolean) {
+  const line = new Float64Array(len),
+    change = new Float64Array(len).fill(NaN);
+  for (let step = 0; step < len; step++) {
+    let sum = 0,
+      moved = 0;
+    for (let unit = 0; unit < units; unit++) {
+      const now = value(step, unit),
+        away = step ? now - value(step - 1, unit) : 0;
+      sum += gate ? now : now * now;
+      moved += gate ? Math.abs(away) : away * away;
+    }
+    line[step] = gate ? sum / Math.max(1, units) : Math.sqrt(sum);
+    if (step) change[step] = gate ? moved / Math.max(1, units) : Math.sqrt(moved);
+  }
+  return { line, change };
+}
+
+function missingAt(value: Track["value"], step: number, units: number): number {
+  let missing = 0;
+  for (let unit = 0; unit < units; unit++) if (Number.isNaN(value(step, unit))) missing++;
+  return missing ? (missing === units ? 2 : 1) : 0;
+}
+
+/** The largest magnitude in all sequences on both sides of 0; what lies after their ends has no part in it. */
+function around({ shape, at }: Block, seqs: SeqEntry[]): [number, number] {
+  const [, steps = 0, units = 0] = shape;
+  let most = 0;
+  seqs.forEach(({ len }, seq) => {
+    for (let step = 0; step < Math.min(steps, len ?? steps); step++) {
+      for (let unit = 0; unit < units; unit++) {
+        const size = Math.abs(at(seq, step, unit));
+        if (size > most && size !== Infinity) most = size;
+      }
+    }
+  });
+  return [-(most || 1), most || 1];
+}
+
+/** The unit in a row of the picture, and the row of a unit. */
+export const unitIn = ({ order }: Track, row: number): number => order?.[row] ?? row;
+export const rowOfUnit = ({ order }: Track, unit: number): number => (order && unit >= 0 ? order.indexOf(unit) : unit);
+
+/** The track in an order: `pairs` are the units and their numbers, from top to bottom. */
+export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
+  const { units } = track;
+  if (!pairs || pairs.length !== 2 * units) return { ...track, order: null, numbers: null };
+  const order = Int32Array.from({ length: units }, (_, row) => pairs[row]!),
+    numbers = new Float32Array(units).fill(NaN);
+  if (new Set(order).size !== units || order.some((unit) => unit < 0 || unit >= units)) return track;
+  order.forEach((unit, row) => (numbers[unit] = pairs[units + row]!));
+  return { ...track, order, numbers };
+}
+
+/** The largest number of a line: the top of its scale. */
+export const topOf = ({ gate, line }: Track): number =>
+  gate ? 1 : line.reduce((most, norm) => (norm > most && norm !== Infinity ? norm : most), 0) || 1;
+
+/** The name of a track's line. */
+export const lineName = ({ gate }: Track): string => (gate ? "mean opening" : "norm");
+
+/** How many steps of a track are drawn: with those after the end where something is wrong. */
+export const drawnOf = (scene: Scene, track: Track): number => (track.note ? scene.steps : scene.len);
+
+/** What is wrong with the tracks of each sequence, in sentences. */
+export const faults = ({ seqs, tracks }: Head): string[] =>
+  seqs.map((_, seq) => tracks.flatMap(({ label, notes }) => (notes?.[seq] ? `${label} ${notes[seq]}.` : [])).join(" "));

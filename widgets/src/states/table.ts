@@ -1,0 +1,52 @@
+// The same numbers as tables: one per open track, steps by units in the order of the picture.
+
+import { h } from "../dom";
+import { shorten } from "../labels";
+import { exact, rough, short } from "../number";
+import type { Scene, Track } from "./scene";
+import { flagWords, lineName, unitIn } from "./scene";
+
+const MOST_STEPS = 200,
+  MOST_UNITS = 64;
+
+/** How many steps and units a table has. */
+export const tableSize = (scene: Scene, track: Track): [steps: number, units: number] => [
+  Math.min(scene.len, MOST_STEPS),
+  Math.min(track.units, MOST_UNITS),
+];
+
+/** A table of a track; `exactly` are the values [step, unit] of its first steps, where the page has others. */
+export function table(scene: Scene, track: Track, exactly: Float32Array | null): HTMLElement {
+  const [steps, units] = tableSize(scene, track),
+    about = track.about && !exactly;
+  const value = (step: number, unit: number) => exactly?.[step * track.units + unit] ?? track.value(step, unit);
+  const said = (number: number, rounded: boolean, full: boolean) =>
+    Number.isNaN(number) ? "–" : rounded ? `≈ ${rough(number)}` : full ? exact(number) : short(number);
+  const cell = (text: string) => h("td", {}, text);
+  const rows = Array.from({ length: steps }, (_, step) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, `${shorten(scene.stepLabel(step))} (${step})`),
+      cell(said(track.line[step]!, track.lineAbout, false)),
+      cell(said(track.change[step]!, track.changeAbout, false)),
+      cell(flagWords(track.stepFlags(step)) || "–"),
+      ...Array.from({ length: units }, (_, index) => cell(said(value(step, unitIn(track, index)), about, true))),
+    ),
+  );
+  const heads = [`${scene.stepName} ↓`, lineName(track), "change", "flags"];
+  for (let index = 0; index < units; index++) {
+    const unit = unitIn(track, index),
+      flags = flagWords(track.unitFlags(unit));
+    heads.push(`${track.unitName} ${unit}${flags && ` (${flags})`}`);
+  }
+  const left =
+    steps < scene.len || units < track.units ? ` (the first ${steps} × ${units} of ${scene.len} × ${track.units})` : "";
+  return h(
+    "table",
+    {},
+    h("caption", {}, `${track.label}, ${scene.seq}${left}${about ? ": about, rounded" : ""}`),
+    h("thead", {}, h("tr", {}, ...heads.map((text) => h("th", { scope: "col" }, text)))),
+    h("tbody", {}, ...rows),
+  );
+}
