@@ -172,6 +172,13 @@ def test_steps_after_the_end_that_move_are_flagged_and_those_that_keep_are_not()
     assert flagged(h, lengths=[4])[1][0].tolist() == [0, 0, 0, 0, 0, AFTER_END, 0]
 
 
+@pytest.mark.parametrize("name", ["forget_gate", "cell_input"])
+def test_what_is_computed_in_a_step_may_go_on_after_the_end(name):
+    gate = np.clip(0.5 + noise(1, 7, 3), 0, 1)
+    assert not flagged(gate, name, lengths=[4])[1].any()
+    assert "notes" not in rf.viz.states({name: gate}, lengths=[4]).spec.head["tracks"][0]
+
+
 def test_steps_to_come_are_not_flagged():
     h = np.full((1, 6, 2), np.nan, np.float32)
     h[0, :3] = noise(3, 2)

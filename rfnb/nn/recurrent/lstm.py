@@ -19,7 +19,14 @@ from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw, rows_of
+from rfnb.nn.recurrent.lstm_gates import split_gates
+from rfnb.nn.recurrent.offered_gates import offer_gates
+from rfnb.nn.recurrent.steps import expanded
 from rfnb.ops.const import zeros
+from rfnb.ops.frames import frames, from_frames
+from rfnb.ops.gradient import stop_gradient_scope
+from rfnb.ops.math import sigmoid, tanh
+from rfnb.ops.matmul import matmul
 from rfnb.rec.state import State
 from rfnb.trace.probe import listening, probe
 
@@ -44,6 +51,9 @@ class LSTM(Module):
     Parameters:
         ff_weight: {4 * out, in}, Glorot uniform. rec_weight: {4 * out, out}, Glorot uniform. bias: {4 * out}, zero.
         The gates are in the order i, f, g (cell), o.
+
+    Probes:
+        states: h, c, input_gate, forget_gate, cell_input and output_gate {spatial_dim, ..., out}, and axis; of one step the gates.
 
     Source: Hochreiter and Schmidhuber 1997; with forget gate, Gers et al. 2000.
     """
@@ -99,8 +109,8 @@ class LSTM(Module):
             h, c = (backend.reshape_raw(part, (*shape, self.out_dim.extent)) for part in (h, c))
         out = self._part(y, (spatial_dim, *out_dims))
         out._finite = padding_mask(out_dims, backend) is None  # 0 after the end of each sequence
-        if listening():
-            probe("states", h=out, axis=spatial_dim)
+        if listening("states"):
+            self._show_sequence(source, state, out, out_dims, spatial_dim)
         return out, LstmState(h=self._part(h, out_dims), c=self._part(c, out_dims))
 
     @op(of="LSTM")
@@ -129,6 +139,8 @@ class LSTM(Module):
         raw_h, raw_c = backend.lstm_step_raw(raw, raw_h, raw_c, self.ff_weight._raw, self.rec_weight._raw, bias)
         if finish is not None:
             raw_h, raw_c = finish(raw_h), finish(raw_c)
+        if listening("states"):
+            self._show_step(source, h)
         out = self._part(raw_h, out_dims)
         return out, LstmState(h=out, c=self._part(raw_c, out_dims))
 
@@ -142,6 +154,44 @@ class LSTM(Module):
         ]
         finish = None if len(shape) == 2 else lambda raw: reshape(raw, shape)
         return *rows, finish, out_dims, backend, whole_padding(out_dims, backend) is not None
+
+    # -- for who looks: the kernels give no gates ------------------------------------------------------------------------------
+    def _show_step(self, source: Tensor, h: Tensor) -> None:
+        """Offer the gates of one step; h is the one before. The loop offers the state."""
+        with stop_gradient_scope():
+            offer_gates(self._gates(source, h))
+
+    def _show_sequence(
+        self, source: Tensor, state: LstmState, out: Tensor, out_dims: tuple[Dim, ...], spatial_dim: Dim
+    ) -> None:
+        """Offer h, c and the gates of all steps. The gates follow from h, for all steps at once; c is summed up from them."""
+        assert state.h is not None and state.c is not None
+        with stop_gradient_scope():
+            source = source.copy_masked(0)
+            first, c = (expanded(part, out_dims).copy_masked(0) for part in (state.h, state.c))
+            hs = frames(out, axis=spatial_dim)
+            if not hs:
+                probe("states", h=out, axis=spatial_dim)
+                return
+            before = from_frames([first, *hs[:-1]], axis=spatial_dim, like=first)
+            series = {name: gate.copy_masked(0) for name, gate in self._gates(source, before).items()}
+            parts = [frames(series[name], axis=spatial_dim) for name in ("input_gate", "cell_input", "forget_gate")]
+            cs = []
+            for input_gate, cell_input, forget_gate in zip(*parts):
+                c = expanded(forget_gate * c + input_gate * cell_input, out_dims)
+                cs.append(c)
+            c = from_frames(cs, axis=spatial_dim, like=cs[0]).copy_masked(0, dims=[spatial_dim])
+            probe("states", h=out, c=c, **series, axis=spatial_dim)
+
+    def _gates(self, source: Tensor, h: Tensor) -> dict[str, Tensor]:
+        """The gates by name, of frames and what h was before them."""
+        gates = matmul(source, self.ff_weight, reduce=self.in_dim) + matmul(h, self.rec_weight, reduce=self.out_dim)
+        gates = gates if self.bias is None else gates + self.bias
+        parts = split_gates(gates, order="ifgo", out_dim=self.out_dim)
+        return {
+            "input_gate": sigmoid(parts["i"]), "forget_gate": sigmoid(parts["f"]),
+            "cell_input": tanh(parts["g"]), "output_gate": sigmoid(parts["o"]),
+        }  # fmt: skip
 
     def _part(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
         out = new_tensor(raw, dims)

@@ -42,7 +42,7 @@ def run_steps(
     """
     dims = (*batch, unit.out_dim)
     state, masks = split_masks(state)
-    state = State((part, _over(value, dims)) for part, value in state.items())
+    state = State((part, expanded(value, dims)) for part, value in state.items())
     first = state[unit.state_parts[0]]
     if not spatial_dim.extent:
         none = zeros((spatial_dim, *dims), dtype=first.dtype, device=first.device, feature_dim=unit.out_dim)
@@ -61,7 +61,7 @@ def run_steps(
             watch.setdefault(part, []).append(value)
     stacked = _stacked(outputs[::direction], dims, spatial_dim)
     series = {part: _stacked(values[::direction], dims, spatial_dim) for part, values in watch.items()}
-    final = State((part, _over(value, dims)) for part, value in state.items())
+    final = State((part, expanded(value, dims)) for part, value in state.items())
     return stacked, State({**final, **masks}), series
 
 
@@ -73,8 +73,8 @@ def split_masks(state: State) -> tuple[State, State]:
     return State((part, value) for part, value in state.items() if part not in masks), masks
 
 
-def _over(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
-    """A part of the state with all these dims, in this order."""
+def expanded(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+    """A part of the state with all these dims, in this order; the last one is the feature dim."""
     if value.dims == dims:
         return value
     out = expand_dims(value, [dim for dim in dims if dim not in value.dims]).copy_transpose(dims)
@@ -84,7 +84,7 @@ def _over(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
 
 def _stacked(values: list[Tensor], dims: tuple[Dim, ...], spatial_dim: Dim) -> Tensor:
     """{spatial_dim, *dims}, 0 in the padding."""
-    values = [value if set(value.dims) == set(dims) else _over(value, dims) for value in values]
-    out = from_frames(values, axis=spatial_dim, like=_over(values[0], dims)).copy_masked(0, dims=[spatial_dim])
+    values = [value if set(value.dims) == set(dims) else expanded(value, dims) for value in values]
+    out = from_frames(values, axis=spatial_dim, like=expanded(values[0], dims)).copy_masked(0, dims=[spatial_dim])
     out.feature_dim = dims[-1]
     return out

@@ -32,6 +32,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, check_lengths
 from rfnb.nn.recurrent.initial_state import given_state
+from rfnb.nn.recurrent.offered_gates import offer_gates
 from rfnb.nn.recurrent.steps import Series, run_steps, split_masks
 from rfnb.nn.run import run_ctx
 from rfnb.ops.const import zeros
@@ -68,7 +69,9 @@ class RecUnit(Module):
             raise NotImplementedError(f"{type(self).__name__} does not define step.")
         parts, masks = split_masks(state)
         shared = self.shared(state if masks else State({**state, **self.draw_masks(state[self.state_parts[0]])}))
-        output, new, _ = self.advance(transformed, parts, shared)
+        output, new, gates = self.advance(transformed, parts, shared)
+        if gates and listening("states"):
+            offer_gates(gates)
         return output, State({**new, **masks}) if masks else new
 
     def shared(self, state: State) -> Any:
@@ -111,7 +114,7 @@ class RecUnit(Module):
             ValueError: Another direction, -1 for one step, or a state of other parts.
 
         Probes:
-            states: The parts of the state and the gates {spatial_dim, ..., out}; axis. Only of a whole sequence.
+            states: The parts of the state and the gates {spatial_dim, ..., out}; axis. Of one step only the gates: a loop shows its state.
         """
         name, single = type(self).__name__, spatial_dim is single_step_dim
         check_direction(name, direction, single=single)

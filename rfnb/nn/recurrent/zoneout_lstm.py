@@ -7,12 +7,14 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
+from rfnb.nn.recurrent.offered_gates import offer_gates
 from rfnb.nn.recurrent.zoneout_mix import check_zoneout_factors, zoneout
 from rfnb.ops.concat import split
 from rfnb.ops.const import zeros
 from rfnb.ops.math import sigmoid, tanh
 from rfnb.ops.matmul import matmul
 from rfnb.rec.loop import Loop
+from rfnb.trace.probe import listening
 
 
 class ZoneoutLSTM(LSTM):
@@ -81,8 +83,12 @@ class ZoneoutLSTM(LSTM):
         )
         gates = gates if self.bias is None else gates + self.bias
         parts = dict(zip(_gates(self.parts_order), split(gates, axis=4 * self.out_dim, out_dims=[self.out_dim] * 4)))
-        c = sigmoid(parts["f"] + self.forget_bias) * state.c + sigmoid(parts["i"]) * tanh(parts["c"])
-        h = sigmoid(parts["o"]) * tanh(c)
+        i, f, o = sigmoid(parts["i"]), sigmoid(parts["f"] + self.forget_bias), sigmoid(parts["o"])
+        j = tanh(parts["c"])
+        c = f * state.c + i * j
+        h = o * tanh(c)
+        if listening("states"):
+            offer_gates({"input_gate": i, "forget_gate": f, "cell_input": j, "output_gate": o})
         new = LstmState(
             h=zoneout(state.h, h, self.zoneout_factor_output, func=ZoneoutLSTM),
             c=zoneout(state.c, c, self.zoneout_factor_cell, func=ZoneoutLSTM),

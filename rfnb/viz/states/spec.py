@@ -19,9 +19,9 @@ from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
 from rfnb.viz.states.check import judge
-from rfnb.viz.states.flags import flags_of, summary
+from rfnb.viz.states.flags import AFTER_END, flags_of, summary
 from rfnb.viz.states.orders import is_easy, order_of, orders_of
-from rfnb.viz.states.tracks import is_gate, rank_of, span_of
+from rfnb.viz.states.tracks import is_gate, is_held, rank_of, span_of
 
 _EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
 
@@ -92,7 +92,15 @@ def _judged(
     gate = is_gate(entry["label"], low, high)
     most = max(abs(low), abs(high))
     units, steps = flags_of(array, lengths, span=most or 1.0, gate=gate, live=live)
-    notes = {str(seq): note for seq, length in enumerate(lengths) if (note := judge(array[seq], length, live=live))}
+    holds = is_held(entry["label"])
+    if not holds:
+        steps &= 255 - AFTER_END
+    ends = [None if holds else length for length in lengths]
+    notes = {
+        str(seq): note
+        for seq, length in enumerate(lengths)
+        if (note := judge(array[seq, : ends[seq]], length, live=live))
+    }
     says = {str(seq): words for seq in range(len(lengths)) if (words := summary(units[seq], steps[seq]))}
     blocks = {block: array}
     if units.any() or steps.any():

@@ -17,6 +17,11 @@ def is_gate(label: str, low: float, high: float) -> bool:
     return label.lower().endswith("gate") and 0 <= low and high <= 1
 
 
+def is_held(label: str) -> bool:
+    """Whether a track keeps its last value after the end: a gate and what it lets in need not, they have no effect then."""
+    return not label.lower().endswith(("gate", "cell_input"))
+
+
 def rank_of(label: str) -> int:
     """The place of a track among others: c and h, then what is no gate, then gates."""
     return 0 if label.rpartition(".")[2] in _STATE else 2 if label.lower().endswith("gate") else 1

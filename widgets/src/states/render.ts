@@ -403,14 +403,16 @@ class StatesView extends PanedView<Head, Position, Layout> {
       if (brush !== this.brush) return;
       this.found = found;
       const pin = (unit: number) => this.togglePin(unit, brush.track);
-      this.panel.replaceChildren(...panel(this.scene, seqs, brush, found, pin, (place) => this.go(brush.track, place)));
+      this.panel.replaceChildren(
+        ...panel(this.scene, seqs, brush, found, pin, (place) => this.showPlace(brush.track, place)),
+      );
       this.panel.hidden = false;
       this.pane.paintSoon();
     });
   }
 
   /** Shows a place that was found, with the range on it. */
-  private go(track: number, { seq, start, stop }: Place): void {
+  private showPlace(track: number, { seq, start, stop }: Place): void {
     this.choose(seq);
     this.cursor.pin({ track, unit: 0, step: start });
     this.range(track, start, stop - 1);
