@@ -55,13 +55,22 @@ def warn_at(text: str, frame: FrameType, line: int) -> None:
 
 def line_of(frame: FrameType) -> str:
     """`file:line` where a frame is now."""
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return place_text((frame.f_code, frame.f_lasti))
 
 
 def place_text(place: Place | str) -> str:
-    """`file:line`."""
+    """`file:line`; in a cell of a notebook `cell 3, line 9`."""
     if isinstance(place, str):
         return place
     code, instruction = place
     line = next((line for start, end, line in code.co_lines() if start <= instruction < end), None)
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno if line is None else line}"
+    line = code.co_firstlineno if line is None else line
+    cell = _cell_of(code.co_filename)
+    return f"{os.path.basename(code.co_filename)}:{line}" if cell is None else f"cell {cell}, line {line}"
+
+
+def _cell_of(file: str) -> int | None:
+    """The number of the cell whose code IPython calls so, as in its own tracebacks; None if it is no cell."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    return getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)

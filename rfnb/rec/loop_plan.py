@@ -40,6 +40,7 @@ class LoopPlan(NotPicklable):
         inside: Ops that the recurrence needs: run in every step.
         after: Ops that only stacked outputs need: run once, on the values of all steps.
         whole: register -> its value for all steps, for those of the frames and of `before`.
+        whole_dims: register -> the dims of its value for all steps, for what ran outside of the steps.
         stacked: Registers that are stacked for `after`.
         listings: What the ops inside became once they had run: programs, one for each kind of step.
     """
@@ -51,6 +52,7 @@ class LoopPlan(NotPicklable):
         self.inside: list[Node] = []
         self.after: list[Node] = []
         self.whole: dict[int, Tensor] = {}
+        self.whole_dims: dict[int, tuple[Dim, ...]] = {}
         self.listings: list[Listing] = []
         self._recorder = recording.recorder
         self._recording = recording
@@ -110,6 +112,8 @@ class LoopPlan(NotPicklable):
                     return None
                 step.mark(value)
                 out[step.register] = value
+                if axis is self.axis:  # else it is tried only
+                    self.whole_dims[step.register] = value.dims
             elif step is not value:
                 return None
         return out

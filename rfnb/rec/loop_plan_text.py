@@ -18,7 +18,7 @@ MEANING = {"before": "once, on all frames", "inside": "in every step", "after": 
 def text(plan: LoopPlan) -> str:
     """One line an op: its number, name, dims, what it reads, and the line of code."""
     names = value_names(plan)
-    rows = {where: [_row(node, names) for node in nodes] for where, nodes in plan.places()}
+    rows = {where: [_row(plan, node, names) for node in nodes] for where, nodes in plan.places()}
     widths = [max((len(row[column]) for part in rows.values() for row in part), default=0) for column in range(4)]
     lines = [f'Loop "{plan.name}" over {plan.axis.short_repr()}']
     for where, part in rows.items():
@@ -39,7 +39,8 @@ def graph(plan: LoopPlan) -> str:
     for where, nodes in plan.places():
         lines += [f"  subgraph cluster_{where} {{", f'    label="{where}: {MEANING[where]}";']
         lines += [
-            f'    op{numbers[id(node)]} [label="{_quoted(node.name)}\\n{_quoted(_dims(node))}"];' for node in nodes
+            f'    op{numbers[id(node)]} [label="{_quoted(node.name)}\\n{_quoted(dims_of(plan, node))}"];'
+            for node in nodes
         ]
         lines.append("  }")
     sources = dict.fromkeys(register for _, node in _numbered(plan) for register in node.reads if register not in made)
@@ -50,7 +51,22 @@ def graph(plan: LoopPlan) -> str:
         result = f'"{_quoted(name)}"'
         lines.append(f"  {result} [shape=ellipse];")
         lines += [f"  {made.get(register, f'value{register}')} -> {result};" for register in registers]
+    for value, result in recurrence(plan):
+        if value in sources:
+            back = 'style=dashed, constraint=false, label="state of the step before"'
+            lines.append(f'  "{_quoted(result)}" -> value{value} [{back}];')
     return "\n".join([*lines, "}"])
+
+
+def recurrence(plan: LoopPlan) -> list[tuple[int, str]]:
+    """(register of a state that the body reads, the result that it is in the step after)."""
+    results = plan.results()
+    found = []
+    for register, name in plan.inputs().items():
+        state = f"next {name.removeprefix('state.').partition('.')[0]}"
+        if name.startswith("state.") and state in results:
+            found.append((register, state))
+    return found
 
 
 def value_names(plan: LoopPlan) -> dict[int, str]:
@@ -67,14 +83,15 @@ def _numbered(plan: LoopPlan) -> list[tuple[int, Node]]:
     return list(enumerate((node for _, nodes in plan.places() for node in nodes), 1))
 
 
-def _row(node: Node, names: dict[int, str]) -> list[str]:
+def _row(plan: LoopPlan, node: Node, names: dict[int, str]) -> list[str]:
     own = names[node.writes[0]].partition(".")[0] if node.writes else ""
     reads = ", ".join(dict.fromkeys(names.get(register, "?") for register in node.reads))
-    return [own, node.name, _dims(node), f"from {reads}" if reads else "", place_text(node.place)]
+    return [own, node.name, dims_of(plan, node), f"from {reads}" if reads else "", place_text(node.place)]
 
 
-def _dims(node: Node) -> str:
-    return ", ".join(dims_text(tensor.dims) for tensor in node.step_tensors)
+def dims_of(plan: LoopPlan, node: Node) -> str:
+    """The dims of what an op gives, where it runs: outside of the steps with the dim of the loop."""
+    return ", ".join(dims_text(plan.whole_dims.get(tensor.register, tensor.dims)) for tensor in node.step_tensors)
 
 
 def _quoted(value: str) -> str:

@@ -17,7 +17,6 @@ from rfnb.viz.visible import safe
 
 KINDS = ("attention", "states", "beams", "distribution", "dims", "curves", "plan", "group")
 WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
-_NO_WIDGET = ("plan",)  # a picture that stands still
 
 
 def check_kind(kind: str) -> None:
@@ -29,11 +28,6 @@ def check_kind(kind: str) -> None:
             "The kind of a spec says which view draws it.",
             'Spec("attention", head, blocks)',
         )
-
-
-def has_widget(kind: str) -> bool:
-    """Whether a widget draws this kind too."""
-    return kind not in _NO_WIDGET
 
 
 def load_folders() -> None:

@@ -60,15 +60,14 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
     names = [f"{number}: {name}" if names.count(name) > 1 else name for number, name in enumerate(names, 1)]
     sections = "\n".join(_section(view, name) for view, name in zip(views, names))
     style, code = ((STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", "rfnb-static.js"))
-    code = _in_script(code) if any(view.has_widget for view in views) else ""
-    script = f'<script type="module">{code}</script>\n' if code else ""
+    code = _in_script(code)
     # An explicit body: without it browsers put the sections into the head, and nothing is seen.
     page = (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(code)}<title>{escape(line(title))}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n"
         f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{sections}\n</main>\n'
-        f"{script}</body>\n</html>\n"
+        f'<script type="module">{code}</script>\n</body>\n</html>\n'
     )
     write_whole(path, page.encode("utf-8"))
     return Path(path)
@@ -76,17 +75,13 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
 
 def _policy(code: str) -> str:
     """The rights of the page: show pictures that are in it and run the one script that is in it; nothing of a network."""
-    script = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'" if code else "'none'"
-    )
+    script = f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'"
     rules = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {script}; base-uri 'none'; form-action 'none'"
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
 
 
 def _section(view: Any, name: str) -> str:
     label = escape(name, quote=True)
-    if not view.has_widget:
-        return f'<section aria-label="{label}">{view.html()}</section>'
     from rfnb.viz.page.thin import frame_of  # by the first page
 
     frame = base64.b64encode(frame_of(view.spec, Room(MOST, MOST).in_base64())).decode()

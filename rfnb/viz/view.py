@@ -16,7 +16,7 @@ from typing import Any
 
 from rfnb.viz import display
 from rfnb.viz.exact import Source
-from rfnb.viz.kinds import check_kind, has_widget, html_of, text_of
+from rfnb.viz.kinds import check_kind, html_of, text_of
 from rfnb.viz.page.budget import checked, live_room, room_of
 from rfnb.viz.page.output import alive, room_beside
 from rfnb.viz.pump import pump
@@ -176,7 +176,7 @@ class View:
 
     def _stored(self) -> str:
         """The HTML that the notebook stores: with a script that makes it alive where there is room for that."""
-        if not self.has_widget or self._spec.live:
+        if self._spec.live:
             return self.html()
         picture, frame = self._page()
         made = alive(self.kind, picture, frame)
@@ -190,13 +190,8 @@ class View:
         keep = set(include) if include is not None else set(bundle)
         return {mime: data for mime, data in bundle.items() if mime in keep - set(exclude or ())}
 
-    @property
-    def has_widget(self) -> bool:
-        """Whether a widget draws it."""
-        return has_widget(self.kind)
-
     def _widget_data(self) -> dict[str, Any]:
-        if not self.has_widget or self._frozen:
+        if self._frozen:
             return {}
         try:
             from rfnb.viz import widget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 
-from rfnb.viz.kinds import KINDS, has_widget
+from rfnb.viz.kinds import KINDS
 
 # One view of each kind, with all its controls in sight: several maps and sequences, cuts, parts of scores, logarithmic axes, a table.
 _VIEWS = """
@@ -28,6 +28,11 @@ search = [{"tokens": [1, 2], "parents": [0, 0], "scores": [-1.0, -2.0], "log_pro
            "base": [0.0, 0.0], "cand_tokens": [1, 2, 3], "cand_parents": [0, 0, 0], "cand_scores": [-1.0, -2.0, -3.0],
            "cand_kept": [True, True, False]} for _ in range(3)]
 rf.viz.beams([{name: np.array([value, value]) for name, value in step.items()} for step in search]).show()
+steps = rf.Loop(axis=target)
+steps.state.x = rf.zeros([])
+with steps:
+    steps.state.x = steps.state.x + 1
+rf.show(steps)
 weights = np.full((3, 40, 300), 1 / 300)
 rf.viz.attention(weights, dims=["head", "target", "source"], title="table").show()
 """
@@ -51,8 +56,7 @@ def _open(lab):
     lab.run_all()
     lab.wait_cells()
     # The notebook in full, whatever is in sight.
-    kinds = filter(has_widget, KINDS)
-    for kind in kinds:
+    for kind in KINDS:
         lab.page.locator(f'.rfnb-root[data-kind="{kind}"]').first.wait_for()
     lab.page.locator('.rfnb-root[data-kind="attention"]').last.locator("[data-do=table]").click()
     return lab.page

@@ -44,16 +44,6 @@ def test_the_page_may_run_its_own_script_and_nothing_else(tmp_path):
     }  # fmt: skip
 
 
-def test_a_page_of_pictures_alone_runs_nothing(tmp_path):
-    b, t = rf.Dim(2, name="b"), rf.Dim(3, name="t")
-    loop = rf.Loop(axis=t)
-    loop.state.h = rf.zeros([b])
-    with loop:
-        loop.state.h = loop.state.h + 1
-    page = rf.save_html(tmp_path / "page.html", loop).read_text(encoding="utf-8")
-    assert "<script" not in page and policy(page)["script-src"] == "'none'"
-
-
 def test_a_page_has_a_heading_a_main_part_and_sections_of_different_names(tmp_path):
     page = rf.save_html(tmp_path / "page.html", [views()[1], views()[1]], title="All & more").read_text(
         encoding="utf-8"

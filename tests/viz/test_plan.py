@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from unittest.mock import patch
 
 import pytest
 from asserting import ragged, raises_message, randn
+from IPython.core.interactiveshell import InteractiveShell
 from viz.stored_files import assert_stored
 
 import rfnb as rf
@@ -37,6 +39,8 @@ def recorded(name="decoder"):
 
 def example() -> Spec:
     spec = plan_spec(recorded())
+    for node in spec.head["graph"]["nodes"]:
+        node["words"] = re.sub(r"test_plan.py:\d+", "model.py:1", node["words"])
     for place in spec.head["places"]:
         for op in place["ops"]:
             op["code"] = re.sub(r"^test_plan.py:\d+$", "model.py:1", op["code"])
@@ -68,23 +72,84 @@ def test_the_picture_is_an_image_that_needs_nothing():
 
 def test_every_op_has_a_box_in_its_band_and_no_two_touch():
     head = example().head
-    drawn = layout(head)
-    for place, (label, top, bottom) in zip(head["places"], drawn.bands, strict=True):
-        assert label.startswith(place["name"])
-        boxes = [box for box in drawn.boxes if box.shape == "op" and box.id in {op["id"] for op in place["ops"]}]
-        assert len(boxes) == len(place["ops"])
-        assert all(top < drawn.y[box.layer] < bottom for box in boxes)
-    for layer in range(len(drawn.y)):
-        row = sorted((box for box in drawn.boxes if box.layer == layer), key=lambda box: box.x)
-        assert all(b.x - a.x >= (a.width + b.width) / 2 + GAP - 1e-6 for a, b in zip(row, row[1:]))
+    graph = layout(head)
+    for place, band in zip(head["places"], graph["bands"], strict=True):
+        assert band["label"].startswith(place["name"])
+        nodes = [node for node in graph["nodes"] if node["id"] in {op["id"] for op in place["ops"]}]
+        assert len(nodes) == len(place["ops"])
+        assert all(band["y"] < node["y"] < band["y"] + band["height"] for node in nodes)
+    for y in {node["y"] for node in graph["nodes"]}:
+        row = sorted((node for node in graph["nodes"] if node["y"] == y), key=lambda node: node["x"])
+        assert all(b["x"] - a["x"] >= (a["width"] + b["width"]) / 2 + GAP - 0.2 for a, b in zip(row, row[1:]))
 
 
-def test_every_line_goes_down_one_layer_after_the_other():
-    drawn = layout(example().head)
-    assert len(drawn.lines) == 11
-    for line in drawn.lines:
-        assert [b.layer - a.layer for a, b in zip(line, line[1:])] == [1] * (len(line) - 1)
-        assert all(0 < box.x < drawn.width for box in line)
+def test_every_line_goes_down_but_the_one_of_the_recurrence():
+    graph = layout(example().head)
+    down = [edge for edge in graph["edges"] if edge["form"] == "steps"]
+    assert len(down) == 11
+    for edge in down:
+        assert all(
+            low[1] > high[1] and 0 < low[0] < graph["width"] for high, low in zip(edge["path"], edge["path"][1:])
+        )
+    (back,) = [edge for edge in graph["edges"] if edge["form"] == "lines"]
+    assert (back["from"], back["to"], back["label"]) == ("result next h", "value0", "state of the step before")
+    assert back["path"][0][1] > back["path"][-1][1]
+
+
+def test_the_recurrence_is_said_in_text_picture_and_graphviz():
+    loop = recorded()
+    assert "state.h = next h of the step before" in rf.viz.plan(loop).text()
+    assert "state of the step before" in svg(drawing_of(plan_spec(loop)), theme("light"))
+    assert (
+        '"next h" -> value0 [style=dashed, constraint=false, label="state of the step before"];' in loop.plan.graphviz()
+    )
+
+
+def test_states_in_states_each_come_back_from_their_result():
+    loop = rf.Loop(axis=Dim(2, name="time"), name="two")
+    loop.state.cell = rf.State(h=rf.zeros([]), c=rf.zeros([]))
+    loop.state.count = rf.zeros([])
+    with loop:
+        cell = loop.state.cell
+        loop.state.cell = rf.State(h=cell.h + cell.c, c=cell.c * 2)
+        loop.state.count = rf.zeros([])  # what is not read does not come back
+    head = plan_spec(loop).head
+    assert [(edge["result"], head["values"][edge["value"]]) for edge in head["back"]] == [
+        ("next cell", "state.cell.h"),
+        ("next cell", "state.cell.c"),
+    ]
+
+
+def test_what_runs_outside_of_the_steps_has_the_dim_of_the_loop():
+    places = {place["name"]: [op["dims"] for op in place["ops"]] for place in example().head["places"]}
+    assert all("time<=4" in dims for dims in places["before"] + places["after"])
+    assert not any("time" in dims for dims in places["inside"])
+
+
+def test_no_op_has_an_internal_name():
+    batch, model, time = Dim(2, name="batch"), Dim(3, name="model"), Dim(4, name="time")
+    loop, layer = rf.Loop(axis=time), rf.Linear(model, model)
+    loop.state.h = rf.zeros([batch, model])
+    with loop:
+        loop.state.h = layer(loop.state.h)
+    names = [op["name"] for place in plan_spec(loop).head["places"] for op in place["ops"]]
+    assert "replaced" in names and not any(name.startswith("_") for name in names)
+
+
+def test_code_in_a_notebook_is_named_by_cell_and_line():
+    shell = InteractiveShell()
+    try:
+        shell.run_cell("import rfnb as rf\ntime = rf.Dim(2, name='time')")
+        shell.run_cell("1")
+        shell.run_cell(
+            "loop = rf.Loop(axis=time)\nloop.state.x = rf.zeros([])\nwith loop:\n    loop.state.x = loop.state.x + 1",
+            store_history=True,
+        )
+        with patch("IPython.get_ipython", lambda: shell):
+            (op,) = plan_spec(shell.user_ns["loop"]).head["places"][1]["ops"]
+            assert op["code"] == f"cell {shell.execution_count - 1}, line 4"
+    finally:
+        shell.history_manager.end_session()
 
 
 def test_a_spec_survives_packing():
@@ -97,12 +162,12 @@ def test_show_takes_a_loop_and_its_plan():
     loop = recorded()
     assert rf.viz.plan(loop).text() == rf.viz.plan(loop.plan).text()
     assert rf.show(loop).kind == rf.show(loop.plan, title="Mine").kind == "plan"
-    assert set(rf.viz.plan(loop)._repr_mimebundle_()) == {"text/plain", "text/html"}
+    assert "application/vnd.jupyter.widget-view+json" in rf.viz.plan(loop)._repr_mimebundle_()
 
 
 def test_a_page_with_a_plan(tmp_path):
     page = rf.save_html(tmp_path / "page.html", recorded()).read_text()
-    assert "data:image/png;base64," in page and "rfnb-frame" not in page.split("<body>")[1].split("<script")[0]
+    assert "data:image/png;base64," in page and "rfnb-frame" in page
 
 
 def test_a_plan_without_ops_is_shown():

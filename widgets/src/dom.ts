@@ -12,6 +12,18 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** The same for SVG; its children are appended. */
+export function svg<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string | number> = {},
+  text = "",
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  if (text) element.textContent = text;
+  return element;
+}
+
 /** Text beside what matters. */
 export const quiet = (text: string): HTMLElement => h("span", { class: "rfnb-quiet" }, text);
 

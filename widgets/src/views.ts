@@ -6,8 +6,18 @@ import type { Render } from "./context";
 import { render as curves } from "./curves/render";
 import { render as dims } from "./dims/render";
 import { render as distribution } from "./distribution/render";
+import { render as graph } from "./graph/render";
 import { render as group } from "./group/render";
 import { render as states } from "./states/render";
 
 // Which head a frame has is known by its kind alone: it comes as JSON.
-export const views: Record<string, Render<any>> = { attention, beams, curves, dims, distribution, group, states };
+export const views: Record<string, Render<any>> = {
+  attention,
+  beams,
+  curves,
+  dims,
+  distribution,
+  group,
+  plan: graph,
+  states,
+};

@@ -1,4 +1,4 @@
-"""The places of the boxes and lines of a plan: layers from top to bottom, in the order in which the ops run.
+"""The graph of a plan: layers from top to bottom, in the order in which the ops run.
 
 Within a place of the loop an op is one layer below the lowest of what it reads. Lines that skip layers go through points of their own
 there, so that no line runs behind a box. The order within a layer is that of the mean of the neighbours (Sugiyama et al. 1981).
@@ -9,8 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rfnb.viz.plan.text import names_of
+
 # Between boxes, from layer to layer, around a band, above its first layer (pixels).
 GAP, LAYER, PAD, HEAD = 18, 62, 14, 26
+MOST_OPS = 150  # more are a table only
+BEFORE = "state of the step before"
+_HEIGHT = {"op": 40.0, "value": 28.0, "result": 28.0, "point": 0.0}
+_ARROW = 6.0  # room for the tip of a line
 _SWEEPS = 12
 
 
@@ -28,44 +34,77 @@ class Box:
     below: list[Box] = field(default_factory=list)
 
 
-@dataclass
-class Layout:
-    """The boxes and lines to be drawn, in pixels.
-
-    Attributes:
-        boxes: With `x` and `layer`; layer `i` is at `y[i]`.
-        lines: The boxes and points that each line goes through, from top to bottom.
-        bands: (label, top, bottom) of the places.
-    """
-
-    boxes: list[Box]
-    lines: list[list[Box]]
-    bands: list[tuple[str, float, float]]
-    y: list[float]
-    width: float
-    height: float
-
-
-def layout(head: dict[str, Any]) -> Layout:
-    """The picture of a plan (checked by `problem` before)."""
+def layout(head: dict[str, Any]) -> dict[str, Any]:
+    """The graph of a plan (checked by `problem` before), as `viz/graph/` draws it."""
     boxes: dict[str, Box] = {}
     edges: list[tuple[Box, Box]] = []
-    bands, y = [], []
+    bands: list[dict[str, Any]] = []
+    y: list[float] = []
     layer, top = 0, 0.0
     for place in head["places"]:
         first, last = _place(head, place, boxes, edges, layer)
         count = last - first
         bottom = top + HEAD + max(count, 0) * LAYER + PAD * (1 if count else 0)
         y += [top + HEAD + LAYER * (index + 0.5) for index in range(count)]
-        bands.append((f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else " (nothing)"), top, bottom))
+        label = f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else " (nothing)")
+        bands.append({"label": label, "y": top, "height": bottom - top})
         layer, top = last, bottom + 8
     lines, everything = _with_points(list(boxes.values()), edges)
     layers: list[list[Box]] = [[] for _ in y]
     for box in everything:
         layers[box.layer].append(box)
     _order(layers)
-    width = _positions(layers, min_width=max((len(label) for label, _, _ in bands), default=0) * 7 + 2 * PAD)
-    return Layout(everything, lines, bands, y, width, top - 8)
+    width = _positions(layers, min_width=max((len(band["label"]) for band in bands), default=0) * 7 + 2 * PAD)
+    back, width = _back(head, boxes, y, width)
+    nodes = [_node(head, box, y[box.layer]) for box in boxes.values()]
+    return {
+        "width": round(width, 1),
+        "height": round(top - 8, 1),
+        "bands": bands,
+        "nodes": nodes,
+        "edges": [_edge(line, y) for line in lines] + back,
+    }
+
+
+def _node(head: dict[str, Any], box: Box, y: float) -> dict[str, Any]:
+    """A box of the graph, and what is said of it."""
+    words = " ".join(line for line in box.lines if line)
+    for op in (op for place in head["places"] for op in place["ops"] if op["id"] == box.id):
+        names = ", ".join(names_of(head, op["reads"]))
+        words = ", ".join(filter(None, [words, f"from {names}" if names else "", op["code"]]))
+    for edge in head.get("back") or []:
+        if edge["value"] == box.id:
+            words += f", {edge['result']} of the step before"
+    place = {"x": round(box.x, 1), "y": y, "width": round(box.width, 1), "height": _HEIGHT[box.shape]}
+    return {"id": box.id, "shape": box.shape, "lines": box.lines, "words": words, **place}
+
+
+def _edge(line: list[Box], y: list[float]) -> dict[str, Any]:
+    """A line from box to box, through its points, with room for the tip at its end."""
+    ys = [y[box.layer] for box in line]
+    ys[0] += _HEIGHT[line[0].shape] / 2
+    ys[-1] -= _HEIGHT[line[-1].shape] / 2 + _ARROW
+    path = [[round(box.x, 1), at] for box, at in zip(line, ys)]
+    return {"from": line[0].id, "to": line[-1].id, "path": path, "form": "steps", "label": ""}
+
+
+def _back(
+    head: dict[str, Any], boxes: dict[str, Box], y: list[float], width: float
+) -> tuple[list[dict[str, Any]], float]:
+    """The lines from the next state up to the state, each in a lane of its own at the right; the width with these."""
+    made = []
+    for number, edge in enumerate(head.get("back") or []):
+        low, high = boxes.get(f"result {edge['result']}"), boxes.get(edge["value"])
+        if low is None or high is None:
+            continue
+        lane = width + 8 + 20 * number
+        bottom = y[low.layer] + _HEIGHT["result"] / 2 + 6 + 2 * (number % 3)
+        top = y[high.layer] - _HEIGHT["value"] / 2 - _ARROW - 6 - 2 * (number % 3)
+        start, end = y[low.layer] + _HEIGHT["result"] / 2, y[high.layer] - _HEIGHT["value"] / 2 - _ARROW
+        path = [[low.x, start], [low.x, bottom], [lane, bottom], [lane, top], [high.x, top], [high.x, end]]
+        path = [[round(x, 1), at] for x, at in path]
+        made.append({"from": low.id, "to": high.id, "path": path, "form": "lines", "label": BEFORE})
+    return made, width + (12 + 20 * len(made) if made else 0)
 
 
 def _place(

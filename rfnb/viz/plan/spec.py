@@ -3,8 +3,9 @@
     with loop: ...
     rf.show(loop)                 # or rf.show(loop.plan), rf.viz.plan(loop)
 
-The spec: `head = {title, live, axis, places: [{name, meaning, ops: [...]}], values: {id: label}, results: [{label, reads}]}`; an op is
-`{id, name, dims, reads: [id of an op or value], code}`. There are no blocks, and there is no widget: the picture stands still.
+The spec: `head = {title, live, axis, places: [{name, meaning, ops: [...]}], values: {id: label}, results: [{label, reads}], back}`; an op
+is `{id, name, dims, reads: [id of an op or value], code}`, `back` the recurrence: `[{result, value}]`, the state that a step reads and the
+result of the step before that it is. `graph` is where all of that is in the picture (`viz/graph/`). There are no blocks.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 
 from rfnb.core.errors import value_error
 from rfnb.core.place import place_text
-from rfnb.core.tensor_text import dims_text
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
-from rfnb.rec.loop_plan_text import MEANING
+from rfnb.rec.loop_plan_text import MEANING, dims_of, recurrence
+from rfnb.viz.plan.layout import MOST_OPS, layout
 from rfnb.viz.spec import Spec
 
 
@@ -43,12 +44,11 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
 
     places: dict[str, list[dict[str, Any]]] = {place: [] for place, _ in plan.places()}
     for index, (place, node) in enumerate(nodes, 1):
-        dims = ", ".join(dims_text(tensor.dims) for tensor in node.step_tensors)
         places[place].append(
             {
                 "id": f"op{index}",
                 "name": node.name,
-                "dims": dims,
+                "dims": dims_of(plan, node),
                 "reads": read(node.reads),
                 "code": place_text(node.place),
             }
@@ -57,7 +57,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     used = {id_ for ops in places.values() for op in ops for id_ in op["reads"]} | {
         id_ for result in results for id_ in result["reads"]
     }
-    head = {
+    head: dict[str, Any] = {
         "title": title or f'Loop "{plan.name}"',
         "live": False,
         "axis": plan.axis.short_repr(),
@@ -65,4 +65,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
         "values": {f"value{register}": label for register, label in inputs.items() if f"value{register}" in used},
         "results": results,
     }
+    back = [{"result": result, "value": f"value{register}"} for register, result in recurrence(plan)]
+    head["back"] = [edge for edge in back if edge["value"] in head["values"]]
+    head["graph"] = layout(head) if 0 < len(nodes) <= MOST_OPS else None
     return Spec("plan", head)

@@ -20,6 +20,8 @@ def text(spec: Any) -> str:
     for place in head["places"]:
         lines.append(f"{place['name']}: {place['meaning']}" + ("" if place["ops"] else "  (nothing)"))
         lines += [f"  {next(written)}" for _ in place["ops"]]
+    before = {edge["value"]: edge["result"] for edge in head.get("back") or []}
+    lines += [f"{head['values'][value]} = {result} of the step before" for value, result in before.items()]
     for result in head["results"]:
         lines.append(f"{result['label']} = {', '.join(names_of(head, result['reads'])) or 'constant'}")
     return "\n".join(lines)
@@ -58,6 +60,7 @@ def problem(head: dict[str, Any]) -> str:
         ids = set(head["values"]) | {op["id"] for place in head["places"] for op in place["ops"]}
         reads = [id_ for place in head["places"] for op in place["ops"] for id_ in op["reads"]]
         reads += [id_ for result in head["results"] for id_ in result["reads"]]
+        reads += [edge["value"] for edge in head.get("back") or []]
         lost = [id_ for id_ in reads if id_ not in ids]
     except (KeyError, TypeError, AttributeError) as error:
         return f"This plan cannot be shown: {error!r} is not as it should be."

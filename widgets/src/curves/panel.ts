@@ -1,6 +1,6 @@
 // One series in the page: a line of text with its values, and its plot as a small SVG (its colours come from the style sheet).
 
-import { h } from "../dom";
+import { h, svg } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
 import { brief, pathsOf, pointAt, odd } from "./layout";
@@ -12,18 +12,6 @@ const AXIS = 20,
   LETTER = 6.3;
 
 export const textWidth = (text: string) => text.length * LETTER;
-
-type Attributes = Record<string, string | number>;
-function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  text = "",
-): SVGElementTagNameMap[K] {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  if (text) element.textContent = text;
-  return element;
-}
 
 /** What all panels share. */
 export interface Axis {

@@ -1,0 +1,116 @@
+// A graph whose places Python has found (rfnb/viz/graph/): the paths of its lines, which node is next to which, and where keys lead.
+
+import type { AnyHead } from "../frame";
+
+type Point = [number, number];
+export interface Node {
+  id: string;
+  shape: "op" | "value" | "result" | "fold";
+  lines: string[];
+  words: string;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+export interface Edge {
+  from: string;
+  to: string;
+  path: Point[];
+  form: "steps" | "lines" | "bezier";
+  label: string;
+  hues?: number[];
+  glyphs?: string[];
+  words?: string;
+}
+export interface Graph {
+  width: number;
+  height: number;
+  bands: { label: string; y: number; height: number }[];
+  nodes: Node[];
+  edges: Edge[];
+}
+interface Op {
+  id: string;
+  name: string;
+  dims: string;
+  code: string;
+}
+/** `graph` of a plan, null where it has too many ops for a picture; `levels` of a flow, from folded to open. */
+export interface GraphHead extends AnyHead {
+  graph?: Graph | null;
+  levels?: { label: string; graph: Graph }[];
+  places?: { name: string; meaning: string; ops: Op[] }[];
+  legend?: { text: string; glyph: string; hue: number }[];
+}
+
+export const levelsOf = (head: GraphHead): { label: string; graph: Graph }[] =>
+  Array.isArray(head.levels) ? head.levels : head.graph ? [{ label: "", graph: head.graph }] : [];
+
+/** What is wrong with a head, as a sentence; null if it can be drawn. */
+export function problem(head: GraphHead): string | null {
+  const cannot = "This graph cannot be drawn:";
+  if (head.graph === undefined && head.levels === undefined) return `${cannot} its picture is missing.`;
+  for (const { graph } of levelsOf(head)) {
+    if (!graph || !Array.isArray(graph.nodes) || !Array.isArray(graph.edges) || !Array.isArray(graph.bands))
+      return `${cannot} the lists of nodes and lines are missing.`;
+    if (![graph.width, graph.height].every((size) => size >= 0 && size < 1e6)) return `${cannot} it has no size.`;
+    const ids = new Set(graph.nodes.map((node) => node?.id));
+    for (const node of graph.nodes)
+      if (!Array.isArray(node?.lines) || ![node.x, node.y, node.width, node.height].every(Number.isFinite))
+        return `${cannot} node ${node?.id} has no place.`;
+    for (const { from, to, path } of graph.edges) {
+      if (!ids.has(from) || !ids.has(to))
+        return `${cannot} a line goes from ${from} to ${to}, which are not both there.`;
+      if (!Array.isArray(path) || path.length < 2) return `${cannot} the line from ${from} to ${to} has no path.`;
+    }
+  }
+  return null;
+}
+
+/** `d` of an SVG path, `off` to the right. */
+export function pathOf({ path, form }: Pick<Edge, "path" | "form">, off = 0): string {
+  const at = ([x, y]: Point) => `${r(x + off)} ${r(y)}`;
+  const [first, ...rest] = path;
+  if (form === "lines") return `M${path.map(at).join("L")}`;
+  if (form === "bezier") return `M${at(first!)}C${rest.map(at).join(" ")}`;
+  let d = `M${at(first!)}`;
+  rest.forEach((point, index) => {
+    const before = path[index]!,
+      middle = (before[1] + point[1]) / 2;
+    d += `C${at([before[0], middle])} ${at([point[0], middle])} ${at(point)}`; // upright at both ends
+  });
+  return d;
+}
+
+/** Where the marks of a line are: half of the way. */
+export function middleOf({ path, form }: Pick<Edge, "path" | "form">): Point {
+  if (path.length % 2 || form !== "steps") return path[path.length >> 1]!;
+  const [a, b] = [path[path.length / 2 - 1]!, path[path.length / 2]!];
+  return [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
+}
+
+/** The node that a key leads to: down to the first that reads it, up to the first that it reads, left and right in reading order. */
+export function walk({ nodes, edges }: Graph, from: string, key: string): string | null {
+  const order = [...nodes].sort((a, b) => a.y - b.y || a.x - b.x).map(({ id }) => id),
+    index = order.indexOf(from);
+  const to: Record<string, string | undefined> = {
+    ArrowRight: order[index + 1],
+    ArrowLeft: order[index - 1],
+    Home: order[0],
+    End: order.at(-1),
+    ArrowDown: edges.find((edge) => edge.from === from)?.to,
+    ArrowUp: edges.find((edge) => edge.to === from)?.from,
+  };
+  return to[key] ?? null;
+}
+
+/** What is said of a node: itself, and who reads it. */
+export function sentence({ nodes, edges }: Graph, id: string): string {
+  const named = new Map(nodes.map((node) => [node.id, node.lines[0] ?? node.id]));
+  const readers = [...new Set(edges.filter((edge) => edge.from === id).map((edge) => named.get(edge.to)!))];
+  const words = nodes.find((node) => node.id === id)?.words ?? id;
+  return `${words}${readers.length ? `; goes to ${readers.join(", ")}` : ""}`;
+}
+
+const r = (value: number): string => String(Math.round(value * 10) / 10);

@@ -1,0 +1,236 @@
+// A graph in the page: boxes and lines as SVG in the colours of the theme. Pointing at a box marks what it reads and what reads it; one that
+// stands for several opens.
+
+import type { Render } from "../context";
+import { Cursor, onKeys } from "../cursor";
+import { h, quiet, svg } from "../dom";
+import type { Frame } from "../frame";
+import { Shell } from "../shell";
+import type { Edge, Graph, GraphHead, Node } from "./layout";
+import { levelsOf, middleOf, pathOf, problem, sentence, walk } from "./layout";
+
+const HINT = "Point at a box, or focus one and use the arrow keys: down to what reads it, up to what it reads.";
+const STRAND = 5;
+
+class GraphView {
+  private head!: GraphHead;
+  private level = 0;
+  private readonly levels = h("span", { class: "rfnb-graph-levels", role: "group", "aria-label": "how much is open" });
+  private readonly legend = h("ul", { class: "rfnb-graph-legend", "aria-label": "dims" });
+  private readonly stage = h("div", { class: "rfnb-graph-stage" });
+  private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
+  private readonly shell: Shell;
+  private readonly cursor = new Cursor<string>(() => this.point());
+
+  constructor(private readonly el: HTMLElement) {
+    this.shell = new Shell(el, [this.levels], h("div", { class: "rfnb-graph" }, this.legend, this.stage, this.readout));
+    this.stage.addEventListener("pointerover", (event) => this.cursor.hover(nodeAt(event.target)));
+    this.stage.addEventListener("pointerleave", () => this.cursor.hover(null));
+    this.stage.addEventListener("focusin", (event) => this.cursor.pin(nodeAt(event.target)));
+    this.stage.addEventListener("focusout", () => this.cursor.pin(null));
+    this.stage.addEventListener("click", (event) => this.open(nodeAt(event.target)));
+    onKeys(this.stage, (event) => this.key(event));
+  }
+
+  update({ head }: Frame<GraphHead>): void {
+    this.head = head;
+    const wrong = problem(head);
+    if (!this.shell.show(head.title ?? "Graph", wrong)) return;
+    const all = levelsOf(head);
+    this.level = Math.min(this.level, Math.max(0, all.length - 1));
+    this.levels.hidden = all.length < 2;
+    this.levels.replaceChildren(
+      ...all.map(({ label }, index) => {
+        const button = h("button", { type: "button" }, label);
+        button.addEventListener("click", () => this.show(index));
+        return button;
+      }),
+    );
+    const chips = head.legend ?? [];
+    this.legend.hidden = !chips.length;
+    this.legend.replaceChildren(
+      ...chips.map(({ text, glyph, hue }) =>
+        h("li", { class: `rfnb-hue-${hue % 8}` }, h("i", { "aria-hidden": "true" }, glyph), text),
+      ),
+    );
+    this.draw();
+  }
+
+  destroy(): void {
+    this.el.replaceChildren();
+  }
+
+  private get graph(): Graph | null {
+    return levelsOf(this.head)[this.level]?.graph ?? null;
+  }
+
+  private show(level: number): void {
+    this.level = level;
+    this.draw();
+  }
+
+  /** A box that stands for several shows what is in it. */
+  private open(id: string | null): void {
+    const node = this.graph?.nodes.find((other) => other.id === id);
+    if (node?.shape !== "fold" || this.level + 1 >= levelsOf(this.head).length) return;
+    this.show(this.level + 1);
+    const first = this.graph!.nodes.find((other) => other.id === id || other.id.startsWith(`${id}.`));
+    this.nodeOf(first?.id ?? null)?.focus();
+  }
+
+  private draw(): void {
+    const { graph } = this;
+    this.el.dataset["level"] = String(this.level);
+    [...this.levels.children].forEach((button, index) =>
+      button.setAttribute("aria-pressed", String(index === this.level)),
+    );
+    if (!graph) this.stage.replaceChildren(...opsTable(this.head));
+    else {
+      const { width, height } = graph;
+      const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group" });
+      picture.setAttribute("aria-label", `${this.head.title ?? "Graph"}: ${graph.nodes.length} boxes`);
+      for (const band of graph.bands)
+        picture.append(
+          svg("rect", { x: 0, y: band.y, width, height: band.height, rx: 6, class: "rfnb-graph-band" }),
+          svg("text", { x: 14, y: band.y + 18, class: "rfnb-graph-place" }, band.label),
+        );
+      for (const edge of graph.edges) picture.append(lineOf(edge));
+      for (const node of graph.nodes) picture.append(boxOf(node));
+      this.stage.replaceChildren(picture);
+      this.nodes()[0]?.setAttribute("tabindex", "0");
+    }
+    this.cursor.pin(null);
+  }
+
+  private nodes(): SVGGElement[] {
+    return [...this.stage.querySelectorAll<SVGGElement>("[data-node]")];
+  }
+  private nodeOf(id: string | null): SVGGElement | undefined {
+    return this.nodes().find((node) => node.dataset["node"] === id);
+  }
+
+  private point(): void {
+    const { at } = this.cursor,
+      { graph } = this;
+    this.el.dataset["cursor"] = at ?? "";
+    this.stage.classList.toggle("rfnb-graph-pointing", at !== null);
+    const near = new Set<string | undefined>(at === null ? [] : [at]);
+    for (const line of this.stage.querySelectorAll<SVGGElement>("[data-from]")) {
+      const { from, to } = line.dataset,
+        is = at !== null && (from === at || to === at);
+      line.classList.toggle("rfnb-graph-near", is);
+      if (is) near.add(from).add(to);
+    }
+    for (const node of this.nodes()) node.classList.toggle("rfnb-graph-near", near.has(node.dataset["node"]));
+    const words = at === null || !graph ? "" : sentence(graph, at);
+    this.readout.replaceChildren(words || quiet(graph ? HINT : ""));
+  }
+
+  private key({ key, ctrlKey, target }: KeyboardEvent): boolean {
+    const from = nodeAt(target),
+      { graph } = this;
+    if (ctrlKey || from === null || !graph) return false;
+    if (key === "Enter" || key === " ") {
+      this.open(from);
+      return true;
+    }
+    const here = this.nodeOf(from),
+      to = this.nodeOf(walk(graph, from, key));
+    if (!to) return false;
+    here?.setAttribute("tabindex", "-1");
+    to.setAttribute("tabindex", "0");
+    to.focus();
+    return true;
+  }
+}
+
+const nodeAt = (target: EventTarget | null): string | null =>
+  (target instanceof Element && target.closest<SVGGElement>("[data-node]")?.dataset["node"]) || null;
+
+function boxOf(node: Node): SVGGElement {
+  const { id, shape, lines, words, x, y, width, height } = node,
+    flat = shape === "op" || shape === "fold";
+  const box = svg("g", { "data-node": id, tabindex: -1, class: `rfnb-graph-node rfnb-graph-${shape}` });
+  box.setAttribute("role", shape === "fold" ? "button" : "img");
+  box.setAttribute("aria-label", words);
+  if (shape === "fold") box.setAttribute("aria-expanded", "false");
+  const at = { x: x - width / 2, y: y - height / 2, width, height, rx: flat ? 4 : height / 2 };
+  if (shape === "fold") box.append(svg("rect", { ...at, x: at.x + 4, y: at.y + 4, class: "rfnb-graph-behind" }));
+  box.append(svg("rect", at));
+  const top = y + 4 - 7.5 * (lines.length - 1);
+  lines.forEach((line, index) => {
+    const text = svg("text", { x, y: top + 15 * index, class: index ? "rfnb-graph-more" : "" }, line);
+    // Fonts differ from page to page: what is wider here than where it was laid out is pressed into its box.
+    if (line.length * (index ? 6.2 : 7.4) > width - 8) {
+      text.setAttribute("textLength", String(width - 10));
+      text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+    }
+    box.append(text);
+  });
+  return box;
+}
+
+function lineOf(edge: Edge): SVGGElement {
+  const { from, to, path, form, label, hues = [], glyphs = [] } = edge,
+    back = form === "lines";
+  const group = svg("g", { "data-from": from, "data-to": to, class: back ? "rfnb-graph-back" : "rfnb-graph-line" });
+  if (edge.words) group.append(svg("title", {}, edge.words));
+  if (!hues.length) group.append(svg("path", { d: pathOf(edge) }));
+  const spread = (index: number, step: number) => (index - (hues.length - 1) / 2) * step;
+  hues.forEach((hue, index) =>
+    group.append(
+      svg("path", { d: pathOf(edge, spread(index, STRAND)), class: `rfnb-graph-strand rfnb-hue-${hue % 8}` }),
+    ),
+  );
+  const [x, y] = path.at(-1)!;
+  group.append(svg("path", { d: `M${x - 4} ${y - 2}L${x} ${y + 5}L${x + 4} ${y - 2}Z`, class: "rfnb-graph-tip" }));
+  const [mx, my] = middleOf(edge);
+  glyphs.forEach((glyph, index) =>
+    group.append(
+      svg(
+        "text",
+        { x: mx + spread(index, 11), y: my + 3, class: `rfnb-graph-glyph rfnb-hue-${hues[index]! % 8}` },
+        glyph,
+      ),
+    ),
+  );
+  if (label && back) {
+    const lane = Math.max(...path.map(([px]) => px)),
+      ys = path.map(([, py]) => py),
+      middle = (Math.min(...ys) + Math.max(...ys)) / 2;
+    group.append(
+      svg("text", { transform: `translate(${lane + 4} ${middle}) rotate(-90)`, class: "rfnb-graph-said" }, label),
+    );
+  }
+  return group;
+}
+
+/** What has too many ops for a picture, as a table. */
+function opsTable(head: GraphHead): HTMLElement[] {
+  return (head.places ?? []).flatMap(({ name, meaning, ops }) => [
+    h("p", {}, `${name}: ${meaning}${ops.length ? "" : " (nothing)"}`),
+    h(
+      "table",
+      { class: "rfnb-graph-table" },
+      h(
+        "tbody",
+        {},
+        ...ops.map((op) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, `#${op.id.replace(/^op/, "")} ${op.name}`),
+            h("td", {}, op.dims),
+            h("td", {}, op.code),
+          ),
+        ),
+      ),
+    ),
+  ]);
+}
+
+export const render: Render<GraphHead> = (el, frame) => {
+  const view = new GraphView(el);
+  view.update(frame);
+  return view;
+};
