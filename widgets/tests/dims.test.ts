@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import several from "../../tests/viz/fixtures/dims_several.json";
 import type { DimsHead } from "../src/dims/layout";
 import { bytesText, columnsOf, layout, namesOf, numberText, problem, statsText, waste } from "../src/dims/layout";
+import { exactBlock } from "../src/block";
 import { showIn } from "../src/mount";
 
 const head = several.head as unknown as DimsHead;
@@ -137,7 +138,7 @@ describe("the view in the page", () => {
 
   it("shows lengths as bars with their numbers as text", () => {
     open(head);
-    const bars = root.querySelector('[role="img"]')!;
+    const bars = root.querySelector('.rfnb-dims-bars[role="img"]')!;
     expect(bars.getAttribute("aria-label")).toBe("lengths 5, 3, 2");
     expect(bars.childElementCount).toBe(3);
     expect(root.querySelector("li:nth-child(2)")!.textContent).toContain("33 % of the cells are padding");
@@ -151,5 +152,57 @@ describe("the view in the page", () => {
   it("shows bad data as a sentence", () => {
     open({ dims: [], rows: [{ label: "x", dims: [4] }] });
     expect(root.textContent).toBe("These dims cannot be drawn: row 0 names dim 4, which is not in the list of dims.");
+  });
+});
+
+describe("repeats and values", () => {
+  const root = document.createElement("div");
+  document.body.append(root);
+  const view = showIn(root);
+  afterEach(() => view.destroy());
+  const heading = (label: string) => ({ label, indent: 0, dims: [] });
+  const weight = { label: "weight", indent: 1, dims: [0], dtype: "float32" };
+  const dims = [
+    { name: "model", size: 2, lengths: null, kind: null, id: 0, origin: "time / 4, rounded up; made at a.py:1" },
+  ];
+
+  it("folds what is alike, and opens it by a button that says so", () => {
+    const rows = ["0", "1", "2"].flatMap((label) => [heading(label), weight]);
+    const head = { title: "", live: false, dims, rows, folds: [{ first: 0, rows: 2, count: 3 }] };
+    view.update({ kind: "dims", head: head as unknown as DimsHead, blocks: {} });
+    const shown = () => root.querySelectorAll("tbody tr").length;
+    expect(shown()).toBe(2);
+    const button = () => root.querySelector<HTMLButtonElement>("[data-fold]")!;
+    expect(button().getAttribute("aria-label")).toBe("× 3: 0 to 2 are alike");
+    button().click();
+    expect([shown(), button().getAttribute("aria-expanded")]).toEqual([6, "true"]);
+    button().click();
+    expect(shown()).toBe(2);
+    expect(root.querySelector("li")!.textContent).toContain("time / 4, rounded up");
+  });
+
+  it("shows the values of a small tensor where they are, and none past the end of a sequence", () => {
+    const head = { title: "", live: false, dims: [dims[0]!, { ...dims[0]!, name: "time", id: 1 }], rows: [] };
+    const table = { dims: [0, 1], block: "v", real: "r" };
+    const block = (...data: number[]) => exactBlock(new Float32Array(data), [2, 2]);
+    view.update({
+      kind: "dims",
+      head: { ...head, table } as unknown as DimsHead,
+      blocks: { v: block(1, NaN, 3, 99), r: block(1, 1, 1, 0) },
+    });
+    const cells = [...root.querySelectorAll(".rfnb-dims-values-table tr")].map((row) =>
+      [...row.children].map((cell) => cell.textContent),
+    );
+    expect(cells).toEqual([
+      ["time →", "0", "1"],
+      ["model 0", "1", "NaN"],
+      ["model 1", "3", ""],
+    ]);
+  });
+
+  it("says that folded rows are not there", () => {
+    expect(problem({ title: "", live: false, dims: [], rows: [], folds: [{ first: 0, rows: 1, count: 2 }] })).toBe(
+      "These dims cannot be drawn: rows are folded that are not there.",
+    );
   });
 });

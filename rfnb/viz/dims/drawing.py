@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.viz.dims import table
+from rfnb.viz.dims.folds import folded
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing, Lines, Rect, Text
@@ -21,12 +22,15 @@ def drawing(spec: Any, width: float) -> Drawing:
     fault = table.problem(head)
     if fault:
         return sentence(fault, width)
+    head = {**head, "rows": folded(head)}
     made = Drawing(0, 0)
     names = table.names_of(head["dims"])
     chips = {e["id"]: _chip_text(e, names[e["id"]]) for e in head["dims"]}
     if head.get("failure"):
         _failure(made, str(head["failure"]), width)
-    if not head["rows"] or any(entry.get("lengths") or entry.get("kind") for entry in head["dims"]):
+    if not head["rows"] or any(
+        entry.get("lengths") or entry.get("kind") or entry.get("origin") for entry in head["dims"]
+    ):
         _legend(made, head["dims"], chips)
     if head["rows"]:
         _rows(made, head, chips, width)
@@ -65,10 +69,15 @@ def _failure(made: Drawing, failure: str, width: float) -> None:
 def _chip(made: Drawing, x: float, y: float, id_: int, text: str, *, ragged: bool = False) -> float:
     """A dim with its glyph, its middle at the height y; returns where it ends."""
     width = fonts.width(text, 11) + 28
-    hue = f"hue{id_ % 8}"
+    hue = _hue(id_)
     made.add(Rect(x, y - _CHIP / 2, width, _CHIP, "paper", hue, 1.0, 2.0 if ragged else _CHIP / 2))
     made.add(Text(x + 8, y, table.GLYPHS[id_ % 8], 9, hue), Text(x + 20, y, text, 11))
     return x + width
+
+
+def _hue(id_: int) -> str:
+    """After 8 dims the hues are shifted against the glyphs, so that the pair stays distinct."""
+    return f"hue{(id_ + 3 * (id_ // 8)) % 8}"
 
 
 def _legend(made: Drawing, entries: Sequence[dict[str, Any]], chips: dict[int, str]) -> None:
@@ -77,13 +86,14 @@ def _legend(made: Drawing, entries: Sequence[dict[str, Any]], chips: dict[int, s
     for entry in shown:
         y, lengths = made.height + _ROW / 2, entry.get("lengths") or []
         _chip(made, 0, y, entry["id"], chips[entry["id"]], ragged=bool(lengths))
-        made.add(Text(second, y, entry.get("kind") or "", 10.5, "muted"))
-        x = second + 58
+        kind = labels.fitted(", ".join(filter(None, [entry.get("kind"), entry.get("origin")])), 400, 10.5)
+        made.add(Text(second, y, kind, 10.5, "muted"))
+        x = second + max(58.0, fonts.width(kind, 10.5) + 10)
         if lengths:
             most = max(1, max(lengths))
             for number, length in enumerate(lengths[:_MOST_BARS]):
                 tall = max(1.0, 15.0 * length / most)
-                made.add(Rect(x + 5 * number, y + 7.5 - tall, 4, tall, f"hue{entry['id'] % 8}"))
+                made.add(Rect(x + 5 * number, y + 7.5 - tall, 4, tall, _hue(entry["id"])))
             x += 5 * min(len(lengths), _MOST_BARS) + 8
             more = f"+{len(lengths) - _MOST_BARS}, " if len(lengths) > _MOST_BARS else ""
             words = f"{more}{table.lengths_text(lengths)}; {table.waste_text(lengths)} are padding"

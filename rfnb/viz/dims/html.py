@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from rfnb.viz.dims import table
+from rfnb.viz.dims import small, table
+from rfnb.viz.dims.folds import folded
 
 
 def html(spec: Any) -> str:
@@ -17,9 +18,12 @@ def html(spec: Any) -> str:
     parts = [f"<pre>{escape(str(head['failure']))}</pre>"] if head.get("failure") else []
     parts.append(f"<p><b>{escape(str(head.get('title', 'Dims')))}</b></p>")
     if head["rows"]:
-        parts.append(_tensors(head))
-    if not head["rows"] or any(entry.get("lengths") or entry.get("kind") for entry in head["dims"]):
+        parts.append(_tensors({**head, "rows": folded(head)}))
+    if not head["rows"] or any(
+        entry.get("lengths") or entry.get("kind") or entry.get("origin") for entry in head["dims"]
+    ):
         parts.append(_legend(head["dims"]))
+    parts += small.html_tables(spec)
     return "\n".join(parts)
 
 
@@ -30,7 +34,7 @@ def _legend(entries: list[dict[str, Any]]) -> str:
         lengths = entry.get("lengths") or []
         cells = [
             f"{table.GLYPHS[entry['id'] % 8]}\u00a0{table.size_text(entry, names[entry['id']])}",
-            entry.get("kind") or "",
+            ", ".join(filter(None, [entry.get("kind"), entry.get("origin")])),
             f"{table.bars(lengths)} {table.lengths_text(lengths)}" if lengths else "",
             table.waste_text(lengths),
         ]

@@ -16,6 +16,9 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import shape_error, type_error
 from rfnb.core.tensor import Tensor
+from rfnb.viz.dims.folds import folds_of
+from rfnb.viz.dims.origin import name_of, origin_of
+from rfnb.viz.dims.small import values_table
 from rfnb.viz.dims.values import array_stats, bytes_of, lengths_of, stats_of
 from rfnb.viz.spec import Spec, host
 
@@ -46,8 +49,21 @@ def spec(
     """
     rows = _Rows(values)
     rows.add(None, value, 0, names)
-    head = {"title": title or _title(value), "live": live, "dims": rows.entries, "rows": rows.rows, "failure": failure}
-    return Spec("dims", head, {})
+    head: dict[str, Any] = {
+        "title": title or _title(value),
+        "live": live,
+        "dims": rows.entries,
+        "rows": rows.rows,
+        "failure": failure,
+    }
+    folds = folds_of(rows.rows, rows.entries)
+    if folds:
+        head["folds"] = folds
+    blocks: dict[str, Any] = {}
+    if values and isinstance(value, Tensor) and rows.rows[0]["stats"]:
+        table, blocks = values_table(value, rows.rows[0]["dims"])
+        head |= {"table": table} if table else {}
+    return Spec("dims", head, blocks)
 
 
 class _Rows:
@@ -101,9 +117,9 @@ class _Rows:
             size = dim.extent if lengths is None and dim.is_dim_known() else None
             kind = dim.kind or kind or ("spatial" if lengths is not None else None)
             kind = kind if kind in ("batch", "spatial", "feature", "beam") else None
-            self.entries.append(
-                {"name": dim.name, "size": size, "lengths": lengths, "kind": kind, "id": len(self.entries)}
-            )
+            entry = {"name": name_of(dim), "size": size, "lengths": lengths, "kind": kind, "id": len(self.entries)}
+            origin = origin_of(dim)
+            self.entries.append(entry if origin is None else entry | {"origin": origin})
             for over in dim.length_dims:
                 self.id_of(over)
         return self._ids[id(dim)]

@@ -160,4 +160,8 @@ def problem(head: Any) -> str | None:
         for dim in [*row["dims"], *([] if row.get("sparse") is None else [row["sparse"]])]:
             if dim not in ids:
                 return f"These dims cannot be drawn: row {index} names dim {dim}, which is not in the list of dims."
+    for fold in head.get("folds") or []:
+        whole = isinstance(fold, dict) and all(isinstance(fold.get(name), int) for name in ("first", "rows", "count"))
+        if not whole or not 0 <= fold["first"] < fold["first"] + fold["rows"] * fold["count"] <= len(head["rows"]):
+            return "These dims cannot be drawn: rows are folded that are not there."
     return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.dims import table
+from rfnb.viz.dims import small, table
+from rfnb.viz.dims.folds import folded
 from rfnb.viz.terminal import WIDTH, aligned, width_of
 
 _MOST_NAME, _MOST_DIMS = 32, 60
@@ -20,7 +21,8 @@ def text(spec: Any) -> str:
     lines += [str(head.get("title", "Dims"))]
     lines += _legend(head["dims"])
     if head["rows"]:
-        lines += [""] + _rows(head)
+        lines += [""] + _rows({**head, "rows": folded(head)})
+    lines += small.lines(spec)
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -34,6 +36,7 @@ def _legend(entries: list[dict[str, Any]]) -> list[str]:
             if lengths
             else ""
         )
+        note = "  ".join(filter(None, [entry.get("origin"), note]))
         rows.append(
             [
                 " " + table.GLYPHS[entry["id"] % 8],

@@ -1,6 +1,7 @@
 // From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims/table.py.
 
-import type { AnyHead } from "../frame";
+import type { AnyHead, Frame } from "../frame";
+import { exact } from "../number";
 
 export interface DimEntry {
   name: string;
@@ -8,6 +9,12 @@ export interface DimEntry {
   lengths: number[] | null;
   kind: string | null;
   id: number;
+  origin?: string; // of a derived dim, in words
+}
+export interface Fold {
+  first: number;
+  rows: number;
+  count: number;
 }
 export interface Stats {
   min: number | null;
@@ -34,6 +41,8 @@ export interface DimsHead extends AnyHead {
   dims: DimEntry[];
   rows: RowSpec[];
   failure?: string | null;
+  folds?: Fold[]; // repeats among the rows
+  table?: { dims: number[]; block: string; real: string } | null; // of a small tensor
 }
 
 export interface Chip {
@@ -46,6 +55,7 @@ export interface Chip {
   kind: string;
   lengths: number[];
   waste: number;
+  origin: string;
 }
 export interface Row {
   label: string;
@@ -116,7 +126,47 @@ function chipOf(entry: DimEntry, name: string, index: number): Chip {
     kind: entry.kind ?? "",
     lengths,
     waste: waste(lengths),
+    origin: entry.origin ?? "",
   };
+}
+
+/** The rows that are seen while these folds are open: of the others only the first repeat, with its fold. */
+export function seenRows(folds: Fold[], count: number, open: Set<number>): { row: number; fold: Fold | null }[] {
+  const hidden = new Set<number>(),
+    at = new Map(folds.map((fold) => [fold.first, fold]));
+  for (const { first, rows, count: times } of folds)
+    if (!open.has(first)) for (let row = first + rows; row < first + rows * times; row++) hidden.add(row);
+  const all = Array.from({ length: count }, (_, row) => ({ row, fold: at.get(row) ?? null }));
+  return all.filter(({ row }) => !hidden.has(row));
+}
+
+/** The values of a small tensor as tables, with named coordinates; "" past the end of a sequence. */
+export function valueTables(frame: Frame<DimsHead>, names: Map<number, string>): { title: string; rows: string[][] }[] {
+  const { table } = frame.head,
+    values = table && frame.blocks[table.block],
+    real = table && frame.blocks[table.real];
+  if (!table || !values || !real || values.data.length !== real.data.length) return [];
+  const dims = table.dims.map((dim) => names.get(dim) ?? "?"),
+    shape = values.shape.slice();
+  if (shape.length !== dims.length) return [];
+  if (shape.length === 1) {
+    shape.unshift(1);
+    dims.unshift("");
+  }
+  const width = shape.at(-1)!,
+    height = shape.at(-2)!,
+    outer = values.data.length / Math.max(1, width * height);
+  return Array.from({ length: outer }, (_, place) => {
+    const top = [`${dims.at(-1)} →`, ...Array.from({ length: width }, (_, column) => String(column))];
+    const rows = Array.from({ length: height }, (_, row) => [
+      dims.at(-2) ? `${dims.at(-2)} ${row}` : "",
+      ...Array.from({ length: width }, (_, column) => {
+        const index = (place * height + row) * width + column;
+        return real.value(index) ? exact(values.value(index)) : "";
+      }),
+    ]);
+    return { title: shape.length > 2 ? `${dims[0]} ${place}` : "", rows: [top, ...rows] };
+  });
 }
 
 /** Name of each dim by id; different dims of equal name become time#1, time#2. */
@@ -253,5 +303,8 @@ export function problem(head: DimsHead | null): string | null {
         return `These dims cannot be drawn: row ${index} names dim ${dim}, which is not in the list of dims.`;
     }
   }
+  for (const { first, rows, count } of head.folds ?? [])
+    if (!(first >= 0 && rows > 0 && count > 0 && first + rows * count <= head.rows.length))
+      return "These dims cannot be drawn: rows are folded that are not there.";
   return null;
 }

@@ -4,13 +4,15 @@ import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
 import { h, quiet } from "../dom";
 import type { Frame } from "../frame";
-import type { DimsHead } from "./layout";
-import { layout, problem } from "./layout";
-import { legendItem, oneDevice, rowTable } from "./table";
+import type { DimsHead, Fold } from "./layout";
+import { layout, namesOf, problem, seenRows, valueTables } from "./layout";
+import { legendItem, oneDevice, rowTable, valueTable } from "./table";
 
 class DimsView {
   private readonly box = h("div", { class: "rfnb-dims" });
   private readonly readout = h("div", { class: "rfnb-dims-readout", role: "status", "aria-live": "polite" });
+  private readonly open = new Set<number>(); // folds, by their first row
+  private frame!: Frame<DimsHead>;
   private readonly cursor = new Cursor<DOMStringMap>(() => this.point());
 
   constructor(private readonly root: HTMLElement) {
@@ -22,8 +24,10 @@ class DimsView {
     onKeys(this.box, (event) => this.walk(event));
   }
 
-  update({ head }: Frame<DimsHead>): void {
-    const wrong = problem(head);
+  update(frame: Frame<DimsHead>): void {
+    const { head } = frame,
+      wrong = problem(head);
+    this.frame = frame;
     if (wrong) {
       this.box.replaceChildren(h("p", { role: "alert" }, wrong));
       return;
@@ -32,11 +36,19 @@ class DimsView {
     this.root.dataset["dims"] = String(legend.length);
     this.root.dataset["rows"] = String(rows.length);
     const title = [head.title ?? "Dims", ...oneDevice(rows), ...(head.live ? [quiet(" running")] : [])];
+    const seen = seenRows(head.folds ?? [], rows.length, this.open),
+      values = valueTables(frame, namesOf(head.dims)),
+      turn = ({ first }: Fold) => {
+        if (!this.open.delete(first)) this.open.add(first);
+        this.update(this.frame);
+        this.box.querySelector<HTMLElement>(`[data-fold="${first}"]`)?.focus();
+      };
     this.box.replaceChildren(
       ...(head.failure ? [h("pre", { class: "rfnb-dims-failure", role: "alert" }, head.failure)] : []),
       h("div", { class: "rfnb-dims-title" }, ...title),
       h("ul", { class: "rfnb-dims-legend", "aria-label": "dims" }, ...legend.map(legendItem)),
-      ...(rows.length ? [h("div", { class: "rfnb-dims-scroll" }, rowTable(rows, columns))] : []),
+      ...(rows.length ? [h("div", { class: "rfnb-dims-scroll" }, rowTable(rows, columns, seen, this.open, turn))] : []),
+      ...(values.length ? [h("div", { class: "rfnb-dims-scroll" }, ...values.map(valueTable))] : []),
       this.readout,
     );
     this.chips()[0]?.setAttribute("tabindex", "0");

@@ -1,7 +1,7 @@
 // The chips of a dims view: the legend of dims, and the table with a row per tensor.
 
 import { h, quiet } from "../dom";
-import type { Chip, Row } from "./layout";
+import type { Chip, Fold, Row } from "./layout";
 
 const MOST_BARS = 48;
 
@@ -9,6 +9,7 @@ function chipElement(chip: Chip, axis: number | null): HTMLElement {
   const ragged = chip.lengths.length ? " rfnb-dims-ragged" : "";
   const say = [
     chip.kind && `, ${chip.kind} dim`,
+    chip.origin && `, ${chip.origin}`,
     chip.lengths.length && `, lengths ${chip.lengths.slice(0, 12).join(" ")}${chip.lengths.length > 12 ? " …" : ""}`,
   ]
     .filter(Boolean)
@@ -22,18 +23,21 @@ function chipElement(chip: Chip, axis: number | null): HTMLElement {
       "data-text": chip.text,
       "data-say": say,
       title: chip.text + say,
+      role: "img",
+      "aria-label": `dim ${chip.text}${axis === null ? "" : `, axis ${axis}`}${say}`,
     },
     h("i", { "aria-hidden": "true" }, chip.glyph),
     h("b", {}, chip.name),
     h("span", { class: "rfnb-dims-size" }, chip.size.replace("<=", "≤").replace(/^=/, " ")),
   );
-  if (axis !== null) element.append(h("sup", { title: `axis ${axis}` }, String(axis)));
+  if (axis !== null) element.append(h("span", { class: "rfnb-dims-axis" }, `axis ${axis}`));
   return element;
 }
 
 export function legendItem(chip: Chip): HTMLElement {
   const item = h("li", {}, chipElement(chip, null));
   if (chip.kind) item.append(quiet(chip.kind));
+  if (chip.origin) item.append(quiet(chip.origin));
   if (chip.lengths.length) {
     const top = Math.max(1, ...chip.lengths);
     const shown = chip.lengths.slice(0, MOST_BARS);
@@ -65,7 +69,30 @@ export function oneDevice(rows: Row[]): HTMLElement[] {
   return all.length === 1 ? [quiet(` on ${all[0]}`)] : [];
 }
 
-export function rowTable(rows: Row[], columns: number): HTMLElement {
+/** Tables of values: a row ends where its sequence ends. */
+export function valueTable({ title, rows: [top, ...rows] }: { title: string; rows: string[][] }): HTMLElement {
+  const cell = (text: string) =>
+    h("td", { class: text === "" ? "rfnb-dims-past" : /^[-−+]?[\d.]/.test(text) ? "" : "rfnb-dims-alarm" }, text);
+  const lines = rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row[0]!), ...row.slice(1).map(cell)));
+  const heads = top!.map((text) => h("th", { scope: "col" }, text));
+  return h(
+    "table",
+    { class: "rfnb-dims-values-table" },
+    ...(title ? [h("caption", {}, title)] : []),
+    h("thead", {}, h("tr", {}, ...heads)),
+    h("tbody", {}, ...lines),
+  );
+}
+
+/** `seen`: the rows that are not folded away; `turn` opens or closes a fold. */
+export function rowTable(
+  all: Row[],
+  columns: number,
+  seen: { row: number; fold: Fold | null }[],
+  open: Set<number>,
+  turn: (fold: Fold) => void,
+): HTMLElement {
+  const rows = all;
   const any = (what: (row: Row) => unknown) => rows.some((row) => Boolean(what(row)));
   const shown = {
     dtype: any((row) => row.dtype),
@@ -86,9 +113,20 @@ export function rowTable(rows: Row[], columns: number): HTMLElement {
     {},
     ...heads.flatMap(([head, span]) => (span ? [h("th", { scope: "col", colspan: String(span) }, head)] : [])),
   );
-  const body = rows.map((row) => {
+  const body = seen.map(({ row: number, fold }) => {
+    const row = rows[number]!;
     const label = h("th", { scope: "row" }, row.label);
     label.style.paddingLeft = `${4 + row.indent * 16}px`;
+    if (fold) {
+      const last = rows[fold.first + (fold.count - 1) * fold.rows]!.label,
+        is = open.has(fold.first);
+      const button = h("button", { type: "button", "aria-expanded": String(is), "data-fold": String(fold.first) });
+      button.append(`× ${fold.count}`);
+      button.setAttribute("aria-label", `× ${fold.count}: ${row.label} to ${last} are alike`);
+      button.title = `${row.label} to ${last} are alike${is ? "" : "; opens"}`;
+      button.addEventListener("click", () => turn(fold));
+      label.append(" ", button);
+    }
     if (row.heading)
       return h(
         "tr",

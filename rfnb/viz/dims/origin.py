@@ -1,0 +1,62 @@
+"""The origin of a derived dim in words: "time / 4, rounded up", where its name is `(time⌈/⌉4)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.core import algebra
+from rfnb.core.dim import Dim
+
+
+def name_of(dim: Dim) -> str:
+    """What a view calls a dim: a derived one by its arithmetic, without the signs of rounding, which `origin_of` says."""
+    return dim.name if dim.expr is None else _sum(dim.expr)
+
+
+def origin_of(dim: Dim) -> str | None:
+    """The arithmetic of a derived dim in words, and where it was made; None for one that is derived of nothing."""
+    if dim.expr is None:
+        return None
+    rounds = _rounds(dim.expr)
+    words = ", ".join(
+        [_sum(dim.expr), *(["rounded up"] if "up" in rounds else []), *(["rounded down"] if "down" in rounds else [])]
+    )
+    return f"{words}; made at {dim.created}"
+
+
+def _sum(expr: algebra.Sum) -> str:
+    return " + ".join(_term(term) for term in expr).replace("+ -", "- ") or "0"
+
+
+def _term(term: algebra.Term) -> str:
+    coefficient, factors = term
+    parts = [_factor(factor, alone=len(factors) == 1 and abs(coefficient) == 1) for factor in factors]
+    if not parts:
+        return str(coefficient)
+    sign = {1: "", -1: "-"}.get(coefficient, f"{coefficient} * ")
+    return sign + " * ".join(parts)
+
+
+def _factor(factor: Any, *, alone: bool = False) -> str:
+    if isinstance(factor, algebra.Division):
+        text = f"{_factor(factor.numerator)} / {_factor(factor.denominator)}"
+        return text if alone else f"({text})"
+    if isinstance(factor, Dim):
+        name = name_of(factor)
+        return f"({name})" if " " in name and not alone else name
+    return str(factor)
+
+
+def _rounds(expr: algebra.Sum) -> set[str]:
+    """Which way divisions in it round: where they are not exact."""
+    found = set()
+    for _, factors in expr:
+        for factor in factors:
+            parts = [factor]
+            if isinstance(factor, algebra.Division):
+                found.add("up" if factor.kind.startswith("ceil") else "down")
+                parts = [factor.numerator, factor.denominator]
+            for part in parts:
+                if isinstance(part, Dim) and part.expr is not None:
+                    found |= _rounds(part.expr)
+    return found
