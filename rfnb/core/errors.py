@@ -56,7 +56,16 @@ class ErrorOf(Generic[E]):
         self.kind = kind
 
     def __call__(self, what: str, operands: Iterable[tuple[str, object]], rule: str, fix: str | None = None) -> E:
-        return self.kind(message(what, operands, rule, fix))
+        rows = [(label, str(value)) for label, value in operands]
+        error = self.kind(message(what, rows, rule, fix))
+        error.__dict__["parts"] = what, rows, rule, fix
+        return error
+
+
+def parts_of(error: BaseException) -> tuple[str, list[tuple[str, str]], str, str | None] | None:
+    """The parts of an error that was made so: what failed, the operands as text, the rule, the lines to type."""
+    parts: tuple[str, list[tuple[str, str]], str, str | None] | None = error.__dict__.get("parts")
+    return parts
 
 
 attribute_error = ErrorOf(AttributeError)

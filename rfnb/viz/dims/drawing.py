@@ -76,7 +76,7 @@ def _chip(made: Drawing, x: float, y: float, id_: int, text: str, *, ragged: boo
 
 
 def _hue(id_: int) -> str:
-    """After 8 dims the hues are shifted against the glyphs, so that the pair stays distinct."""
+    """The hue of a dim: after 8 dims they are shifted against the glyphs, so that the pair stays distinct."""
     return f"hue{(id_ + 3 * (id_ // 8)) % 8}"
 
 
@@ -86,7 +86,11 @@ def _legend(made: Drawing, entries: Sequence[dict[str, Any]], chips: dict[int, s
     for entry in shown:
         y, lengths = made.height + _ROW / 2, entry.get("lengths") or []
         _chip(made, 0, y, entry["id"], chips[entry["id"]], ragged=bool(lengths))
-        kind = labels.fitted(", ".join(filter(None, [entry.get("kind"), entry.get("origin")])), 400, 10.5)
+        kind = labels.fitted(
+            ", ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("kind"), entry.get("origin")])),
+            400,
+            10.5,
+        )
         made.add(Text(second, y, kind, 10.5, "muted"))
         x = second + max(58.0, fonts.width(kind, 10.5) + 10)
         if lengths:

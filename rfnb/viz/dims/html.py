@@ -24,6 +24,7 @@ def html(spec: Any) -> str:
     ):
         parts.append(_legend(head["dims"]))
     parts += small.html_tables(spec)
+    parts += [f"<pre>{escape(str(head['mend']))}</pre>"] if head.get("mend") else []
     return "\n".join(parts)
 
 
@@ -34,7 +35,7 @@ def _legend(entries: list[dict[str, Any]]) -> str:
         lengths = entry.get("lengths") or []
         cells = [
             f"{table.GLYPHS[entry['id'] % 8]}\u00a0{table.size_text(entry, names[entry['id']])}",
-            ", ".join(filter(None, [entry.get("kind"), entry.get("origin")])),
+            ", ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("kind"), entry.get("origin")])),
             f"{table.bars(lengths)} {table.lengths_text(lengths)}" if lengths else "",
             table.waste_text(lengths),
         ]

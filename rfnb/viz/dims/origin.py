@@ -9,7 +9,7 @@ from rfnb.core.dim import Dim
 
 
 def name_of(dim: Dim) -> str:
-    """What a view calls a dim: a derived one by its arithmetic, without the signs of rounding, which `origin_of` says."""
+    """The name of a dim in a view: that of a derived one is its arithmetic, without the signs of rounding, which `origin_of` says."""
     return dim.name if dim.expr is None else _sum(dim.expr)
 
 
@@ -48,7 +48,7 @@ def _factor(factor: Any, *, alone: bool = False) -> str:
 
 
 def _rounds(expr: algebra.Sum) -> set[str]:
-    """Which way divisions in it round: where they are not exact."""
+    """The ways ("up", "down") in which divisions in it round."""
     found = set()
     for _, factors in expr:
         for factor in factors:

@@ -23,6 +23,7 @@ def text(spec: Any) -> str:
     if head["rows"]:
         lines += [""] + _rows({**head, "rows": folded(head)})
     lines += small.lines(spec)
+    lines += ["", str(head["mend"])] if head.get("mend") else []
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -36,7 +37,7 @@ def _legend(entries: list[dict[str, Any]]) -> list[str]:
             if lengths
             else ""
         )
-        note = "  ".join(filter(None, [entry.get("origin"), note]))
+        note = "  ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("origin"), note]))
         rows.append(
             [
                 " " + table.GLYPHS[entry["id"] % 8],

@@ -10,6 +10,7 @@ export interface DimEntry {
   kind: string | null;
   id: number;
   origin?: string; // of a derived dim, in words
+  clash?: boolean; // what an error is about
 }
 export interface Fold {
   first: number;
@@ -41,6 +42,7 @@ export interface DimsHead extends AnyHead {
   dims: DimEntry[];
   rows: RowSpec[];
   failure?: string | null;
+  mend?: string; // the rule that an error states, and what to type
   folds?: Fold[]; // repeats among the rows
   table?: { dims: number[]; block: string; real: string } | null; // of a small tensor
 }
@@ -56,6 +58,7 @@ export interface Chip {
   lengths: number[];
   waste: number;
   origin: string;
+  clash: boolean;
 }
 export interface Row {
   label: string;
@@ -127,6 +130,7 @@ function chipOf(entry: DimEntry, name: string, index: number): Chip {
     lengths,
     waste: waste(lengths),
     origin: entry.origin ?? "",
+    clash: !!entry.clash,
   };
 }
 

@@ -49,6 +49,7 @@ class DimsView {
       h("ul", { class: "rfnb-dims-legend", "aria-label": "dims" }, ...legend.map(legendItem)),
       ...(rows.length ? [h("div", { class: "rfnb-dims-scroll" }, rowTable(rows, columns, seen, this.open, turn))] : []),
       ...(values.length ? [h("div", { class: "rfnb-dims-scroll" }, ...values.map(valueTable))] : []),
+      ...(head.mend ? [h("pre", { class: "rfnb-dims-failure" }, head.mend)] : []),
       this.readout,
     );
     this.chips()[0]?.setAttribute("tabindex", "0");

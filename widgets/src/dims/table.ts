@@ -8,6 +8,7 @@ const MOST_BARS = 48;
 function chipElement(chip: Chip, axis: number | null): HTMLElement {
   const ragged = chip.lengths.length ? " rfnb-dims-ragged" : "";
   const say = [
+    chip.clash && ", clashes",
     chip.kind && `, ${chip.kind} dim`,
     chip.origin && `, ${chip.origin}`,
     chip.lengths.length && `, lengths ${chip.lengths.slice(0, 12).join(" ")}${chip.lengths.length > 12 ? " …" : ""}`,
@@ -17,7 +18,7 @@ function chipElement(chip: Chip, axis: number | null): HTMLElement {
   const element = h(
     "span",
     {
-      class: `rfnb-dims-chip rfnb-hue-${chip.hue}${ragged}`,
+      class: `rfnb-dims-chip rfnb-hue-${chip.hue}${ragged}${chip.clash ? " rfnb-dims-clash" : ""}`,
       tabindex: "-1",
       "data-dim": String(chip.id),
       "data-text": chip.text,
@@ -36,6 +37,7 @@ function chipElement(chip: Chip, axis: number | null): HTMLElement {
 
 export function legendItem(chip: Chip): HTMLElement {
   const item = h("li", {}, chipElement(chip, null));
+  if (chip.clash) item.append(h("strong", { class: "rfnb-dims-alarm" }, "≠ clashes"));
   if (chip.kind) item.append(quiet(chip.kind));
   if (chip.origin) item.append(quiet(chip.origin));
   if (chip.lengths.length) {
