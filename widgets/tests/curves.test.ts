@@ -2,7 +2,19 @@ import { afterEach, describe, expect, it } from "vitest";
 import training from "../../tests/viz/fixtures/curves_training.json";
 import { exactBlock } from "../src/block";
 import type { Curve, Head } from "../src/curves/layout";
-import { brief, curvesOf, nearest, pathsOf, pointAt, problem, sentence, stops, walk } from "../src/curves/layout";
+import {
+  brief,
+  curvesOf,
+  nanSince,
+  nearest,
+  pathsOf,
+  pointAt,
+  problem,
+  sentence,
+  stops,
+  walk,
+  within,
+} from "../src/curves/layout";
 import { niceStep, scaleOf, share, tickText, xScale } from "../src/curves/scale";
 import type { Frame } from "../src/frame";
 import { showIn } from "../src/mount";
@@ -245,7 +257,7 @@ describe("the view in the page", () => {
       "lossnats1 NaN, first at step 20best 0.75 at 40last1log",
       "phoneme accuracy%best 62.5 at 30last60log",
       "learning ratelast0log",
-      "gradient norm1 infinite, first at step 20last2log",
+      "gradient norm▲ 1 infinite, first at step 20last2log",
       "test loss–log",
     ]);
     expect(root.dataset["step"]).toBe("50");
@@ -278,7 +290,7 @@ describe("the view in the page", () => {
     press("Escape");
     expect([root.dataset["cursor"], readout()]).toEqual([
       "",
-      "Point at a curve, or focus the curves and use the arrow keys, Home and End.",
+      "Point at a curve, or focus the curves and use the arrow keys, Home and End. Drag over a range to zoom, or + and −; 0 shows all.",
     ]);
   });
 
@@ -334,5 +346,58 @@ describe("the view in the page", () => {
     expect(root.querySelector(".rfnb-curves-label")!.textContent).toBe("<b>loss</b>");
     view.destroy();
     expect(root.childElementCount).toBe(0);
+  });
+});
+
+describe("zoom, many series, and what is no number", () => {
+  const root = document.createElement("div");
+  document.body.append(root);
+  const view = showIn(root);
+  afterEach(() => view.destroy());
+  const many = (count: number, y = [3, 2, 1, 0.5]) => {
+    const block = (data: number[]) => exactBlock(new Float32Array(data), [data.length]);
+    const series = Array.from({ length: count }, (_, index) => ({ label: `s${index}`, x: "x", y: "y" }));
+    const head = { title: "", live: false, x: "step", series } as unknown as Head;
+    view.update({ kind: "curves", head, blocks: { x: block(y.map((_, index) => index * 10)), y: block(y) } });
+  };
+  const stage = () => root.querySelector<HTMLElement>(".rfnb-curves-stage")!;
+  const press = (key: string) => stage().dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const panels = () => root.querySelectorAll(".rfnb-curves-panel").length;
+
+  it("draws 24 of 500 series, and more when asked", () => {
+    many(500);
+    expect(panels()).toBe(24);
+    const button = root.querySelector<HTMLButtonElement>("[data-do=more]")!;
+    expect(button.textContent).toBe("Show 24 more (24 of 500 series are drawn)");
+    button.click();
+    expect(panels()).toBe(48);
+  });
+
+  it("zooms by keys and shows all again", () => {
+    many(1, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    press("End");
+    press("+");
+    expect(root.dataset["range"]).toBe("60 80");
+    press("-");
+    expect(root.dataset["range"]).toBe("50 80");
+    press("0");
+    expect([root.dataset["range"], root.querySelector<HTMLElement>("[data-do=all]")!.hidden]).toEqual(["", true]);
+  });
+
+  it("marks since when nothing is a number, and says what the mark of an infinity is", () => {
+    many(1, [3, Infinity, 2, NaN, NaN]);
+    expect(root.querySelectorAll(".rfnb-curves-band").length).toBe(1);
+    expect(root.textContent).toContain("NaN since step 30, ▲ 1 infinite, first at step 10");
+    many(1, [3, NaN, 2]);
+    expect(root.querySelectorAll(".rfnb-curves-band").length).toBe(0);
+  });
+
+  it("takes the points of a range, and the best one only where it is in it", () => {
+    const whole = { ...of(5, 4, 1, 3, 2), best: 2 };
+    expect(within(whole, [1, 3])).toMatchObject({ x: [1, 2, 3], y: [4, 1, 3], best: 1 });
+    expect(within(whole, [3, 4])).toMatchObject({ x: [3, 4], best: -1 });
+    expect(within({ ...whole, x: [0, 10, 20, 30, 40] }, [1, 9])).toMatchObject({ x: [] });
+    expect(nanSince(of(1, NaN, NaN))).toBe(1);
+    expect(nanSince(of(NaN, 1, NaN))).toBe(-1);
   });
 });

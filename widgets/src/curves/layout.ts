@@ -79,6 +79,41 @@ export function stops(curves: Curve[]): number[] {
   return [...all].sort((a, b) => a - b);
 }
 
+export type Range = [low: number, high: number];
+
+/** A curve between two x, both among them. */
+export function within(curve: Curve, [low, high]: Range): Curve {
+  const { x, y, best } = curve;
+  let from = pointAt(curve, low);
+  if (from < 0 || x[from]! < low) from++;
+  while (from > 0 && x[from - 1] === low) from--; // several at one x
+  const to = Math.max(from, pointAt(curve, high) + 1),
+    part = (numbers: Numbers) => Array.prototype.slice.call(numbers, from, to) as number[];
+  return { ...curve, x: part(x), y: part(y), best: best >= from && best < to ? best - from : -1 };
+}
+
+/** The half of a range around a stop, at stops; null if there is none between. `from` null: around the middle. */
+export function half(at: number[], [low, high]: Range, from: number | null): Range | null {
+  const middle = from ?? (low + high) / 2,
+    quarter = (high - low) / 4;
+  const ends = [Math.max(low, middle - quarter), Math.min(high, middle + quarter)].map((x) => nearest(at, x)!);
+  return ends[0]! < ends[1]! && (ends[0]! > low || ends[1]! < high) ? (ends as Range) : null;
+}
+
+/** The range twice as wide, at stops; null if that is all. */
+export function twice(at: number[], [low, high]: Range): Range | null {
+  const more = (high - low) / 2,
+    ends = [nearest(at, low - more)!, nearest(at, high + more)!] as Range;
+  return ends[0] <= at[0]! && ends[1] >= at.at(-1)! ? null : ends;
+}
+
+/** The first index from which on nothing is a number any more; -1 if there is none, or it is the last point alone. */
+export function nanSince({ y }: Pick<Curve, "y">): number {
+  let first = y.length;
+  while (first > 0 && Number.isNaN(y[first - 1]!)) first--;
+  return y.length - first > 1 ? first : -1;
+}
+
 /** Where the cursor is on one curve: the last point at or before x; -1 before the first. */
 export function pointAt({ x }: Pick<Curve, "x">, at: number): number {
   let low = 0,

@@ -3,7 +3,7 @@
 import { h, svg } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
-import { brief, pathsOf, pointAt, odd } from "./layout";
+import { brief, nanSince, odd, pathsOf, pointAt } from "./layout";
 import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
@@ -128,7 +128,13 @@ export class Panel {
   }
 
   private drawCurve(marks: SVGGElement, live: boolean): void {
-    const { curve, height } = this;
+    const { curve, height } = this,
+      since = nanSince(curve);
+    if (since >= 0) {
+      const x = this.px(curve.x[since]!),
+        width = Math.max(2, this.axis.width - RIGHT - x);
+      marks.append(svg("rect", { x, y: 0, width, height, class: "rfnb-curves-band" }));
+    }
     const paths = pathsOf(
       curve,
       (x) => this.px(x),
@@ -182,7 +188,14 @@ export class Panel {
     const { best } = curve;
     this.best.textContent =
       best < 0 || curve.y.length < 2 ? "" : `best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`;
-    this.odd.textContent = odd(curve, axis.name).join(", ");
+    const signs = Array.from(curve.y).reduce<string>((found, value) => {
+      const sign = value === Infinity ? "▲" : value === -Infinity ? "▼" : "";
+      return found.includes(sign) ? found : found + sign;
+    }, "");
+    // The marks in the plot, and what they mean.
+    this.odd.textContent = odd(curve, axis.name)
+      .map((text) => (text.includes("infinite") ? `${signs} ${text}` : text))
+      .join(", ");
     cursor.replaceChildren();
     if (at === null) return;
     const x = this.px(at);

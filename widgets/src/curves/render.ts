@@ -6,19 +6,25 @@ import { h, onResize, quiet } from "../dom";
 import type { Frame } from "../frame";
 import { exact } from "../number";
 import { Shell } from "../shell";
-import type { Curve, Head } from "./layout";
-import { curvesOf, heightOf, nearest, problem, sentence, stops, walk } from "./layout";
+import type { Curve, Head, Range } from "./layout";
+import { curvesOf, half, heightOf, nearest, problem, sentence, stops, twice, walk, within } from "./layout";
 import type { Axis } from "./panel";
 import { Panel, RIGHT, textWidth } from "./panel";
 import { xScale } from "./scale";
 
-const HINT = "Point at a curve, or focus the curves and use the arrow keys, Home and End.";
+const HINT =
+  "Point at a curve, or focus the curves and use the arrow keys, Home and End. Drag over a range to zoom, or + and −; 0 shows all.";
+const MOST = 24; // panels at first; of more series the next ones come when asked for
 const GUTTER = 70,
   WIDTH_UNKNOWN = 640;
 
 class CurvesView {
   private frame!: Frame<Head>;
-  private curves: Curve[] = [];
+  private all: Curve[] = [];
+  private curves: Curve[] = []; // what is drawn of them
+  private range: Range | null = null;
+  private most = MOST;
+  private from: number | null = null; // where a drag has begun
   private panels: Panel[] = [];
   private at: number[] = []; // where the cursor can stand
   private axis: Axis | null = null;
@@ -26,6 +32,9 @@ class CurvesView {
   private readonly cursor = new Cursor<number>(() => this.point());
 
   private readonly running = h("span", { class: "rfnb-curves-running" });
+  private readonly whole = h("button", { type: "button", "data-do": "all" }, "Show all steps");
+  private readonly more = h("button", { type: "button", "data-do": "more" });
+  private readonly brush = h("div", { class: "rfnb-curves-brush", "aria-hidden": "true", hidden: "" });
   private readonly stage = h("div", {
     class: "rfnb-curves-stage",
     tabindex: "0",
@@ -34,14 +43,32 @@ class CurvesView {
     "data-lm-suppress-shortcuts": "true",
   });
   private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
-  private readonly body = h("div", { class: "rfnb-curves" }, this.stage, this.readout);
+  private readonly body = h("div", { class: "rfnb-curves" }, this.stage, this.more, this.readout);
   private readonly shell: Shell;
   private readonly unwatch: () => void;
 
   constructor(private readonly el: HTMLElement) {
-    this.shell = new Shell(el, [this.running], this.body);
-    this.stage.addEventListener("pointermove", (event) => this.cursor.hover(this.stopAt(event)));
-    this.stage.addEventListener("pointerleave", () => this.cursor.hover(null));
+    this.shell = new Shell(el, [this.running, this.whole], this.body);
+    this.whole.addEventListener("click", () => this.zoom(null));
+    this.more.addEventListener("click", () => {
+      this.most += MOST;
+      this.choose();
+    });
+    this.stage.append(this.brush);
+    this.stage.addEventListener("pointerdown", (event) => {
+      this.from = event.button === 0 ? this.stopAt(event) : null;
+    });
+    this.stage.addEventListener("pointerup", (event) => this.drop(event));
+    this.stage.addEventListener("dblclick", () => this.zoom(null));
+    this.stage.addEventListener("pointermove", (event) => {
+      this.cursor.hover(this.stopAt(event));
+      this.showBrush(event.buttons ? this.cursor.hovered : null);
+    });
+    this.stage.addEventListener("pointerleave", () => {
+      this.from = null;
+      this.showBrush(null);
+      this.cursor.hover(null);
+    });
     this.stage.addEventListener("click", (event) => {
       const at = this.stopAt(event);
       if (at !== null) this.cursor.pin(at);
@@ -58,8 +85,8 @@ class CurvesView {
       { cursor } = this,
       wrong = problem(frame);
     const atEnd = cursor.pinned === this.at.at(-1);
-    this.curves = wrong ? [] : curvesOf(frame);
-    const at = (this.at = stops(this.curves)),
+    this.all = wrong ? [] : curvesOf(frame);
+    const at = (this.at = stops(this.all)),
       last = at.at(-1);
     this.el.dataset["step"] = last === undefined ? "" : exact(last);
     const missing = wrong ?? (at.length ? null : `No points${head.live ? " yet" : ""}.`);
@@ -70,7 +97,47 @@ class CurvesView {
     // A cursor at the last point stays at the last point.
     if (cursor.pinned !== null) cursor.pinned = atEnd ? last! : nearest(at, cursor.pinned);
     if (cursor.hovered !== null) cursor.hovered = nearest(at, cursor.hovered);
+    this.choose();
+  }
+
+  /** The series that are drawn, and what of them is in the range. */
+  private choose(): void {
+    const { range } = this,
+      shown = this.all.slice(0, this.most),
+      left = this.all.length - shown.length;
+    this.curves = range ? shown.map((curve) => within(curve, range)) : shown;
+    this.more.hidden = !left;
+    this.more.textContent = `Show ${Math.min(left, MOST)} more (${shown.length} of ${this.all.length} series are drawn)`;
+    this.whole.hidden = !range;
     this.redraw();
+  }
+
+  private zoom(range: Range | null): void {
+    this.range = range;
+    this.el.dataset["range"] = range ? range.map(exact).join(" ") : "";
+    if (range && this.cursor.pinned !== null && (this.cursor.pinned < range[0] || this.cursor.pinned > range[1]))
+      this.cursor.pinned = null;
+    this.choose();
+  }
+
+  /** The end of a drag: what lies between fills the width. */
+  private drop(event: PointerEvent): void {
+    const to = this.stopAt(event),
+      { from } = this;
+    this.from = null;
+    this.showBrush(null);
+    if (from !== null && to !== null && from !== to) this.zoom([Math.min(from, to), Math.max(from, to)]);
+  }
+
+  private showBrush(to: number | null): void {
+    const { from, axis } = this;
+    this.brush.hidden = from === null || to === null || from === to || !axis;
+    if (this.brush.hidden || !axis) return;
+    const [a, b] = [from!, to!]
+      .sort((x, y) => x - y)
+      .map((x) => axis.left + ((x - axis.x.low) / (axis.x.high - axis.x.low)) * (axis.width - axis.left - RIGHT));
+    this.brush.style.left = `${a}px`;
+    this.brush.style.width = `${b! - a!}px`;
   }
 
   destroy(): void {
@@ -84,8 +151,10 @@ class CurvesView {
 
   private redraw(): void {
     const { head } = this.frame,
-      { at } = this;
-    if (!at.length) return;
+      { range } = this;
+    if (!this.at.length) return;
+    const at = range ? this.at.filter((x) => x >= range[0] && x <= range[1]) : this.at;
+    if (!at.length) return this.zoom(null); // a new frame has no point there
     this.room = this.available();
     while (this.panels.length > this.curves.length) this.panels.pop()!.element.remove();
     while (this.panels.length < this.curves.length) {
@@ -107,7 +176,8 @@ class CurvesView {
     const x = xScale(at, this.room - left - RIGHT, textWidth)!;
     this.axis = { x, left, width: this.room, name, at, inGutter };
     this.panels.forEach((panel, index) => panel.draw(this.axis!, index === this.panels.length - 1, live));
-    this.running.textContent = `${live ? "running, " : ""}${name} ${exact(at[at.length - 1]!)}`;
+    const last = exact(at[at.length - 1]!);
+    this.running.textContent = `${live ? "running, " : ""}${name} ${range ? `${exact(at[0]!)} to ${last}` : last}`;
     this.stage.setAttribute(
       "aria-label",
       `${head.title ?? "Curves"}: ${this.curves.map(({ label }) => label).join(", ")} over ${name} ${exact(at[0]!)} to ${exact(at[at.length - 1]!)}`,
@@ -126,6 +196,14 @@ class CurvesView {
 
   private key({ key, ctrlKey, target }: KeyboardEvent): boolean {
     if (ctrlKey || target !== this.stage || !this.axis) return false;
+    if ("+=-−0".includes(key)) {
+      const { at } = this.axis,
+        now: Range = [at[0]!, at.at(-1)!];
+      const next =
+        key === "0" ? null : "+=".includes(key) ? (half(at, now, this.cursor.at) ?? this.range) : twice(this.at, now);
+      this.zoom(next);
+      return true;
+    }
     const to = key === "Escape" ? null : walk(this.axis.at, this.cursor.at, key);
     if (to === null && key !== "Escape") return false;
     this.cursor.pin(to);
