@@ -410,12 +410,12 @@ def test_the_plan_as_text():
     assert lines == [
         'Loop "decoder" over time<=4',
         "before: once, on all frames",
-        "  #1  matmul   [batch=3, hidden=4]  from frame of x   HERE",
+        "  #1  matmul   [batch=3, time<=4, hidden=4]  from frame of x   HERE",
         "inside: in every step",
-        "  #2  add      [batch=3, hidden=4]  from #1, state.h  HERE",
-        "  #3  tanh     [batch=3, hidden=4]  from #2           HERE",
+        "  #2  add      [batch=3, hidden=4]           from #1, state.h  HERE",
+        "  #3  tanh     [batch=3, hidden=4]           from #2           HERE",
         "after: once, on all steps",
-        "  #4  softmax  [batch=3, hidden=4]  from #3           HERE",
+        "  #4  softmax  [time<=4, batch=3, hidden=4]  from #3           HERE",
     ]
 
 
