@@ -91,6 +91,15 @@ class BeamDims:
             array = array[0 if array.shape[0] == 1 else slot]
         return array
 
+    def all_slots(self, value: Tensor, num_seqs: int) -> np.ndarray:
+        """The entries of all sequences and slots of a Tensor, [seq, slot, ...]; what holds for all is there for each sequence, once."""
+        array = self.host(value)
+        if not any(map(self._is_beam, value.dims)):
+            array = array[:, None] if any(dim in self.batch for dim in value.dims) else array[None, None]
+        elif not any(dim in self.batch for dim in value.dims):
+            array = array[None]
+        return np.broadcast_to(array, (num_seqs, *array.shape[1:]))
+
     def _is_beam(self, dim: Dim) -> bool:
         # Between its choice and its end, a step has a beam dim of its own.
         return dim in self.beams or (is_beam(dim) and dim not in self.batch)

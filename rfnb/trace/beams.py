@@ -335,6 +335,11 @@ class BeamHistory:
             out.append(self._dims.pick(values[step], seq, slot))
         return out
 
+    def in_slots(self, values: Sequence[Tensor]) -> list[np.ndarray]:
+        """The values of all slots, of which `along` gives those of one hypothesis: for each Tensor an array {batch, slot, ...}, with
+        one slot where it holds for all."""
+        return [self._dims.all_slots(value, self.num_seqs) for value in values]
+
     def labels_along(self, seq: int, k: int, *, step: int | None = None) -> list[str]:
         """The text that one hypothesis wrote in each step of the loop up to its end, as `along` counts them: of several choices in a
         step joined by "|", of a search over alignments "" where it stayed as it was."""

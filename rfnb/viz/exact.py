@@ -47,9 +47,14 @@ class Source:
 
 
 def part(spec: Spec, asked: Any) -> np.ndarray | None:
-    """The values that a page asks for: `block`, `start` and `size` by axis; None if there are no such ones."""
+    """The values that a page asks for: `block`, `start` and `size` by axis; None if there are no such ones.
+
+    With `pick`, a slot for each step: of a block [seq, step, slot, ...] the rows of one hypothesis, [seq, step, 1, ...].
+    """
     block = _block(spec, str(asked.get("block")))
-    start, size = asked.get("start"), asked.get("size")
+    start, size, pick = asked.get("start"), asked.get("size"), asked.get("pick")
+    if block is not None and pick is not None:
+        block = _picked(block, pick)
     if block is None or not all(isinstance(at, list) and len(at) == block.ndim for at in (start, size)):
         return None
     if not all(isinstance(number, int) and number >= 0 for number in [*start, *size]):
@@ -70,6 +75,14 @@ def _block(spec: Spec, name: str) -> np.ndarray | None:
         blocks = {key[len(index) + 1 :]: block for key, block in spec.blocks.items() if key.startswith(f"{index}/")}
         return _block(Spec(parts[index]["kind"], parts[index]["head"], blocks), rest)
     return derived(spec, name) if spec.kind == "states" else None
+
+
+def _picked(block: np.ndarray, pick: Any) -> np.ndarray | None:
+    if not isinstance(pick, list) or block.ndim < 3 or len(pick) > block.shape[1]:
+        return None
+    if not all(isinstance(slot, int) and 0 <= slot < block.shape[2] for slot in pick):
+        return None
+    return block[:, np.arange(len(pick)), pick][:, :, None]
 
 
 class _Kept:

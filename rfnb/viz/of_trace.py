@@ -17,11 +17,13 @@ from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.match import kind_filter, path_filter
 from rfnb.viz.attention.layers import joined_layers, layer_of
+from rfnb.viz.attention.spec import maps_of
 from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.axes import Axis, Named
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.group import spec as group
+from rfnb.viz.hypotheses import in_slots, with_slots
 from rfnb.viz.of_names import named
 from rfnb.viz.of_outputs import KIND, outputs
 from rfnb.viz.roles import attention_axes
@@ -184,6 +186,12 @@ def _along(
     )  # fmt: skip
     for entry in made.head["maps"]:
         entry["col_dim"]["name"] = axis.name
+    sources = [index for index, dim in enumerate(rest) if dim.name == axis.name]
+    slots = None if live else in_slots(history, steps, fill_axis=sources[0] if sources else None)
+    if slots is not None:
+        flat = slots.swapaxes(1, 2).reshape(-1, slots.shape[1], *slots.shape[3:])
+        maps = maps_of(flat, names).reshape(*slots.shape[:1], slots.shape[2], -1, slots.shape[1], out.shape[-1])
+        with_slots(made.head["maps"], made.blocks, list(np.moveaxis(maps, 2, 0).swapaxes(2, 3)))
     made.head.update(col_axis=axis.name, best=True)
     return made
 
@@ -266,9 +274,10 @@ def _states_along(
     best = [_best(history, seq) for seq in range(history.num_seqs)]
     lengths = [len(one[0]) for one in best]
     shown: dict[str, np.ndarray] = {}
+    slots: list[np.ndarray | None] = []
     for name in tracks:
         steps = trace.states.steps(path, name, run)[: history.num_steps]
-        units = [dim for dim in steps[-1].dims if dim.kind != "batch" and not _is_beam(dim)]
+        units = [dim for dim in steps[-1].dims if Axis(dim.name, 1, dim).kind not in ("batch", "beam")]
         if len(units) != 1 or not _is_float(steps[-1]):
             continue
         out = np.full((len(best), max(lengths, default=0), units[0].extent), np.nan, np.float32)
@@ -277,6 +286,7 @@ def _states_along(
             for index, row in enumerate(rows):
                 out[seq, index] = row
         shown[name] = out
+        slots.append(None if live else in_slots(history, steps))
     if not shown or not any(lengths):
         return None
     title = f"States: {path or 'loop'}, best hypothesis"
@@ -285,6 +295,9 @@ def _states_along(
         title=title, live=live,
     )  # fmt: skip
     made.head["best"] = True
+    known = [one for one in slots if one is not None]
+    if len(known) == len(made.head["tracks"]):
+        with_slots(made.head["tracks"], made.blocks, known)
     return made
 
 

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import rfnb as rf
+from rfnb.viz import of_trace
 from rfnb.viz.group import spec as group
+from rfnb.viz.page.budget import Room
+from rfnb.viz.page.thin import page_spec
 from rfnb.viz.show import view_of
+from rfnb.viz.spec import pack
 
 LETTERS = list("abcdefghi")
 
@@ -287,3 +291,66 @@ def test_sequences_of_another_batch_have_no_name():
         query = rf.random_normal([other.batch, other.target, model.encoder.width])
         rf.dot_attention(query, keys, keys, key_dim=model.encoder.width, axis=other.source)
     assert [seq["label"] for seq in parts_of(trace)[-1].head["seqs"]] == ["sequence 0", "sequence 1"]
+
+
+def with_state_and_heads() -> rf.Trace:
+    """A search whose state is the number of the last label, and its square, with two heads that look at the label before."""
+    rf.set_random_seed(5)
+    vocab, batch, heads = rf.Dim(5, name="vocab"), rf.Dim(2, name="batch"), rf.Dim(2, name="heads")
+    frames, unit = rf.Dim(5, name="frames"), rf.Dim(2, name="unit")
+    table = rf.log_softmax(rf.random_normal([batch, vocab, frames]), axis=vocab)
+    numbers = rf.convert_to_tensor(np.arange(5, dtype=np.float32), dims=[vocab])
+    with rf.record(kinds=["attention", "beams", "states"]) as trace:
+        loop = rf.Loop(max_seq_len=6, name="search")
+        loop.state.label = rf.constant(3, dims=[batch], dtype="int64", sparse_dim=vocab)
+        loop.state.h = rf.zeros([batch, unit])
+        for _ in loop:
+            weights = rf.replace_dim(rf.one_hot(loop.state.label), in_dim=vocab, out_dim=frames)[0]
+            rf.probe("attention", weights=rf.stack([weights, weights * 0.5], out_dim=heads)[0], axis=frames)
+            label = rf.choice(rf.matmul(table, weights, reduce=frames), axis=vocab, beam_size=3)
+            value = rf.matmul(rf.one_hot(label), numbers, reduce=vocab)
+            loop.state.label = label
+            loop.state.h = rf.stack([value, value * value], out_dim=unit)[0]
+            loop.end(label == 4, include_eos=True)
+    return trace
+
+
+def test_the_rows_of_every_hypothesis_are_in_its_slots():
+    trace = with_state_and_heads()
+    beams, attention, states = parts_of(trace)
+    history = trace.beams["search"]
+    best = 0
+    for seq in range(2):
+        for item in history.nbest(seq):
+            after = [slot for _, slot in item.path]
+            before = [int(history.steps[step]["parents"][seq, slot]) for step, slot in item.path]
+            steps = np.arange(len(after))
+            for head, entry in enumerate(attention.head["maps"]):
+                rows = attention.blocks[entry["slots"]][seq, steps, before]
+                want = np.eye(5, dtype=np.float32)[[3, *item.tokens[:-1]]] * (1, 0.5)[head]
+                np.testing.assert_array_equal(rows, want)
+                if item == history.best(seq):
+                    np.testing.assert_array_equal(rows, attention.blocks[entry["block"]][seq, : len(rows)])
+                    best += 1
+            [entry] = [entry for entry in states.head["tracks"] if entry["label"] == "h"]
+            labels = np.array(item.tokens, np.float32)
+            np.testing.assert_array_equal(
+                states.blocks[entry["slots"]][seq, steps, after], np.stack([labels, labels**2], -1)
+            )
+    assert best == 4
+    assert [part.head["best"] for part in (attention, states)] == [True, True]
+
+
+def test_a_page_with_too_little_room_for_every_hypothesis_has_the_best_one_exactly():
+    for spec in parts_of(with_state_and_heads())[1:]:
+        size = len(pack(spec)) - 1
+        made = page_spec(spec, Room(size, size))
+        assert made.blocks.keys() == {name for name in spec.blocks if "slots" not in name}
+        for name, block in made.blocks.items():
+            np.testing.assert_array_equal(block, spec.blocks[name])
+        assert not made.codes and made.head == spec.head  # with the names of what the kernel has
+
+
+def test_a_running_search_has_the_rows_of_the_best_hypothesis_only():
+    spec = of_trace.spec(with_state_and_heads(), live=True)
+    assert not any("slots" in name for name in spec.blocks)

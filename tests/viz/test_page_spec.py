@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 import rfnb as rf
 from rfnb.viz import exact
+from rfnb.viz.beams.tree import grow
 from rfnb.viz.code import LEVELS, decode
 from rfnb.viz.exact import Source
 from rfnb.viz.group.spec import parts_of
@@ -233,6 +234,18 @@ def test_a_page_gets_the_exact_values_of_its_spec():
     )
 
 
+def test_a_page_gets_the_rows_of_a_hypothesis_by_its_slot_in_each_step():
+    slots = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    source = Source()
+    good = {
+        "version": source.publish(Spec("states", {}, {"slots0": slots})), "block": "slots0", "start": [1, 0, 0, 0],
+        "size": [1, 3, 1, 5], "pick": [2, 0, 3],
+    }  # fmt: skip
+    np.testing.assert_array_equal(ask(source, **good)[0, :, 0], slots[1, [0, 1, 2], [2, 0, 3]])
+    for wrong in ([2, 0, 4], [2, -1, 3], [0] * 4, 3, [0.0, 0, 0], [2, 0]):
+        assert source.answer({"rfnb": "exact", "id": 7, **good, "pick": wrong})[1] == []
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -293,14 +306,19 @@ def test_a_search_keeps_its_best_and_all_that_leads_to_them_as_they_were():
     spec = search(60, 24, 40)
     page = page_spec(spec, room(12_000))
     [full], [seq] = spec.head["seqs"], page.head["seqs"]
+    tree = grow(full)
     assert seq["best"] == full["best"] and "of 24 hypotheses and those that lead to them" in page.head["thinned"]
     kept = [{slot for slot, score in enumerate(step["scores"]) if score is not None} for step in seq["steps"]]
     assert 1 <= min(map(len, kept)) and max(map(len, kept)) < 24
     for index, (step, whole) in enumerate(zip(seq["steps"], full["steps"])):
-        assert set(step) == set(whole) and len(step["scores"]) == 24
+        assert set(step) == {*whole, "ranks", "lasts", "of", "top"} and len(step["scores"]) == 24
+        assert (step["of"], step["top"]) == (24, max(whole["scores"]))
+        for slot in kept[index]:  # what is said of each is as it was, though others are not there
+            node = tree.nodes[index][slot]
+            assert (step["ranks"][slot], step["lasts"][slot]) == (node.rank, node.last)
         best = min(range(24), key=lambda slot: -whole["scores"][slot])
         assert {best} | {slot for at, slot in full["best"] if at == index} <= kept[index]
-        for name in whole.keys() & {"tokens", "parents", "scores", "ended", "states", "verdicts"}:
+        for name in whole.keys() & {"tokens", "parents", "scores", "ended", "states"}:
             assert all(step[name][slot] == whole[name][slot] for slot in kept[index])
         if index:
             assert {step["parents"][slot] for slot in kept[index]} <= kept[index - 1]

@@ -2,11 +2,12 @@
 
 import type { Block } from "./block";
 
-/** A part of a block: where it starts and how much of it, by axis. */
+/** A part of a block: where it starts and how much of it, by axis. `pick`: of the third axis for each of the second this one. */
 export interface Asked {
   block: string;
   start: number[];
   size: number[];
+  pick?: number[];
 }
 
 /** The way to a kernel: `send` a message, hear what comes back. */
@@ -125,7 +126,7 @@ export class Exact {
   }
 }
 
-const keyOf = ({ block, start, size }: Asked): string => `${block} ${start} ${size}`;
+const keyOf = ({ block, start, size, pick }: Asked): string => `${block} ${start} ${size} ${pick ?? ""}`;
 
 /** What a view is given of it: the parts of a group have names of blocks of their own. */
 export interface ExactOf {

@@ -9,10 +9,12 @@ import type { Measure } from "./labels";
 import { measurer } from "./labels";
 import type { Box, Cell, Placed, Scene, Spot } from "./pane";
 import { Pane } from "./pane";
-import type { Bus, Selection } from "./selection";
+import { followed, followsOne } from "./hypothesis";
+import type { Bus, Hypothesis, Selection } from "./selection";
 import { Shell } from "./shell";
 
-const LOST = "The hypothesis pointed at is not the best one, which is drawn here.";
+const LOST = "The hypothesis pointed at is not the one that is drawn here; a click on it shows it.",
+  NOT_THERE = "The page has only the best hypothesis; the one that was chosen is in the kernel, which does not answer.";
 const ZOOM = 1.5,
   ZOOM_LEAST = 0.25,
   ZOOM_MOST = 256;
@@ -34,8 +36,13 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected seq = 0;
   protected zoom = 1;
   protected linked: number | null = null; // the step that a linked view points at
+  private given!: Frame<H>; // as it came, of the best hypothesis
+  private chosen: Hypothesis | null = null; // another one, that is shown instead
+  private drawn: Hypothesis | null = null; // the same once its rows are there
+  private notThere = false; // whether the one that was chosen cannot be shown
   private lost = false; // whether it points at another hypothesis than is drawn here
   private started = false;
+  private ended = false;
   private readonly unlisten: (() => void)[] = [];
 
   private readonly seqSelect = h("select", { "aria-label": "sequence" });
@@ -114,6 +121,14 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected abstract describe(place: P | null): { label: string; cell: Cell | null; data: Record<string, string> };
 
   update(frame: Frame<H>): void {
+    this.given = frame;
+    this.drawn = null;
+    this.display(frame);
+    if (this.chosen) void this.take(this.chosen);
+  }
+
+  /** Shows a frame: the one that came, or that of another hypothesis. */
+  protected display(frame: Frame<H>): void {
     this.frame = frame;
     if (!this.shell.show(frame.head.title ?? this.options.title, this.missing(frame))) return;
     this.choose(this.seq, true);
@@ -122,6 +137,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   }
 
   destroy(): void {
+    this.ended = true;
     for (const end of this.unlisten) end();
     this.pane.destroy();
     this.el.replaceChildren();
@@ -179,7 +195,9 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     const { at } = this.cursor;
     const { label, cell, data } = this.describe(at);
     Object.assign(this.el.dataset, data);
-    this.readout.replaceChildren(...(at ? this.words(at) : [quiet(this.lost ? LOST : this.options.hint)]));
+    this.readout.replaceChildren(
+      ...(at ? this.words(at) : [quiet(this.notThere ? NOT_THERE : this.lost ? LOST : this.options.hint)]),
+    );
     this.pane.say(label, cell);
     this.pane.paintSoon();
     this.pointed(at);
@@ -189,12 +207,34 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected pointed(_: P | null): void {}
 
   /** A linked view points somewhere; views of the best hypothesis have nothing of a step of another one. */
-  private follow({ seq, step, lost }: Selection): void {
-    this.lost = lost && !!this.frame.head.best && step !== null;
-    this.linked = this.lost ? null : step;
-    this.el.dataset["linked"] = this.linked === null ? "" : String(this.linked);
+  private follow(selection: Selection): void {
+    const { seq, hypothesis } = selection;
+    if (hypothesis !== this.chosen && followsOne(this.given)) void this.take(hypothesis);
+    this.mark(selection);
     if (seq !== null && seq !== this.seq) this.choose(seq, true);
     this.point();
+  }
+
+  /** Marks the step that a linked view points at, if it is one of the hypothesis that is drawn. */
+  private mark({ step, lost, hypothesis }: Selection): void {
+    const other = lost || hypothesis !== this.drawn;
+    this.lost = other && followsOne(this.given) && step !== null;
+    this.linked = this.lost ? null : step;
+    this.el.dataset["linked"] = this.linked === null ? "" : String(this.linked);
+  }
+
+  /** Shows another hypothesis, or (null) the best one; the best one too while the rows of the other are not there. */
+  private async take(hypothesis: Hypothesis | null): Promise<void> {
+    const { given, ctx } = this,
+      seq = ctx.bus.now.seq ?? this.seq;
+    this.chosen = hypothesis;
+    const frame = hypothesis && (await followed(given, seq, hypothesis, ctx.exact));
+    if (this.chosen !== hypothesis || this.given !== given || this.ended) return; // another one came in between
+    this.notThere = !!hypothesis && !frame;
+    this.drawn = frame && hypothesis;
+    this.el.dataset["hypothesis"] = frame ? hypothesis!.text : "";
+    this.mark(ctx.bus.now);
+    this.display(frame ?? given);
   }
 
   protected key(event: KeyboardEvent): boolean {

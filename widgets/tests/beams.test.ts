@@ -52,6 +52,14 @@ describe("the tree of a search", () => {
     ]);
   });
 
+  it("has the ranks and ends among all hypotheses where the page has not all", () => {
+    const steps = [{ tokens: ["", "b"], parents: [0, 0], scores: [null, -2], ended: [false, false], states: [null, "dead" as const],
+      ranks: [0, 2], of: 3, top: -1.5, lasts: [0, 4] }]; // prettier-ignore
+    expect(grow({ steps }).nodes[0]![1]!.verdict).toBe(
+      "kept: rank 2 of 3, 0.50 nats behind the best; the last that continued it was cut after step 4",
+    );
+  });
+
   it("leaves out of the text and the length where a hypothesis stays as it is", () => {
     const step = (token: string, score: number, ended = false) => ({
       tokens: [token],
@@ -456,7 +464,7 @@ describe("the view in the page", () => {
     select.dispatchEvent(new Event("change"));
     expect(root.dataset["seq"]).toBe("1");
     press("ArrowLeft");
-    expect(bus.now).toEqual({ seq: 1, head: null, step: 3, lost: false });
+    expect(bus.now).toEqual({ seq: 1, head: null, hypothesis: null, step: 3, lost: false });
   });
 
   it("marks the step that a linked view points at on the winner's path", () => {
@@ -471,7 +479,10 @@ describe("the view in the page", () => {
     open(head, "losing");
     press("ArrowLeft");
     press("ArrowDown");
-    expect([root.dataset["cursor"], bus.now]).toEqual(["3,1", { seq: 0, head: null, step: 3, lost: true }]);
+    expect([root.dataset["cursor"], bus.now]).toEqual([
+      "3,1",
+      { seq: 0, head: null, hypothesis: null, step: 3, lost: true },
+    ]);
     bus.point({ step: 2 }, {});
     expect([root.dataset["cursor"], bus.now.lost]).toEqual(["2,0", false]);
   });

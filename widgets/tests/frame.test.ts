@@ -157,8 +157,8 @@ describe("the selection", () => {
     end();
     bus.point({ step: 5 }, me);
     expect(heard).toEqual([
-      [{ seq: null, head: null, step: 3, lost: false }, me],
-      [{ seq: 1, head: null, step: 3, lost: false }, me],
+      [{ seq: null, head: null, hypothesis: null, step: 3, lost: false }, me],
+      [{ seq: 1, head: null, hypothesis: null, step: 3, lost: false }, me],
     ]);
   });
 });
@@ -172,10 +172,10 @@ describe("the selection on several axes", () => {
     target.point({ seq: 1 }, {});
     source.point({ step: 7 }, {});
     expect(heard).toEqual([
-      { seq: 1, head: null, step: null, lost: false },
-      { seq: 1, head: null, step: 7, lost: false },
+      { seq: 1, head: null, hypothesis: null, step: null, lost: false },
+      { seq: 1, head: null, hypothesis: null, step: 7, lost: false },
     ]);
-    expect(target.now).toEqual({ seq: 1, head: null, step: 3, lost: false });
+    expect(target.now).toEqual({ seq: 1, head: null, hypothesis: null, step: 3, lost: false });
   });
 });
 

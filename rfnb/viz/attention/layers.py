@@ -45,7 +45,7 @@ def joined_layers(one: Spec, other: Spec, labels: Sequence[str]) -> Spec:
             if seq not in seqs:
                 seqs.append(seq)
             where.append(seqs.index(seq))
-        own = {"mask": rename[entry["mask"]]} if "mask" in entry else {}
+        own = {name: rename[entry[name]] for name in ("mask", "slots") if name in entry}
         maps.append({**entry, **own, "at": at, "block": rename[entry["block"]], "seqs": where})
     for entry in maps:
         layer, head = entry["at"]

@@ -186,6 +186,11 @@ class _Weights:
         return np.asarray(self.named.arranged(self.seqs, self.maps, rows, [self.source]), dtype=np.float32)
 
 
+def maps_of(array: np.ndarray, dims: Sequence[str]) -> np.ndarray:
+    """Weights with axes of these names, "source" and "target" among them, as [seq, map, row, col] in the order of a spec's maps."""
+    return _Weights.of(array, None, None, "source", "target", dims).array()
+
+
 def _default_names(array: np.ndarray, source: Any, target: Any) -> list[str]:
     nested = any(
         labels is not None and len(labels) and isinstance(labels[0], (list, tuple)) for labels in (source, target)

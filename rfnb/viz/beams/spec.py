@@ -92,6 +92,9 @@ def spec(
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
     if threshold is not None:
         head["threshold"] = threshold
+    loop_steps = getattr(history, "loop_steps", None)
+    if loop_steps and loop_steps != list(range(len(loop_steps))):
+        head["loop_steps"] = loop_steps
     return Spec("beams", head, {})
 
 

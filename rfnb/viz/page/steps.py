@@ -52,7 +52,7 @@ def _thinned(spec: Spec, best: int | None, cuts: int) -> Spec:
 
 
 def _fewer(seq: dict[str, Any], best: int | None, cuts: int) -> list[dict[str, Any]]:
-    steps: list[dict[str, Any]] = seq["steps"]
+    steps: list[dict[str, Any]] = _placed(seq["steps"]) if best is not None else seq["steps"]
     path = {(step, slot) for step, slot in seq.get("best") or []}
     keep = [
         _best(step["scores"], best) | {slot for at, slot in path if at == index} for index, step in enumerate(steps)
@@ -63,6 +63,24 @@ def _fewer(seq: dict[str, Any], best: int | None, cuts: int) -> list[dict[str, A
     for index, step in enumerate(steps):
         there = [cut for cut in step.get("cuts", []) if not index or cut["parent"] in keep[index - 1]]
         out.append(_without(step, keep[index]) | ({"cuts": there[:cuts]} if "cuts" in step else {}))
+    return out
+
+
+def _placed(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps with what a page works out of all hypotheses where it has all: their ranks (from 1, of how many, the best score), and the
+    last step that a continuation of each has reached."""
+    lasts = [[index] * len(step["scores"]) for index, step in enumerate(steps)]
+    for index in range(len(steps) - 1, 0, -1):
+        for slot, (parent, score) in enumerate(zip(steps[index]["parents"], steps[index]["scores"])):
+            if score is not None:
+                lasts[index - 1][parent] = max(lasts[index - 1][parent], lasts[index][slot])
+    out = []
+    for step, last in zip(steps, lasts):
+        there = [slot for slot, score in enumerate(step["scores"]) if score is not None]
+        order = sorted(there, key=lambda slot: -step["scores"][slot])
+        ranks = {slot: place for place, slot in enumerate(order, 1)}
+        place = {"ranks": [ranks.get(slot, 0) for slot in range(len(last))], "lasts": last, "of": len(order)}
+        out.append({**step, **place, "top": step["scores"][order[0]] if order else None})
     return out
 
 
@@ -82,7 +100,8 @@ def _without(step: dict[str, Any], keep: set[int]) -> dict[str, Any]:
         "left": False,
         "ends": 0,
         "states": None,
-        "verdicts": None,
+        "ranks": 0,
+        "lasts": 0,
     }
     made = dict(step)
     for name, empty in nothing.items():

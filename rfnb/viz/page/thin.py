@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.group.spec import join, parts_of
+from rfnb.viz.hypotheses import without_slots
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Coded, Grid, Rung, coded, cols_first, fit, ladder, square
 from rfnb.viz.page.heads import slim
@@ -43,6 +44,9 @@ def page_spec(spec: Spec, room: Room) -> Spec:
         return _group(spec, room)
     if spec.kind in _HEADS:
         return _HEADS[spec.kind](spec, room)
+    best = without_slots(spec)
+    if best is not spec:  # what belongs to other hypotheses comes from the kernel
+        return page_spec(best, room)
     slimmer = slim(spec, room)
     left = room.minus(_size(Spec(spec.kind, slimmer.head)) + 40 * len(spec.blocks))
     thinner = _KINDS.get(spec.kind)

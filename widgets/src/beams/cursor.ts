@@ -66,7 +66,8 @@ function onward(tree: Tree, from: Node): Node | null {
   return won ?? [...from.children].sort((a, b) => b.last - a.last || b.score - a.score)[0] ?? null;
 }
 
-function tip(tree: Tree, from: Node): Node {
+/** The end of the hypothesis that a node leads to. */
+export function tip(tree: Tree, from: Node): Node {
   let at = from;
   for (let next = onward(tree, at); next; next = onward(tree, at)) at = next;
   return at;

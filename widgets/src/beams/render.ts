@@ -12,9 +12,10 @@ import type { Selection } from "../selection";
 import { Shell } from "../shell";
 import { showCard } from "./card";
 import type { Place } from "./cursor";
-import { keyOf, placeOf, sentence, start, stepOf, walk } from "./cursor";
+import { keyOf, placeOf, sentence, start, stepOf, tip, walk } from "./cursor";
 import type { Scene } from "./draw";
 import { drawBase, drawTop } from "./draw";
+import { hypothesisOf, whole } from "./follow";
 import type { Layout, Zoom } from "./layout";
 import { hit, layout } from "./layout";
 import { legend } from "./legend";
@@ -39,6 +40,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private exponent = 0;
   private ranks = new Map<Node, number>();
   private base: { made: Layout; key: string; layer: HTMLCanvasElement } | null = null;
+  private followed: string | null = null; // the place whose hypothesis linked views show; null: the best one
   private readonly cursor = new Cursor<string>(() => this.moved()); // keys of places; without one, the winner is told about
 
   private readonly status = h("span", { class: "rfnb-quiet rfnb-beams-status" });
@@ -80,7 +82,11 @@ class BeamsView implements Rendered<BeamsHead> {
       layout: (width: number) => this.layout(width),
       paint: (g: CanvasRenderingContext2D, sight: Sight) => this.paint(g, sight),
       hover: (spot: Spot | null) => this.cursor.hover(spot && this.keyAt(spot)),
-      click: (spot: Spot) => this.goto(this.keyAt(spot)),
+      click: (spot: Spot) => {
+        const key = this.keyAt(spot);
+        this.goto(key);
+        if (key !== null) this.take(key);
+      },
       key: (event: KeyboardEvent) => this.key(event),
     };
     const attributes = { role: "application", "aria-roledescription": "beam search tree" };
@@ -138,6 +144,7 @@ class BeamsView implements Rendered<BeamsHead> {
 
   private choose(seq: number): void {
     this.seq = seq;
+    this.followed = null;
     this.cursor.pinned = null;
     this.regrow();
   }
@@ -153,6 +160,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.tree = grow(seq, this.exponent);
     this.cursor.hovered = null;
     if (this.cursor.pinned && !placeOf(this.tree, this.cursor.pinned)) this.cursor.pinned = null;
+    if (this.followed && !placeOf(this.tree, this.followed)) this.followed = null;
     const { nodes, width } = this.tree,
       steps = `${nodes.length} step${nodes.length === 1 ? "" : "s"}`;
     this.status.textContent = `${steps} · beam ${width}${live ? " · running" : ""}`;
@@ -160,7 +168,7 @@ class BeamsView implements Rendered<BeamsHead> {
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
     const beam = `${width} hypothes${width === 1 ? "i" : "e"}s`;
     this.pane.say(
-      `Beam search, ${steps}, up to ${beam}. Arrow keys: left to the parent, right to the continuation, up and down within a step.`,
+      `Beam search, ${steps}, up to ${beam}. Arrow keys: left to the parent, right to the continuation, up and down within a step. Enter: attention and states follow the hypothesis.`,
     );
     this.redraw();
     if (live && atEnd) this.pane.element.scrollLeft = this.pane.element.scrollWidth;
@@ -206,10 +214,35 @@ class BeamsView implements Rendered<BeamsHead> {
     const place = this.pointed;
     if (place) {
       const step = stepOf(place);
-      const won = place.kind === "node" && this.tree.best.some(([at, slot]) => at === step && slot === place.node.slot);
-      this.ctx.bus.point({ seq: this.seq, step, lost: !won }, this);
+      const at = this.head.loop_steps?.[step] ?? step;
+      this.ctx.bus.point({ seq: this.seq, step: at, lost: !this.isShown(place) }, this);
     }
     this.point();
+  }
+
+  /** Whether linked views show the hypothesis of a place: the one that was chosen, else the best one. */
+  private isShown(place: Place): boolean {
+    const shown = this.followed === null ? null : placeOf(this.tree, this.followed);
+    if (shown) {
+      const { path, cut } = whole(this.tree, shown);
+      return place.kind === "node" ? path.includes(place.node) : keyOf(place) === keyOf(cut);
+    }
+    return place.kind === "node" && this.isBest(place.node);
+  }
+
+  private isBest({ step, slot }: Node): boolean {
+    return this.tree.best.some(([at, of]) => at === step && of === slot);
+  }
+
+  /** Linked views show the hypothesis of a place; null: the best one again. */
+  private take(key: string | null): void {
+    const place = key === null ? null : placeOf(this.tree, key);
+    const best = !place || (place.kind === "node" && this.isBest(tip(this.tree, place.node)));
+    this.followed = best ? null : key;
+    const hypothesis = best ? null : hypothesisOf(this.tree, place, this.join, this.head.loop_steps);
+    this.el.dataset["followed"] = this.followed ?? "";
+    this.ctx.bus.point({ seq: this.seq, hypothesis }, this);
+    this.moved();
   }
 
   /** Card, readout, table and canvas follow the cursor. */
@@ -227,7 +260,11 @@ class BeamsView implements Rendered<BeamsHead> {
       join,
       live: !!live,
       cursor: key,
-      choose: (node) => this.goto(keyOf({ kind: "node", node })),
+      choose: (node) => {
+        const key = keyOf({ kind: "node", node });
+        this.goto(key);
+        this.take(key);
+      },
     });
     this.pane.paintSoon();
   }
@@ -242,7 +279,9 @@ class BeamsView implements Rendered<BeamsHead> {
   private follow({ seq, step }: Selection): void {
     if (seq !== null && seq !== this.seq && this.head.seqs[seq]) this.choose(seq);
     const end = start(this.tree);
-    const node = end?.kind === "node" ? pathOf(end.node).find((other) => other.step === step) : undefined;
+    const shown = this.followed ? placeOf(this.tree, this.followed) : end,
+      path = shown ? whole(this.tree, shown).path : [];
+    const node = path.find((other) => (this.head.loop_steps?.[other.step] ?? other.step) === step);
     this.cursor.hovered = node ? keyOf({ kind: "node", node }) : null;
     if (node) this.reveal();
     this.point();
@@ -268,6 +307,11 @@ class BeamsView implements Rendered<BeamsHead> {
     if (ctrlKey) return false;
     if (key === "Escape") {
       this.cursor.pin(null);
+      this.take(null);
+      return true;
+    }
+    if (key === "Enter" && this.place) {
+      this.take(keyOf(this.place));
       return true;
     }
     const to = walk(this.tree, this.place, key, this.shownCuts);
@@ -281,7 +325,10 @@ class BeamsView implements Rendered<BeamsHead> {
       palette = this.ctx.palette();
     const end = start(this.tree),
       won = end?.kind === "node" ? end : null;
-    const path = pointed && pathOf(pointed.kind === "node" ? pointed.node : pointed.cut.parent); // the winner needs no second marking
+    const chosen = this.followed === null ? null : placeOf(this.tree, this.followed);
+    const path = pointed
+      ? pathOf(pointed.kind === "node" ? pointed.node : pointed.cut.parent)
+      : chosen && whole(this.tree, chosen).path; // the winner needs no second marking
     const rail = path ?? (won ? pathOf(won.node) : []);
     const scene: Scene = { ...sight, path: new Set(path), cursor: keyOf(pointed), ranks, rail, axis: "step" };
     if (made.labels) drawBase(g, made, scene, palette);

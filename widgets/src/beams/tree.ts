@@ -21,6 +21,11 @@ export interface StepSpec {
   left?: boolean[];
   parts?: number[][];
   states?: (State | null)[];
+  // Of a page that has not all hypotheses, what follows from all: ranks from 1, of how many, the best score, the last step that each reached.
+  ranks?: number[];
+  of?: number;
+  top?: number | null;
+  lasts?: number[];
 }
 export interface SeqSpec {
   label?: string;
@@ -33,6 +38,7 @@ export interface SeqSpec {
 export interface BeamsHead extends AnyHead {
   length_exponent?: number;
   join?: string;
+  loop_steps?: number[]; // of each step, where a step of the loop has several
   seqs: SeqSpec[];
 }
 
@@ -85,7 +91,7 @@ export interface Tree {
 export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
   const nodes = link(seq.steps, seq.blank),
     cuts = cutCandidates(seq.steps, nodes, seq.blank);
-  nodes.forEach((row, step) => rank(row, cuts[step + 1] ?? []));
+  nodes.forEach((row, step) => rank(row, cuts[step + 1] ?? [], seq.steps[step]!));
   return {
     nodes,
     cuts,
@@ -150,7 +156,7 @@ function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
           state: spec.states?.[slot] ?? (spec.ended[slot] ? "ended" : "alive"),
           verdict: "",
           children: [],
-          last: step,
+          last: spec.lasts?.[slot] ?? step,
           share: Math.exp(score - top) / total,
           written: blank === undefined || token !== blank,
           parts: (spec.parts ?? []).map((values) => values[slot]!),
@@ -167,13 +173,14 @@ function link(steps: StepSpec[], blank?: string): (Node | null)[][] {
 }
 
 /** The place of each hypothesis in its step, and what became of it, in the words of rfnb/viz/beams/tree.py. */
-function rank(row: (Node | null)[], following: Cut[]): void {
+function rank(row: (Node | null)[], following: Cut[], spec: StepSpec): void {
   const present = row.filter((node) => node !== null).sort((a, b) => b.score - a.score || a.slot - b.slot);
   const first = new Map<Node | null, Cut>();
   for (const cut of following) if (!first.has(cut.parent)) first.set(cut.parent, cut);
   present.forEach((node, index) => {
-    const behind = (present[0]!.score - node.score).toFixed(2);
-    const place = `rank ${index + 1} of ${present.length}, ${index ? `${behind} nats behind the best` : "the best"}`;
+    const at = spec.ranks?.[node.slot] ?? index + 1,
+      behind = ((spec.top ?? present[0]!.score) - node.score).toFixed(2);
+    const place = `rank ${at} of ${spec.of ?? present.length}, ${at > 1 ? `${behind} nats behind the best` : "the best"}`;
     node.verdict = verdictOf(node, place, first.get(node));
   });
 }

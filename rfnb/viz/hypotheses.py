@@ -1,0 +1,61 @@
+"""The rows of all hypotheses of a search, for views of the best one: pointed at another, the page shows the rows of that.
+
+A map of the best hypothesis has rows by step. Its block of *slots* has them by step and slot of the beam, `[seq, step, slot, ...]`; a
+hypothesis is a slot per step, which the `beams` view knows. A page gets the block where it is small, else asks for a hypothesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.tensor import Tensor
+from rfnb.viz.spec import Spec
+
+_MOST = 1 << 25  # values of one view; of more, only the best hypothesis is shown
+
+
+def in_slots(history: Any, steps: Sequence[Tensor], *, fill_axis: int | None = None) -> np.ndarray | None:
+    """float32 `[seq, step, slot, ...]`, NaN where there is no such slot; None if that is too much.
+
+    Args:
+        steps: The values of each step, of all slots.
+        fill_axis: The axis, behind those of steps and slots, that may be shorter in some steps: what lacks there is 0 (no attention).
+    """
+    arrays = history.in_slots(steps)
+    if not arrays:
+        return None
+    most = [max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays))]
+    shape = [arrays[0].shape[0], len(arrays), *most]
+    if np.prod(shape, dtype=np.int64) > _MOST:
+        return None
+    out = np.full(shape, np.nan, np.float32)
+    for step, array in enumerate(arrays):
+        slots = most[0] if array.shape[1] == 1 else array.shape[1]
+        inside = [slice(0, size) for size in array.shape[2:]]
+        if fill_axis is not None:
+            zeros = [slice(None) if axis == fill_axis else one for axis, one in enumerate(inside)]
+            place: tuple[Any, ...] = (slice(None), step, slice(0, slots), *zeros)
+            out[place] = 0
+        place = (slice(None), step, slice(0, slots), *inside)
+        out[place] = array
+    return out
+
+
+def with_slots(entries: Sequence[dict[str, Any]], blocks: dict[str, np.ndarray], arrays: Sequence[np.ndarray]) -> None:
+    """Give the maps or tracks of a spec their block of slots, by the name `slots` in their entries."""
+    for index, (entry, array) in enumerate(zip(entries, arrays, strict=True)):
+        entry["slots"] = f"slots{index}"
+        blocks[entry["slots"]] = np.ascontiguousarray(array, dtype=np.float32)
+
+
+def without_slots(spec: Spec) -> Spec:
+    """The spec without its blocks of slots; their names stay, to ask for them."""
+    entries = [*spec.head.get("maps", []), *spec.head.get("tracks", [])]
+    names = {entry["slots"] for entry in entries if "slots" in entry} & spec.blocks.keys()
+    if not names:
+        return spec
+    blocks = {name: block for name, block in spec.blocks.items() if name not in names}
+    return Spec(spec.kind, spec.head, blocks, spec.codes)
