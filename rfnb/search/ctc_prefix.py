@@ -108,7 +108,7 @@ def ctc_prefix_beam_search(
     lengths = flat_lengths(_WHAT, in_spatial_dim, batch)
     frames = logits.backend.raw_to_numpy(flat_batch(log_probs, batch, (in_spatial_dim, classes)))
     beam = Dim(beam_size, name="beam", kind="beam")
-    report = Report(logits, batch, classes, beam, blank)
+    report = Report(logits, batch, classes, beam, blank, each_step="frame")
     frames = _prepared(frames, lengths, blank, logits)
     fuses = lm is not None or label_bonus != 0
     if not (fuses or listening()) and pays(len(frames), beam_size, classes.extent):

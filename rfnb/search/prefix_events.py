@@ -20,11 +20,13 @@ class Report:
         classes: What labels are over, with the blank.
         beam: Over the prefixes.
         blank: Index of the blank.
+        each_step: What a step of the search is, "frame" if all hypotheses have read the same number of frames after it.
     """
 
-    def __init__(self, like: Tensor, batch: Dims, classes: Dim, beam: Dim, blank: int):
+    def __init__(self, like: Tensor, batch: Dims, classes: Dim, beam: Dim, blank: int, *, each_step: str = "step"):
         self._backend, self._device = like.backend, like.device
         self._batch, self._classes, self._beam, self._blank = batch, classes, beam, blank
+        self._each_step = each_step
         self._candidates: dict[int, Dim] = {}
 
     def tensor(self, values: np.ndarray, *dims: Dim, dtype: str, sparse_dim: Dim | None = None) -> Tensor:
@@ -58,6 +60,7 @@ class Report:
             ended=self.tensor(ended, beam, dtype="bool"),
             merged=self.tensor(step.merged, beam, dtype="bool"),
             blank=self._blank,
+            each_step=self._each_step,
             **fields,
         )
 

@@ -71,9 +71,10 @@ class BeamHistory:
         by_rank: For each step whether what was kept are the best of all candidates.
         num_labels: For each step how many labels a hypothesis may go on through; None: not known.
         loop_steps: For each step that of its loop. Two choices in a step of a loop are two steps here.
+        each_step: What a step is, "frame" in a search over alignments that reads a frame in each.
 
     Attributes:
-        steps, labels, blank, length_exponent, threshold, by_rank, num_labels, loop_steps: As given. Scores are natural-log
+        steps, labels, blank, length_exponent, threshold, by_rank, num_labels, loop_steps, each_step: As given. Scores are natural-log
             probabilities, summed over steps; -inf marks a slot without hypothesis.
     """
 
@@ -90,6 +91,7 @@ class BeamHistory:
         by_rank: Sequence[bool] | None = None,
         num_labels: Sequence[int | None] | None = None,
         loop_steps: Sequence[int] | None = None,
+        each_step: str = "step",
     ):
         self.steps = [{"ended": np.zeros(step["tokens"].shape, bool), **step} for step in steps]
         self.labels: Labels = labels if labels is None or isinstance(labels, Combined) else list(labels)
@@ -97,6 +99,7 @@ class BeamHistory:
         self.num_labels = [None] * len(self.steps) if num_labels is None else list(num_labels)
         self.by_rank = [True] * len(self.steps) if by_rank is None else list(by_rank)
         self.loop_steps = list(range(len(self.steps))) if loop_steps is None else list(loop_steps)
+        self.each_step = each_step
         self._step_labels = step_labels
         self._dims = dims or BeamDims()
         self._prefixes: dict[tuple[int, int, int], tuple[int, ...]] = {}
@@ -142,6 +145,7 @@ class BeamHistory:
             by_rank=[fields.get("by_rank", True) for fields in values],
             num_labels=[num_labels(fields) for fields in values],
             loop_steps=None if loop_steps is None else [step or 0 for step in loop_steps],
+            each_step=last.get("each_step", "step"),
         )
 
     @property

@@ -17,6 +17,7 @@ import rfnb as rf
 from rfnb.core.errors import ShapeError
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.beams import text as beams_text
+from rfnb.viz.beams.reference import edits
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow, problem
 from rfnb.viz.kinds import html_of, text_of
@@ -408,3 +409,64 @@ def test_a_large_search_is_a_small_picture():
     parents, scores = random.integers(0, 12, (80, 12)), -np.arange(80)[:, None] - np.sort(random.random((80, 12)), 1)
     page = html_of(beams_spec(tokens=parents, parents=parents, scores=scores))
     assert len(page) < 200_000
+
+
+def test_the_reference_says_where_it_fell_out_of_the_beam_and_by_how_much():
+    # In step 1 "HH OW1" is cut as the best that is not kept: rank 4, 0.83 behind the last survivor.
+    spec = beams_spec(small(), labels=LABELS, reference=[["HH", "OW1", "K", "</s>"]])
+    told = spec.head["seqs"][0]["reference"]
+    assert (told["path"], told["fell"], told["rank"], told["kind"]) == ([[0, 0]], 1, 4, "model error")
+    assert told["text"].startswith(
+        "The reference fell out of the beam in step 1, at OW1: cut by rank, -0.830 to the worst that was kept."
+    )
+    # HH AH0 L OW1, HH EH0 L OW1 and HH AH0 against HH OW1 K.
+    assert told["aligned"] == {"4,0": "=iss", "4,1": "=iss", "2,2": "=ds"}
+    words = " ".join(text_of(spec).split())
+    assert "reference: HH OW1 K The reference fell out" in words and told["text"] in words
+
+
+def test_a_reference_that_is_found_goes_through_the_beam_to_its_end():
+    told = beams_spec(small(), labels=LABELS, reference=[["HH", "AH0", "</s>"]]).head["seqs"][0]["reference"]
+    assert told["path"] == [[0, 0], [1, 0], [2, 2]] and "fell" not in told
+    assert told["aligned"]["2,2"] == "=="
+
+
+def test_a_reference_without_its_end_is_a_sentence_in_the_view():
+    told = beams_spec(small(), labels=LABELS, reference=[["HH", "AH0", "L"]]).head["seqs"][0]["reference"]
+    assert told["text"] == "BeamHistory.diagnose: the reference stops in the middle of hypotheses."
+    assert told["path"] == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_edits_turn_the_reference_into_the_text_and_are_the_fewest(seed):
+    random = np.random.default_rng(seed)
+    one, other = (["abc"[i] for i in random.integers(0, 3, random.integers(0, 7))] for _ in range(2))
+    made, made_edits, source, target = [], edits(one, other), iter(one), iter(other)
+    for edit in made_edits:
+        wanted = next(source) if edit != "i" else None
+        got = next(target) if edit != "d" else None
+        assert (edit == "=") == (wanted == got)
+        made += [got] if got is not None else []
+    assert made == other and next(source, None) is None
+
+    def fewest(a, b):
+        if not a or not b:
+            return len(a) + len(b)
+        return min(fewest(a[1:], b[1:]) + (a[0] != b[0]), fewest(a[1:], b) + 1, fewest(a, b[1:]) + 1)
+
+    assert sum(edit != "=" for edit in made_edits) == fewest(one, other)
+
+
+def test_a_merged_candidate_says_which_hypothesis_it_became_a_part_of():
+    one = {"tokens": [[1, 2]], "parents": [[0, 0]], "scores": [[-1.0, -2.0]], "ended": [[False, False]]}
+    cands = {
+        "cand_tokens": [[1, 0, 1]], "cand_parents": [[0, 0, 1]], "cand_scores": [[-2.0, -2.5, -3.0]],
+        "cand_kept": [[True, True, False]], "cand_verdict": [[0, 0, 4]], "merged": [[True, False]],
+    }  # fmt: skip
+    two = {"tokens": [[0, 2]], "parents": [[0, 0]], "scores": [[-2.0, -2.5]], "ended": [[False, False]], **cands}
+    two["cand_parents"] = [[0, 0, 0]]
+    two["cand_tokens"] = [[0, 2, 0]]
+    as_arrays = [{name: np.array(value) for name, value in step.items()} for step in (one, two)]
+    seq = beams_spec(BeamHistory(as_arrays, ["·", "a", "b"], blank=0, each_step="frame")).head["seqs"][0]
+    assert seq["steps"][1]["cuts"][0]["into"] == 0  # a, and nothing after it: as slot 0
+    assert (seq["axis"], seq["sums"]) == ("frame", True)

@@ -6,7 +6,7 @@ import expected from "../../tests/viz/fixtures/beams_small.tree.json";
 import { keyOf, placeOf, sentence, start, walk } from "../src/beams/cursor";
 import type { Layout } from "../src/beams/layout";
 import { hit, layout, marginOf, nearest, shorten } from "../src/beams/layout";
-import { differing, directionOf } from "../src/beams/nbest";
+import { aligned, differing, directionOf, winnerChanges } from "../src/beams/nbest";
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
 import { cutText, grow, nbest, pathOf, prefix, problem, rating } from "../src/beams/tree";
 import { showIn } from "../src/mount";
@@ -163,7 +163,7 @@ describe("the layout", () => {
   const writing = (of: Layout) => [
     ...of.columns.flat().map(({ x, y, width }) => [x - width / 2, x + width / 2, y - of.half, y + of.half]),
     ...of.columns.flat().map(({ x, y }) => [x - 16, x + 16, y + of.half + 4, y + of.half + 14]),
-    ...of.cuts.flat().map(({ x, y, width }) => [x - 14, x + width, y - 6, y + 6]),
+    ...of.cuts.flat().flatMap(({ x, y, width, join }) => (join ? [] : [[x - 14, x + width, y - 6, y + 6]])),
   ];
 
   it("writes nothing on top of another, and no line through what is written", () => {
@@ -278,6 +278,42 @@ describe("the n-best list", () => {
   });
   it("reads from the side that its first letter is read from", () => {
     expect(["… שלום", "a ש", "…", "عالم"].map(directionOf)).toEqual(["rtl", "ltr", "ltr", "rtl"]);
+  });
+});
+
+describe("the length exponent", () => {
+  const one = (text: string, score: number) => {
+    const tokens = text.split(" "),
+      steps = tokens.map((token, at) => ({
+        tokens: [token],
+        parents: [0],
+        scores: [(score * (at + 1)) / tokens.length],
+        ended: [at === tokens.length - 1],
+      }));
+    return grow({ steps }).nodes.at(-1)![0]!;
+  };
+  it("is marked where another hypothesis begins to win", () => {
+    // -1 against -1.6 / 2 ** exponent: equal at log2(1.6) = 0.678.
+    expect(winnerChanges([one("a", -1), one("a b", -1.6)], 2)).toEqual([0.68]);
+    expect(winnerChanges([one("a b", -1), one("a", -1.6)], 2)).toEqual([]);
+    expect([winnerChanges([], 2), winnerChanges([one("a", -1)], 2)]).toEqual([[], []]);
+    // Three: -1, then -1.5 of two labels, then -2.2 of four.
+    expect(winnerChanges([one("a", -1), one("a b", -1.5), one("a b c d", -2.2)], 2)).toEqual([0.56, 0.57].slice(1));
+  });
+});
+
+describe("the text beside the reference", () => {
+  const words = (edits: string, tokens: string, labels: string) =>
+    aligned(edits, tokens.split(" "), labels.split(" ")).map(({ className, textContent }) =>
+      `${className.replace("rfnb-beams-", "")}:${textContent.trim()}`,
+    ).filter((word) => word !== ":"); // prettier-ignore
+  it("marks another label, one more and one less", () => {
+    expect(words("=sid=", "a x y d", "a b c d")).toEqual([":a", "sub:xb", "ins:+y", "del:c", ":d"]);
+  });
+  it("folds what is right far from these", () => {
+    const many = Array.from({ length: 20 }, (_, at) => `w${at}`);
+    const shown = words(`${"=".repeat(19)}s`, [...many.slice(0, 19), "x"].join(" "), many.join(" "));
+    expect(shown).toEqual([":…", ":w17", ":w18", "sub:xw19"]);
   });
 });
 
@@ -424,6 +460,39 @@ describe("the view in the page", () => {
       "−40.00",
       "−40.00",
     ]);
+  });
+
+  it("says where the reference fell, and marks in each hypothesis what is other than there", () => {
+    const reference = {
+      labels: ["HH", "OW1", "K", "</s>"],
+      path: [[0, 0]] as [number, number][],
+      fell: 1,
+      rank: 4,
+      text: "The reference fell out of the beam in step 1.",
+      aligned: { "4,0": "=iss", "4,1": "=iss", "2,2": "=ds" },
+    };
+    open({ ...head, seqs: [{ ...head.seqs[0]!, reference }] });
+    expect(root.querySelector(".rfnb-beams-reference")!.textContent).toBe(
+      "Reference (R): HH OW1 K </s>. The reference fell out of the beam in step 1. It was candidate 4 of its step.",
+    );
+    const rows = [...root.querySelectorAll(".rfnb-beams-nbest tbody tr")].map((row) =>
+      [...row.children].map(({ textContent }) => textContent.trim()),
+    );
+    expect(rows[0]!.slice(2, 4)).toEqual(["3", "HH +AH0 LOW1 OW1K"]);
+    expect(rows[2]!.slice(2, 4)).toEqual(["2", "HH OW1 AH0K"]);
+  });
+
+  it("draws what was merged as an edge to what it became a part of, and says what a score then is", () => {
+    const [seq] = reasonsHead.seqs as [SeqSpec];
+    const steps = seq.steps.map((step, at) =>
+      at === 2 ? { ...step, cuts: [{ token: "·", parent: 0, score: -9, why: "merged", into: 1 }] } : step,
+    );
+    const merged = grow({ ...seq, steps }),
+      made = layout(merged, options);
+    expect(made.cuts[2]![0]!.join).toEqual({ x: expect.any(Number), y: made.lanes[1] });
+    expect(hit(made, made.cuts[2]![0]!.x + 2, made.cuts[2]![0]!.y)?.kind).not.toBe("cut");
+    open({ ...reasonsHead, seqs: [{ ...seq, sums: true }] });
+    expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("a score is that of all alignments");
   });
 
   it("has no winner while the search runs", () => {

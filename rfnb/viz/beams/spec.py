@@ -16,10 +16,12 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import Outcome
+from rfnb.trace.beams import BeamHistory
 from rfnb.viz.axes import Named
 from rfnb.viz.beams.parts import Parts
+from rfnb.viz.beams.reference import told
 from rfnb.viz.beams.text import prefix
-from rfnb.viz.beams.tree import grow, tell
+from rfnb.viz.beams.tree import Tree, grow, tell
 from rfnb.viz.spec import Spec, host
 
 _FIELDS = ("tokens", "parents", "scores")
@@ -38,6 +40,7 @@ def spec(
     cuts: int = 8,
     length_exponent: float | None = None,
     join: str | None = None,
+    reference: Sequence[Sequence[Any]] | None = None,
     title: str = "Beam search",
     live: bool = False,
     **fields: Any,
@@ -52,6 +55,8 @@ def spec(
         cuts: How many of the best cut candidates to keep per step.
         length_exponent: The n-best list is sorted by score / length ** exponent. Default: that of the search, else 0, by score.
         join: Between the tokens of a result. Default: that of the search, else a space.
+        reference: For each sequence the labels that were wanted, numbers or texts, with the one that ends them. The view says
+            where they fell out of the beam, and why, and marks in each hypothesis what is other than there.
         live: Whether more steps may come.
         **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
             `cand_scores`, `cand_kept`, `cand_verdict`, each a list over steps.
@@ -83,12 +88,19 @@ def spec(
         listed = [_listed(step, seq, labels, cuts, blank, parts) for step, labels in zip(steps, each)]
         listed = _trim([step if ranked else {**step, "by_rank": False} for step, ranked in zip(listed, by_rank)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
-        one = {"label": str(name), "steps": listed, "best": []}
+        one: dict[str, Any] = {"label": str(name), "steps": listed, "best": []}
         if blank is not None:
             one["blank"] = _BLANK
+            one["axis"] = getattr(history, "each_step", "step")
+            one["sums"] = any("merged" in step for step in getattr(history, "steps", []))
         if parts.names:
             one["parts"] = parts.names
-        seqs.append(_finish(one, length_exponent, join, threshold))
+        tree = grow(one, length_exponent=length_exponent, threshold=threshold)
+        done = _finish(one, tree, join)
+        if reference is not None and seq < len(reference) and tree.nbest:
+            whole = history if hasattr(history, "diagnose") else BeamHistory(steps, labels)
+            done["reference"] = told(whole, seq, reference[seq], tree)
+        seqs.append(done)
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
     if threshold is not None:
         head["threshold"] = threshold
@@ -264,8 +276,7 @@ def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return steps
 
 
-def _finish(seq: dict[str, Any], length_exponent: float, join: str, threshold: float | None) -> dict[str, Any]:
+def _finish(seq: dict[str, Any], tree: Tree, join: str) -> dict[str, Any]:
     """Add the path of the winner, its text, and what there is to say of each hypothesis."""
-    tree = grow(seq, length_exponent=length_exponent, threshold=threshold)
     path = tree.nbest[0].path() if tree.nbest else []
     return {**tell(seq, tree), "best": [[node.step, node.slot] for node in path], "result": prefix(path, join)}

@@ -30,10 +30,19 @@ def text(spec: Any) -> str:
 
 def prefix(path: Sequence[Node], join: str = " ") -> str:
     """The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all)."""
+    return join.join(tokens_of(path))
+
+
+def tokens_of(path: Sequence[Node]) -> list[str]:
+    """The tokens of a path likewise."""
     tokens = [node.token for node in path if node.written]
-    if len(tokens) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1]):
-        tokens = tokens[:-1]
-    return join.join(tokens)
+    closed = len(tokens) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1])
+    return tokens[:-1] if closed else tokens
+
+
+def join_labels(labels: Sequence[str], join: str) -> str:
+    """The labels of a reference as one text, without a closing mark."""
+    return join.join(labels[:-1] if len(labels) > 1 and is_mark(labels[-1]) else labels)
 
 
 def is_mark(token: str) -> bool:
@@ -50,6 +59,9 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
     ]
     if not tree.nodes:
         return lines[0] + "\n  nothing yet"
+    reference = seq.get("reference")
+    if reference:
+        lines += [f"reference: {line(join_labels(reference['labels'], head.get('join', ' ')))}", reference["text"]]
     lines += (
         _nbest_table(tree, exponent, head.get("join", " "), bool(head.get("live")))
         + [""]

@@ -71,6 +71,7 @@ class Cut:
     parts: list[float] = field(default_factory=list)
     margin: float | None = None  # to the last survivor, below 0 if behind; None if that says nothing
     number: int = 0  # in the list of the spec
+    into: int | None = None  # the slot of the hypothesis that it became a part of
 
 
 @dataclass
@@ -114,7 +115,8 @@ def tell(seq: dict[str, Any], tree: Tree) -> dict[str, Any]:
         told = list(step.get("cuts", []))
         for cut in cuts:
             margin = {} if cut.margin is None else {"margin": round(cut.margin, 5)}
-            told[cut.number] = {**told[cut.number], **margin, "verdict": cut.verdict}
+            into = {} if cut.into is None else {"into": cut.into}
+            told[cut.number] = {**told[cut.number], **margin, **into, "verdict": cut.verdict}
         tokens = [node.token if node else token for node, token in zip(row, step["tokens"], strict=True)]
         states = [node and node.state for node in row]
         steps.append({**step, "tokens": tokens, "states": states, "cuts": told})
@@ -233,7 +235,9 @@ def _cuts(
             gain = cut["score"] - (parent.score if parent else 0.0)
             margin = cut["score"] - min(kept) if kept and why in (None, "blocked") else None
             parts = cut.get("parts", [])
-            row.append(Cut(index, cut["token"], cut["score"], parent, gain, rank, verdict, why, parts, margin, number))
+            row.append(
+                Cut(index, cut["token"], cut["score"], parent, gain, rank, verdict, why, parts, margin, number, into)
+            )
         out.append(row)
     return out
 

@@ -14,6 +14,10 @@ const MOST_TOKENS = 60,
   LONGEST = 40, // letters of a token
   BAR = 28; // pixels of the least probable token of the search
 
+const SUMS =
+  "This search adds up alignments: a score is that of all alignments of these labels that were in the beam, not of one way through the " +
+  "picture, and a term is what a step has changed of it: above 0 where others joined.";
+
 interface Piece {
   token: string;
   gain: number;
@@ -21,7 +25,12 @@ interface Piece {
 }
 
 /** Fills the card for the place that the cursor is on. */
-export function showCard(card: HTMLElement, tree: Tree, place: Place | null, join: string, live = false): void {
+export function showCard(
+  card: HTMLElement,
+  tree: Tree,
+  place: Place | null,
+  { join, live, sums }: { join: string; live: boolean; sums: boolean },
+): void {
   if (!place) {
     card.replaceChildren(h("p", { class: "rfnb-quiet" }, "No hypothesis yet."));
     return;
@@ -33,6 +42,7 @@ export function showCard(card: HTMLElement, tree: Tree, place: Place | null, joi
     h("div", { class: "rfnb-beams-prefix", dir: "auto" }, text || untold(item)),
     h("div", { class: "rfnb-beams-verdict" }, `Step ${item.step}. ${capital(item.verdict)}.`),
     ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(tree, path, item.score)]),
+    ...(sums ? [h("div", { class: "rfnb-quiet" }, SUMS)] : []),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
   );
   for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-wide"))

@@ -18,6 +18,7 @@ export interface Scene {
   ranks: Map<Node, number>; // place of a complete hypothesis in the n-best list
   rail: Node[]; // the hypothesis whose tokens stand on top
   axis: string; // what the steps are
+  reference: { path: Set<Node>; last: Node | null; fell: string } | null; // where it went, and where it fell
 }
 
 /** What does not depend on the cursor: all edges, cut candidates and dots. Kept as a picture while the cursor moves. */
@@ -87,10 +88,15 @@ export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene,
       nodes.filter((placed) => scene.path.has(placed.node)),
       { color: palette.focus, width: strong * 0.4 + 0.6, dash: [], alpha: 1 },
     );
+    if (scene.reference) {
+      const path = nodes.filter((placed) => scene.reference!.path.has(placed.node));
+      stroke(g, made, path, { color: palette.ink, width: made.labels ? 2 : 1.5, dash: [5, 4], alpha: 1 });
+    }
     if (made.labels) for (const placed of nodes) pill(g, placed, scene, palette);
     else dots(g, made, nodes, palette, true);
     if (made.tokens && !made.labels) tokens(g, nodes, scene, palette);
     ring(g, made, nodes, cuts, scene, palette);
+    if (scene.reference) reference(g, made, nodes, scene.reference, palette);
   });
   axis(g, made, scene, palette);
 }
@@ -165,7 +171,9 @@ function curve(g: CanvasRenderingContext2D, { fromX, fromY, bendFrom, bendTo, y 
   if (to > bendTo) g.lineTo(to, y);
 }
 
-function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], scene: Scene, palette: Palette): void {
+function cutStubs(g: CanvasRenderingContext2D, made: Layout, all: PlacedCut[], scene: Scene, palette: Palette): void {
+  joins(g, made, all, scene, palette);
+  const cuts = all.filter(({ join }) => !join);
   if (!cuts.length) return;
   set(g, { color: palette.muted, width: made.labels ? 1 : 0.7, dash: made.labels ? [3, 3] : [2, 2], alpha: 0.85 });
   g.beginPath();
@@ -193,6 +201,27 @@ function cutStubs(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], 
     g.font = `italic 9px ${palette.font}`;
     haloed(g, stub.margin, stub.x + width + 5, stub.y + 0.5, palette);
   }
+}
+
+/** What was merged: an edge that ends where the other begins, with the sign of that. */
+function joins(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], scene: Scene, palette: Palette): void {
+  for (const { cut, fromX, fromY, join } of cuts) {
+    if (!join) continue;
+    const here = scene.cursor === `${cut.step},cut${cut.index}`,
+      end = join.x - (made.labels ? 9 : 1),
+      middle = (fromX + end) / 2;
+    set(g, { color: here ? palette.focus : palette.muted, width: here ? 2 : 1.2, dash: [1, 3], alpha: 1 });
+    g.beginPath();
+    g.moveTo(fromX, fromY);
+    g.bezierCurveTo(middle, fromY, middle, join.y, end, join.y);
+    g.stroke();
+    if (!made.labels) continue;
+    g.setLineDash([]);
+    g.beginPath();
+    glyph(g, join.x - 6, join.y, "merged");
+    g.stroke();
+  }
+  set(g, { color: palette.muted, width: 1, dash: [], alpha: 1 });
 }
 
 /** Why it is not there: a cross; blocked, a circle with a bar; below the threshold, a triangle; merged, lines that join. */
@@ -358,6 +387,28 @@ function tokens(g: CanvasRenderingContext2D, nodes: PlacedNode[], scene: Scene, 
           : palette.ink;
     g.fillText(label, x, y + 0.5);
   }
+}
+
+/** An "R" at what is a begin of the reference, and words where it fell out of the beam. */
+function reference(
+  g: CanvasRenderingContext2D,
+  made: Layout,
+  nodes: PlacedNode[],
+  { path, last, fell }: NonNullable<Scene["reference"]>,
+  palette: Palette,
+): void {
+  g.textBaseline = "middle";
+  const at = (x: number, y: number, text: string) => {
+    g.font = `bold 10px ${palette.font}`;
+    g.textAlign = "left";
+    haloed(g, text, x, y, palette, palette.warn);
+  };
+  for (const { node, x, y, width } of nodes) {
+    if (!path.has(node) || (!made.labels && node !== last)) continue;
+    const words = node === last && fell ? ` ${fell}` : "";
+    at(made.labels ? x - width / 2 - 4 : x + 4, y - made.half - (made.labels ? 5 : 7), `R${words}`);
+  }
+  if (!last && fell) at(made.root.x - 4, made.root.y - 16, `R ${fell}`);
 }
 
 /** Around the place of the cursor where there is no pill. */

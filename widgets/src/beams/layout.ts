@@ -36,6 +36,7 @@ export interface PlacedCut {
   fromX: number;
   fromY: number;
   width: number; // of its text, from x
+  join: { x: number; y: number } | null; // the left end of the hypothesis that it became a part of, in the place of a stub
 }
 export interface Layout {
   labels: boolean; // pills with text
@@ -112,7 +113,7 @@ function columnsOf(tree: Tree, { cuts, measure }: Options, margins: boolean): Co
     Math.max(
       LEAST_PILL,
       ...row,
-      ...tree.cuts[step]!.slice(0, cuts).map((cut) => BESIDE + stubWidth(cut, measure, margins)),
+      ...tree.cuts[step]!.slice(0, cuts).map((cut) => (cut.into ? 0 : BESIDE + stubWidth(cut, measure, margins))),
     ),
   );
   const total = widths.reduce((sum, width) => sum + width, 0) + widths.length * GAP;
@@ -141,6 +142,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
     return row.map((cut) => {
       const lane = cut.parent?.slot ?? 0,
         order = here.get(lane) ?? 0;
+      if (cut.into) return 0;
       here.set(lane, order + 1);
       stubs[lane] = Math.max(stubs[lane]!, order + 1);
       return order;
@@ -177,6 +179,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
         width: stubWidth(cut, options.measure, margins),
         fromX: step ? right(step - 1) : root.x,
         fromY: y[lane]!,
+        join: cut.into && { x: x[step]! - pills[step]![cut.into.slot]! / 2, y: y[cut.into.slot]! },
       };
     }),
   );
@@ -247,9 +250,12 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
       const from = cut.parent?.slot ?? 0,
         order = here.get(from) ?? 0;
       here.set(from, order + 1);
-      if (order >= few) return [];
+      const join = cut.into && { x: x[step]! - half, y: y[cut.into.slot]! };
+      if (order >= few && !join) return [];
       const tip = { x: x[step]! - pitch * 0.42, y: y[from]! + lane * 0.28 + order * 3 };
-      return [{ cut, label: "", margin: "", ...tip, fromX: step ? x[step - 1]! : root.x, fromY: y[from]!, width: 0 }];
+      return [
+        { cut, label: "", margin: "", ...tip, fromX: step ? x[step - 1]! : root.x, fromY: y[from]!, width: 0, join },
+      ];
     });
   });
   return {
@@ -284,7 +290,12 @@ export function hit(made: Layout, x: number, y: number): Target | null {
   const step = nearest(made.x, x);
   const slack = made.labels ? 6 : 4;
   for (const placed of made.labels ? (made.cuts[step] ?? []) : [])
-    if (Math.abs(y - placed.y) <= STUB / 2 && x >= placed.x - BESIDE && x <= placed.x + placed.width + 4)
+    if (
+      !placed.join &&
+      Math.abs(y - placed.y) <= STUB / 2 &&
+      x >= placed.x - BESIDE &&
+      x <= placed.x + placed.width + 4
+    )
       return { kind: "cut", placed };
   let found: PlacedNode | null = null;
   let distance = Infinity;

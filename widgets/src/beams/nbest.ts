@@ -4,7 +4,7 @@ import { h } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
 import { line } from "../visible";
-import type { Node } from "./tree";
+import type { Node, Reference } from "./tree";
 import { pathOf, prefix, rating, tokensOf, untold } from "./tree";
 
 /** A text in parts; `differs`: other than in the hypothesis it is compared with. */
@@ -80,6 +80,7 @@ export function showNbest(
   options: {
     best: [number, number] | undefined;
     exponent: number;
+    reference?: Reference | undefined;
     join: string;
     live: boolean;
     cursor: string;
@@ -87,7 +88,19 @@ export function showNbest(
   },
 ): void {
   const { exponent, best } = options;
-  const heads = ["", "score", ...(exponent ? [`÷ length^${exponent.toFixed(1)}`] : []), "text", ""];
+  const errors = (node: Node): string[] => {
+    const edits = options.reference?.aligned[`${node.step},${node.slot}`];
+    if (!options.reference) return [];
+    return [edits === undefined ? "" : [...edits].filter((edit) => edit !== "=").length.toString()];
+  };
+  const heads = [
+    "",
+    "score",
+    ...(exponent ? [`÷ length^${exponent.toFixed(1)}`] : []),
+    ...(options.reference ? ["errors"] : []),
+    "text",
+    "",
+  ];
   const shown = nbest.slice(0, 10);
   const paths = shown.map((node) => pathOf(node));
   const rows = shown.map((node, index) => {
@@ -95,7 +108,13 @@ export function showNbest(
     const here = options.cursor === `${node.step},${node.slot}`;
     const whole = line(prefix(paths[index]!, options.join)) || untold(node),
       runs = differing(paths[index]!, paths[index ? 0 : 1], options.join);
-    const shown = runs.length ? shownText(index ? runs : plain(runs), options.join) : [whole];
+    const edits = options.reference?.aligned[`${node.step},${node.slot}`];
+    const shown =
+      edits !== undefined
+        ? aligned(edits, tokensOf(paths[index]!), options.reference!.labels)
+        : runs.length
+          ? shownText(index ? runs : plain(runs), options.join)
+          : [whole];
     const button = h("button", { class: "rfnb-beams-pick", type: "button", dir: directionOf(whole) }, ...shown);
     button.title = whole;
     button.addEventListener("click", () => options.choose(node));
@@ -105,6 +124,7 @@ export function showNbest(
       h("td", { class: "rfnb-beams-rank" }, String(index + 1)),
       h("td", {}, fixed(node.score, 3)),
       ...(exponent ? [h("td", {}, fixed(rating(node, exponent), 3))] : []),
+      ...errors(node).map((number) => h("td", {}, number)),
       h("td", { class: "rfnb-beams-text" }, button),
       h(
         "td",
@@ -119,7 +139,7 @@ export function showNbest(
   });
   const more =
     nbest.length > rows.length
-      ? [h("tr", {}, h("td"), h("td", { colspan: "4", class: "rfnb-quiet" }, `and ${nbest.length - rows.length} more`))]
+      ? [h("tr", {}, h("td"), h("td", { colspan: "5", class: "rfnb-quiet" }, `and ${nbest.length - rows.length} more`))]
       : [];
   const held = [...table.querySelectorAll("button")].indexOf(
     (table.getRootNode() as Document).activeElement as HTMLButtonElement,
@@ -130,4 +150,59 @@ export function showNbest(
     h("tbody", {}, ...rows, ...more),
   );
   if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
+}
+
+const KEEP = 2; // tokens around an error of a long text
+
+/** A text aligned with the reference: what is another label, one more, or one less is marked, and what is right far from these is folded. */
+export function aligned(edits: string, tokens: string[], labels: string[]): HTMLElement[] {
+  const out: HTMLElement[] = [];
+  const long = edits.length > 16;
+  let token = 0,
+    label = 0,
+    folded = false;
+  [...edits].forEach((edit, at) => {
+    const got = edit === "d" ? "" : shorten(tokens[token++] ?? "", MOST_LETTERS),
+      wanted = edit === "i" ? "" : shorten(labels[label++] ?? "", MOST_LETTERS);
+    const near = [...edits.slice(Math.max(0, at - KEEP), at + KEEP + 1)].some((other) => other !== "=");
+    if (long && edit === "=" && !near) {
+      if (!folded) out.push(h("span", {}, "… "));
+      folded = true;
+      return;
+    }
+    folded = false;
+    if (edit === "=") out.push(h("span", {}, `${got} `));
+    else if (edit === "s")
+      out.push(
+        h("span", { class: "rfnb-beams-sub", title: `instead of ${wanted}` }, got, h("s", {}, wanted)),
+        h("span", {}, " "),
+      );
+    else if (edit === "i")
+      out.push(
+        h("span", { class: "rfnb-beams-ins", title: "one more than the reference" }, `+${got}`),
+        h("span", {}, " "),
+      );
+    else out.push(h("span", { class: "rfnb-beams-del", title: "missing" }, h("s", {}, wanted)), h("span", {}, " "));
+  });
+  return out;
+}
+
+/** The exponents up to `most`, to two digits, at which another hypothesis begins to win. */
+export function winnerChanges(nodes: Node[], most: number): number[] {
+  const rated = nodes.map((node) => ({ score: node.score, length: rating(node, 0) / rating(node, 1) || 1 }));
+  const winner = (exponent: number): number => {
+    let best = 0;
+    rated.forEach(({ score, length }, index) => {
+      if (score / length ** exponent > rated[best]!.score / rated[best]!.length ** exponent) best = index;
+    });
+    return best;
+  };
+  const found: number[] = [];
+  let before = nodes.length ? winner(0) : 0;
+  for (let step = 1; step <= most * 100 && nodes.length > 1; step++) {
+    const now = winner(step / 100);
+    if (now !== before) found.push(step / 100);
+    before = now;
+  }
+  return found;
 }

@@ -19,8 +19,9 @@ import { hypothesisOf, whole } from "./follow";
 import type { Layout, Zoom } from "./layout";
 import { hit, layout } from "./layout";
 import { legend } from "./legend";
-import { showNbest } from "./nbest";
-import type { BeamsHead, Node, Tree } from "./tree";
+import { showNbest, winnerChanges } from "./nbest";
+import { line } from "../visible";
+import type { BeamsHead, Node, SeqSpec, Tree } from "./tree";
 import { grow, nbest, pathOf, problem } from "./tree";
 
 const CUTS = [
@@ -29,6 +30,7 @@ const CUTS = [
   ["none", 0],
 ] as const;
 const MOST_HEIGHT = 560;
+let count = 0;
 
 class BeamsView implements Rendered<BeamsHead> {
   private head: BeamsHead = { seqs: [] };
@@ -55,12 +57,16 @@ class BeamsView implements Rendered<BeamsHead> {
     "aria-label": "length exponent of the n-best list",
   });
   private readonly alphaText = h("output");
+  private readonly alphaMarks = h("datalist", { id: `rfnb-alpha-${++count}` });
+  private readonly alphaNote = h("span", { class: "rfnb-beams-alpha-note" });
   private readonly alphaLabel = h(
     "label",
     { class: "rfnb-beams-alpha", title: "Sort the n-best list by score ÷ length^α" },
     "length exponent ",
     this.alpha,
+    this.alphaMarks,
     this.alphaText,
+    this.alphaNote,
   );
   private readonly legend = h("div", { class: "rfnb-beams-legend" });
   private readonly readout = h("div", {
@@ -68,6 +74,7 @@ class BeamsView implements Rendered<BeamsHead> {
     role: "status",
     "aria-live": "polite",
   });
+  private readonly referenceNote = h("div", { class: "rfnb-beams-reference", role: "note" });
   private readonly card = h("section", { class: "rfnb-beams-card", "aria-label": "hypothesis" });
   private readonly table = h("table", { class: "rfnb-beams-nbest" });
   private readonly pane: Pane;
@@ -95,8 +102,9 @@ class BeamsView implements Rendered<BeamsHead> {
     const list = h("div", { class: "rfnb-beams-list" }, this.table, this.alphaLabel);
     const below = h("div", { class: "rfnb-beams-below" }, this.card, list);
     const stage = h("div", { class: "rfnb-stage" }, this.pane.element);
-    const body = h("div", { class: "rfnb-beams" }, stage, this.legend, this.readout, below);
+    const body = h("div", { class: "rfnb-beams" }, stage, this.legend, this.referenceNote, this.readout, below);
     this.shell = new Shell(el, [this.status, tools], body);
+    this.alpha.setAttribute("list", this.alphaMarks.id);
     this.seqSelect.addEventListener("change", () => {
       this.choose(Number(this.seqSelect.value));
       ctx.bus.point({ seq: this.seq }, this);
@@ -163,6 +171,12 @@ class BeamsView implements Rendered<BeamsHead> {
     if (this.followed && !placeOf(this.tree, this.followed)) this.followed = null;
     const { nodes, width } = this.tree,
       steps = `${nodes.length} step${nodes.length === 1 ? "" : "s"}`;
+    const { reference } = seq as SeqSpec;
+    const rank = reference?.rank === undefined ? "" : ` It was candidate ${reference.rank} of its step.`;
+    this.referenceNote.textContent = reference
+      ? `Reference (R): ${line(reference.labels.join(this.join))}. ${reference.text}${rank}`
+      : "";
+    this.referenceNote.hidden = !reference;
     this.status.textContent = `${steps} · beam ${width}${live ? " · running" : ""}`;
     const data = { step: nodes.length - 1, beam: width, seq: this.seq };
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
@@ -199,6 +213,12 @@ class BeamsView implements Rendered<BeamsHead> {
       best = this.tree.best.at(-1);
     const other = top && best && (top.step !== best[0] || top.slot !== best[1]);
     this.alphaText.textContent = this.exponent.toFixed(1) + (other ? "  another hypothesis would win" : "");
+    const changes = winnerChanges(list, Number(this.alpha.max));
+    this.alphaMarks.replaceChildren(...changes.map((at) => h("option", { value: at.toFixed(2) })));
+    const where = changes.length
+      ? `The winner changes at ${changes.map((at) => at.toFixed(2)).join(", ")}.`
+      : "No exponent here changes the winner.";
+    this.alphaNote.textContent = `${where} It ranks anew only what the search has kept; what was cut could not have won.`;
     this.point();
   }
 
@@ -252,11 +272,12 @@ class BeamsView implements Rendered<BeamsHead> {
       key = keyOf(place);
     this.el.dataset["cursor"] = key;
     this.pane.element.style.cursor = this.cursor.hovered ? "pointer" : "";
-    showCard(this.card, tree, place, join, live);
+    showCard(this.card, tree, place, { join, live: !!live, sums: !!this.head.seqs[this.seq]?.sums });
     this.readout.textContent = place ? sentence(place, join, tree.parts) : "";
     showNbest(this.table, tree.nbest, {
       best: tree.best.at(-1),
       exponent: this.exponent,
+      reference: this.head.seqs[this.seq]?.reference,
       join,
       live: !!live,
       cursor: key,
@@ -319,9 +340,18 @@ class BeamsView implements Rendered<BeamsHead> {
     return !!to;
   }
 
+  /** The nodes that the reference came through. */
+  private referenceOf(): Scene["reference"] {
+    const reference = this.head.seqs[this.seq]?.reference;
+    if (!reference) return null;
+    const path = reference.path.flatMap(([step, slot]) => this.tree.nodes[step]?.[slot] ?? []);
+    return { path: new Set(path), last: path.at(-1) ?? null, fell: reference.fell === undefined ? "" : "fell here" };
+  }
+
   /** The picture below the cursor is drawn once per layout and scroll position; with pills there is little in sight, so always. */
   private paint(g: CanvasRenderingContext2D, sight: Sight): void {
     const { made, ranks, pointed } = this,
+      seq = this.head.seqs[this.seq],
       palette = this.ctx.palette();
     const end = start(this.tree),
       won = end?.kind === "node" ? end : null;
@@ -330,7 +360,15 @@ class BeamsView implements Rendered<BeamsHead> {
       ? pathOf(pointed.kind === "node" ? pointed.node : pointed.cut.parent)
       : chosen && whole(this.tree, chosen).path; // the winner needs no second marking
     const rail = path ?? (won ? pathOf(won.node) : []);
-    const scene: Scene = { ...sight, path: new Set(path), cursor: keyOf(pointed), ranks, rail, axis: "step" };
+    const scene: Scene = {
+      ...sight,
+      path: new Set(path),
+      cursor: keyOf(pointed),
+      ranks,
+      rail,
+      axis: seq?.axis ?? "step",
+      reference: this.referenceOf(),
+    };
     if (made.labels) drawBase(g, made, scene, palette);
     else {
       const key = JSON.stringify([sight, globalThis.devicePixelRatio, palette]);

@@ -11,6 +11,16 @@ export interface CutSpec {
   parts?: number[];
   margin?: number;
   verdict?: string;
+  into?: number;
+}
+/** `aligned`: by "step,slot" the edits from the reference: "=" the same, "s" another label, "i" one more, "d" one less. */
+export interface Reference {
+  labels: string[];
+  path: [number, number][];
+  text: string;
+  fell?: number;
+  rank?: number;
+  aligned: Record<string, string>;
 }
 export interface StepSpec {
   tokens: string[];
@@ -33,6 +43,9 @@ export interface SeqSpec {
   best?: [number, number][];
   result?: string;
   blank?: string;
+  axis?: string; // what a step is, if not that
+  sums?: boolean; // whether a score is a sum over alignments
+  reference?: Reference;
   parts?: string[];
 }
 export interface BeamsHead extends AnyHead {
@@ -73,6 +86,7 @@ export interface Cut {
   gain: number;
   verdict: string;
   why: string | undefined; // if not by its rank
+  into: Node | null; // the hypothesis that it became a part of
   margin: number | null; // to the last survivor, below 0 if behind; null if that says nothing
   written: boolean;
   parts: number[];
@@ -222,6 +236,7 @@ function cutCandidates(steps: StepSpec[], nodes: (Node | null)[][], blank?: stri
             parent,
             gain,
             verdict: verdict ?? "cut",
+            into: cut.into === undefined ? null : (nodes[index]![cut.into] ?? null),
             why,
             margin: margin ?? null,
             written,

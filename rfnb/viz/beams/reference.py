@@ -1,0 +1,96 @@
+"""The reference beside a search: where it fell out of the beam and why, and how each hypothesis is aligned with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rfnb.trace.beam_analysis import verdicts
+from rfnb.viz.beams.text import is_mark, tokens_of
+from rfnb.viz.beams.tree import Tree
+
+_ALIGNED = 20  # hypotheses of the n-best list
+
+
+def told(history: Any, seq: int, reference: Sequence[Any], tree: Tree) -> dict[str, Any]:
+    """What a spec says of the reference of one sequence.
+
+    Args:
+        history: A BeamHistory.
+        reference: Its labels, numbers or texts, with the one that ends it.
+    """
+    numbers = [history.labels_of(None).index(item) if isinstance(item, str) else int(item) for item in reference]
+    labels = [history.label(number, min(step, history.num_steps - 1)) for step, number in enumerate(numbers)]
+    try:
+        found = history.diagnose(seq, reference)
+    except ValueError as error:
+        return {"labels": labels, "path": [], "text": str(error).splitlines()[0], "aligned": _aligned(tree, labels)}
+    last = history.num_steps - 1 if found.step is None else found.step - 1
+    one = {"labels": labels, "path": _path(history, seq, numbers, last), "kind": found.kind, "text": found.text}
+    if found.step is not None:
+        one["fell"] = found.step
+        rank = _rank(history, seq, found, numbers, one["path"])
+        if rank is not None:
+            one["rank"] = rank
+    return {**one, "aligned": _aligned(tree, labels)}
+
+
+def _path(history: Any, seq: int, numbers: Sequence[int], last: int) -> list[list[int]]:
+    """(step, slot) of the longest begin of the reference that is in the beam after step `last`, until it ends."""
+    if last < 0:
+        return []
+    goal = tuple(numbers)
+    slots = range(history.beam_size(last))
+    real = [slot for slot in slots if history.steps[last]["scores"][seq, slot] > float("-inf")]
+    begins = [
+        (len(prefix), slot) for slot in real if (prefix := history.prefix(seq, slot, last)) == goal[: len(prefix)]
+    ]
+    if not begins:
+        return []
+    path = history.path(seq, max(begins)[1], last)
+    for place, (step, slot) in enumerate(path):
+        if history.steps[step]["ended"][seq, slot]:
+            return [list(item) for item in path[: place + 1]]
+    return [list(item) for item in path]
+
+
+def _rank(history: Any, seq: int, found: Any, numbers: Sequence[int], path: list[list[int]]) -> int | None:
+    """The place of the reference among the candidates of the step in which it fell, from 1; None if it is not stored."""
+    if history.blank is not None or found.step >= len(numbers):
+        return None
+    for item in verdicts(history, seq, found.step):
+        if item.token == numbers[found.step] and (not path or item.parent == path[-1][1]):
+            return item.rank + 1
+    return None
+
+
+def _aligned(tree: Tree, labels: Sequence[str]) -> dict[str, str]:
+    """The edits from the reference to each of the first hypotheses: "=" the same, "s" another label, "i" one more, "d" one less."""
+    goal = list(labels[:-1] if len(labels) > 1 and is_mark(labels[-1]) else labels)
+    return {f"{node.step},{node.slot}": edits(goal, tokens_of(node.path())) for node in tree.nbest[:_ALIGNED]}
+
+
+def edits(reference: Sequence[str], text: Sequence[str]) -> str:
+    """The fewest edits that make the text of the reference, as letters."""
+    rows = [list(range(len(text) + 1))]
+    for index, wanted in enumerate(reference):
+        row = [index + 1]
+        for place, got in enumerate(text):
+            row.append(min(rows[-1][place] + (got != wanted), rows[-1][place + 1] + 1, row[place] + 1))
+        rows.append(row)
+    made, down, across = [], len(reference), len(text)
+    while down or across:
+        here = rows[down][across]
+        if down and across:
+            same = reference[down - 1] == text[across - 1]
+            if here == rows[down - 1][across - 1] + (not same):
+                made.append("=" if same else "s")
+                down, across = down - 1, across - 1
+                continue
+        if across and here == rows[down][across - 1] + 1:
+            made.append("i")
+            across -= 1
+        else:
+            made.append("d")
+            down -= 1
+    return "".join(reversed(made))
