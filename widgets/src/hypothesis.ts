@@ -19,6 +19,7 @@ interface Seq {
 interface BestHead extends AnyHead {
   best?: boolean;
   badges?: string[];
+  orders?: unknown;
   maps?: Entry[];
   tracks?: Entry[];
   seqs: Seq[];
@@ -72,7 +73,7 @@ export async function followed<H extends AnyHead>(
   const seqs = head.seqs.map((one, index) =>
     index !== seq ? one : maps ? { ...one, rows: labels, row_len: length } : { ...one, steps: labels, len: length },
   );
-  const { badges: _, ...rest } = head;
+  const { badges: _, orders: __, ...rest } = head;
   const changed = {
     ...rest,
     best: false,

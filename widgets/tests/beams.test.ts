@@ -495,6 +495,28 @@ describe("the view in the page", () => {
     expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("a score is that of all alignments");
   });
 
+  it("has a table of the same numbers", () => {
+    open(head);
+    const button = [...root.querySelectorAll("button")].find(({ textContent }) => textContent === "Table")!;
+    expect(root.querySelector<HTMLElement>(".rfnb-beams-steps")!.hidden).toBe(true);
+    button.click();
+    expect(button.getAttribute("aria-pressed")).toBe("true");
+    const rows = [...root.querySelectorAll(".rfnb-beams-steps tr")].map((row) =>
+      [...row.children].map(({ textContent }) => textContent),
+    );
+    expect(rows[0]).toEqual(["step", "slot 0", "slot 1", "slot 2", "best that was cut"]);
+    expect(rows[2]).toEqual([
+      "1",
+      "AH0 −0.40 from 0, winner",
+      "EH0 −1.20 from 0",
+      "AH0 −2.80 from 1, died out",
+      "OW1 −3.63 from 0: cut: rank 4, 0.83 nats behind the last survivor",
+    ]);
+    expect(rows[3]![3]).toBe("</s> −2.90 from 0, complete");
+    button.click();
+    expect(root.querySelector<HTMLElement>(".rfnb-beams-steps")!.hidden).toBe(true);
+  });
+
   it("has no winner while the search runs", () => {
     open({ ...reasonsHead, live: true });
     const rows = [...root.querySelectorAll(".rfnb-beams-nbest tbody tr")].map((row) => row.textContent);

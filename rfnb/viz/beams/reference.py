@@ -13,7 +13,7 @@ _ALIGNED = 20  # hypotheses of the n-best list
 
 
 def told(history: Any, seq: int, reference: Sequence[Any], tree: Tree) -> dict[str, Any]:
-    """What a spec says of the reference of one sequence.
+    """The fields of a spec that tell of the reference of one sequence.
 
     Args:
         history: A BeamHistory.

@@ -21,6 +21,7 @@ import { hit, layout } from "./layout";
 import { legend } from "./legend";
 import { showNbest, winnerChanges } from "./nbest";
 import { line } from "../visible";
+import { showSteps } from "./steps";
 import type { BeamsHead, Node, SeqSpec, Tree } from "./tree";
 import { grow, nbest, pathOf, problem } from "./tree";
 
@@ -48,6 +49,13 @@ class BeamsView implements Rendered<BeamsHead> {
   private readonly status = h("span", { class: "rfnb-quiet rfnb-beams-status" });
   private readonly seqSelect = h("select", { "aria-label": "sequence" });
   private readonly cutButton = h("button", { type: "button" });
+  private readonly tableButton = h("button", { type: "button", "aria-pressed": "false" }, "Table");
+  private readonly steps = h("div", {
+    class: "rfnb-beams-steps",
+    tabindex: "0",
+    role: "region",
+    "aria-label": "steps of the search",
+  });
   private readonly zoomButton = h("button", { type: "button" });
   private readonly alpha = h("input", {
     type: "range",
@@ -98,11 +106,20 @@ class BeamsView implements Rendered<BeamsHead> {
     };
     const attributes = { role: "application", "aria-roledescription": "beam search tree" };
     this.pane = new Pane(handlers, MOST_HEIGHT, { ...attributes, class: "rfnb-pane rfnb-beams-scroll" });
-    const tools = h("span", { class: "rfnb-tools" }, this.seqSelect, this.cutButton, this.zoomButton);
+    const tools = h("span", { class: "rfnb-tools" }, this.seqSelect, this.cutButton, this.zoomButton, this.tableButton);
     const list = h("div", { class: "rfnb-beams-list" }, this.table, this.alphaLabel);
     const below = h("div", { class: "rfnb-beams-below" }, this.card, list);
     const stage = h("div", { class: "rfnb-stage" }, this.pane.element);
-    const body = h("div", { class: "rfnb-beams" }, stage, this.legend, this.referenceNote, this.readout, below);
+    const body = h(
+      "div",
+      { class: "rfnb-beams" },
+      stage,
+      this.steps,
+      this.legend,
+      this.referenceNote,
+      this.readout,
+      below,
+    );
     this.shell = new Shell(el, [this.status, tools], body);
     this.alpha.setAttribute("list", this.alphaMarks.id);
     this.seqSelect.addEventListener("change", () => {
@@ -112,6 +129,12 @@ class BeamsView implements Rendered<BeamsHead> {
     this.cutButton.addEventListener("click", () => {
       this.cuts = (this.cuts + 1) % CUTS.length;
       this.redraw();
+    });
+    this.steps.hidden = true;
+    this.tableButton.addEventListener("click", () => {
+      this.steps.hidden = !this.steps.hidden;
+      this.tableButton.setAttribute("aria-pressed", String(!this.steps.hidden));
+      this.fillTable();
     });
     this.zoomButton.addEventListener("click", () => {
       this.zoom = this.made.labels ? "overview" : "labels";
@@ -196,7 +219,12 @@ class BeamsView implements Rendered<BeamsHead> {
     this.cutButton.hidden = !cuts.some((row) => row.length) || this.made.cells;
     this.zoomButton.textContent = this.made.labels ? "Overview" : "Labels";
     this.zoomButton.hidden = this.legend.hidden = this.alphaLabel.hidden = !nodes.length;
+    this.fillTable();
     this.rerank();
+  }
+
+  private fillTable(): void {
+    if (!this.steps.hidden) showSteps(this.steps, this.tree, this.head.seqs[this.seq]?.axis ?? "step");
   }
 
   private layout(width: number): Layout {
