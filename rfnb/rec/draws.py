@@ -33,6 +33,13 @@ _PYTHON = ("random", "getrandbits", "seed")  # what all others call
 _generator: Any = random._inst
 _numpy_generator: Any = np.random.mtrand._rand
 _MT19937_BYTES = 624 * 4 + 4  # its words and the position in them
+# Those of NumPy, while nobody watches: what tells has no generator.
+_NUMPY = [
+    *(name for name in dir(np.random) if getattr(getattr(np.random, name), "__self__", None) is _numpy_generator
+      and name not in _STILL),
+    "seed",
+]  # fmt: skip
+_NAMES = frozenset({*_PYTHON, *_NUMPY, "_watches"})  # in code that draws, or tells those who watched when it began
 
 
 class Watch:
@@ -77,10 +84,10 @@ class Watch:
             self._others_draw = True
 
     def somebody_unseen(self) -> bool:
-        """Whether a state has changed, but nobody was seen who may have done it."""
-        if self._others_draw or self._state == _state():
-            return False
-        return self._others == _places_of_others(self._thread)
+        """Whether a state has changed, but nobody was seen who may have done it. To be asked before `stop`, after which nobody is."""
+        changed, still = self._state != _state(), self._others == _places_of_others(self._thread)
+        # Last: a thread that draws while its place is compared may come round to the same one, but has told before.
+        return changed and still and not self._others_draw
 
     def forgive(self) -> None:
         """Accept what was drawn until now: an op did it."""
@@ -88,8 +95,9 @@ class Watch:
             self._told, self._state = False, _state()
 
 
-def _places_of_others(own: int) -> dict[int, tuple[int, int]]:
-    """The instruction that each other thread is at."""
+def _places_of_others(own: int) -> dict[int, Any]:
+    """The instruction that each other thread is at, or what equals nothing: code that names what draws may have it in hand, and wait
+    for the lock of the generator, or come round to the same instruction."""
     # Only its innermost frame, and no collection of garbage, which could let it run on: what Python makes of the frame of
     # a thread that leaves it at the same time is in memory that is something else by then.
     collecting = gc.isenabled()
@@ -97,7 +105,9 @@ def _places_of_others(own: int) -> dict[int, tuple[int, int]]:
         try:
             gc.disable()
             return {
-                thread: (id(frame), frame.f_lasti) for thread, frame in sys._current_frames().items() if thread != own
+                thread: (id(frame), frame.f_lasti) if _NAMES.isdisjoint(frame.f_code.co_names) else object()
+                for thread, frame in sys._current_frames().items()
+                if thread != own
             }
         finally:
             if collecting:
@@ -166,10 +176,7 @@ class _OfInstance:
 @cache
 def _places(with_torch: bool) -> list[_Functions | _OfInstance]:
     """All that draw, or set a state. Draws of torch are seen by the mode; seeds are not."""
-    drawing = [
-        name for name in dir(np.random) if getattr(getattr(np.random, name), "__self__", None) is _numpy_generator
-    ]
-    numpy = _Functions(np.random, [*(name for name in drawing if name not in _STILL), "seed"])
+    numpy = _Functions(np.random, _NUMPY)
     torch = [_Functions(sys.modules[name], ("manual_seed", "seed", "set_rng_state")) for name in _TORCH if with_torch]
     return [numpy, _OfInstance(), _Functions(random, (*_PYTHON, "setstate")), *torch]
 

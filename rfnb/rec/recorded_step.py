@@ -77,9 +77,10 @@ class RecordedStep(StepAround):
         Raises:
             RecordingError: If they would not be what the body means.
         """
+        unseen = self.recording.recorder.draws.somebody_unseen()
         self.stop()
         carried.check(self.recording.recorder.used)
-        self.recording.recorder.check_generators()
+        self.recording.recorder.check_generators(unseen)
         if self._generators is not None:
             set_random_state(self._generators)
         self.recording.check()

@@ -274,9 +274,9 @@ class Recorder(NotPicklable):
             return
         raise self._not_drawn_by_op([("drawn in", place_text(place_of_user(1, but=library_files()))), ("by", name)])
 
-    def check_generators(self) -> None:
+    def check_generators(self, unseen: bool) -> None:
         """Raise a RecordingError if others than ops have drawn random numbers from the generators of this thread."""
-        if self.draws.somebody_unseen():
+        if unseen:
             raise self._not_drawn_by_op([("before", place_text(place_of_user(1)))])
 
     def _not_drawn_by_op(self, rows: list[tuple[str, str]]) -> RecordingError:

@@ -1,7 +1,10 @@
 """Random numbers in a recorded step: ops draw in every step, the body is refused, what other threads draw is theirs."""
 
+import linecache
 import random
+import sys
 import threading
+from contextlib import contextmanager
 from random import random as imported_python
 from random import shuffle as imported_shuffle
 
@@ -11,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from asserting import assert_same, raises_message
 from numpy.random import randn as imported_numpy
-from waiting import LONG
+from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb import Dim
@@ -139,6 +142,112 @@ def test_a_thread_that_draws_all_the_time():
     finally:
         stop.set()
         thread.join()
+
+
+def wait_to_draw(turn, done, draw):
+    while True:
+        turn.acquire()
+        if draw() is StopIteration:
+            return
+        done.release()
+
+
+def wait_in_code_that_draws_unseen(turn, done, draw):
+    from numpy.random import randn
+
+    while True:
+        turn.acquire()
+        if draw() is StopIteration:
+            return
+        randn(2)
+        done.release()
+
+
+@contextmanager
+def another_thread(wait, draw):
+    """A function that lets another thread draw once; then that is at the instruction again at which it was before."""
+    turn, done, draws_by = threading.Lock(), threading.Lock(), [draw]
+    turn.acquire()
+    done.acquire()
+    thread = threading.Thread(target=wait, args=(turn, done, lambda: draws_by[0]()))
+    thread.start()
+
+    def waits():
+        frame = sys._current_frames()[thread.ident]
+        return frame.f_code is wait.__code__ and linecache.getline(__file__, frame.f_lineno).strip() == "turn.acquire()"
+
+    def draw_once():
+        turn.release()
+        assert done.acquire(timeout=LONG)
+        assert wait_until(waits)
+
+    try:
+        assert wait_until(waits)
+        yield draw_once
+    finally:
+        draws_by[0] = lambda: StopIteration
+        turn.release()
+        thread.join()
+
+
+def test_another_thread_may_draw_when_recording_has_ended(monkeypatch):
+    with another_thread(wait_to_draw, DRAWS["numpy"][1]) as draw_once:
+        stop, calls = draws.Watch.stop, []
+
+        def stop_and_draw(watch):
+            stop(watch)
+            draw_once()
+            calls.append(watch)
+
+        monkeypatch.setattr(draws.Watch, "stop", stop_and_draw)
+        run(lambda: None)
+        assert calls
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_another_thread_may_draw_while_the_states_are_compared(monkeypatch, before):
+    with another_thread(wait_to_draw, DRAWS["numpy"][1]) as draw_once:
+        state_of, calls = draws._state, []
+
+        def state_while_drawing():
+            calls.append(before)
+            if len(calls) > 1 and before:
+                draw_once()
+            state = state_of()
+            if len(calls) > 1 and not before:
+                draw_once()
+            return state
+
+        monkeypatch.setattr(draws, "_state", state_while_drawing)
+        run(lambda: None)
+        assert len(calls) > 1
+
+
+def test_another_thread_may_draw_unseen_and_come_round_to_the_same_instruction():
+    with another_thread(wait_in_code_that_draws_unseen, lambda: None) as draw_once:
+        run(draw_once)
+
+
+def test_another_thread_that_told_before_recording_may_draw_later():
+    """It may wait for the lock of the generator."""
+    lock = threading.Lock()
+    lock.acquire()
+    tell = draws._telling("numpy.random.randn", lock.acquire)
+    thread = threading.Thread(target=tell)
+    thread.start()
+    try:
+        assert wait_until(lambda: sys._current_frames()[thread.ident].f_code is tell.__code__)
+        own = threading.get_ident()
+        assert draws._places_of_others(own)[thread.ident] != draws._places_of_others(own)[thread.ident]
+    finally:
+        lock.release()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_thread_that_waits_hides_nothing(name):
+    with another_thread(wait_to_draw, DRAWS["numpy"][1]), pytest.raises(RecordingError, match="that no op has drawn"):
+        run(UNSEEN[name])
 
 
 def test_everything_is_as_before_afterwards():
