@@ -43,7 +43,7 @@ class Known:
     __slots__ = ("asked_for", "since", "stay")
 
     def __init__(self) -> None:
-        self.since = resizes[0], generation[0]
+        self.since = generation[0]  # which a resize ends too
         self.asked_for: tuple[tuple[Dim | None, ...], tuple[_Part, ...]] = (None,), ()
         self.stay: frozenset[Dim] = frozenset()
 
@@ -52,7 +52,7 @@ def note(cache: PlanCache, template: Template, key: Any, index: Index) -> None:
     """The newest dim of a key knows from now on that its plan was asked for."""
     newest = max(index, key=_serial)
     known = newest._plans
-    if known is None or known.since != (resizes[0], generation[0]):
+    if known is None or known.since != generation[0]:
         known = newest._plans = Known()
     dims, parts = known.asked_for
     if len(parts) >= _MOST:
@@ -76,11 +76,11 @@ def _only(place: int) -> Callable[[Dims], Dims]:
 def look_ahead(index: Index) -> int:
     """Put together all that the newest dim of a key will be asked for, if this is its first key; gives how many plans."""
     newest = max(index, key=_serial)
-    if newest._plans is not None or watching:
+    if newest._plans is not None or watching:  # what is read here is no question of a plan that is being made
         return 0
     newest._plans = known = Known()
     old = newest._structure[3] and newest._structure[3]()
-    last: Known | None = None if old is None or old is newest else old._plans
+    last: Known | None = None if old is None else old._plans
     if last is None or last.since != known.since:
         return 0
     before, parts = last.asked_for
@@ -131,7 +131,10 @@ def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
 
 
 def _form(dim: Dim) -> tuple[Any, tuple[Dim, ...]]:
-    """The form of a dim, and what it is made of and has its lengths over, if both hold still."""
+    """The form of a dim, and what it is made of and has its lengths over, if both hold still.
+
+    They do, as `Known.since` says: nothing was resized since plans were noted, for dims that had forms. Unless another thread does so now.
+    """
     known = dim._structure
     if known is None or known[0] != resizes[0] or known[1] is None:
         raise _NoCounterpart
