@@ -57,6 +57,8 @@ def specs() -> dict[str, Spec]:
         "beams-small": search(6, 4, WORDS),
         "beams-middle": search(40, 12, WORDS),
         "beams-large": search(500, 64, WORDS),
+        "distribution": view.distribution(weights(12, 40), range(12), labels=[f"word {n}" for n in range(40)]).spec,
+        "distribution-large": view.distribution(weights(60, 8000), [0] * 60).spec,
         "curves": view.curves(
             {
                 "loss": loss,
