@@ -269,3 +269,14 @@ def test_long_texts_are_cut_to_their_room():
     cut = labels.fitted("w" * 100_000, 50)
     assert cut.endswith("…") and fonts.width(cut) <= 50 and fonts.width(cut + "w") > 42
     assert labels.fitted("short", 50) == "short" and labels.short("x" * 100_000) == "x" * 15 + "…"
+
+
+@pytest.mark.parametrize("turn", [0, 30, 90])
+@pytest.mark.parametrize("anchor", ["left", "middle", "right"])
+def test_text_over_a_line_has_a_rim_of_paper_at_every_angle(turn, anchor):
+    rims = {}
+    for halo in (False, True):
+        drawing = Drawing(120, 120, shapes=[Rect(0, 0, 120, 120, fill="accent")])
+        drawing.add(Text(60, 60, "state", 12, "ink", anchor, turn=turn, halo=halo))
+        rims[halo] = int((pixels(drawing) == theme("light").rgb("paper")).all(-1).sum())
+    assert rims[False] == 0 and rims[True] > 200

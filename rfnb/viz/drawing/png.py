@@ -191,15 +191,18 @@ class Canvas:
                 (x, y), shape.text, color, font, anchor, stroke_width=halo, stroke_fill=self.theme.rgb("paper")
             )
             return
+        if halo:
+            self._turned(shape, font, self.theme.rgb("paper"), x, y, halo)
         self._turned(shape, font, color, x, y)
 
-    def _turned(self, shape: Text, font: Any, color: Rgb, x: float, y: float) -> None:
+    def _turned(self, shape: Text, font: Any, color: Rgb, x: float, y: float, stroke: int = 0) -> None:
         from PIL import Image, ImageDraw
 
-        wide = math.ceil(font.getlength(shape.text)) + 4
-        tall = math.ceil(shape.size * self.density * 1.6)
+        edge = 2 + stroke
+        wide = math.ceil(font.getlength(shape.text)) + 2 * edge
+        tall = math.ceil(shape.size * self.density * 1.6) + 2 * stroke
         mask = Image.new("L", (wide, tall))
-        ImageDraw.Draw(mask).text((2, tall / 2), shape.text, 255, font, "lm")
+        ImageDraw.Draw(mask).text((edge, tall / 2), shape.text, 255, font, "lm", stroke_width=stroke)
         start = {"left": 0.0, "middle": wide / 2, "right": float(wide)}[shape.anchor]
         turned = mask.rotate(
             shape.turn, Image.Resampling.BICUBIC if shape.turn % 90 else Image.Resampling.NEAREST, expand=True
