@@ -103,7 +103,7 @@ def test_every_view_is_saved_in_its_last_state(run):
         assert all("data:image/png;base64," in html or "<table" in html for html in stored)
     own = run.printed("live_view = ").split()
     (live,) = [o for o in run.cell("live_view = ").outputs if WIDGET in o.get("data", {})]
-    assert f"{len(own)} " in re.search(r"sequence 0: (\d+ \S+ by)", live.data["text/html"])[1]  # all of its steps
+    assert f"{len(own)} " in re.search(r"1: attention: (\d+ \S+ by)", live.data["text/html"])[1]  # all of its steps
 
 
 def test_the_saved_page_and_recording_are_there(run):
