@@ -28,6 +28,7 @@ search = [{"tokens": [1, 2], "parents": [0, 0], "scores": [-1.0, -2.0], "log_pro
            "base": [0.0, 0.0], "cand_tokens": [1, 2, 3], "cand_parents": [0, 0, 0], "cand_scores": [-1.0, -2.0, -3.0],
            "cand_kept": [True, True, False]} for _ in range(3)]
 rf.viz.beams([{name: np.array([value, value]) for name, value in step.items()} for step in search]).show()
+rf.viz.distribution(np.eye(3), [0, 2, -1]).show()
 steps = rf.Loop(axis=target)
 steps.state.x = rf.zeros([])
 with steps:
