@@ -91,6 +91,22 @@ def test_a_page_uses_the_room_that_it_has(size):
         assert len(pack(page_spec(SPECS[name](), room(size)))) > size / 4, name
 
 
+def test_a_small_view_is_exact_beside_a_picture_and_script_that_are_enough_for_a_glance():
+    """Of 112 kB that are enough for a glance, the script of a group of views takes nearly all."""
+    weights = np.random.default_rng(0).random((8, 9), dtype=np.float32)
+    parts = [
+        rf.viz.attention(weights).spec,
+        rf.viz.states({"h": weights}).spec,
+        rf.viz.distribution(weights, estimated_type="logits").spec,
+    ]
+    for spec in [*parts, group(parts, title="a recording")]:
+        made = page_spec(spec, Room(60_000, 0))
+        assert {name: block.dtype for name, block in made.blocks.items()} == {
+            name: block.dtype for name, block in spec.blocks.items()
+        }
+        assert not made.head.get("thinned")
+
+
 def test_the_largest_weight_of_each_block_is_seen():
     spec = attention(2, 100, 90)
     page = page_spec(spec, room(4000))

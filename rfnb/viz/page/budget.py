@@ -13,6 +13,7 @@ from rfnb.core.errors import value_error
 MOST = 2_000_000  # bytes of a view in a notebook, on request
 USUAL = 250_000
 EASY = 112_000  # bytes that are enough by default where they keep what is seen at one glance
+SMALL = 32_000  # bytes of a frame that goes to a page as it is wherever it has room: then what a page says is exact
 LIVE = 100_000  # bytes of a frame while more may come, ten times a second
 
 
@@ -27,6 +28,11 @@ class Room:
 
     most: int
     easy: int
+
+    @property
+    def small(self) -> int:
+        """The bytes that a frame may have to be sent as it is."""
+        return max(self.easy, min(self.most, SMALL))
 
     def minus(self, size: int) -> Room:
         """The room that is left beside `size` bytes."""

@@ -38,7 +38,7 @@ def page_spec(spec: Spec, room: Room) -> Spec:
 
     A frame has no less than its title, so there are rooms that nothing fits in.
     """
-    if _is_small(spec, room.easy):
+    if _is_small(spec, room.small):
         return spec
     if spec.kind == "group":
         return _group(spec, room)
@@ -103,8 +103,8 @@ def _states(spec: Spec, room: Room) -> Spec:
     own = {name: block for name, block in spec.blocks.items() if "/order/" not in name}
     orders = {name: block for name, block in spec.blocks.items() if "/order/" in name}
     bare = Spec("states", head, own)
-    if _is_small(bare, room.easy):
-        return _with_orders(bare, orders, room.easy)
+    if _is_small(bare, room.small):
+        return _with_orders(bare, orders, room.small)
     tracks = head["tracks"]
     for entry in tracks:
         name, gate = entry["block"], bool(entry.get("gate"))
