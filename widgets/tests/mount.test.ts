@@ -112,7 +112,9 @@ describe.each(Object.keys(views))("a destroyed view of %s", (kind) => {
     const shown = showIn(root);
     shown.update(frameOf(kind));
     expect(root.childElementCount, "the view is there").toBeGreaterThan(0);
-    expect(running.observers.size, "it follows the theme or its size").toBeGreaterThan(["dims", "plan"].includes(kind) ? -1 : 0);
+    expect(running.observers.size, "it follows the theme or its size").toBeGreaterThan(
+      ["dims", "plan"].includes(kind) ? -1 : 0,
+    );
     root.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
     vi.runAllTimers(); // jsdom has one for the focus
     running.stir();
