@@ -6,6 +6,8 @@ import unicodedata
 
 import numpy as np
 
+from rfnb.viz.pool import largest
+from rfnb.viz.pool import pooled as blocks
 from rfnb.viz.visible import visible
 
 WIDTH = 80  # columns of a terminal
@@ -31,12 +33,7 @@ def bar(share: float) -> str:
 def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, int]:
     """Values in at most `rows` x `cols` cells, each the largest of a block of values (NaN only if all are); and the size of the blocks."""
     down, across = -(-values.shape[0] // rows), -(-values.shape[1] // cols)
-    padded = np.full((-(-values.shape[0] // down) * down, -(-values.shape[1] // across) * across), np.nan, np.float32)
-    padded[: values.shape[0], : values.shape[1]] = values
-    blocks = padded.reshape(padded.shape[0] // down, down, padded.shape[1] // across, across).transpose(0, 2, 1, 3)
-    flat = blocks.reshape(*blocks.shape[:2], -1)
-    most = np.where(np.isnan(flat), -np.inf, flat).max(-1)
-    return np.where(np.isnan(flat).all(-1), np.nan, most), down, across
+    return blocks(np.asarray(values)[None], (down, across), [], largest)[0], down, across
 
 
 def width_of(token: str, most: int = 200) -> int:

@@ -15,13 +15,14 @@ from viz.odd_views import HOSTILE, all_kinds, broken, cases, search, weights
 import rfnb as rf
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.img import CELLS, lighter
-from rfnb.viz.drawing.matrix import farthest, largest
+from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.png import png
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Rect, Text
 from rfnb.viz.drawing.svg import svg
 from rfnb.viz.drawing.theme import HUES, THEMES, theme
 from rfnb.viz.drawing.ticks import x_ticks, y_ticks
 from rfnb.viz.kinds import drawing_of, html_of
+from rfnb.viz.pool import largest_in
 
 CASES = dict(cases())
 
@@ -225,10 +226,10 @@ def test_a_curve_is_in_its_panel_and_its_peak_is_seen():
 def test_pooling_keeps_what_stands_out():
     values = np.zeros((100, 70), np.float32)
     values[37, 41], values[90, 3] = 0.9, -2
-    assert largest(values, 10, 7).shape == (10, 7) and largest(values, 10, 7).max() == np.float32(0.9)
+    assert largest_in(values, 10, 7).shape == (10, 7) and largest_in(values, 10, 7).max() == np.float32(0.9)
     assert farthest(values, 10, 7).min() == -2 and farthest(values, 10, 7).max() == np.float32(0.9)
     values[:10, :10] = np.nan
-    assert np.isnan(largest(values, 10, 7)[0, 0])
+    assert np.isnan(largest_in(values, 10, 7)[0, 0])
 
 
 def test_a_picture_in_a_notebook_has_few_cells():

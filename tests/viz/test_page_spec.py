@@ -18,8 +18,8 @@ from rfnb.viz.exact import Source
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.group.spec import spec as group
 from rfnb.viz.page.budget import LIVE, Room
-from rfnb.viz.page.pool import extreme, largest, pooled
 from rfnb.viz.page.thin import page_spec
+from rfnb.viz.pool import extreme, largest, pooled
 from rfnb.viz.spec import Spec, pack, unpack
 from rfnb.viz.view import View
 

@@ -20,6 +20,7 @@ from rfnb.viz.attention.masks import above
 
 NAMES = ("entropy", "diagonal", "first", "last", "padding", "change")
 LOOKS = ("evenly", "at the first", "at the last", "along the diagonal", "at few", "mixed")
+_MOST_KEPT = 1 << 20  # cells of a table of distances
 EVEN, MOST, NEAR, FEW = 0.95, 0.5, 0.75, 0.3  # of entropy, of first and last, of diagonal, of entropy
 
 
@@ -81,10 +82,16 @@ def looks(badges: np.ndarray) -> int:
     return next((index for index, holds in enumerate(tests) if holds), len(LOOKS) - 1)
 
 
-@lru_cache(maxsize=8)
 def distances(rows: int, cols: int, causal: bool) -> np.ndarray:
     """The distance of each cell from the diagonal, in columns; of a causal map the last row stands at the last column."""
+    made = _kept if rows * cols <= _MOST_KEPT else _kept.__wrapped__  # a large one would stay for ever
+    return made(rows, cols, causal)
+
+
+@lru_cache(maxsize=8)
+def _kept(rows: int, cols: int, causal: bool) -> np.ndarray:
     at = np.arange(rows) + (cols - rows) if causal else np.arange(rows) * ((cols - 1) / max(rows - 1, 1))
-    away = np.abs(np.arange(cols)[None, :] - at[:, None]).astype(np.float32)
+    away = np.arange(cols, dtype=np.float32)[None, :] - at.astype(np.float32)[:, None]
+    np.abs(away, out=away)
     away.setflags(write=False)
     return away

@@ -11,8 +11,9 @@ import numpy as np
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.text import real
 from rfnb.viz.drawing import fonts, labels
-from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale, largest
+from rfnb.viz.drawing.matrix import Place, Scale, bounds, draw_key, draw_matrix, draw_odd, draw_scale
 from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Text
+from rfnb.viz.pool import largest_in
 
 HEAD = 24.0  # the line with the names of the dims and the scale
 
@@ -126,7 +127,7 @@ def draw_panel(made: Drawing, spec: Any, panel: Panel, place: Place, scale: Scal
 def _cover(made: Drawing, hidden: np.ndarray, place: Place) -> None:
     """The lightest colour where nothing is hidden: the hatch is seen through masked cells only."""
     width, height = hidden.shape[1] * place.pitch_x, hidden.shape[0] * place.pitch_y
-    few = largest(hidden.astype(np.float32), max(1, round(height)), max(1, round(width)))
+    few = largest_in(hidden.astype(np.float32), max(1, round(height)), max(1, round(width)))
     made.add(Cells(place.x, place.y, width, height, (few == 0).astype(np.uint8), "sequential"))
 
 

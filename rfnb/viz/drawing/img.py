@@ -13,10 +13,11 @@ from html import escape
 
 import numpy as np
 
-from rfnb.viz.drawing.matrix import farthest, largest
+from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.png import png
 from rfnb.viz.drawing.shapes import Cells, Drawing, padded
 from rfnb.viz.drawing.theme import theme
+from rfnb.viz.pool import largest_in
 
 _RIM = 4.0  # of paper around it
 CELLS = 48_000  # in a picture of a notebook, so that it stays small
@@ -60,7 +61,7 @@ def _fewer(shape: Cells, share: float) -> Cells:
         return shape
     most = (max(min(rows, _LEAST), round(rows * share)), max(min(cols, _LEAST), round(cols * share)))
     if shape.ramp != "diverging":
-        return replace(shape, bytes=_leveled(largest(shape.bytes, *most)))
+        return replace(shape, bytes=_leveled(largest_in(shape.bytes, *most)))
     middle = 128  # of the ramp
     far = farthest(shape.bytes.astype(np.int16) - middle, *most)
     return replace(shape, bytes=_leveled((far + middle).astype(np.uint8)))

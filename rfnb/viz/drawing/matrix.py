@@ -9,6 +9,7 @@ import numpy as np
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.shapes import Cells, Drawing, Hatch, Lines, Marks, Text
 from rfnb.viz.drawing.theme import cell
+from rfnb.viz.pool import largest_in
 
 _MOST_MARKS, _LEAST_MARK = 200, 4.0
 
@@ -42,26 +43,12 @@ class Scale:
         return share * share * self.high if self.root else self.low + share * (self.high - self.low)
 
 
-def largest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Values [row, col] in at most so many cells, each the largest of a block of them (NaN only if all are)."""
-    return _pooled(_pooled(values, rows, 0), cols, 1)
-
-
 def farthest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """The same with what is farthest from 0, its sign kept."""
+    """Values [row, col] in at most so many cells, each what is farthest from 0 in a block of them, its sign kept."""
     if values.shape[0] <= rows and values.shape[1] <= cols:
         return values
-    high, low = largest(values, rows, cols), -largest(-values, rows, cols)
+    high, low = largest_in(values, rows, cols), -largest_in(-values, rows, cols)
     return np.where(-low > high, low, high)
-
-
-def _pooled(values: np.ndarray, most: int, axis: int) -> np.ndarray:
-    size = values.shape[axis]
-    if size <= max(most, 1):
-        return values
-    # Blocks differ by at most one: each place of the picture has a block of its own, and none is empty.
-    starts = np.arange(max(most, 1)) * size // max(most, 1)
-    return np.fmax.reduceat(values, starts, axis=axis)
 
 
 def bounds(values: np.ndarray) -> tuple[float, float]:
@@ -91,7 +78,7 @@ def draw_matrix(drawing: Drawing, values: np.ndarray, place: Place, scale: Scale
     width, height = cols * place.pitch_x, rows * place.pitch_y
     if not rows or not cols:
         return
-    small = (farthest if signed else largest)(values, max(1, round(height)), max(1, round(width)))
+    small = (farthest if signed else largest_in)(values, max(1, round(height)), max(1, round(width)))
     drawing.add(Cells(place.x, place.y, width, height, scale.bytes(small), scale.ramp))
     if min(place.pitch_x, place.pitch_y) >= 7:
         right, bottom = place.x + width, place.y + height

@@ -22,8 +22,8 @@ from rfnb.viz.page.coded import Coded, Grid, Rung, coded, cols_first, fit, ladde
 from rfnb.viz.page.heads import slim
 from rfnb.viz.page.labels import thin_labels
 from rfnb.viz.page.points import thin_curves
-from rfnb.viz.page.pool import extreme, largest
 from rfnb.viz.page.steps import thin_beams
+from rfnb.viz.pool import extreme, largest
 from rfnb.viz.spec import Spec, pack
 from rfnb.viz.states.lines import changes, line_of
 
