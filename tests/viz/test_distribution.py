@@ -88,6 +88,48 @@ def test_a_large_vocabulary_has_the_same_best_labels_as_a_sort():
     assert spec.blocks["rank"][0].tolist() == ranks
 
 
+@pytest.mark.parametrize("size", [1, 7, 512, 513, 640, 1999])
+@pytest.mark.parametrize("kind", ["logits", "log-probs", "probs"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_of_any_vocabulary_are_those_of_a_plain_loop(size, kind, dtype):
+    """Best labels found by stretches, sums in parts: the same as of one row after the other, written down plainly."""
+    rng = np.random.default_rng(size)
+    logits = np.round(3 * rng.standard_normal((9, size)), 1)
+    logits[1] = 0.5  # all are equal
+    logits[2, : size // 2] = -np.inf
+    logits[3, rng.integers(size)] = 60.0
+    logits[4, -1] = 9.0  # the best one behind the last whole stretch
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    scores = {"logits": logits, "log-probs": logs, "probs": np.exp(logs)}[kind].astype(dtype)
+    scores[5, 0], scores[6, -1] = np.nan, np.inf
+    reference = rng.integers(size, size=9)
+    reference[7] = -1
+    spec = rf.viz.distribution(scores, reference, estimated_type=kind, top=20).spec
+    exact = 1e-5 if dtype is np.float32 else 1e-6
+    for step, row in enumerate(scores.astype(np.float64)):
+        got = {name: block[0, step] for name, block in spec.blocks.items()}
+        if step in (5, 6):
+            assert (got["top"] == -1).all() and got["rank"] == 0 and np.isnan([got["rest"], got["entropy"]]).all()
+            continue
+        order = sorted(range(size), key=lambda label: (-row[label], label))
+        assert got["top"].tolist() == order[:20]
+        want = logs[step]
+        np.testing.assert_allclose(got["top_log_probs"], want[order[:20]], rtol=exact, atol=exact)
+        np.testing.assert_allclose(got["rest"], np.exp(want)[order[20:]].sum(), atol=exact)
+        np.testing.assert_allclose(got["entropy"], -sum(np.exp(x) * x for x in want if x > -np.inf), atol=2e-5)
+        if step == 7:
+            assert got["rank"] == 0 and np.isnan(got["log_prob"])
+        else:
+            assert got["rank"] == 1 + order.index(reference[step])
+            np.testing.assert_allclose(got["log_prob"], want[reference[step]], rtol=exact, atol=exact)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool, np.float16])
+def test_numbers_of_any_type_are_scores(dtype):
+    spec = rf.viz.distribution(np.eye(3).astype(dtype), [0, 1, 0]).spec
+    assert spec.blocks["rank"].tolist() == [[1, 1, 2]] and spec.head["estimated_type"] == "probs"
+
+
 def test_right_is_what_argmax_gives_also_where_labels_are_equal():
     spec = rf.viz.distribution(np.array([[0.5, 0.5], [0.5, 0.5]]), [0, 1]).spec
     assert spec.blocks["rank"].tolist() == [[1, 2]] and spec.head["seqs"][0]["right"] == 1

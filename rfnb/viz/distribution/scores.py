@@ -14,8 +14,11 @@ import numpy as np
 from rfnb.core.errors import value_error
 
 KINDS = {"probs": "probabilities", "log-probs": "log probabilities", "logits": "logits"}
-_CHUNK = 1 << 22  # numbers that are looked at together
+_CHUNK = 1 << 18  # numbers that are looked at together
 _SORTED = 512  # a vocabulary up to this size is sorted whole
+_STRETCH = 64
+_LEAST = -750.0  # the log of what float64 has no number for
+_TINY = 1e-320
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,23 +54,25 @@ def kind_of(scores: np.ndarray, given: str | None, *, half: bool = False) -> str
         raise value_error(
             f'distribution: estimated_type "{given}".', [("known", ", ".join(KINDS))], "It is one of these."
         )
+    if given == "logits":
+        return given
     near = 3e-2 if half else 2e-3
-    sums, logs, low, high = _extent(scores)
+    rows, low, high = _usable(scores)
     told = None
-    if low >= 0 and _near(sums, 1.0, near):
+    if low >= 0 and _near(_sums(rows), 1.0, near):
         told = "probs"
-    elif high <= near and _near(logs, 0.0, near):
+    elif high <= near and _near(_log_sums(rows), 0.0, near):
         told = "log-probs"
-    elif high > 1 + near or low < 0 < high - near or not len(sums):
+    elif high > 1 + near or low < 0 < high - near or not len(rows):
         told = "logits"
-    if given == "logits" or (given is not None and not len(sums)):
+    if given is not None and not len(rows):
         return given
     if told is not None and given in (None, told):
         return told
     sides = [
         ("scores", "all 0 or less" if high <= 0 else "all from 0 to 1" if 0 <= low and high <= 1 else "of both signs or large"),
-        ("sums", _span(sums)),
-        ("sums of exp", _span(np.exp(np.clip(logs, -700, 700)))),
+        ("sums", _span(_sums(rows))),
+        ("sums of exp", _span(np.exp(np.clip(_log_sums(rows), -700, 700)))),
     ]  # fmt: skip
     if given is not None:
         raise value_error(
@@ -86,74 +91,109 @@ def kind_of(scores: np.ndarray, given: str | None, *, half: bool = False) -> str
 
 def rows_of(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Rows:
     """The summary of scores [row, label], with a reference label for each row (-1: none)."""
-    parts = [
-        _rows(scores[at], kind, reference[at], min(top, scores.shape[1])) for at in _chunks(scores)
-    ] or [_rows(scores.astype(np.float64), kind, reference, min(top, scores.shape[1]))]  # fmt: skip
+    top = min(top, scores.shape[1])
+    parts = [_rows(scores[at], kind, reference[at], top) for at in _chunks(scores)] or [
+        _rows(scores, kind, reference, top)
+    ]
     joined = (np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__dataclass_fields__)
     return Rows(*joined)
 
 
 def _rows(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Rows:
-    logs = _log_probs(scores.astype(np.float64), kind)
-    odd = np.isnan(logs).any(-1)
-    order = np.stack([_best(row, top) for row in logs]) if len(logs) else np.zeros((0, top), np.int64)
-    best = np.take_along_axis(logs, order, -1)
-    shares = np.exp(logs)
-    inside = np.take_along_axis(shares, order, -1).sum(-1)
-    rest = np.clip(shares.sum(-1) - inside, 0, 1) if top < logs.shape[1] else np.zeros(len(logs))
-    entropy = -np.where(shares > 0, shares * np.where(shares > 0, logs, 0.0), 0.0).sum(-1)
-    known = (reference >= 0) & (reference < logs.shape[1]) & ~odd
+    most = scores.max(-1, initial=-np.inf)
+    odd = np.isnan(most) | (most == np.inf) | ((most == -np.inf) & (scores.shape[1] > 0))
+    scale, total, entropy = _totals(scores, kind, most.astype(np.float64), odd)
+    order = _best(scores, top, odd)
+
+    def log_probs(values: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (np.log if kind == "probs" else np.asarray)(values.astype(np.float64)) - scale[:, None]
+
+    best = log_probs(np.take_along_axis(scores, order, -1))
+    with np.errstate(invalid="ignore"):
+        rest = np.clip(total - np.exp(best).sum(-1), 0, 1) if top < scores.shape[1] else np.zeros(len(scores))
+    known = (reference >= 0) & (reference < scores.shape[1]) & ~odd
     at = np.where(known, reference, 0)[:, None]
-    own = np.take_along_axis(logs, at, -1) if logs.shape[1] else np.full((len(logs), 1), np.nan)
-    before = np.arange(logs.shape[1])[None] < at
-    rank = 1 + (logs > own).sum(-1) + ((logs == own) & before).sum(-1)
+    own = np.take_along_axis(scores, at, -1) if scores.shape[1] else np.full((len(scores), 1), np.nan)
+    before = np.arange(scores.shape[1]) < at
+    # The order of the scores themselves: right is what argmax says of them.
+    rank = 1 + (scores > own).sum(-1, dtype=np.int32) + ((scores == own) & before).sum(-1, dtype=np.int32)
     return Rows(
         np.where(odd[:, None], -1, order).astype(np.int32),
         np.where(odd[:, None], np.nan, best),
         np.where(odd, np.nan, rest),
         np.where(odd, np.nan, np.maximum(entropy, 0)),
-        np.where(known, own[:, 0], np.nan),
+        np.where(known, log_probs(own)[:, 0], np.nan),
         np.where(known, rank, 0).astype(np.int32),
     )
 
 
-def _log_probs(scores: np.ndarray, kind: str) -> np.ndarray:
-    """Natural logs; a row with NaN or infinite scores has NaN."""
+def _totals(
+    scores: np.ndarray, kind: str, most: np.ndarray, odd: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is taken from a log to have that of a probability, the sum of the probabilities, and their entropy in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if kind == "probs":
-            return np.log(scores)
+            probs = scores.astype(np.float64)
+            logs = np.log(np.maximum(probs, _TINY))
+            return np.zeros(len(probs)), probs.sum(-1), -_dot(probs, logs)
+        shift = np.where(odd, 0.0, most) if kind == "logits" else np.zeros(len(scores))
+        # Of what is too small to count, e to it is 0, and so is its part of the entropy, also where it is -inf.
+        logs = np.maximum(scores - shift[:, None], _LEAST)
+        probs = np.exp(logs)
+        total = probs.sum(-1)
         if kind == "log-probs":
-            return scores
-        return scores - _log_sum(scores)[:, None]
+            return shift, total, -_dot(probs, logs)
+        return shift + np.log(total), np.ones(len(total)), np.log(total) - _dot(probs, logs) / total
 
 
-def _log_sum(scores: np.ndarray) -> np.ndarray:
-    most = scores.max(-1, keepdims=True, initial=-np.inf)
-    with np.errstate(invalid="ignore"):  # nothing but -inf, or +inf: NaN
-        return np.asarray((most + np.log(np.exp(scores - most).sum(-1, keepdims=True)))[:, 0])
+def _dot(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("ij,ij->i", one, other))
 
 
-def _best(row: np.ndarray, top: int) -> np.ndarray:
-    """The indices of the largest, of equal ones the first."""
-    if len(row) <= _SORTED or top >= len(row) or np.isnan(row).any():
-        return np.argsort(-row, kind="stable")[:top]
-    least = np.partition(row, len(row) - top)[len(row) - top]
-    above = np.flatnonzero(row > least)
-    found = np.sort(np.concatenate([above, np.flatnonzero(row == least)[: top - len(above)]]))
-    return np.asarray(found[np.argsort(-row[found], kind="stable")])
+def _best(scores: np.ndarray, top: int, odd: np.ndarray) -> np.ndarray:
+    """The labels with the largest scores of each row, of equal ones the first."""
+    count, size = scores.shape
+    if size <= _SORTED or 4 * top >= size:
+        return np.argsort(-scores, axis=-1, kind="stable")[:, :top]
+    out = np.zeros((count, top), np.int64)
+    # The largest of each stretch: so many of them are above the least one wanted that few labels are looked at.
+    whole = scores[:, : size - size % _STRETCH].reshape(count, -1, _STRETCH).max(-1)
+    for row in np.flatnonzero(~odd):
+        of = scores[row]
+        near = np.arange(size)
+        if top <= whole.shape[1]:
+            near = np.flatnonzero(of >= np.partition(whole[row], -top)[-top])
+        values = of[near]
+        least = np.partition(values, -top)[-top]
+        above = np.flatnonzero(values > least)
+        found = np.sort(np.concatenate([above, np.flatnonzero(values == least)[: top - len(above)]]))
+        out[row] = near[found[np.argsort(-values[found], kind="stable")]]
+    return out
 
 
-def _extent(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Sums, logs of the sums of exp, least and largest score; of the rows without NaN and +inf."""
-    sums, logs, low, high = [], [], np.inf, -np.inf
-    for at in _chunks(scores):
-        rows = scores[at].astype(np.float64)
-        rows = rows[~(np.isnan(rows) | (rows == np.inf)).any(-1)]
-        if rows.size:
-            sums.append(rows.sum(-1))
-            logs.append(_log_sum(rows))
-            low, high = min(low, float(rows.min())), max(high, float(rows.max()))
-    return np.concatenate([*sums, []]), np.concatenate([*logs, []]), low, high
+def _usable(scores: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """The rows without NaN and +inf, their least and their largest score."""
+    if not scores.size:
+        return scores[:0], np.inf, -np.inf
+    high = scores.max(-1)
+    fine = high < np.inf  # NaN is not
+    rows = scores if fine.all() else scores[fine]
+    return rows, float(rows.min(initial=np.inf)), float(high[fine].max(initial=-np.inf))
+
+
+def _sums(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(rows.sum(-1, dtype=np.float64))
+
+
+def _log_sums(rows: np.ndarray) -> np.ndarray:
+    """Logs of the sums of exp."""
+    out = []
+    for at in _chunks(rows):
+        most = rows[at].max(-1, keepdims=True).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # nothing but -inf: NaN
+            out.append((most + np.log(np.exp(rows[at] - most).sum(-1, keepdims=True)))[:, 0])
+    return np.concatenate([*out, []])
 
 
 def _near(values: np.ndarray, wanted: float, by: float) -> bool:

@@ -91,8 +91,10 @@ def spec(
     real = np.arange(array.shape[1])[None] < own[:, None]
     wanted = np.full(array.shape[:2], -1) if right is None else right
     half = str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
-    kind = kind_of(array[real], estimated_type, half=half)
-    rows = rows_of(array[real], kind, wanted[real], top)
+    scored = array.reshape(-1, array.shape[2]) if real.all() else array[real]
+    scored = scored if scored.dtype.kind == "f" else scored.astype(np.float64)
+    kind = kind_of(scored, estimated_type, half=half)
+    rows = rows_of(scored, kind, wanted[real], top)
     blocks = _blocks(rows, real, wanted if right is not None else None)
     seen = np.unique(np.concatenate([blocks["top"].ravel(), wanted[real].ravel()]))
     entry = step.entry(0) if step is not None else None
