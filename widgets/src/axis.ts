@@ -23,8 +23,8 @@ const CELL_MOST = 38,
   LONGEST = 120;
 
 /** Whole pixels where that makes no visible difference in size: sharp cells. */
-export function cellSize(fit: number, zoom: number): number {
-  const cell = Math.min(CELL_MOST, Math.max(0.01, fit)) * zoom;
+export function cellSize(fit: number, zoom: number, most = CELL_MOST): number {
+  const cell = Math.min(most, Math.max(0.01, fit)) * zoom;
   return cell >= 4 ? Math.floor(cell) : cell;
 }
 

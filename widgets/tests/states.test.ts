@@ -6,7 +6,7 @@ import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
 import { find } from "../src/states/brush";
 import { NO_KERNEL } from "../src/exact";
-import { hit, layout, walk } from "../src/states/layout";
+import { hit, layout, titleAt, walk } from "../src/states/layout";
 import type { Head } from "../src/states/scene";
 import { flagWords, ordered, problem, sceneOf } from "../src/states/scene";
 import { valueAt } from "../src/states/words";
@@ -14,8 +14,8 @@ import { valueAt } from "../src/states/words";
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
 const measure = (text: string) => text.length * 7;
-const look = (tall = 1, folded: number[] = [], pins = 0) => ({
-  width: 900,
+const look = (tall = 1, folded: number[] = [], pins = 0, width = 400) => ({
+  width,
   zoom: 1,
   tall,
   measure,
@@ -89,11 +89,33 @@ describe("the layout", () => {
     [1, 1],
     [0, 4],
   ])("fits %i steps of %i units, with labels that do not overlap", (steps, units) => {
-    const of = layout(sceneOf(sized(steps, units), 0)!, look());
+    const of = layout(sceneOf(sized(steps, units), 0)!, look(1, [], 0, 900));
     expect(of.width).toBeLessThanOrEqual(900.01);
     expect(of.tracks[0]!.height).toBeLessThanOrEqual(192);
     const gaps = of.cols.slice(1).map((label, index) => (label.index - of.cols[index]!.index) * of.cell);
     expect(Math.min(Infinity, ...gaps)).toBeGreaterThanOrEqual(11);
+  });
+
+  it("puts tracks of few steps beside each other, with wider cells, as many as there is room for", () => {
+    const wide = layout(scene(), look(1, [], 3, 900)),
+      [first, second] = wide.tracks;
+    expect([first!.x, second!.x, second!.title - first!.title]).toEqual([0, wide.columns[1], 0]);
+    expect(wide.columns.length).toBe(2);
+    expect([wide.cell > 60, wide.width <= 900, wide.width > 800]).toEqual([true, true, true]);
+    expect(wide.pins.map(([x]) => x)).toEqual([0, wide.columns[1], 0]);
+    const x = wide.left + second!.x + 1.5 * wide.cell;
+    expect(hit(wide, scene(), x, first!.strip + 1)).toEqual({ track: 1, step: 1, unit: 0 });
+    expect(hit(wide, scene(), second!.x + wide.left - 3, first!.strip + 1)).toBeNull();
+    expect([titleAt(wide, 60, first!.title + 2), titleAt(wide, x, first!.title + 2)]).toEqual([0, 1]);
+    const zoomed = layout(scene(), { ...look(1, [], 0, 900), zoom: 1.5 });
+    expect([zoomed.columns.length, zoomed.cell]).toEqual([1, 1.5 * wide.cell]);
+    expect(layout(sceneOf(sized(6, 3), 0)!, look(1, [], 0, 1000)).cell).toBe(72); // one alone
+  });
+
+  it("puts what follows a folded track below it", () => {
+    const made = layout(scene(), look(1, [0], 0, 900)),
+      [first, second] = made.tracks;
+    expect([second!.x, second!.title - first!.title]).toEqual([0, 24]);
   });
 
   it("finds the unit or the norm at a point", () => {
@@ -316,6 +338,46 @@ describe("the view in the page", () => {
     select.dispatchEvent(new Event("change"));
     expect(root.querySelector(".rfnb-readout")!.textContent).toContain("past the end of a");
     expect(root.querySelector(".rfnb-legend")!.textContent).toContain("after the end");
+  });
+
+  it("lists the units that stand out, to pin, and the steps, to go to", () => {
+    const shown = frame(),
+      units = new Uint8Array(6);
+    units.set([8, 0, 4]);
+    shown.blocks["track0/units"] = exactBlock(units, [2, 3]);
+    shown.blocks["track0/steps"] = exactBlock(Uint8Array.of(0, 4, 4, 0, 4, 0, 0, 0, 0, 0), [2, 5]);
+    shown.head.tracks[0]!.says = { 0: "1 unit dead, 1 saturated; 3 steps saturated" };
+    const view = showIn(root);
+    view.update(shown);
+    const list = () => root.querySelector("details")!;
+    expect([...list().children].map(({ textContent }) => textContent)).toEqual([
+      "h 1 unit dead, 1 saturated; 3 steps saturated",
+      "unit, dead: 0",
+      "unit, saturated: 2",
+      "step, saturated: 1–24",
+    ]);
+    list().open = true;
+    list().querySelector<HTMLButtonElement>("[aria-label='pin unit 2']")!.click();
+    expect(root.dataset["pins"]).toBe("h 2");
+    list().querySelector<HTMLButtonElement>("[aria-label='go to step 4']")!.click();
+    expect([root.dataset["row"], root.dataset["col"]]).toEqual(["-1", "4"]);
+    view.update(shown);
+    expect(list().open).toBe(true);
+    const select = root.querySelector<HTMLSelectElement>("select[aria-label=sequence]")!;
+    select.value = "1";
+    select.dispatchEvent(new Event("change"));
+    expect(list()).toBeNull();
+  });
+
+  it("shows all of many units when asked", async () => {
+    const shown = sized(4, 60);
+    shown.blocks["t/units"] = exactBlock(new Uint8Array(60).fill(16), [1, 60]);
+    shown.head.tracks[0]!.says = { 0: "60 units unchanged" };
+    showIn(root).update(shown);
+    const buttons = () => root.querySelectorAll<HTMLButtonElement>("details p button");
+    expect([buttons().length, buttons()[24]!.textContent]).toEqual([25, "and 36 more"]);
+    buttons()[24]!.click();
+    expect([buttons().length, buttons()[59]!.textContent]).toEqual([60, "59"]);
   });
 
   it("shows bad data as a sentence", () => {

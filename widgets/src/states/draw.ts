@@ -61,13 +61,22 @@ export function draw(g: CanvasRenderingContext2D, sight: Sight, picture: Picture
   const { made, scene, palette } = picture;
   within(g, 0, made.top, sight.width, sight.height - made.top, () => {
     g.translate(0, -sight.top);
-    made.pins.forEach((top, index) => drawPin(g, sight, picture, top, picture.pins[index]!));
-    made.tracks.forEach((placed, index) => drawTrack(g, sight, picture, placed, scene.tracks[index]!, index));
+    made.pins.forEach(([x, top], index) => aside(g, x, () => drawPin(g, sight, picture, top, picture.pins[index]!)));
+    made.tracks.forEach((placed, index) =>
+      aside(g, placed.x, () => drawTrack(g, sight, picture, placed, scene.tracks[index]!, index)),
+    );
   });
   const step = picture.cursor?.step ?? picture.linked;
   const strong = step !== null && step < scene.len ? { index: step, text: scene.stepLabel(step) } : null;
-  drawColumns(g, sight, made, palette, strong);
+  for (const x of made.columns) aside(g, x, () => drawColumns(g, sight, made, palette, strong));
   write(g, `${scene.stepName} →`, made.left, LINE / 2 + 1, `11px ${palette.font}`, palette.muted);
+}
+
+/** Draws so far to the right. */
+function aside(g: CanvasRenderingContext2D, x: number, put: () => void): void {
+  g.translate(x, 0);
+  put();
+  g.translate(-x, 0);
 }
 
 /** The steps that are in sight. */
@@ -178,7 +187,7 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
   };
   put(label, `bold 12px ${palette.font}`, palette.ink, 8);
   put(`${track.unitName}=${track.units}`, small, palette.muted, 14);
-  if (placed.folded || x + 160 > sight.width) return;
+  if (placed.folded || x + 130 > (made.columns[1] ?? sight.width)) return;
   put(short(track.low), small, palette.muted, 5);
   const ramp = track.gate ? colors.gate : colors.signed;
   for (let at = 0; at < 72; at++) {
@@ -268,7 +277,7 @@ function gaps(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, place
       g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
   }
   for (let step = first; step < end; step++)
-    if (track.missing[step] === 2)
+    if (track.missing[step])
       dots(g, step * made.cell, placed.strip, made.cell, placed.height, palette.muted, made.cell);
 }
 

@@ -1,4 +1,5 @@
-// From a scene to positions: pinned units, then per track a strip of units by steps and a line below, all over one axis of steps.
+// From a scene to positions: pinned units, then per track a strip of units by steps and a line below, all over the same axis of steps.
+// Where steps are few, tracks are beside each other, each with the axis above it.
 
 import type { Columns } from "../axis";
 import { cellSize, columns, labelsOf } from "../axis";
@@ -7,6 +8,7 @@ import type { Scene } from "./scene";
 import { rowOfUnit, unitIn } from "./scene";
 
 export interface Placed {
+  x: number; // how far to the right its column is
   title: number;
   strip: number;
   height: number;
@@ -19,7 +21,8 @@ export interface Layout extends Columns {
   width: number;
   height: number;
   tracks: Placed[];
-  pins: number[]; // tops of the lines of pinned units
+  pins: [x: number, top: number][]; // of the lines of pinned units
+  columns: number[]; // how far to the right each is
 }
 
 /** What the person chose of the picture. */
@@ -40,36 +43,57 @@ const GAP = 12,
   STRIP_MOST = 192,
   STRIP_LEAST = 28,
   STRIP_TALLEST = 4096,
-  LEFT = 52;
+  LEFT = 52,
+  GUTTER = 18,
+  LEAST_COLUMN = 250, // the title of a track and its colours
+  CELL_WIDEST = 72;
 
 export function layout(scene: Scene, { width, zoom, tall, measure, folded, pins }: Look): Layout {
-  const steps = Math.max(1, scene.steps);
-  const made = columns(labelsOf(scene.len, scene.stepLabel), measure, (_, right) => ({
-    cell: cellSize((width - LEFT - right) / steps, zoom),
-  }));
-  const tops = Array.from({ length: pins }, (_, pin) => made.top + pin * (PIN + 6));
-  let at = made.top + pins * (PIN + 6);
+  const steps = Math.max(1, scene.steps),
+    texts = labelsOf(scene.len, scene.stepLabel),
+    open = scene.tracks.filter((_, track) => !folded(track)).length;
+  const spread = (count: number, ...size: [zoom: number, most?: number]) =>
+    columns(texts, measure, (_, right) => ({
+      cell: cellSize(((width + GUTTER) / count - GUTTER - LEFT - right) / steps, ...size),
+    }));
+  const span = ({ cell, right }: { cell: number; right: number }) =>
+    Math.max(open > 1 ? LEAST_COLUMN : 0, LEFT + steps * cell + right);
+  const fitting = (made: { cell: number; right: number }) =>
+    Math.max(1, Math.min(open, Math.floor((width + GUTTER) / (span(made) + GUTTER))));
+  const made = spread(fitting(spread(1, 1)), zoom, CELL_WIDEST),
+    count = fitting(made),
+    wide = span(made) + GUTTER,
+    xs = Array.from({ length: count }, (_, column) => column * wide);
+  const below = (index: number) => made.top + Math.floor(index / count) * (PIN + 6);
+  const tops = Array.from({ length: pins }, (_, pin): [number, number] => [xs[pin % count]!, below(pin)]);
+  let at = below(pins + count - 1), // of the row of tracks
+    next = at, // of the row after it
+    column = 0;
   const tracks = scene.tracks.map(({ units }, track): Placed => {
+    if (folded(track) || column === count) [at, column] = [next, 0];
+    const x = xs[column]!;
     if (folded(track)) {
-      const place = { title: at, strip: at + TITLE, height: 0, norm: at + TITLE, normHeight: 0, folded: true };
-      at += TITLE + 4;
-      return place;
+      next = at + TITLE + 4;
+      column = count; // what follows is below it
+      return { x, title: at, strip: at + TITLE, height: 0, norm: at + TITLE, normHeight: 0, folded: true };
     }
     const unit = Math.min(14, Math.max(1, Math.floor(STRIP_MOST / Math.max(1, units))));
     const usual = Math.min(STRIP_MOST, Math.max(STRIP_LEAST, units * unit));
     const height = Math.max(STRIP_LEAST, Math.min(STRIP_TALLEST, Math.max(units, 1) * 28, usual * tall));
-    const strip = at + TITLE + LANE;
-    const placed = { title: at, strip, height, norm: strip + height + 5, normHeight: NORM, folded: false };
-    at = placed.norm + NORM + GAP;
-    return placed;
+    const strip = at + TITLE + LANE,
+      norm = strip + height + 5;
+    next = Math.max(next, norm + NORM + GAP);
+    column++;
+    return { x, title: at, strip, height, norm, normHeight: NORM, folded: false };
   });
   return {
     ...made,
     left: LEFT,
-    width: LEFT + steps * made.cell + made.right,
-    height: at - GAP + 4,
+    width: count > 1 ? count * wide - GUTTER : LEFT + steps * made.cell + made.right,
+    height: next - GAP + 4,
     tracks,
     pins: tops,
+    columns: xs,
   };
 }
 
@@ -81,12 +105,11 @@ export interface Position {
 
 /** The value at a point of the content; in the norm line the unit is -1. */
 export function hit(made: Layout, scene: Scene, x: number, y: number): Position | null {
-  const step = Math.floor((x - made.left) / made.cell);
-  if (step < 0 || step >= scene.steps) return null;
   for (const [track, placed] of made.tracks.entries()) {
-    const of = scene.tracks[track]!,
+    const step = Math.floor((x - made.left - placed.x) / made.cell),
+      of = scene.tracks[track]!,
       { units } = of;
-    if (placed.folded) continue;
+    if (placed.folded || step < 0 || step >= scene.steps) continue;
     if (y >= placed.strip && y < placed.strip + placed.height && units) {
       const row = Math.min(units - 1, Math.floor(((y - placed.strip) / placed.height) * units));
       return { track, step, unit: unitIn(of, row) };
@@ -97,8 +120,11 @@ export function hit(made: Layout, scene: Scene, x: number, y: number): Position 
 }
 
 /** The track whose title is at a point. */
-export function titleAt(made: Layout, y: number): number | null {
-  const track = made.tracks.findIndex(({ title }) => y >= title && y < title + TITLE);
+export function titleAt({ tracks, columns }: Layout, x: number, y: number): number | null {
+  const end = columns[1] ?? Infinity; // of the first column: how wide they are
+  const track = tracks.findIndex(
+    (of) => y >= of.title && y < of.title + TITLE && (of.folded || (x >= of.x && x < of.x + end)),
+  );
   return track < 0 ? null : track;
 }
 

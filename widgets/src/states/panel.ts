@@ -3,11 +3,11 @@
 import { h, quiet } from "../dom";
 import { shorten } from "../labels";
 import { short } from "../number";
+import { unitButtons } from "./flagged";
 import type { Brush, Found, Place } from "./brush";
 import type { Scene, SeqEntry } from "./scene";
 
-const MOST_UNITS = 24,
-  MOST_PLACES = 8;
+const MOST_PLACES = 8;
 
 /** The sentence and the buttons of a brush. */
 export function panel(
@@ -33,14 +33,7 @@ export function panel(
     ),
   ];
   const list = (name: string, units: number[]) => {
-    if (!units.length) return;
-    const more = units.length > MOST_UNITS ? [quiet(` and ${units.length - MOST_UNITS} more`)] : [];
-    const buttons = units.slice(0, MOST_UNITS).map((unit) => {
-      const button = h("button", { type: "button", "aria-label": `pin ${track.unitName} ${unit}` }, String(unit));
-      button.addEventListener("click", () => pin(unit));
-      return button;
-    });
-    nodes.push(h("p", { class: "rfnb-states-units" }, quiet(`${name}: `), ...buttons, ...more));
+    if (units.length) nodes.push(unitButtons(name, units, track.unitName, pin));
   };
   list("only here", found.only);
   list("also elsewhere", others);

@@ -15,6 +15,7 @@ import { find } from "./brush";
 import type { Pin } from "./draw";
 import { draw, stripsOf } from "./draw";
 import type { Layout, Position } from "./layout";
+import { flagged } from "./flagged";
 import { hit, layout, titleAt, walk } from "./layout";
 import { panel } from "./panel";
 import type { Head, Scene, Track } from "./scene";
@@ -66,6 +67,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     role: "region",
     "aria-label": "states as tables",
   });
+  private readonly flags = h("div", { class: "rfnb-states-flags" });
   private readonly panel = h("div", { class: "rfnb-states-found", "aria-live": "polite", hidden: "" });
 
   constructor(el: HTMLElement, ctx: Context) {
@@ -78,6 +80,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.share = 0.5;
     this.stage.before(this.tracksBox);
     this.stage.after(this.tableBox, this.panel);
+    this.notes.after(this.flags);
     const units = h("span", { class: "rfnb-zoom", title: "height of the rows" }, this.fewer, this.more);
     this.tools.append(units, this.orderSelect, this.pinButton, this.tableButton, this.thresholdBox);
     this.orderSelect.addEventListener("change", () => this.sortBy(this.orderSelect.selectedIndex));
@@ -96,8 +99,9 @@ class StatesView extends PanedView<Head, Position, Layout> {
     element.addEventListener("pointerdown", (event) => this.drag(event));
     element.addEventListener("click", (event) => {
       const box = element.getBoundingClientRect(),
+        x = event.clientX - box.left - element.clientLeft + element.scrollLeft,
         y = event.clientY - box.top - element.clientTop;
-      const track = y > this.made.top ? titleAt(this.made, y + element.scrollTop) : null;
+      const track = y > this.made.top ? titleAt(this.made, x, y + element.scrollTop) : null;
       if (track !== null) this.toggleFold(track);
     });
   }
@@ -131,10 +135,13 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const wrong = faults(head),
       here = wrong[this.seq]!;
     const others = wrong.filter((said, seq) => said && seq !== this.seq).length;
-    const says = this.scene.tracks.flatMap(({ label, says }) => (says ? [`${label}: ${says}.`] : [])).join(" ");
+    flagged(this.scene, this.flags, {
+      pin: (track, unit) => this.togglePin(unit, track),
+      go: (track, step) => this.goTo({ track, unit: -1, step }),
+    });
     return [
       here && `${this.scene.seq}: ${here}`,
-      says,
+      "",
       [elsewhere(here, others, "sequence"), this.unsorted && "Only the kernel that made this can sort all tracks so."]
         .filter(Boolean)
         .join(" "),
@@ -210,7 +217,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const { len, steps, tracks } = this.scene;
     this.legend.replaceChildren();
     if (len < steps) this.legend.append(key("padding", "after the end"));
-    if (tracks.some(({ missing }) => missing.includes(2))) this.legend.append(key("missing", "not computed"));
+    if (tracks.some(({ missing }) => missing.includes(true))) this.legend.append(key("missing", "not computed"));
     const line = (mark: string, said: string) =>
       h("span", { class: "rfnb-key" }, h("i", { class: `rfnb-states-${mark}` }), said);
     this.legend.append(line("line", "norm, mean opening"), line("change", "change from the step before"));
@@ -261,11 +268,11 @@ class StatesView extends PanedView<Head, Position, Layout> {
 
   protected boxOf({ track, unit, step }: Position): Box {
     const { left, cell, tracks } = this.made,
-      { strip, height, norm, normHeight } = tracks[track]!,
+      { x, strip, height, norm, normHeight } = tracks[track]!,
       of = this.scene.tracks[track]!;
     const tall = height / Math.max(1, of.units);
     const [y, high] = unit < 0 ? [norm, normHeight] : [strip + rowOfUnit(of, unit) * tall, tall + 4];
-    return { x: left + step * cell - 2, y: y - 2, width: cell + 4, height: high };
+    return { x: left + x + step * cell - 2, y: y - 2, width: cell + 4, height: high };
   }
 
   protected stepOf({ step }: Position): number {
@@ -414,9 +421,14 @@ class StatesView extends PanedView<Head, Position, Layout> {
   /** Shows a place that was found, with the range on it. */
   private showPlace(track: number, { seq, start, stop }: Place): void {
     this.choose(seq);
-    this.cursor.pin({ track, unit: 0, step: start });
     this.range(track, start, stop - 1);
-    this.pane.reveal(this.boxOf({ track, unit: 0, step: start }), this.made);
+    this.goTo({ track, unit: 0, step: start });
+  }
+
+  private goTo(at: Position): void {
+    if (this.folded(at.track)) this.toggleFold(at.track);
+    this.cursor.pin(at);
+    this.pane.reveal(this.boxOf(at), this.made);
   }
 
   /** Dragging over a strip chooses a range. */

@@ -46,7 +46,7 @@ export interface Track {
   value(step: number, unit: number): number;
   line: Float64Array; // by step the norm, or the mean opening
   change: Float64Array; // by step, how far it is from the one before
-  missing: Uint8Array; // by step: 1 where some values are NaN, 2 where all are
+  missing: boolean[]; // by step: whether all values are NaN
   stepFlags(step: number): number;
   unitFlags(unit: number): number;
   about: boolean; // whether values are rounded, or several share one
@@ -72,7 +72,8 @@ export const NAN = 1,
   UNCHANGED = 16,
   AFTER_END = 32;
 
-const WORDS: [number, string][] = [
+/** Flags, and what they are called. */
+export const FLAGS: [bit: number, word: string][] = [
   [NAN, "NaN"],
   [INFINITY, "infinity"],
   [DEAD, "dead"],
@@ -83,7 +84,7 @@ const WORDS: [number, string][] = [
 
 /** Flags in words. */
 export const flagWords = (bits: number): string =>
-  WORDS.filter(([bit]) => bits & bit)
+  FLAGS.filter(([bit]) => bits & bit)
     .map(([, word]) => word)
     .join(", ");
 
@@ -125,8 +126,7 @@ function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, seq: number, 
   const given = (name: string) => blocks[`${entry.block}/${name}`];
   const [line, change] = [given("line"), given("change")].map((block) => block && row(block, seq, len));
   const made = line && change ? null : linesOf(value, len, units, gate);
-  const missing = new Uint8Array(len);
-  for (let step = 0; step < len; step++) missing[step] = missingAt(value, step, units);
+  const missing = Array.from({ length: len }, (_, step) => nothingAt(value, step, units));
   const flags = (name: string, size: number) => {
     const block = given(name);
     return (index: number): number => (block && index < size ? block.value(seq * size + index) : 0);
@@ -180,10 +180,10 @@ function linesOf(value: Track["value"], len: number, units: number, gate: boolea
   return { line, change };
 }
 
-function missingAt(value: Track["value"], step: number, units: number): number {
-  let missing = 0;
-  for (let unit = 0; unit < units; unit++) if (Number.isNaN(value(step, unit))) missing++;
-  return missing ? (missing === units ? 2 : 1) : 0;
+/** Whether no unit of a step has a value yet; ends at the first that has. */
+function nothingAt(value: Track["value"], step: number, units: number): boolean {
+  for (let unit = 0; unit < units; unit++) if (!Number.isNaN(value(step, unit))) return false;
+  return units > 0;
 }
 
 /** The largest magnitude in all sequences on both sides of 0; what lies after their ends has no part in it. */

@@ -1,0 +1,87 @@
+// Units and steps that stand out, below the picture: a line per track, which opens to what there is to pin and to go to.
+
+import { h, quiet } from "../dom";
+import type { Scene, Track } from "./scene";
+import { FLAGS } from "./scene";
+
+const MOST = 24; // units at first
+
+/** What a click does. */
+export interface Acts {
+  pin(track: number, unit: number): void;
+  go(track: number, step: number): void;
+}
+
+/** Buttons that pin units; where there are many, one more that shows all of them. */
+export function unitButtons(name: string, units: number[], unitName: string, pin: (unit: number) => void): HTMLElement {
+  const button = (unit: number) => pressed(String(unit), `pin ${unitName} ${unit}`, () => pin(unit));
+  const line = h("p", { class: "rfnb-states-units" }, quiet(`${name}: `), ...units.slice(0, MOST).map(button));
+  if (units.length > MOST) {
+    const left = units.length - MOST;
+    const more = pressed(`and ${left} more`, `show ${left} more units`, () => {
+      const [first, ...others] = units.slice(MOST).map(button);
+      more.replaceWith(first!, ...others);
+      first!.focus();
+    });
+    line.append(more);
+  }
+  return line;
+}
+
+/** A list per track with something to say, open as it was before. */
+export function flagged(scene: Scene, box: HTMLElement, acts: Acts): void {
+  const open = new Set(
+    [...box.querySelectorAll("details")].flatMap(({ open, dataset }) => (open ? [dataset["of"]] : [])),
+  );
+  box.replaceChildren(
+    ...scene.tracks.flatMap((of, track) => {
+      const lists = listsOf(scene, of, track, acts);
+      if (!of.says || !lists.length) return [];
+      const list = h(
+        "details",
+        { "data-of": of.label },
+        h("summary", {}, h("b", {}, of.label), ` ${of.says}`),
+        ...lists,
+      );
+      list.open = open.has(of.label);
+      return [list];
+    }),
+  );
+  box.hidden = !box.childElementCount;
+}
+
+function listsOf(scene: Scene, of: Track, track: number, acts: Acts): HTMLElement[] {
+  const all = (count: number) => Array.from({ length: count }, (_, index) => index);
+  return FLAGS.flatMap(([bit, word]) => {
+    const units = all(of.units).filter((unit) => of.unitFlags(unit) & bit),
+      steps = all(scene.steps).filter((step) => of.stepFlags(step) & bit);
+    return [
+      ...(units.length
+        ? [unitButtons(`${of.unitName}, ${word}`, units, of.unitName, (unit) => acts.pin(track, unit))]
+        : []),
+      ...(steps.length ? [stepButtons(`${scene.stepName}, ${word}`, steps, (step) => acts.go(track, step))] : []),
+    ];
+  });
+}
+
+/** Buttons that go to stretches of steps: "2–5". */
+function stepButtons(name: string, steps: number[], go: (step: number) => void): HTMLElement {
+  const stretches: [first: number, last: number][] = [];
+  for (const step of steps) {
+    const last = stretches[stretches.length - 1];
+    if (last && last[1] === step - 1) last[1] = step;
+    else stretches.push([step, step]);
+  }
+  const buttons = stretches.slice(0, MOST).map(([first, last]) => {
+    const text = first === last ? String(first) : `${first}–${last}`;
+    return pressed(text, `go to ${first === last ? "step" : "steps"} ${text}`, () => go(first));
+  });
+  const left = stretches.length - buttons.length;
+  return h("p", { class: "rfnb-states-units" }, quiet(`${name}: `), ...buttons, left ? quiet(` and ${left} more`) : "");
+}
+
+function pressed(text: string, label: string, act: () => void): HTMLButtonElement {
+  const button = h("button", { type: "button", "aria-label": label }, text);
+  button.addEventListener("click", act);
+  return button;
+}
