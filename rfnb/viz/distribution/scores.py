@@ -131,7 +131,7 @@ def _rows(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Row
 def _totals(
     scores: np.ndarray, kind: str, most: np.ndarray, odd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is taken from a log to have that of a probability, the sum of the probabilities, and their entropy in nats."""
+    """The shift of each row from a log to that of a probability, the sum of its probabilities, and their entropy in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if kind == "probs":
             probs = scores.astype(np.float64)
