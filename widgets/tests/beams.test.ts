@@ -8,7 +8,10 @@ import type { Layout } from "../src/beams/layout";
 import { hit, layout, marginOf, nearest, shorten } from "../src/beams/layout";
 import { aligned, differing, directionOf, winnerChanges } from "../src/beams/nbest";
 import type { BeamsHead, SeqSpec, Tree } from "../src/beams/tree";
-import { cutText, grow, nbest, pathOf, prefix, problem, rating } from "../src/beams/tree";
+import { problem } from "../src/beams/problem";
+import type { Node } from "../src/beams/tree";
+import { cutText, grow, nbest, pathOf, prefix, rating } from "../src/beams/tree";
+import { verdictOf } from "../src/beams/verdict";
 import { showIn } from "../src/mount";
 import { busOf } from "../src/selection";
 
@@ -22,8 +25,12 @@ const options = { width: 900, zoom: "auto", cuts: 3, measure: (label: string) =>
 const places = (nodes: { step: number; slot: number }[]) => nodes.map((node) => [node.step, node.slot]);
 const round = (value: number) => Math.round(value * 1e4) / 1e4;
 
+const said = (made: Tree, node: Node): string => verdictOf(made, { kind: "node", node });
+
 const asData = (made: Tree) => ({
-  nodes: made.nodes.map((row) => row.map((node) => node && [node.token, node.state, round(node.gain), node.verdict])),
+  nodes: made.nodes.map((row) =>
+    row.map((node) => node && [node.token, node.state, round(node.gain), said(made, node)]),
+  ),
   cuts: made.cuts.map((row) => row.map((cut) => [cut.token, round(cut.gain), cut.verdict])),
   nbest: places(made.nbest),
   best: made.best,
@@ -45,7 +52,7 @@ describe("the tree of a search", () => {
   it("draws a spec that says nothing of its hypotheses, in as few words", () => {
     const steps = head.seqs[0]!.steps.map(({ tokens, parents, scores, ended }) => ({ tokens, parents, scores, ended }));
     const plain = grow({ steps });
-    expect(plain.nodes[2]!.map((node) => [node!.state, node!.verdict])).toEqual([
+    expect(plain.nodes[2]!.map((node) => [node!.state, said(plain, node!)])).toEqual([
       ["alive", "kept: rank 1 of 3, the best"],
       ["alive", "kept: rank 2 of 3, 0.90 nats behind the best"],
       ["ended", "complete: rank 3 of 3, 2.40 nats behind the best"],
@@ -55,7 +62,8 @@ describe("the tree of a search", () => {
   it("has the ranks and ends among all hypotheses where the page has not all", () => {
     const steps = [{ tokens: ["", "b"], parents: [0, 0], scores: [null, -2], ended: [false, false], states: [null, "dead" as const],
       ranks: [0, 2], of: 3, top: -1.5, lasts: [0, 4] }]; // prettier-ignore
-    expect(grow({ steps }).nodes[0]![1]!.verdict).toBe(
+    const thin = grow({ steps });
+    expect(said(thin, thin.nodes[0]![1]!)).toBe(
       "kept: rank 2 of 3, 0.50 nats behind the best; the last that continued it was cut after step 4",
     );
   });
@@ -217,13 +225,21 @@ describe("the layout", () => {
       options,
     );
     expect([of.tokens, of.rail, of.columns[3]![2]!.label]).toEqual([true, true, "2"]);
+    for (const { x, width } of of.columns.flat())
+      for (const { bendFrom, bendTo } of of.columns.flat())
+        expect(x - width / 2 < bendTo && x + width / 2 > bendFrom).toBe(false);
+    const few = layout(
+      straight(60, 16, (slot) => (slot < 7 ? "a" : "a long word")),
+      { ...options, width: 1200 },
+    );
+    expect([few.tokens, few.columns.flat().some(({ label }) => label)]).toEqual([false, false]);
     const dots = layout(straight(60, 16), options);
     expect([dots.tokens, dots.rail, dots.cells]).toEqual([false, true, false]);
     const cells = layout(straight(500, 64), options);
     expect([cells.tokens, cells.rail, cells.cells]).toEqual([false, false, true]);
   });
 
-  it("turns to dots for 64 hypotheses over 200 steps, within the width", () => {
+  it("turns to cells for 64 hypotheses over 200 steps, within the width", () => {
     const row = Array.from({ length: 64 }, (_, slot) => slot);
     const steps = Array.from({ length: 200 }, () => ({
       tokens: row.map(String),
@@ -233,7 +249,10 @@ describe("the layout", () => {
     }));
     const big = layout(grow({ steps }), options);
     expect(big.labels).toBe(false);
-    expect(big.columns.flat().length).toBe(64 * 200);
+    expect([big.cells, big.columns]).toEqual([true, []]);
+    const [first] = big.nodes[199]!;
+    expect(big.at(first!)).toMatchObject({ x: big.x[199], y: big.lanes[0], fromX: big.x[198] });
+    expect(hit(big, big.x[199]!, big.lanes[63]!)).toEqual({ kind: "node", placed: big.at(big.nodes[199]![63]!) });
     expect(big.width).toBeLessThanOrEqual(900);
     expect(layout(grow({ steps }), { ...options, zoom: "labels" }).labels).toBe(true);
   });
@@ -297,6 +316,7 @@ describe("the length exponent", () => {
     expect(winnerChanges([one("a", -1), one("a b", -1.6)], 2)).toEqual([0.68]);
     expect(winnerChanges([one("a b", -1), one("a", -1.6)], 2)).toEqual([]);
     expect([winnerChanges([], 2), winnerChanges([one("a", -1)], 2)]).toEqual([[], []]);
+    expect(winnerChanges([one("a", -3), one("a", -1), one("a b", -1.6), one("b b", -1.7)], 2)).toEqual([0.68]);
     // Three: -1, then -1.5 of two labels, then -2.2 of four.
     expect(winnerChanges([one("a", -1), one("a b", -1.5), one("a b c d", -2.2)], 2)).toEqual([0.56, 0.57].slice(1));
   });
@@ -348,16 +368,16 @@ describe("the cursor", () => {
       scores: [-at],
       ended: [false],
     }));
-    const said = sentence(start(grow({ steps }))!, " ");
-    expect(said).toMatch(
+    const long = grow({ steps });
+    expect(sentence(long, start(long)!, " ")).toMatch(
       /^step 39, slot 0: … w30 w31 w32 w33 w34 w35 w36 w37 w38 w39\. Score -39\.000, token w39 -1\.000\. kept: rank 1 of 1, the best\.$/,
     );
   });
   it("is read out with text, score, log-probability of the token and verdict", () => {
-    expect(sentence(placeOf(tree, "1,1")!, " ")).toBe(
+    expect(sentence(tree, placeOf(tree, "1,1")!, " ")).toBe(
       "step 1, slot 1: HH EH0. Score -1.200, token EH0 -1.100. kept: rank 2 of 3, 0.80 nats behind the best.",
     );
-    expect(sentence(placeOf(tree, "1,cut0")!, " ")).toBe(
+    expect(sentence(tree, placeOf(tree, "1,cut0")!, " ")).toBe(
       "step 1, cut candidate: HH OW1. Score -3.630, token OW1 -3.530. cut: rank 4, 0.83 nats behind the last survivor.",
     );
   });
@@ -399,6 +419,20 @@ describe("the view in the page", () => {
     expect(rows).toEqual(["1−0.800HH AH0 L OW1★ winner", "2−1.900HH EH0 L OW1", "3−2.900HH AH0"]);
     root.querySelectorAll<HTMLButtonElement>(".rfnb-beams-pick")[2]!.click();
     expect(root.dataset["cursor"]).toBe("2,2");
+  });
+
+  it("makes the list once, and marks in it where the cursor is", () => {
+    open(head);
+    const rows = () => [...root.querySelectorAll(".rfnb-beams-nbest tbody tr")];
+    const before = rows();
+    expect(before.map((row) => row.getAttribute("aria-current"))).toEqual(["true", null, null]);
+    press("ArrowDown");
+    expect(root.dataset["cursor"]).toBe("4,1");
+    expect(rows().map((row, at) => [row === before[at], row.getAttribute("aria-current")])).toEqual([
+      [true, null],
+      [true, "true"],
+      [true, null],
+    ]);
   });
 
   it("says what the score of a candidate is made of, and why it is not there", () => {

@@ -6,7 +6,8 @@ import { fixed } from "../number";
 import type { Place } from "./cursor";
 import type { Node, Tree } from "./tree";
 import { line } from "../visible";
-import { cutText, pathOf, prefix, untold } from "./tree";
+import { childrenOf, cutText, pathOf, prefix, untold } from "./tree";
+import { verdictOf } from "./verdict";
 
 const MOST_TOKENS = 60,
   MOST_COLUMNS = 24,
@@ -40,7 +41,7 @@ export function showCard(
   const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
   card.replaceChildren(
     h("div", { class: "rfnb-beams-prefix", dir: "auto" }, text || untold(item)),
-    h("div", { class: "rfnb-beams-verdict" }, `Step ${item.step}. ${capital(item.verdict)}.`),
+    h("div", { class: "rfnb-beams-verdict" }, `Step ${item.step}. ${capital(verdictOf(tree, place))}.`),
     ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(tree, path, item.score)]),
     ...(sums ? [h("div", { class: "rfnb-quiet" }, SUMS)] : []),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
@@ -153,7 +154,7 @@ function tokens(tree: Tree, path: Piece[], score: number): HTMLElement {
 /** What the hypothesis went on with: continuations that were kept, then the best that were cut. */
 function next(tree: Tree, node: Node, live: boolean): HTMLElement {
   const cut = (tree.cuts[node.step + 1] ?? []).filter((other) => other.parent === node).slice(0, MOST_NEXT);
-  const kept = node.children.slice(0, MOST_NEXT);
+  const kept = childrenOf(tree, node).slice(0, MOST_NEXT);
   if (node.state === "carried" || node.state === "ended")
     return h("div", { class: "rfnb-quiet" }, kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
   if (!kept.length && !cut.length)

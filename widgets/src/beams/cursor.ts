@@ -2,7 +2,8 @@
 
 import type { Cut, Node, Tree } from "./tree";
 import { line, visible } from "../visible";
-import { cutText, pathOf, prefix, untold } from "./tree";
+import { childrenOf, cutText, isWon, pathOf, prefix, untold } from "./tree";
+import { verdictOf } from "./verdict";
 
 const LONGEST = 40;
 
@@ -60,10 +61,12 @@ const node = (found: Node | null | undefined): Place | null => (found ? { kind: 
 
 /** The continuation to follow: on the winner's path, else the one that goes furthest, else the best. */
 function onward(tree: Tree, from: Node): Node | null {
-  const won = from.children.find((child) =>
-    tree.best.some(([step, slot]) => step === child.step && slot === child.slot),
+  const children = childrenOf(tree, from);
+  return (
+    children.find((child) => isWon(tree, child)) ??
+    children.sort((a, b) => b.last - a.last || b.score - a.score)[0] ??
+    null
   );
-  return won ?? [...from.children].sort((a, b) => b.last - a.last || b.score - a.score)[0] ?? null;
 }
 
 /** The end of the hypothesis that a node leads to. */
@@ -91,13 +94,13 @@ function ending(text: string, join: string): string {
 }
 
 /** One place in a sentence, for the status line and for screen readers. */
-export function sentence(place: Place, join: string, parts: string[] = []): string {
+export function sentence(tree: Tree, place: Place, join: string): string {
   const item = place.kind === "node" ? place.node : place.cut;
   const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
   const shown = text.length > LONGEST ? ending(text, join) : text.trim() || untold(item); // so that the verdict is in sight
-  const added = parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
+  const added = tree.parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${item.parts[at].toFixed(3)}`] : []));
   const made = added.length ? ` (${added.join(", ")})` : "";
   const where =
     place.kind === "node" ? `step ${item.step}, slot ${place.node.slot}` : `step ${item.step}, cut candidate`;
-  return `${where}: ${shown}. Score ${item.score.toFixed(3)}, token ${visible(item.token)} ${item.gain.toFixed(3)}${made}. ${item.verdict}.`;
+  return `${where}: ${shown}. Score ${item.score.toFixed(3)}, token ${visible(item.token)} ${item.gain.toFixed(3)}${made}. ${verdictOf(tree, place)}.`;
 }

@@ -6,6 +6,7 @@
 import { shorten as cutTo } from "../labels";
 import { fixed } from "../number";
 import type { Cut, Node, Tree } from "./tree";
+import { isWon } from "./tree";
 
 export type Zoom = "auto" | "labels" | "overview";
 export interface Options {
@@ -50,7 +51,9 @@ export interface Layout {
   root: { x: number; y: number };
   half: number; // half the height of a pill, or the radius of a dot
   tokens: boolean; // dots: whether some have their token
-  columns: PlacedNode[][];
+  nodes: (Node | null)[][];
+  columns: PlacedNode[][]; // of each step what is there; not of cells
+  at: (node: Node) => PlacedNode;
   cuts: PlacedCut[][];
   every: number; // each how-many-th step gets its number on the axis
 }
@@ -65,6 +68,7 @@ const AXIS = 20,
   GAP = 20, // between columns, for edges
   GAP_MAX = 44,
   LEAST_PILL = 26,
+  UNWRITTEN = 13, // the place of a hypothesis that stays as it is
   AROUND = 18, // what a pill is wider than its token
   BESIDE = 14, // the sign of a cut candidate, before its token
   MOST_LANES = 12,
@@ -106,7 +110,13 @@ interface Columns {
 function columnsOf(tree: Tree, { cuts, measure }: Options, margins: boolean): Columns {
   const pills = tree.nodes.map((row) =>
     row.map((node) =>
-      !node ? 0 : node.state === "carried" ? 10 : Math.max(LEAST_PILL, measure(shorten(node.token)) + AROUND),
+      !node
+        ? 0
+        : node.state === "carried"
+          ? 10
+          : !node.written
+            ? UNWRITTEN
+            : Math.max(LEAST_PILL, measure(shorten(node.token)) + AROUND),
     ),
   );
   const widths = pills.map((row, step) =>
@@ -128,12 +138,12 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
   const gap = Math.min(GAP_MAX, Math.max(GAP, GAP + (options.width - MARGIN * 2 - total) / Math.max(steps, 1)));
   const left: number[] = [],
     x: number[] = [];
-  let at = MARGIN;
+  let end = MARGIN;
   for (const width of widths) {
-    at += gap;
-    left.push(at);
-    x.push(at + width / 2);
-    at += width;
+    end += gap;
+    left.push(end);
+    x.push(end + width / 2);
+    end += width;
   }
   const shown = tree.cuts.map((row) => row.slice(0, options.cuts));
   const stubs = new Array<number>(Math.max(lanes, 1)).fill(0); // how many stubs hang under each lane at most
@@ -157,7 +167,9 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
   const root = { x: MARGIN - 6, y: y[0]! };
   const ends = (node: Node): number => x[node.step]! + pills[node.step]![node.slot]! / 2;
   const right = (step: number): number => (step < 0 ? root.x : left[step]! + widths[step]!);
-  const columns = place(tree, (node) => ({
+  const at = (node: Node): PlacedNode => ({
+    node,
+    won: isWon(tree, node),
     x: x[node.step]!,
     y: y[node.slot]!,
     label: shorten(node.token),
@@ -166,7 +178,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
     fromY: node.parent ? y[node.parent.slot]! : root.y,
     bendFrom: right(node.step - 1),
     bendTo: left[node.step]!,
-  }));
+  });
   const cuts = shown.map((row, step) =>
     row.map((cut, index) => {
       const lane = cut.parent?.slot ?? 0;
@@ -188,14 +200,16 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
     cells: false,
     tokens: true,
     rail: false,
-    width: at + MARGIN,
+    width: end + MARGIN,
     height: down - LANE + PILL_HALF + 24,
     axis: AXIS,
     x,
     lanes: y,
     root,
     half: PILL_HALF,
-    columns,
+    nodes: tree.nodes,
+    columns: columnsBy(tree, at),
+    at,
     cuts,
     every: 1,
   };
@@ -224,25 +238,28 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   const y = Array.from({ length: Math.max(lanes, 1) }, (_, slot) => axis + 14 + (slot + 0.5) * lane);
   const half = Math.min(5, Math.max(0.8, Math.min(pitch, lane) * 0.28));
   const root = { x: MARGIN - Math.min(pitch / 2, 10), y: y[0]! };
-  let tokens = false;
-  const columns = place(tree, (node) => {
-    // In the place of its dot a token has the whole pitch but for the edges at both sides.
-    const wide = lane >= 14 && !cells && node.state !== "carried" ? measured(node).wide : Infinity;
-    const fits = wide + 8 <= pitch;
-    tokens ||= fits;
-    const width = fits ? wide + 2 : half * 2;
-    const from = node.parent ? { x: x[node.step - 1]!, y: y[node.parent.slot]! } : root;
+  // In the place of its dot a token has the whole pitch but for the edges at both sides; where few have that room, all are dots.
+  const fits = (node: Node): boolean => node.state !== "carried" && measured(node).wide + 8 <= pitch;
+  const tokens = lane >= 14 && !cells && mostly(tree, fits);
+  const wideOf = (node: Node): number => (tokens && fits(node) ? measured(node).wide + 2 : 0);
+  const widest = tree.nodes.map((row) => row.reduce((most, node) => Math.max(most, node ? wideOf(node) : 0), 0));
+  const at = (node: Node): PlacedNode => {
+    const wide = wideOf(node),
+      { parent } = node;
+    const from = parent ? { x: x[parent.step]!, y: y[parent.slot]! } : root;
     return {
+      node,
+      won: isWon(tree, node),
       x: x[node.step]!,
       y: y[node.slot]!,
-      label: fits ? measured(node).label : "",
-      width,
-      fromX: from.x,
+      label: wide ? measured(node).label : "",
+      width: wide || half * 2,
+      fromX: from.x + (parent ? wideOf(parent) / 2 : 0),
       fromY: from.y,
-      bendFrom: from.x,
-      bendTo: x[node.step]!,
+      bendFrom: from.x + (parent ? widest[parent.step]! / 2 : 0), // beside what is written
+      bendTo: x[node.step]! - widest[node.step]! / 2,
     };
-  });
+  };
   const few = cells ? 0 : Math.min(options.cuts, Math.floor((lane * 0.6) / 3), pitch >= 8 ? 64 : 0);
   const cuts = tree.cuts.map((row, step) => {
     const here = new Map<number, number>();
@@ -270,17 +287,22 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     lanes: y,
     root,
     half,
-    columns,
+    nodes: tree.nodes,
+    columns: cells ? [] : columnsBy(tree, at),
+    at,
     cuts,
     every: [1, 2, 5, 10, 20, 50, 100, 200, 500].find((every) => every * pitch >= 34) ?? 1000,
   };
 }
 
-function place(tree: Tree, at: (node: Node) => Omit<PlacedNode, "node" | "won">): PlacedNode[][] {
-  const best = new Set(tree.best.map(([step, slot]) => `${step},${slot}`));
-  return tree.nodes.map((row, step) =>
-    row.flatMap((node, slot) => (node ? [{ node, won: best.has(`${step},${slot}`), ...at(node) }] : [])),
-  );
+const columnsBy = ({ nodes }: Tree, at: Layout["at"]): PlacedNode[][] =>
+  nodes.map((row) => row.flatMap((node) => (node ? [at(node)] : [])));
+
+/** Whether something holds for at least half of the hypotheses. */
+function mostly({ nodes }: Tree, holds: (node: Node) => boolean): boolean {
+  let balance = 0;
+  for (const row of nodes) for (const node of row) if (node) balance += holds(node) ? 1 : -1;
+  return balance >= 0;
 }
 
 export type Target = { kind: "node"; placed: PlacedNode } | { kind: "cut"; placed: PlacedCut };
@@ -297,18 +319,20 @@ export function hit(made: Layout, x: number, y: number): Target | null {
       x <= placed.x + placed.width + 4
     )
       return { kind: "cut", placed };
-  let found: PlacedNode | null = null;
+  let found: Node | null = null;
   let distance = Infinity;
-  for (const placed of made.columns[step] ?? []) {
-    const far = Math.abs(y - placed.y);
+  for (const node of made.nodes[step] ?? []) {
+    if (!node) continue;
+    const far = Math.abs(y - made.lanes[node.slot]!);
     if (far < distance) {
       distance = far;
-      found = placed;
+      found = node;
     }
   }
   if (!found || distance > made.half + slack) return null;
-  const reach = made.labels ? found.width / 2 + slack : Infinity;
-  return Math.abs(x - found.x) <= reach ? { kind: "node", placed: found } : null;
+  const placed = made.at(found),
+    reach = made.labels ? placed.width / 2 + slack : Infinity;
+  return Math.abs(x - placed.x) <= reach ? { kind: "node", placed } : null;
 }
 
 /** Index of the entry of a sorted list that is nearest to a value. */

@@ -83,7 +83,6 @@ export function showNbest(
     reference?: Reference | undefined;
     join: string;
     live: boolean;
-    cursor: string;
     choose: (node: Node) => void;
   },
 ): void {
@@ -105,7 +104,6 @@ export function showNbest(
   const paths = shown.map((node) => pathOf(node));
   const rows = shown.map((node, index) => {
     const won = best?.[0] === node.step && best?.[1] === node.slot;
-    const here = options.cursor === `${node.step},${node.slot}`;
     const whole = line(prefix(paths[index]!, options.join)) || untold(node),
       runs = differing(paths[index]!, paths[index ? 0 : 1], options.join);
     const edits = options.reference?.aligned[`${node.step},${node.slot}`];
@@ -120,7 +118,7 @@ export function showNbest(
     button.addEventListener("click", () => options.choose(node));
     const row = h(
       "tr",
-      { "data-won": String(won), ...(here ? { "aria-current": "true" } : {}) },
+      { "data-won": String(won), "data-key": `${node.step},${node.slot}` },
       h("td", { class: "rfnb-beams-rank" }, String(index + 1)),
       h("td", {}, fixed(node.score, 3)),
       ...(exponent ? [h("td", {}, fixed(rating(node, exponent), 3))] : []),
@@ -150,6 +148,13 @@ export function showNbest(
     h("tbody", {}, ...rows, ...more),
   );
   if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
+}
+
+/** Marks the row of the cursor. */
+export function markNbest(table: HTMLElement, cursor: string): void {
+  for (const row of table.querySelectorAll<HTMLElement>("[data-key]"))
+    if (row.dataset["key"] === cursor) row.setAttribute("aria-current", "true");
+    else row.removeAttribute("aria-current");
 }
 
 const KEEP = 2; // tokens around an error of a long text
@@ -189,7 +194,10 @@ export function aligned(edits: string, tokens: string[], labels: string[]): HTML
 
 /** The exponents up to `most`, to two digits, at which another hypothesis begins to win. */
 export function winnerChanges(nodes: Node[], most: number): number[] {
-  const rated = nodes.map((node) => ({ score: node.score, length: rating(node, 0) / rating(node, 1) || 1 }));
+  const bests = new Map<number, number>(); // of as many labels as another only the better one can win
+  for (const { score, length } of nodes)
+    bests.set(Math.max(length, 1), Math.max(score, bests.get(Math.max(length, 1)) ?? -Infinity));
+  const rated = [...bests].map(([length, score]) => ({ score, length }));
   const winner = (exponent: number): number => {
     let best = 0;
     rated.forEach(({ score, length }, index) => {

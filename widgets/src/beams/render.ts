@@ -19,11 +19,12 @@ import { hypothesisOf, whole } from "./follow";
 import type { Layout, Zoom } from "./layout";
 import { hit, layout } from "./layout";
 import { legend } from "./legend";
-import { showNbest, winnerChanges } from "./nbest";
+import { markNbest, showNbest, winnerChanges } from "./nbest";
 import { line } from "../visible";
 import { showSteps } from "./steps";
 import type { BeamsHead, Node, SeqSpec, Tree } from "./tree";
-import { grow, nbest, pathOf, problem } from "./tree";
+import { problem } from "./problem";
+import { grow, isWon, nbest, pathOf } from "./tree";
 
 const CUTS = [
   ["few", 3],
@@ -247,6 +248,19 @@ class BeamsView implements Rendered<BeamsHead> {
       ? `The winner changes at ${changes.map((at) => at.toFixed(2)).join(", ")}.`
       : "No exponent here changes the winner.";
     this.alphaNote.textContent = `${where} It ranks anew only what the search has kept; what was cut could not have won.`;
+    const { live } = this.head;
+    showNbest(this.table, list, {
+      best,
+      exponent: this.exponent,
+      reference: this.head.seqs[this.seq]?.reference,
+      join: this.join,
+      live: !!live,
+      choose: (node) => {
+        const key = keyOf({ kind: "node", node });
+        this.goto(key);
+        this.take(key);
+      },
+    });
     this.point();
   }
 
@@ -275,17 +289,13 @@ class BeamsView implements Rendered<BeamsHead> {
       const { path, cut } = whole(this.tree, shown);
       return place.kind === "node" ? path.includes(place.node) : keyOf(place) === keyOf(cut);
     }
-    return place.kind === "node" && this.isBest(place.node);
-  }
-
-  private isBest({ step, slot }: Node): boolean {
-    return this.tree.best.some(([at, of]) => at === step && of === slot);
+    return place.kind === "node" && isWon(this.tree, place.node);
   }
 
   /** Linked views show the hypothesis of a place; null: the best one again. */
   private take(key: string | null): void {
     const place = key === null ? null : placeOf(this.tree, key);
-    const best = !place || (place.kind === "node" && this.isBest(tip(this.tree, place.node)));
+    const best = !place || (place.kind === "node" && isWon(this.tree, tip(this.tree, place.node)));
     this.followed = best ? null : key;
     const hypothesis = best ? null : hypothesisOf(this.tree, place, this.join, this.head.loop_steps);
     this.el.dataset["followed"] = this.followed ?? "";
@@ -301,20 +311,8 @@ class BeamsView implements Rendered<BeamsHead> {
     this.el.dataset["cursor"] = key;
     this.pane.element.style.cursor = this.cursor.hovered ? "pointer" : "";
     showCard(this.card, tree, place, { join, live: !!live, sums: !!this.head.seqs[this.seq]?.sums });
-    this.readout.textContent = place ? sentence(place, join, tree.parts) : "";
-    showNbest(this.table, tree.nbest, {
-      best: tree.best.at(-1),
-      exponent: this.exponent,
-      reference: this.head.seqs[this.seq]?.reference,
-      join,
-      live: !!live,
-      cursor: key,
-      choose: (node) => {
-        const key = keyOf({ kind: "node", node });
-        this.goto(key);
-        this.take(key);
-      },
-    });
+    this.readout.textContent = place ? sentence(tree, place, join) : "";
+    markNbest(this.table, key);
     this.pane.paintSoon();
   }
 
@@ -390,12 +388,14 @@ class BeamsView implements Rendered<BeamsHead> {
     const rail = path ?? (won ? pathOf(won.node) : []);
     const scene: Scene = {
       ...sight,
+      best: this.tree.best.flatMap(([step, slot]) => this.tree.nodes[step]?.[slot] ?? []),
       path: new Set(path),
       cursor: keyOf(pointed),
       ranks,
       rail,
       axis: seq?.axis ?? "step",
       reference: this.referenceOf(),
+      inside: null,
     };
     if (made.labels) drawBase(g, made, scene, palette);
     else {
