@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,9 @@ from rfnb.core.dim_old_names import OldDimNames
 from rfnb.core.errors import DimError, dim_error
 from rfnb.core.lengths import Lengths, check_lengths
 from rfnb.core.memo import Memo
+from rfnb.core.op import op_on_way
 from rfnb.core.pickling import reduce_dim
-from rfnb.core.place import Place, place_above, place_text
+from rfnb.core.place import Place, place_and_way, place_text
 from rfnb.core.watch import asked, lengths_read, watching
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Dim(DimOperators, OldDimNames):
     _declared: Tensor | None = None  # the template that it was made from
     special = False  # of no axis, see `single_step_dim`
     by_user = False  # whether user code made it itself, by `Dim(...)` or `ragged_dim(...)`
+    _way: tuple[CodeType, ...] | str | None = ()  # the functions of this package that were running, see `made_by`
     kind: str | None = None
     vocab: Sequence[str] | None = None
     match_priority = 0
@@ -101,7 +104,8 @@ class Dim(DimOperators, OldDimNames):
         self.name = name or description or "dim"
         self.serial = next(_serials)  # a later dim has a larger one: a recorded loop asks which dims a step has made
         made_in = sys._getframe(1)
-        self._place: Place | str = place_above(made_in)
+        self._place: Place | str
+        self._place, self._way = place_and_way(made_in)
         self.by_user = self._place[0] is made_in.f_code
         if kind is not None:
             self.kind = kind
@@ -132,6 +136,11 @@ class Dim(DimOperators, OldDimNames):
     @created.setter
     def created(self, place: str) -> None:
         self._place = place
+
+    @property
+    def made_by(self) -> str | None:
+        """The name of the op that made this dim, e.g. "merge_dims"; None if user code did, or arithmetic on dims."""
+        return op_on_way(self._way) if isinstance(self._way, tuple) else self._way
 
     def is_batch_dim(self) -> bool:
         return self.kind == "batch"
@@ -338,7 +347,7 @@ def new_dim(size: int, name: str) -> Dim:
     dim = _blank()
     dim.name = name
     dim.serial = next(_serials)
-    dim._place = place_above(sys._getframe(2))
+    dim._place, dim._way = place_and_way(sys._getframe(1))
     dim.size = dim._extent = size
     return dim
 

@@ -12,8 +12,8 @@ body is one. A function stays what it is: being an op costs its calls nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import FunctionType
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
 from rfnb.core.errors import type_error
@@ -89,3 +89,13 @@ def op_of(fn: Any) -> Op | None:
 def all_ops() -> list[Op]:
     """Every op there is, in the order they were declared."""
     return list(_ops.values())
+
+
+def op_on_way(way: Sequence[CodeType]) -> str | None:
+    """The name of the first op whose code is among these, one that is called by its name; None if there is none.
+
+    Args:
+        way: Of running functions, innermost first.
+    """
+    names = {op.plain.__code__: op.name for op in all_ops()}
+    return next((names[code] for code in way if names.get(code, "").isidentifier() and names[code][0] != "_"), None)

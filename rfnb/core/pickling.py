@@ -26,7 +26,7 @@ _NOT_PICKLED: dict[str, Any] = {
     "_extent": None,
     "_declared": None,
 }
-_OWN = ("kind", "vocab", "_place", "by_user")  # what a dim has of its own although it is made of others
+_OWN = ("kind", "vocab", "_place", "_way", "by_user")  # what a dim has of its own although it is made of others
 
 
 def reduce_dim(dim: Dim, special: str | None) -> Any:
@@ -37,7 +37,7 @@ def reduce_dim(dim: Dim, special: str | None) -> Any:
     """
     if special is not None:
         return special_dim, (special, dim.lengths)
-    state = {**dim.__dict__, **_NOT_PICKLED, "_place": dim.created}
+    state = {**dim.__dict__, **_NOT_PICKLED, "_place": dim.created, "_way": dim.made_by}
     own = {name: state[name] for name in _OWN if name in state}
     if dim.expr is not None:
         return derived_dim, (dim.expr, {**own, "name": dim.name})

@@ -33,12 +33,23 @@ def place_of_user(depth: int, *, but: tuple[str, ...] = ()) -> Place:
 
 
 def place_above(frame: FrameType, but: str | tuple[str, ...] = _PACKAGE) -> Place:
-    """The place of a frame if it is of user code, else of the first one above it that is. Cheap enough for every new Dim."""
+    """The place of a frame if it is of user code, else of the first one above it that is."""
     code = frame.f_code
     while code.co_filename.startswith(but) and frame.f_back is not None:
         frame = frame.f_back
         code = frame.f_code
     return code, frame.f_lasti
+
+
+def place_and_way(frame: FrameType) -> tuple[Place, tuple[CodeType, ...]]:
+    """The same, and the code of the frames of this package on the way there. Cheap enough for every new Dim, too."""
+    code = frame.f_code
+    way: tuple[CodeType, ...] = ()
+    while code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        way += (code,)
+        frame = frame.f_back
+        code = frame.f_code
+    return (code, frame.f_lasti), way
 
 
 def warn_user(text: str) -> None:

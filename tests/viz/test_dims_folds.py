@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
-from asserting import ragged
+from asserting import ragged, randn
 
 import rfnb as rf
 from rfnb import Dim
@@ -125,3 +127,33 @@ def test_large_tensors_and_whole_numbers_that_float32_lacks_have_no_table():
     assert "table" not in dims_spec(rf.zeros([Dim(500, name="many")])).head
     large = rf.convert_to_tensor(np.array([1 << 25], np.int64), dims=[Dim(1, name="one")])
     assert "table" not in dims_spec(large).head
+
+
+@pytest.mark.parametrize(
+    ("make", "op"),
+    [
+        (lambda x, time, mel: rf.merge_dims(x, dims=[time, mel])[1], "merge_dims"),
+        (lambda x, time, mel: rf.top_k(x, axis=time, k=2)[2], "top_k"),
+        (lambda x, time, mel: rf.pad(x, axes=[time], padding=[(1, 2)], value=0)[1][0], "pad"),
+        (lambda x, time, mel: rf.stack([x, x])[1], "stack"),
+        (
+            lambda x, time, mel: rf.Conv1d(mel, Dim(5, name="out"), 3, padding="valid")(x, in_spatial_dim=time)[1],
+            "conv",
+        ),
+    ],
+)
+def test_the_origin_of_a_dim_names_the_op_that_made_it(make, op):
+    time, mel, _ = _dims()
+    dim = make(randn(time, mel), time, mel)
+    assert dim.made_by == op
+    assert f"made by {op} at {dim.created}" in (origin_of(dim) or "")
+    assert f"made by {op}" in " ".join(rf.viz.dims(dim).text().split())
+
+
+def test_the_op_that_made_a_dim_is_known_of_its_copy_and_while_ops_are_looked_at():
+    time, mel, _ = _dims()
+    with rf.debug(indices=True):
+        dim = rf.stack([randn(time, mel)] * 2)[1]
+    assert dim.made_by == "stack"
+    assert pickle.loads(pickle.dumps(dim)).made_by == "stack"
+    assert time.made_by is None and (time + 1).made_by is None

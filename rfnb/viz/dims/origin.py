@@ -14,14 +14,16 @@ def name_of(dim: Dim) -> str:
 
 
 def origin_of(dim: Dim) -> str | None:
-    """The arithmetic of a derived dim in words, and where it was made; None for one that is derived of nothing."""
+    """The arithmetic of a derived dim in words, the op that made it, and where; None for one that user code made of nothing."""
+    by = dim.made_by
+    at = f"made{f' by {by}' if by else ''} at {dim.created}"
     if dim.expr is None:
-        return None
+        return at if by else None
     rounds = _rounds(dim.expr)
     words = ", ".join(
         [_sum(dim.expr), *(["rounded up"] if "up" in rounds else []), *(["rounded down"] if "down" in rounds else [])]
     )
-    return f"{words}; made at {dim.created}"
+    return f"{words}; {at}"
 
 
 def _sum(expr: algebra.Sum) -> str:
