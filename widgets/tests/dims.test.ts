@@ -136,6 +136,15 @@ describe("the view in the page", () => {
     expect(root.querySelectorAll('[tabindex="0"]').length).toBe(1);
   });
 
+  it("stays a table for a screen reader where its rows are blocks", () => {
+    open(head);
+    const roles = [...root.querySelectorAll("table, table *")].flatMap((el) => el.getAttribute("role") ?? []);
+    expect([...new Set(roles)].filter((role) => role !== "img").sort()).toEqual(
+      ["cell", "columnheader", "row", "rowgroup", "rowheader", "table"].sort(),
+    );
+    expect(root.querySelectorAll("td:not([role=cell]), th:not([role]), tr:not([role=row])")).toHaveLength(0);
+  });
+
   it("shows lengths as bars with their numbers as text", () => {
     open(head);
     const bars = root.querySelector('.rfnb-dims-bars[role="img"]')!;

@@ -4,6 +4,14 @@ import { h, quiet } from "../dom";
 import type { Chip, Fold, Row } from "./layout";
 
 const MOST_BARS = 48;
+const ROLES: Record<string, string> = {
+  thead: "rowgroup",
+  tbody: "rowgroup",
+  tr: "row",
+  row: "rowheader",
+  col: "columnheader",
+  td: "cell",
+};
 
 function chipElement(chip: Chip, axis: number | null): HTMLElement {
   const ragged = chip.lengths.length ? " rfnb-dims-ragged" : "";
@@ -156,7 +164,11 @@ export function rowTable(
       h("td", { class: "rfnb-quiet rfnb-dims-remarks" }, ...remarks(row)),
     );
   });
-  return h("table", {}, h("thead", {}, top), h("tbody", {}, ...body));
+  const table = h("table", { role: "table" }, h("thead", {}, top), h("tbody", {}, ...body));
+  // Where there is little room these are blocks, which are no parts of a table for a screen reader unless they say so.
+  for (const element of table.querySelectorAll("thead, tbody, tr, th, td"))
+    element.setAttribute("role", ROLES[element.getAttribute("scope") ?? element.localName]!);
+  return table;
 }
 
 function remarks(row: Row): HTMLElement[] {
