@@ -26,12 +26,16 @@ const common = {
     ),
   },
 };
-const KINDS = ["attention", "beams", "curves", "dims", "distribution", "states"]; // a group has all
-const only = (kind) => ({
+// The folder of each kind; a group has all.
+const KINDS = Object.fromEntries(
+  ["attention", "beams", "curves", "dims", "distribution", "states"].map((kind) => [kind, kind]),
+);
+KINDS["plan"] = "graph";
+const only = (kind, folder) => ({
   name: "only",
   setup(build) {
     build.onLoad({ filter: /src\/views\.ts$/ }, () => ({
-      contents: `import { render } from "./${kind}/render";\nexport const views = { ${kind}: render };`,
+      contents: `import { render } from "./${folder}/render";\nexport const views = { ${kind}: render };`,
       loader: "ts",
       resolveDir: "src",
     }));
@@ -40,11 +44,11 @@ const only = (kind) => ({
 const jobs = [
   { ...common, entryPoints: ["src/index.ts"], outfile: `${out}/rfnb.js` },
   { ...common, entryPoints: ["src/static.ts"], outfile: `${out}/rfnb-static.js` },
-  ...KINDS.map((kind) => ({
+  ...Object.entries(KINDS).map(([kind, folder]) => ({
     ...common,
     entryPoints: ["src/static.ts"],
     outfile: `${out}/rfnb-static-${kind}.js`,
-    plugins: [only(kind)],
+    plugins: [only(kind, folder)],
   })),
   { ...common, entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
 ];

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rfnb.viz.kinds import KINDS
+
 ROOT = Path(__file__).parents[2]
 WIDGETS, STATIC = ROOT / "widgets", ROOT / "rfnb" / "viz" / "static"
 
@@ -14,6 +16,12 @@ WIDGETS, STATIC = ROOT / "widgets", ROOT / "rfnb" / "viz" / "static"
 @pytest.mark.parametrize("name", ["rfnb.js", "rfnb-static.js"])
 def test_the_bundle_stays_small(name):
     assert (STATIC / name).stat().st_size <= 190_000
+
+
+def test_each_kind_but_a_group_has_a_script_of_its_own_for_stored_outputs():
+    alone = {kind for kind in KINDS if (STATIC / f"rfnb-static-{kind}.js").is_file()}
+    assert alone == set(KINDS) - {"group"}
+    assert all((STATIC / f"rfnb-static-{kind}.js").stat().st_size < 100_000 for kind in alone)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in STATIC.glob("rfnb*")))
