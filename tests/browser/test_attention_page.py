@@ -27,19 +27,26 @@ COLOR = """(canvas, [x, y]) => {
     return [...canvas.getContext('2d').getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].slice(0, 3);
 }"""
 
+# How often styles are read, which makes the browser work them out.
+COUNT_READING = """
+window.rfnbRead = 0;
+const read = window.getComputedStyle;
+window.getComputedStyle = (...given) => { window.rfnbRead++; return read(...given); };
+"""
+
 
 @pytest.fixture
 def page(browser, tmp_path):
     """A function that opens a saved view and gives its root."""
     opened = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
-    opened.add_init_script(COUNT_DRAWING)
+    opened.add_init_script(COUNT_DRAWING + COUNT_READING)
     errors: list[str] = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
 
-    def open_view(view: View):
-        save_html(tmp_path / "page.html", [view])
+    def open_view(*views: View):
+        save_html(tmp_path / "page.html", views)
         opened.goto((tmp_path / "page.html").as_uri())
-        root = opened.locator(".rfnb-root[data-kind=attention]")
+        root = opened.locator(".rfnb-root[data-kind=attention]").first
         expect(root).to_be_visible()
         drawn(opened)
         return root
@@ -241,3 +248,51 @@ def test_moving_the_pointer_reads_one_row_of_each_head_and_draws_little(page):
     counts = drawn(root.page)
     assert counts["putImageData"] <= HEADS, "the strips of the card"
     assert counts["drawImage"] <= 1 + (LAYERS + 1) * (HEADS + 1)
+
+
+def test_moving_the_pointer_reads_no_styles(page):
+    root = page(attention(heads(), dims=["layer", "head", "target", "source"]))
+    move(root, 300, 300)
+    drawn(root.page)
+    before = root.page.evaluate("rfnbRead")
+    for place in (330, 360, 390):
+        move(root, place, place)
+        drawn(root.page)
+    assert root.page.evaluate("rfnbRead") == before
+
+
+def test_of_many_linked_views_only_those_near_the_screen_follow_the_pointer(page):
+    weights = heads()[0, 0]
+    root = page(*[attention(weights) for _ in range(8)])
+    views = root.page.locator(".rfnb-root[data-kind=attention]")
+    expect(views).to_have_count(8)
+    root.locator(".rfnb-pane").focus()
+    for key in ("Home", "ArrowDown"):
+        root.page.keyboard.press(key)
+    last = views.last
+    expect(last).to_have_attribute("data-linked", "1")
+    expect(last.locator(".rfnb-card")).to_contain_text("Point at a row")
+    last.scroll_into_view_if_needed()
+    expect(last.locator(".rfnb-card-title").first).to_contain_text("target 1 looks at")
+
+
+def test_of_4000_tokens_only_those_in_sight_are_shaded(page):
+    size = 4000
+    weights = np.full((size, size), 1 / size, np.float32)
+    weights[:, ::2] *= 0.1
+    root = page(attention(weights))
+    root.locator("[data-do=text]").click()
+    sides = root.locator(".rfnb-tokens")
+    tokens = sides.nth(1).locator(".rfnb-token")
+    expect(tokens).to_have_count(size)
+    root.evaluate("""root => {
+        window.changed = new Set();
+        new MutationObserver(all => all.forEach(({target}) => changed.add(target)))
+            .observe(root, {subtree: true, attributeFilter: ["style"]});
+    }""")
+    sides.nth(0).locator(".rfnb-token").nth(3).hover()
+    assert 0 < root.page.evaluate("changed.size") < 1000
+    shaded = "token => token.style.background !== ''"
+    assert tokens.nth(1).evaluate(shaded) and not tokens.nth(size - 1).evaluate(shaded)
+    sides.nth(1).evaluate("side => { side.scrollTop = side.scrollHeight; }")
+    root.page.wait_for_function(shaded, arg=tokens.nth(size - 1).element_handle())

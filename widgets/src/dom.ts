@@ -35,6 +35,16 @@ export function onResize(element: HTMLElement, resized: () => void): () => void 
   return () => watcher.disconnect();
 }
 
+/** Calls `changed` when an element comes near to what is on the screen, or leaves that; returns the function that ends that. */
+export function onSight(element: HTMLElement, changed: (near: boolean) => void): () => void {
+  if (typeof IntersectionObserver === "undefined") return () => {};
+  const watcher = new IntersectionObserver((all) => changed(all[all.length - 1]!.isIntersecting), {
+    rootMargin: "50%",
+  });
+  watcher.observe(element);
+  return () => watcher.disconnect();
+}
+
 /** Sets the options of a select, keeps the element (and so an open list) when nothing changed; hides it when there is no choice. */
 export function setOptions(select: HTMLSelectElement, labels: string[], chosen: number): void {
   const old = [...select.options].map((option) => option.textContent);

@@ -7,6 +7,7 @@ import { Exact, NO_KERNEL } from "./exact";
 import type { AnyHead } from "./frame";
 import { unpack } from "./frame";
 import { busOf } from "./selection";
+import type { Palette } from "./theme";
 import { onTheme, palette } from "./theme";
 import { views } from "./views";
 
@@ -66,6 +67,10 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
   let view: Rendered<AnyHead> | null = null;
   let made = ""; // of what the view is: kind, link and axis
   let ends: (() => void)[] = [];
+  // Reading colours makes the browser work out the styles of the page, between two changes of it again and again: at each move of a pointer.
+  let colors: Palette | null = null;
+  const forget = () => (colors = null);
+  root.addEventListener("pointerenter", forget); // a host may have changed them without a sign
   const destroy = () => {
     for (const end of ends.splice(0)) end();
     view?.destroy();
@@ -74,6 +79,7 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
   };
   return {
     update(frame) {
+      forget();
       guard(
         root,
         () => {
@@ -89,9 +95,9 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
           made = wanted;
           root.setAttribute("data-kind", frame.kind);
           view = render(root, frame, {
-            palette: () => palette(root),
+            palette: () => (colors ??= palette(root)),
             onTheme: (changed) => {
-              ends.push(onTheme(root, changed));
+              ends.push(onTheme(root, () => (forget(), changed())));
             },
             bus: busOf(link, axis),
             busOf: (other) => busOf(link, other),

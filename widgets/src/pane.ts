@@ -138,7 +138,7 @@ export class Pane {
   /** What a screen reader says of the whole, and of what the cursor of a grid is on. */
   say(label: string, cell?: Cell | null): void {
     this.element.setAttribute("aria-label", label);
-    if (cell !== undefined) this.element.prepend(this.row);
+    if (cell !== undefined && !this.row.parentElement) this.element.prepend(this.row);
     if (!cell) {
       this.element.removeAttribute("aria-activedescendant");
       this.cell.textContent = "";

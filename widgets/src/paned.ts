@@ -3,7 +3,7 @@
 import { context } from "./canvas";
 import type { Context, Rendered } from "./context";
 import { Cursor } from "./cursor";
-import { h, quiet, setOptions, showNotes } from "./dom";
+import { h, onSight, quiet, setOptions, showNotes } from "./dom";
 import type { AnyHead, Frame } from "./frame";
 import type { Measure } from "./labels";
 import { measurer } from "./labels";
@@ -43,6 +43,8 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   private lost = false; // whether it points at another hypothesis than is drawn here
   private started = false;
   private ended = false;
+  private near = true; // to what is on the screen
+  private behind = false; // what is said and drawn has not followed yet
   private readonly unlisten: (() => void)[] = [];
 
   private readonly seqSelect = h("select", { "aria-label": "sequence" });
@@ -95,6 +97,12 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.zoomFit.addEventListener("click", () => this.zoomBy(1 / this.zoom));
     this.listen(ctx.bus, (selection) => this.follow(selection));
     ctx.onTheme(() => this.redraw());
+    this.unlisten.push(
+      onSight(el, (near) => {
+        this.near = near;
+        if (this.behind) this.point();
+      }),
+    );
   }
 
   /** What keeps a frame from being drawn, as a sentence. */
@@ -193,6 +201,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   /** The cursor moved: what is said and drawn follows. */
   protected point(): void {
     const { at } = this.cursor;
+    this.behind = false;
     const { label, cell, data } = this.describe(at);
     Object.assign(this.el.dataset, data);
     this.readout.replaceChildren(
@@ -212,7 +221,8 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     if (hypothesis !== this.chosen && followsOne(this.given)) void this.take(hypothesis);
     this.mark(selection);
     if (seq !== null && seq !== this.seq) this.choose(seq, true);
-    this.point();
+    if (this.near) this.point();
+    else this.behind = true; // of many linked views only those work that somebody may see
   }
 
   /** Marks the step that a linked view points at, if it is one of the hypothesis that is drawn. */

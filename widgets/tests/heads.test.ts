@@ -246,6 +246,18 @@ describe("arcs", () => {
     expect([marks.length, all]).toEqual([5, 10]);
     expect(marks.filter(({ value }) => value > 0.7)).toHaveLength(4);
   });
+
+  it("are one for all cells that share a value", () => {
+    const one = frame(1, 1),
+      code = { kind: "linear", low: 0, high: 1 } as const;
+    one.blocks["map0"] = codedBlock(Uint8Array.from([0, 200, 100, 0]), [1, SIZE, SIZE], code, [1, 2, 2]);
+    delete one.head.maps[0]!.causal;
+    const { marks } = marksOf(matrixOf(one, 0, 0)!, 0.999);
+    expect(marks.map(({ row, col }) => [row, col])).toEqual([
+      [0, 2],
+      [2, 0],
+    ]);
+  });
 });
 
 describe("the text", () => {

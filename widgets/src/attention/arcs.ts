@@ -11,6 +11,7 @@ import { short } from "../number";
 import type { Scene } from "../pane";
 import { Pane } from "../pane";
 import type { Matrix, Position } from "./matrix";
+import { shared } from "./matrix";
 
 const MOST = 2000,
   PITCH = 17,
@@ -26,22 +27,27 @@ export interface Mark {
   value: number;
 }
 
-/** Of each row the fewest sources that have the share `mass` of its weight; of all rows at most 2,000, the strongest. */
+/** Of each row the fewest sources that have the share `mass` of its weight; of all rows at most 2,000, the strongest. Those that share a value have one line. */
 export function marksOf(matrix: Matrix, mass: number, most = MOST): { marks: Mark[]; all: number } {
   const marks: Mark[] = [];
-  for (let row = 0; row < matrix.rowLen; row++) {
-    let total = 0;
-    const own: Mark[] = [];
-    for (let col = 0; col < matrix.colLen; col++) {
+  const [down, across] = shared(matrix);
+  for (let row = 0; row < matrix.rowLen; row += down) {
+    let total = 0,
+      count = 0;
+    const seen = (col: number): number => {
       const value = matrix.value(row, col);
-      if (!(value > 0) || !Number.isFinite(value) || matrix.hidden(row, col)) continue;
-      total += value;
-      own.push({ row, col, value });
-    }
+      return value > 0 && value < Infinity && !matrix.hidden(row, col) ? value : 0;
+    };
+    for (let col = 0; col < matrix.colLen; col += across, count++) total += seen(col);
     // What is smaller than this never is among them: all of it together is less than what is left out.
-    const small = ((1 - mass) * total) / Math.max(1, matrix.colLen);
+    const small = ((1 - mass) * total) / Math.max(1, count);
+    const own: Mark[] = [];
+    for (let col = 0; col < matrix.colLen; col += across) {
+      const value = seen(col);
+      if (value && value >= small) own.push({ row, col, value });
+    }
     let sum = 0;
-    for (const mark of own.filter(({ value }) => value >= small).sort((a, b) => b.value - a.value)) {
+    for (const mark of own.sort((a, b) => b.value - a.value)) {
       if (sum >= mass * total * (1 - 1e-9)) break;
       sum += mark.value;
       marks.push(mark);
@@ -112,7 +118,8 @@ export class Arcs {
     this.marks = marks;
     this.largest = marks.reduce((most, { value }) => Math.max(most, value), 0) || 1;
     const cut = all > marks.length ? `; the ${marks.length} strongest of ${all}` : "";
-    this.words.textContent = `${Math.round(mass * 100)} % of the weight of each row: ${marks.length} lines${cut}`;
+    const [down] = shared(matrix);
+    this.words.textContent = `${Math.round(mass * 100)} % of the weight of each ${down > 1 ? `${down} rows, about` : "row"}: ${marks.length} lines${cut}`;
     this.element.dataset["marks"] = String(marks.length);
     if (this.started) this.pane.relayout();
     else this.pane.start();
@@ -123,7 +130,7 @@ export class Arcs {
     this.at = at;
     const { matrix } = this;
     if (!matrix) return;
-    const own = at ? this.marks.filter(({ row }) => row === at.row) : [];
+    const own = this.of(at);
     const list = own.map(({ col, value }) => `${shorten(matrix.colLabel(col))} ${short(value)}`).join(", ");
     const about = matrix.about ? "about " : "";
     this.pane.say(
@@ -138,8 +145,19 @@ export class Arcs {
     this.pane.destroy();
   }
 
+  /** The lines of the row of a place. */
+  private of(at: Position | null): Mark[] {
+    if (!at || !this.matrix) return [];
+    const [down] = shared(this.matrix),
+      first = at.row - (at.row % down);
+    return this.marks.filter(({ row }) => row === first);
+  }
+
   private strongest(index: number, side: "row" | "col"): number {
-    const [first] = this.marks.filter((mark) => mark[side] === index).sort((a, b) => b.value - a.value);
+    const each = this.matrix ? shared(this.matrix)[side === "row" ? 0 : 1] : 1;
+    const [first] = this.marks
+      .filter((mark) => mark[side] === index - (index % each))
+      .sort((a, b) => b.value - a.value);
     return first ? first[side === "row" ? "col" : "row"] : 0;
   }
 
@@ -205,12 +223,9 @@ export class Arcs {
       g.globalAlpha = 1;
     };
     lines(marks, false);
-    if (at)
-      lines(
-        marks.filter(({ row }) => row === at.row),
-        true,
-      );
-    const picked = new Set(at ? marks.filter(({ row }) => row === at.row).map(({ col }) => col) : []);
+    const own = this.of(at);
+    lines(own, true);
+    const picked = new Set(own.map(({ col }) => col));
     const rail = (
       side: 0 | 1,
       length: number,

@@ -3,7 +3,7 @@
 import { context } from "../canvas";
 import type { Table } from "../color";
 import type { Context } from "../context";
-import { h, quiet } from "../dom";
+import { h, onResize, quiet } from "../dom";
 import { shorten } from "../labels";
 import { short } from "../number";
 import { visible } from "../visible";
@@ -39,12 +39,21 @@ export class Card {
   private readonly facts = h("div");
   private key = "";
   private of: Matrix | null = null;
+  private readonly unwatch: () => void;
 
   constructor(
     private readonly ctx: Context,
     private readonly choose: (head: number) => void,
   ) {
     this.element.append(this.facts, this.heads);
+    this.unwatch = onResize(this.element, () => {
+      const { element } = this;
+      if (element.offsetHeight) element.style.minHeight = `${element.offsetHeight}px`; // what is below does not jump
+    });
+  }
+
+  destroy(): void {
+    this.unwatch();
   }
 
   /** Shows a row; nothing where none is pointed at. `col` is the position in it under the cursor. */
@@ -53,7 +62,6 @@ export class Card {
     const key = `${shown}/${col}/${around.head}/${this.ctx.palette().dark}`;
     if (key === this.key && matrix === this.of) return;
     [this.key, this.of] = [key, matrix];
-    this.element.style.minHeight = `${this.element.offsetHeight}px`; // what is below does not jump
     this.facts.replaceChildren(
       ...(shown === null
         ? [quiet(`Point at a row to see where its ${matrix.rowName} looks.`)]
@@ -195,7 +203,7 @@ function strip(canvas: HTMLCanvasElement, matrix: Matrix, row: number, { colors,
 
 /** Where several columns share a value: the last of them. */
 function range(matrix: Matrix, at: number): string {
-  const last = Math.min(matrix.colLen, at + shared(matrix)) - 1;
+  const last = Math.min(matrix.colLen, at + shared(matrix)[1]) - 1;
   return last > at ? ` … ${last}` : "";
 }
 

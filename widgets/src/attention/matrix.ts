@@ -250,25 +250,28 @@ export interface Position {
 export const isPadding = (matrix: Matrix, { row, col }: Position): boolean =>
   row >= matrix.rowLen || col >= matrix.colLen;
 
-/** How many columns share a value; 1 where all are known. */
-export const shared = ({ about, stored }: Matrix): number => (about ? stored.across : 1);
+/** How many rows and columns share a value; 1 where all are known. */
+export const shared = ({ about, stored }: Matrix): [rows: number, cols: number] =>
+  about ? [stored.down, stored.across] : [1, 1];
 
-/** The sources with the largest weights of a row, of those that it may see; one pass, since it is asked for at every move. */
-export function largest(matrix: Matrix, row: number, count: number): number[] {
-  const cols: number[] = [],
-    values: number[] = [],
-    each = shared(matrix);
-  for (let col = 0; col < matrix.colLen; col += each) {
-    const value = matrix.value(row, col);
-    if (cols.length === count && !(value > values[count - 1]!)) continue;
-    if (!Number.isFinite(value) || matrix.hidden(row, col)) continue;
-    let at = cols.length;
-    while (at > 0 && values[at - 1]! < value) at--;
-    cols.splice(at, 0, col);
-    values.splice(at, 0, value);
-    if (cols.length > count) [cols.length, values.length] = [count, count];
+/** The sources with the largest weights of a row, of those that it may see. */
+export const largest = (matrix: Matrix, row: number, count: number): number[] =>
+  strongest(matrix.colLen, count, (col) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)), shared(matrix)[1]);
+
+/** Where the largest of so many values are, the first of equal ones; one pass, since it is asked for at every move. */
+export function strongest(length: number, count: number, value: (at: number) => number, each = 1): number[] {
+  const found: number[] = [],
+    values: number[] = [];
+  for (let index = 0; index < length; index += each) {
+    const own = value(index);
+    if (!Number.isFinite(own) || (found.length === count && own <= values[count - 1]!)) continue;
+    let at = found.length;
+    while (at > 0 && values[at - 1]! < own) at--;
+    found.splice(at, 0, index);
+    values.splice(at, 0, own);
+    if (found.length > count) [found.length, values.length] = [count, count];
   }
-  return cols;
+  return found;
 }
 
 /** What a row is like, of the positions that it may see. */

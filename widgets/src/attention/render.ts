@@ -383,6 +383,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
 
   override destroy(): void {
     this.overview.destroy();
+    this.card.destroy();
     this.arcs.destroy();
     super.destroy();
   }

@@ -7,10 +7,12 @@ import { onKeys } from "../cursor";
 import { h, quiet } from "../dom";
 import { visible } from "../visible";
 import type { Matrix, Position, Scale } from "./matrix";
+import { shared, strongest } from "./matrix";
 import { inList } from "./parts";
 
 const MOST = 4000,
-  NUMBERED = 5;
+  NUMBERED = 5,
+  LINE = 40; // more than a line is high
 const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u,
   LTR = /[A-Za-z\u00c0-\u024f\u0370-\u052f]/u;
 
@@ -20,6 +22,7 @@ let count = 0;
 class Side {
   readonly box: HTMLElement;
   readonly tokens: HTMLElement[];
+  private fill = (_: HTMLElement, __: number): void => {};
 
   constructor(
     name: string,
@@ -45,6 +48,24 @@ class Side {
     };
     this.box.addEventListener("pointerover", (event) => at(event) >= 0 && pick(at(event), true));
     this.box.addEventListener("click", (event) => at(event) >= 0 && pick(at(event), false));
+    this.box.addEventListener("scroll", () => this.paint());
+  }
+
+  /** The tokens in sight as they should be: of thousands only some are, and the others follow when they are scrolled to. */
+  private paint(): void {
+    const { box, tokens } = this,
+      top = box.scrollTop - LINE,
+      bottom = box.scrollTop + box.clientHeight + LINE;
+    let [low, high] = [0, tokens.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (tokens[middle]!.offsetTop < top) low = middle + 1;
+      else high = middle;
+    }
+    const seen: [HTMLElement, number][] = []; // first all is read, then written: else there would be a layout for each
+    for (let index = low; index < tokens.length && tokens[index]!.offsetTop <= bottom; index++)
+      seen.push([tokens[index]!, index]);
+    for (const [token, index] of seen) this.fill(token, index);
   }
 
   mark(chosen: number | null): void {
@@ -57,20 +78,26 @@ class Side {
     this.box.setAttribute("aria-activedescendant", `${this.id}-${chosen}`);
   }
 
-  /** Shades each token by a value; the largest ones have their number, NaN and masked ones are plain. */
-  shade(values: (index: number) => number, colors: Table, scale: Scale, number: (value: number) => string): void {
+  /** Shades each token by a value; the largest ones have their number (of `each` that share one the first), NaN and masked ones are plain. */
+  shade(
+    values: (index: number) => number,
+    colors: Table,
+    scale: Scale,
+    number: (value: number) => string,
+    each = 1,
+  ): void {
     const all = this.tokens.map((_, index) => values(index));
-    const order = [...all.keys()].filter((index) => all[index]! > 0).sort((a, b) => all[b]! - all[a]!);
-    const top = new Set(order.slice(0, NUMBERED));
-    this.tokens.forEach((token, index) => {
+    const top = strongest(all.length, NUMBERED, (index) => (all[index]! > 0 ? all[index]! : NaN), each);
+    this.fill = (token, index) => {
       const value = all[index]!,
         share = Number.isFinite(value) ? Math.min(1, Math.max(0, scale.share(value))) : 0;
       token.style.background = share > 0.02 ? css(colors, share) : "";
       token.style.color = share > 0.02 ? (lightness(colors, share) > 0.62 ? "#10181f" : "#f6faff") : "";
       token.style.borderBottomWidth = `${Math.round(share * 4)}px`;
-      if (top.has(index)) token.dataset["number"] = number(value);
+      if (top.includes(index)) token.dataset["number"] = number(value);
       else delete token.dataset["number"];
-    });
+    };
+    this.paint();
   }
 
   plain(): void {
@@ -136,21 +163,34 @@ export class TextMode {
     const { rows, cols } = this,
       matrix = this.by === "row" ? (exact ?? this.matrix) : this.matrix;
     if (!this.matrix || !matrix || !rows || !cols) return;
-    const number = (value: number) => inList(matrix, value);
+    const number = (value: number) => inList(matrix, value),
+      [down, across] = shared(matrix);
     const place = at ?? { row: 0, col: 0 };
     if (this.by === "row") {
       const { row } = place;
       rows.plain();
       rows.mark(row);
       cols.mark(null);
-      cols.shade((col) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)), this.colors, this.scale, number);
+      cols.shade(
+        (col) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)),
+        this.colors,
+        this.scale,
+        number,
+        across,
+      );
       this.words.textContent = `Where ${matrix.rowName} “${visible(matrix.rowLabel(row))}” (${row}) looks. Point at a ${matrix.colName} to see what looks at it.`;
     } else {
       const { col } = place;
       cols.plain();
       cols.mark(col);
       rows.mark(null);
-      rows.shade((row) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)), this.colors, this.scale, number);
+      rows.shade(
+        (row) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)),
+        this.colors,
+        this.scale,
+        number,
+        down,
+      );
       this.words.textContent = `What looks at ${matrix.colName} “${visible(matrix.colLabel(col))}” (${col}). Point at a ${matrix.rowName} to see where it looks.`;
     }
   }
