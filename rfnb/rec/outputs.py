@@ -91,7 +91,9 @@ class Outputs(NotPicklable):
             if result is not None:
                 fill(output.handle, result)
                 if result.sparse_dim is not None and listening():
-                    probe("tokens", ids=result)  # what was written labels the steps, as what was read does
+                    probe(
+                        "tokens", ids=result, written=True
+                    )  # what was written labels the steps, as what was read does
 
     def close(self) -> None:
         """The handles are all that is needed from now on."""

@@ -100,6 +100,10 @@ class BeamDims:
             array = array[None]
         return np.broadcast_to(array, (num_seqs, *array.shape[1:]))
 
+    def slots_of(self, value: Tensor) -> tuple[Dim, ...]:
+        """The dim over slots of the beam, if a Tensor has one."""
+        return tuple(dim for dim in value.dims if self._is_beam(dim))[:1]
+
     def _is_beam(self, dim: Dim) -> bool:
         # Between its choice and its end, a step has a beam dim of its own.
         return dim in self.beams or (is_beam(dim) and dim not in self.batch)

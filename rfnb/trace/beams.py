@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
@@ -296,12 +297,12 @@ class BeamHistory:
 
     def along(
         self, values: Sequence[Any], seq: int, k: int, *, step: int | None = None, before_choice: bool = True
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         """The values that one hypothesis saw: from a value per step in beam slots, the one of its own slot in each step.
 
         Args:
             values: One per step: Tensors {batch, beam, ...} (one without beam dim holds for all slots), or arrays in the order
-                batch, beam, ... (of beam size 1: for all slots).
+                batch, beam, ... (of beam size 1: for all slots); None for a step without one.
             seq: Index in the batch.
             k: Slot in the beam after `step`.
             step: Default: the last one.
@@ -309,7 +310,7 @@ class BeamHistory:
                 live in the slot of the parent. What is computed after it (the new state) lives in the own slot.
 
         Returns:
-            One array per step of the loop up to the end of the hypothesis, without batch and beam.
+            One array per step of the loop up to the end of the hypothesis, without batch and beam; None for None.
 
         Raises:
             ValueError: Fewer values than tokens.
@@ -336,13 +337,27 @@ class BeamHistory:
             if 0 <= neighbour < len(path) and self.loop_steps[path[neighbour][0]] == step:
                 continue
             slot = int(self.steps[index]["parents"][seq, slot]) if before_choice else slot
-            out.append(self._dims.pick(values[step], seq, slot))
+            out.append(None if values[step] is None else self._dims.pick(values[step], seq, slot))
         return out
 
-    def in_slots(self, values: Sequence[Tensor]) -> list[np.ndarray]:
+    def in_slots(self, values: Sequence[Tensor | None]) -> list[np.ndarray | None]:
         """The values of all slots, of which `along` gives those of one hypothesis: for each Tensor an array {batch, slot, ...}, with
-        one slot where it holds for all."""
-        return [self._dims.all_slots(value, self.num_seqs) for value in values]
+        one slot where it holds for all; None for None."""
+        return [None if value is None else self._dims.all_slots(value, self.num_seqs) for value in values]
+
+    @property
+    def batch(self) -> tuple[Dim, ...]:
+        """The dims of the batch, of a search of Tensors."""
+        return self._dims.batch
+
+    def slot_dims(self, value: Tensor) -> tuple[Dim, ...]:
+        """The dim of a Tensor that is over slots of the beam, if it has one."""
+        return self._dims.slots_of(value)
+
+    def inner_dims(self, value: Tensor) -> tuple[Dim, ...]:
+        """The dims of a Tensor besides the batch and the slots."""
+        slots = self._dims.slots_of(value)
+        return tuple(dim for dim in value.dims if dim not in self._dims.batch and dim not in slots)
 
     def labels_along(self, seq: int, k: int, *, step: int | None = None) -> list[str]:
         """The text that one hypothesis wrote in each step of the loop up to its end, as `along` counts them: of several choices in a

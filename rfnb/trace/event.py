@@ -30,6 +30,7 @@ class Event:
         steps: Steps of all running loops, outermost first.
         loop_dim: The dim of the innermost loop, if it is known.
         entry: Equal for events of the same step of the same run of a loop; 0 outside of loops.
+        call: Equal for events of the same call of an outermost module; 0 outside of modules.
         num_bytes: bytes of the values.
     """
 
@@ -42,6 +43,7 @@ class Event:
     steps: tuple[int, ...] = ()
     loop_dim: Dim | None = None
     entry: int = 0
+    call: int = 0
     num_bytes: int = field(default=0, repr=False)
 
     def __repr__(self) -> str:

@@ -45,6 +45,7 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
                 "module": event.module,
                 "steps": list(event.steps),
                 "entry": event.entry,
+                "call": event.call,
                 "loop_dim": writer.dim(event.loop_dim),
                 "values": {name: writer.value(value, f"{where}: {name}") for name, value in event.values.items()},
             }
@@ -52,6 +53,7 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
     cut = trace.truncated
     truncated = None if cut is None else [cut.kind, cut.path, cut.step, cut.limit, cut.dropped]
     head = {"format": FORMAT, "version": VERSION, "events": events, "dims": writer.dims, "truncated": truncated}
+    head["model"] = trace.model
     description = json.dumps(head, allow_nan=False, separators=(",", ":"))
     with whole_file(path) as part:
         try:
@@ -99,7 +101,7 @@ def load_trace(path: str | PathLike[str]) -> Trace:
 
 
 def _trace(head: dict[str, Any], reader: Reader) -> Trace:
-    trace = Trace()
+    trace = Trace(model=_of_type(head.get("model", ""), str))
     for item in head["events"]:
         values = {name: reader.value(value) for name, value in item["values"].items()}
         place = Place(
@@ -109,6 +111,7 @@ def _trace(head: dict[str, Any], reader: Reader) -> Trace:
             module=_of_type(item["module"], str),
             steps=tuple(_of_type(step, int) for step in item["steps"]),
             entry=_of_type(item["entry"], int),
+            call=_of_type(item.get("call", 0), int),  # older files do not know
         )
         trace.add(_of_type(item["kind"], str), place, values)
     if head["truncated"] is not None:

@@ -92,6 +92,10 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         """The events of one run at a path, one per step."""
         return self._runs_of(self.find(path))[run]
 
+    def event_runs(self, path: str) -> list[list[Event]]:
+        """The events of each run at a path, in order."""
+        return self._runs_of(self.find(path))
+
     def step_dim(self, path: str, run: int = -1) -> Dim | None:
         """The dim over the steps in the value of a run; None outside of loops."""
         events = self.events(path, run)

@@ -31,6 +31,7 @@ class Place(NamedTuple):
         steps: Steps of all running loops, outermost first.
         entry: A number of its own for each step of each run of a loop; 0 outside of loops.
         key, outer: For leaving: what was entered, and the place around it.
+        call: A number of its own for each call of an outermost module; 0 outside of modules.
     """
 
     path: str = ""
@@ -41,23 +42,30 @@ class Place(NamedTuple):
     entry: int = 0
     key: int = 0
     outer: Place | None = None
+    call: int = 0
 
 
 class _InModule:
     """A place inside of a module, whose path nobody has asked for yet."""
 
-    __slots__ = ("_path", "_outer", "_place")
+    __slots__ = ("_path", "_outer", "_place", "_call")
 
     def __init__(self, path: Callable[[], str], outer: Place | _InModule):
         self._path, self._outer = path, outer
         self._place: Place | None = None
+        self._call = 0
 
     def place(self) -> Place:
         if self._place is None:
             outer, path = self._outer, self._path()
+            outermost = self
             while isinstance(outer, _InModule):  # their paths are not needed for that
-                outer = outer._outer
-            self._place = Place(path, outer.step, outer.axis, path, outer.steps, outer.entry, next(_number), outer)
+                outermost, outer = outer, outer._outer
+            if not outer.call and not outermost._call:
+                outermost._call = next(_number)
+            call = outer.call or outermost._call
+            inside = outer.step, outer.axis, path, outer.steps, outer.entry
+            self._place = Place(path, *inside, next(_number), outer, call)
         return self._place
 
 
@@ -249,7 +257,7 @@ class TraceContext:
         """A context manager: inside of one step of a loop; its path is that of what is around it, then its name."""
         before = _here()
         path, steps, number = _join(before.path, name), (*before.steps, step), next(_number)
-        return _Within(Place(path, step, axis, before.module, steps, number, number, before))
+        return _Within(Place(path, step, axis, before.module, steps, number, number, before, before.call))
 
     def scope(self, name: str) -> _Within:
         """A context manager: pushes one part of the path, for code that is not a Module."""
@@ -280,10 +288,7 @@ class TraceContext:
         if whole:
             around = place.steps[:-1]
             return _Again(place._replace(step=None, axis=None, steps=around, entry=0))
-        path, module = place.path, place.module
-        return _Again(
-            Place(path, before.step, before.axis, module, before.steps, before.entry, before.key, before.outer)
-        )
+        return _Again(before._replace(path=place.path, module=place.module))
 
     @property
     def place(self) -> Place:

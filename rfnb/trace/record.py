@@ -58,7 +58,8 @@ def record(
             "rf.record(limit=512 << 20)    # 512 MiB",
         )
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
-    trace, templates = Trace(limit=limit), Templates()
+    names = _names_of(model)
+    trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
 
     def listener(kind: str, place: Place, values: Mapping[str, Any]) -> None:
         if trace.closed or not wants_kind(kind) or not wants_path(place.path, place.module):
@@ -73,7 +74,6 @@ def record(
         else:
             trace.add(kind, place, keep(values))
 
-    names = _names_of(model)
     try:
         with listen(listener, names, wants_kind):
             yield trace
@@ -105,6 +105,12 @@ def _names_of(model: Any) -> dict[int, tuple[Any, str]]:
         for name, module in each.named_modules():
             names.setdefault(id(module), (module, ".".join(filter(None, [prefix, name]))))
     return names
+
+
+def _class_of(model: Any) -> str:
+    """The class of a model; of several the classes."""
+    models = model.values() if isinstance(model, Mapping) else [] if model is None else [model]
+    return ", ".join(dict.fromkeys(type(each).__name__ for each in models))
 
 
 def _described(model: Any) -> str:

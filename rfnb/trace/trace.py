@@ -50,9 +50,11 @@ class Trace:
         truncated: Where the recording reached its limit, or None.
         closed: Whether no more events will come.
         num_bytes: bytes of the values kept.
+        model: The class of the model that the recording was told of, of several all; "" if of none.
     """
 
-    def __init__(self, *, limit: int | None = None):
+    def __init__(self, *, limit: int | None = None, model: str = ""):
+        self.model = model
         self.events: list[Event] = []
         self.truncated: Truncated | None = None
         self.closed = False
@@ -149,10 +151,11 @@ class Trace:
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and copies: the events so far; who listens stays here."""
         with self._lock:
-            return {"events": list(self.events), "truncated": self.truncated, "limit": self._limit}
+            about = {"truncated": self.truncated, "limit": self._limit, "model": self.model}
+            return {"events": list(self.events), **about}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Trace.__init__(self, limit=state["limit"])
+        Trace.__init__(self, limit=state["limit"], model=state["model"])
         for event in state["events"]:
             self._keep(event)
         self.truncated, self.closed = state["truncated"], True
@@ -200,7 +203,7 @@ class Trace:
             index = len(self.events)
             fits = self._limit is None or self.num_bytes + num_bytes + (index + 1) * EVENT_COST <= self._limit
             if fits:
-                inside = place.module, place.steps, place.axis, place.entry
+                inside = place.module, place.steps, place.axis, place.entry, place.call
                 event = Event(kind, place.path, place.step, index, values, *inside, num_bytes)
                 self._keep(event)
             else:

@@ -168,6 +168,22 @@ def names_of(axes: Sequence[Axis]) -> list[str]:
     return labels
 
 
+class RowsOver(list[list[str]]):
+    """A list of labels for each entry of a dim."""
+
+    def __init__(self, rows: Sequence[list[str]], over: Dim):
+        super().__init__(rows)
+        self.over = over
+
+    def by_seq(self, seq_axes: Sequence[Axis]) -> list[list[str]] | None:
+        """The list of each sequence; None if they do not run over this dim."""
+        at = next((i for i, axis in enumerate(seq_axes) if axis.dim is self.over), None)
+        if at is None or seq_axes[at].size != len(self):
+            return None
+        inner = math.prod(axis.size for axis in seq_axes[at + 1 :])
+        return [self[index // inner % len(self)] for index in range(math.prod(axis.size for axis in seq_axes))]
+
+
 def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, where: str, role: str) -> list[list[str]]:
     """The token labels of each sequence; numbers where none are given.
 
@@ -178,6 +194,8 @@ def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, wher
         ShapeError: If there are fewer labels than the sequence is long, or not one list per sequence.
     """
     count = len(lengths)
+    if isinstance(given, RowsOver):
+        given = given.by_seq(seq_axes)
     if given is None:
         return [[str(index) for index in range(int(length))] for length in lengths]
     nested = is_nested(given)

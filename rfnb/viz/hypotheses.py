@@ -17,22 +17,25 @@ from rfnb.viz.spec import Spec
 _MOST = 1 << 25  # values of one view; of more, only the best hypothesis is shown
 
 
-def in_slots(history: Any, steps: Sequence[Tensor], *, fill_axis: int | None = None) -> np.ndarray | None:
+def in_slots(history: Any, steps: Sequence[Tensor | None], *, fill_axis: int | None = None) -> np.ndarray | None:
     """float32 `[seq, step, slot, ...]`, NaN where there is no such slot; None if that is too much.
 
     Args:
-        steps: The values of each step, of all slots.
+        steps: The values of each step, of all slots; None where there are none.
         fill_axis: The axis, behind those of steps and slots, that may be shorter in some steps: what lacks there is 0 (no attention).
     """
     arrays = history.in_slots(steps)
-    if not arrays:
+    there = [array for array in arrays if array is not None]
+    if not there:
         return None
-    most = [max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays))]
-    shape = [arrays[0].shape[0], len(arrays), *most]
+    most = [max(sizes) for sizes in zip(*(array.shape[1:] for array in there))]
+    shape = [there[0].shape[0], len(arrays), *most]
     if np.prod(shape, dtype=np.int64) > _MOST:
         return None
     out = np.full(shape, np.nan, np.float32)
     for step, array in enumerate(arrays):
+        if array is None:
+            continue
         slots = most[0] if array.shape[1] == 1 else array.shape[1]
         inside = [slice(0, size) for size in array.shape[2:]]
         if fill_axis is not None:
@@ -44,10 +47,18 @@ def in_slots(history: Any, steps: Sequence[Tensor], *, fill_axis: int | None = N
     return out
 
 
-def with_slots(entries: Sequence[dict[str, Any]], blocks: dict[str, np.ndarray], arrays: Sequence[np.ndarray]) -> None:
-    """Give the maps or tracks of a spec their block of slots, by the name `slots` in their entries."""
-    for index, (entry, array) in enumerate(zip(entries, arrays, strict=True)):
-        entry["slots"] = f"slots{index}"
+def with_slots(
+    entries: Sequence[dict[str, Any]], blocks: dict[str, np.ndarray], arrays: Sequence[np.ndarray], *, before: bool
+) -> None:
+    """Give the maps or tracks of a spec their block of slots, by the name `slots` in their entries.
+
+    Args:
+        before: Whether these are the slots before the choice of each step.
+    """
+    for entry, array in zip(entries, arrays, strict=True):
+        entry["slots"] = f"{entry['block']}/slots"
+        if before:
+            entry["before"] = True
         blocks[entry["slots"]] = np.ascontiguousarray(array, dtype=np.float32)
 
 

@@ -6,6 +6,7 @@ the same name in `widgets/src/`.
 
 from __future__ import annotations
 
+from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -48,12 +49,14 @@ def spec_of(kind: str, *args: Any, **options: Any) -> Spec:
 
 def text_of(spec: Any) -> str:
     """The spec drawn for terminals, no line wider than 80 columns."""
-    return fit(safe(_drawn(spec, "text")))
+    remark = spec.head.get("remark")
+    return fit(safe(_drawn(spec, "text") + (f"\n{remark}" if remark else "")))
 
 
 def html_of(spec: Any) -> str:
     """The spec drawn as HTML without script, style or network."""
-    return _drawn(spec, "html")
+    remark = spec.head.get("remark")
+    return _drawn(spec, "html") + (f"\n<p>{escape(str(remark))}</p>" if remark else "")
 
 
 def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
@@ -64,6 +67,8 @@ def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
     """
     check_kind(spec.kind)
     made: Drawing = import_module(f"rfnb.viz.{spec.kind}.drawing").drawing(spec, width)
+    if spec.head.get("remark"):
+        made.notes.append(str(spec.head["remark"]))
     return made
 
 

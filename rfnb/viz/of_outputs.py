@@ -6,6 +6,7 @@ rf.probe("outputs", logits=logits, reference=targets, axis=vocab)    # or log_pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
-from rfnb.trace.stack import runs_of, stack
+from rfnb.trace.stack import stack
+from rfnb.viz.axes import RowsOver
 from rfnb.viz.distribution.spec import spec as distribution_spec
+from rfnb.viz.of_search import Followed, Search
 from rfnb.viz.spec import Spec
 
 KIND = "outputs"
@@ -22,24 +25,34 @@ _TYPES = {"logits": "logits", "log_probs": "log-probs", "probs": "probs"}
 
 
 def outputs(
-    trace: Any, path: str, most: int, labels_of: Callable[[Dim], Any], live: bool
-) -> list[tuple[Spec, int, int]]:
-    """The views of the last runs at a path, each with its number and how many there are.
+    trace: Any, path: str, run: list[Any], labels_of: Callable[[Dim], Any], live: bool, search: Search | None
+) -> Spec | None:
+    """The view of a run; None if it has no scores.
 
     Args:
+        run: Its events.
         labels_of: Gives the tokens along a dim, or None.
+        search: In whose steps it is.
     """
-    runs = runs_of(trace.by_path(KIND)[path])
-    made = [(number, _view(trace, path, run, labels_of, live)) for number, run in list(enumerate(runs))[-most:]]
-    return [(spec, number, len(runs)) for number, spec in made if spec is not None]
-
-
-def _view(trace: Any, path: str, run: list[Any], labels_of: Callable[[Dim], Any], live: bool) -> Spec | None:
     values: Mapping[str, Any] = run[0].values
     name = next((name for name in _TYPES if isinstance(values.get(name), Tensor)), None)
     if name is None:
         return None
     title = f"Output: {path or 'output'}"
+    try:
+        followed = Followed.of(search, run, name)
+        if followed is not None and len(followed.inner) == 1:
+            return _along(followed, run, _TYPES[name], title, live)
+        return _whole(trace, run, name, title, labels_of, live)
+    except (DimError, ValueError) as error:  # of a probe of the user's own; the other views are drawn
+        nothing = distribution_spec(
+            np.zeros((0, 0, 0), np.float32), title=f"{title} — {str(error).splitlines()[0]}", live=live
+        )
+        return Spec(nothing.kind, {**nothing.head, "seqs": []}, nothing.blocks)
+
+
+def _whole(trace: Any, run: list[Any], name: str, title: str, labels_of: Callable[[Dim], Any], live: bool) -> Spec:
+    values = run[0].values
     scores, reference, axis = values[name], values.get("reference"), values.get("axis")
     step: Dim | None = None
     if run[0].step is not None:
@@ -47,22 +60,39 @@ def _view(trace: Any, path: str, run: list[Any], labels_of: Callable[[Dim], Any]
         scores = stack([event.values[name] for event in run], step)
         if isinstance(reference, Tensor):
             reference = stack([event.values["reference"] for event in run], step)
-    try:
-        made = distribution_spec(
-            scores, reference if isinstance(reference, Tensor) else None, estimated_type=_TYPES[name],
-            axis=axis if isinstance(axis, Dim) else None, step_dim=step, title=title, live=live,
-        )  # fmt: skip
-    except (DimError, ValueError) as error:  # of a probe of the user's own; the other views are drawn
-        nothing = distribution_spec(
-            np.zeros((0, 0, 0), np.float32), title=f"{title} — {str(error).splitlines()[0]}", live=live
-        )
-        return Spec(nothing.kind, {**nothing.head, "seqs": []}, nothing.blocks)
+    made = distribution_spec(
+        scores, reference if isinstance(reference, Tensor) else None, estimated_type=_TYPES[name],
+        axis=axis if isinstance(axis, Dim) else None, step_dim=step, title=title, live=live,
+    )  # fmt: skip
     if made.head["step_dim"] is not None:
-        made.head["axis"] = made.head["step_dim"]["name"]
         dims = [dim for dim in scores.dims if dim.name == made.head["step_dim"]["name"]]
         words = labels_of(dims[0]) if len(dims) == 1 else None
-        _put_labels(made, words)
+        if not isinstance(words, RowsOver) or words.over in scores.dims:
+            _put_labels(made, words)
     return made
+
+
+def _along(followed: Followed, run: list[Any], estimated_type: str, title: str, live: bool) -> Spec | None:
+    """The scores that the best hypothesis of each sequence was chosen by, [seq, step, label]."""
+    array = followed.array()
+    if array is None:
+        return None
+    (vocab,) = followed.inner
+    given = {
+        event.step: event.values["reference"] for event in run if isinstance(event.values.get("reference"), Tensor)
+    }
+    reference = None
+    if given:
+        steps = [given.get(step) for step in range(len(followed.steps))]
+        rows = replace(followed, steps=steps, inner=()).rows()
+        reference = np.full(array.shape[:2], -1, np.int64)
+        for seq, row in enumerate(rows):
+            reference[seq, : len(row)] = [-1 if np.isnan(value) else int(value) for value in row]
+    return distribution_spec(
+        array, reference, estimated_type=estimated_type, dims=["batch", "step", vocab.name], axis=vocab.name, step_dim="step",
+        labels=vocab.vocab, lengths=[len(labels) for labels, _, _ in followed.best],
+        steps=[labels for labels, _, _ in followed.best], title=f"{title}, best hypothesis", live=live,
+    )  # fmt: skip
 
 
 def _put_labels(made: Spec, words: Any) -> None:

@@ -88,7 +88,7 @@ def test_more_views_than_are_drawn_are_counted():
     view = view_of(trace)
     assert len(group.parts_of(view.spec)) == 12
     said = 'the first 12 of 14 views; others: rf.show(trace, path="...")'
-    assert view.spec.head["title"] == f"Trace: 42 attention — {said}"
+    assert view.spec.head["title"] == f"Recording: 14 loops — {said}"
     assert view_of(trace, kinds="attention").spec.head["title"] == said
 
 
@@ -274,13 +274,13 @@ def test_sequences_are_named_by_what_was_read():
         assert [seq["label"] for seq in part.head["seqs"]] == ["1: abcde", "2: fgh"]
 
 
-def test_sequences_of_a_batch_that_is_read_twice_have_no_name():
+def test_sequences_of_a_batch_that_is_read_twice_are_named_while_the_words_are_the_same():
     model = Pair()
     with rf.record(kinds=["attention", "tokens"]) as trace:
         model.run()
         model.run()
     for part in parts_of(trace, path="self_att"):
-        assert [seq["label"] for seq in part.head["seqs"]] == ["sequence 0", "sequence 1"]
+        assert [seq["label"] for seq in part.head["seqs"]] == ["1: abcde", "2: fgh"]
 
 
 def test_sequences_of_another_batch_have_no_name():

@@ -216,7 +216,7 @@ def test_an_empty_trace_says_so():
     with rf.record() as trace:
         pass
     view = view_of(trace)
-    assert view.text() == "Trace: no events: nothing recorded"
+    assert view.text() == "Recording: nothing recorded"
     assert unpack(pack(view.spec)).head["parts"] == []
 
 

@@ -13,6 +13,7 @@ export interface AnyHead {
   live?: boolean;
   link?: string;
   axis?: string;
+  remark?: string; // what holds for all of the view, in sentences
   thinned?: string; // what the page has less of than the kernel, in a sentence
   version?: number; // of the spec that the frame was made of
 }

@@ -8,6 +8,7 @@ import type { Hypothesis } from "./selection";
 interface Entry {
   block: string;
   slots?: string;
+  before?: boolean; // computed before the choice of a step: in the slots of that
   seqs?: number[];
 }
 interface Seq {
@@ -43,12 +44,13 @@ export async function followed<H extends AnyHead>(
 ): Promise<Frame<H> | null> {
   const { head, blocks } = frame as unknown as Frame<BestHead>;
   const { maps, tracks } = head,
-    entries = maps ?? tracks ?? [],
-    slots = maps ? hypothesis.before : hypothesis.after;
+    entries = maps ?? tracks ?? [];
+  if (!entries.length) return null; // of the best one only
   const made: Frame["blocks"] = { ...blocks };
   for (const entry of entries) {
     const at = entry.seqs ? entry.seqs.indexOf(seq) : seq,
-      before = blocks[entry.block];
+      before = blocks[entry.block],
+      slots = entry.before ? hypothesis.before : hypothesis.after;
     if (at < 0) continue;
     const rows = entry.slots && before ? await rowsOf(frame, entry.slots, at, slots, before.shape[2]!, exact) : null;
     if (!rows || !before) return null;
@@ -68,7 +70,7 @@ export async function followed<H extends AnyHead>(
       ...Object.fromEntries(Object.entries(entry).filter(([name]) => !OF_THE_BEST.includes(name))),
       block: OWN + entry.block,
     }) as Entry;
-  const length = slots.length,
+  const length = (maps ? hypothesis.before : hypothesis.after).length,
     labels = hypothesis.labels.slice(0, length);
   const seqs = head.seqs.map((one, index) =>
     index !== seq ? one : maps ? { ...one, rows: labels, row_len: length } : { ...one, steps: labels, len: length },

@@ -107,18 +107,20 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
         destroy,
       );
       root.setAttribute("data-live", String(Boolean(frame.head.live)));
-      tell(root, frame.head.thinned);
+      tell(root, frame.head);
     },
     destroy,
   };
 }
 
-/** Says below a view what the page has less of than the kernel. */
-function tell(root: HTMLElement, thinned: string | undefined): void {
+/** Says below a view what holds for all of it, and what the page has less of than the kernel. */
+function tell(root: HTMLElement, { remark, thinned }: AnyHead): void {
   const last = root.lastElementChild,
     there = last?.classList.contains("rfnb-thinned") ? last : null;
-  if (!thinned) return there?.remove();
-  const said = `${thinned} Numbers in words come from the kernel, exactly; where there is none, they say “about”.`;
+  const coded =
+    thinned && `${thinned} Numbers in words come from the kernel, exactly; where there is none, they say “about”.`;
+  const said = [remark, coded].filter(Boolean).join(" ");
+  if (!said) return there?.remove();
   if (there) there.textContent = said;
   else root.append(h("p", { class: "rfnb-quiet rfnb-thinned" }, said));
 }

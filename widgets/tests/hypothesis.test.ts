@@ -47,6 +47,7 @@ const frameOf = (inPage: boolean, kind = "attention", link = "followed"): Frame 
         col_dim: { name: "s" },
         block: "map0",
         slots: "slots0",
+        before: true,
         seqs: [0, 1],
         at: [0, 0],
       },
@@ -103,6 +104,32 @@ describe("a view of the best hypothesis", () => {
       expect((made!.head as { seqs?: unknown[] }).seqs![1]).toMatchObject({ rows: ["b", "d"], row_len: 2 });
     }
     expect(asked).toEqual([{ block: "slots0", start: [1, 0, 0, 0], size: [1, 2, 1, 3], pick: [0, 1] }]);
+  });
+
+  it("takes gates from the slots before each choice, states from those after it", async () => {
+    const { head, blocks } = frameOf(true);
+    const track = { label: "c", unit_dim: { name: "u" }, block: "map0", slots: "slots0" };
+    const { maps: _, ...rest } = head as Record<string, unknown>;
+    for (const [entry, want] of [
+      [{ ...track, before: true }, [0, 9]],
+      [track, [3, 6]],
+    ] as const) {
+      const made = await followed(
+        { kind: "states", head: { ...rest, tracks: [entry] } as Frame["head"], blocks },
+        0,
+        of("1,0"),
+        NO_KERNEL,
+      );
+      expect(rows(made, 0).map(([first]) => first)).toEqual(want);
+    }
+  });
+
+  it("that has nothing of others shows the best one", async () => {
+    const { head, blocks } = frameOf(true, "distribution");
+    const { maps: _, ...rest } = head as Record<string, unknown>;
+    expect(
+      await followed({ kind: "distribution", head: rest as Frame["head"], blocks }, 0, of("1,0"), NO_KERNEL),
+    ).toBeNull();
   });
 
   it("shows the best one where the rows are neither in the page nor in a kernel", async () => {

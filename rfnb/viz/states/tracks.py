@@ -51,7 +51,8 @@ def joined(specs: Sequence[tuple[str, Spec]], title: str) -> Spec:
     for index in sorted(range(len(given)), key=lambda index: rank_of(labels[index])):
         _, spec, track = given[index]
         old, new = track["block"], f"track{len(tracks)}"
-        tracks.append({**track, "label": labels[index], "block": new})
+        slots = {"slots": new + track["slots"][len(old) :]} if "slots" in track else {}
+        tracks.append({**track, "label": labels[index], "block": new, **slots})
         blocks |= {
             new + name[len(old) :]: block for name, block in spec.blocks.items() if (name + "/").startswith(old + "/")
         }

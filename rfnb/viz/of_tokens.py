@@ -1,0 +1,248 @@
+"""The labels of the dims of a recording: the tokens that were read or written along them, and the names that sequences have by them.
+
+    tokens = Tokens(trace, given)               # given: by dim or name, what the caller of `rf.show` says
+    own = tokens.of(events)                     # for the view of one run
+    own.along(dim)                              # labels, or None; `own.remark` says where they were left out, and why
+
+A dim may be read several times, in several calls: by two models, by two embeddings of one, with other tokens for each batch. The labels
+of a view are those that its own call has read. Where that leaves several, none of them is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rfnb.core.beam_dim import is_beam
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.trace.stack import loop_dim_of
+from rfnb.viz.axes import Axis, RowsOver, is_nested
+
+_LETTERS = 24  # of a name
+
+
+@dataclass(eq=False)
+class _Read:
+    """One time that tokens were read, or written, along a dim."""
+
+    dim: Dim
+    over: Dim | None
+    ids: Tensor
+    event: Any
+    _rows: Any = field(default=None, repr=False)
+
+    @property
+    def written(self) -> bool:
+        return bool(self.event.values.get("written"))
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        return self.event.path, self.written, id(self.ids.sparse_dim)
+
+    def rows(self) -> Any:
+        """The labels: a list, or a list for each entry of the outer dim."""
+        if self._rows is None:
+            vocab = list(getattr(self.ids.sparse_dim, "vocab", None) or ())
+            dims = [self.dim] if self.over is None else [self.over, self.dim]
+            ids = self.ids.copy_transpose(dims).numpy()
+            label = lambda index: str(vocab[index]) if 0 <= index < len(vocab) else str(index)  # noqa: E731
+            known = {index: label(index) for index in np.unique(ids).tolist()}
+            lists = [[known[index] for index in row] for row in np.atleast_2d(ids).tolist()]
+            self._rows = lists[0] if self.over is None else RowsOver(lists, self.over)
+        return self._rows
+
+    def real(self) -> list[list[str]]:
+        """The labels without those of padding, which mean nothing."""
+        if self.over is None:
+            return [self.rows()]
+        return [row[:length] for row, length in zip(self.rows(), lengths_over(self.dim, self.over))]
+
+    def same(self, other: _Read) -> bool:
+        """Whether all real positions have the same labels."""
+        return self.over is other.over and self.real() == other.real()
+
+
+class Tokens:
+    """The tokens of a recording.
+
+    Args:
+        given: By dim or its name, labels that hold whatever was read: a list for all sequences, or a list per sequence.
+    """
+
+    def __init__(self, trace: Any, given: Mapping[Any, Any] | None = None):
+        self.given = dict(given or {})
+        self.reads: dict[Dim, list[_Read]] = {}
+        self.events = trace.events
+        for event in trace.select(kind="tokens"):
+            read = _read(event)
+            if read is not None:
+                self.reads.setdefault(_base(read.dim), []).append(read)
+
+    def of(self, events: Sequence[Any]) -> Labels:
+        """The labels for the view of one run."""
+        return Labels(self, events)
+
+
+class Labels:
+    """The labels for the view of the events of one run."""
+
+    def __init__(self, tokens: Tokens, events: Sequence[Any]):
+        self._tokens, self._events = tokens, events
+        self._said: dict[str, str] = {}
+
+    @property
+    def remark(self) -> str:
+        """The dims that have numbers although tokens are known, and why, in sentences; "" if there are none."""
+        return " ".join(self._said.values())
+
+    def along(self, dim: Dim | None) -> Any:
+        """The labels of the positions of a dim: a list, or a list per sequence; None where they are not known for sure."""
+        if dim is None:
+            return None
+        given = self._given(dim)
+        if given is not None:
+            return given
+        meant = self._meant(dim)
+        different = [] if meant is None else self._different(meant)
+        if len(different) > 1:
+            self._said[dim.name] = _several(dim, different)
+        return different[0].rows() if len(different) == 1 else None
+
+    def names(self) -> list[str]:
+        """The names of the sequences of the batch, by the first tokens that were read for each; [] where they are not known."""
+        batches = {dim for dim in _dims_of(self._events[0]) if Axis(dim.name, 1, dim).kind == "batch"}
+        if len(batches) != 1:
+            return []
+        (batch,) = batches
+        reads = [read for reads in self._tokens.reads.values() for read in reads if read.over is batch]
+        for base in dict.fromkeys(_base(read.dim) for read in sorted(reads, key=lambda read: read.event.index)):
+            different = [read for read in self._different(base) if read.over is batch]
+            if different:
+                dim = different[0].dim
+                rows = self._given(dim) or (different[0].rows() if len(different) == 1 else None)
+                if rows is None or not is_nested(rows):
+                    return []
+                lengths = lengths_over(dim, batch)
+                return [_name(index, row[:length]) for index, (row, length) in enumerate(zip(rows, lengths))]
+        return []
+
+    def _given(self, dim: Dim) -> Any:
+        for key, value in self._tokens.given.items():
+            if key is dim or key is dim.twin_of or (isinstance(key, str) and key == dim.name):
+                return value
+        return None
+
+    def _meant(self, dim: Dim) -> Dim | None:
+        """The dim of the recording: itself, or of one that was made of those of the steps, the only one of its name."""
+        base = _base(dim)
+        if base in self._tokens.reads:
+            return base
+        there = {_base(other) for event in self._events for other in _dims_of(event)}
+        if base in there:
+            return base
+        same = {other for other in there if other.name == dim.name}
+        return same.pop() if len(same) == 1 else None
+
+    def _different(self, dim: Dim) -> list[_Read]:
+        """The reads along a dim that this run may have seen, one of each that say the same; at most two."""
+        reads, events = self._tokens.reads.get(dim, []), self._events
+        last = events[-1].index
+        calls = {event.call for event in events} - {0}
+        if self._steps_of(dim):  # another run of the loop may have written other ones
+            reads = [read for read in reads if not read.written]
+        own = [read for read in reads if read.event.call in calls and (read.event.index < last or not read.written)]
+        places = {read.place for read in own}  # what was read there in a call before was for that
+        before = [read for read in reads if read.event.index < last and read.place not in places and read not in own]
+        seen = [*own, *before, *self._written(dim, last)]
+        found: list[_Read] = []
+        for read in seen:
+            if not any(read.same(other) for other in found):
+                found.append(read)
+            if len(found) > 1:
+                break
+        return found
+
+    def _steps_of(self, dim: Dim) -> bool:
+        """Whether these are steps of a loop over a dim."""
+        loop = loop_dim_of(self._events[0]) if self._events[0].step is not None else None
+        return loop is not None and _base(loop) is dim
+
+    def _written(self, dim: Dim, last: int) -> list[_Read]:
+        """The tokens that the loop has written whose steps these are: offered when it ended, before it ran again."""
+        if not self._steps_of(dim):
+            return []
+        loop = loop_dim_of(self._events[0])
+        after = [read for read in self._tokens.reads.get(dim, []) if read.written and read.event.index > last]
+        ran = (
+            event.index
+            for event in self._tokens.events[last + 1 :]
+            if event.step is not None and loop_dim_of(event) is loop
+        )
+        steps = {event.entry for event in self._events}
+        again = next((index for index in ran if self._tokens.events[index].entry not in steps), None)
+        return [read for read in after if again is None or read.event.index < again]
+
+
+def lengths_over(dim: Dim, over: Dim | None) -> list[int]:
+    """The length of a dim for each entry of another one."""
+    count = 1 if over is None else over.extent
+    if over is None or dim.lengths is None or tuple(dim.length_dims) != (over,):
+        return [dim.extent] * count
+    return [int(length) for length in np.ravel(dim.lengths)]
+
+
+def _read(event: Any) -> _Read | None:
+    """Tokens over one dim, and at most one more that the sequences are over; None for others, which label nothing."""
+    ids = event.values.get("ids")
+    if not isinstance(ids, Tensor) or ids.sparse_dim is None or ids.sparse_dim.vocab is None or len(ids.dims) > 2:
+        return None
+    along = [
+        dim for dim in ids.dims
+        if Axis(dim.name, 1, dim).kind != "batch" and not any(dim in other.length_dims for other in ids.dims)
+    ]  # fmt: skip
+    if len(along) != 1 or is_beam(along[0]) or any(map(is_beam, ids.dims)):
+        return None
+    return _Read(along[0], next((dim for dim in ids.dims if dim is not along[0]), None), ids, event)
+
+
+def _base(dim: Dim) -> Dim:
+    return dim.twin_of or dim
+
+
+def _dims_of(event: Any) -> Iterable[Dim]:
+    """The dims in an event: of its values, of its tensors, and that of its loop."""
+    for value in event.values.values():
+        if isinstance(value, Tensor):
+            yield from value.dims
+        elif isinstance(value, Dim):
+            yield value
+    if event.loop_dim is not None:
+        yield event.loop_dim
+
+
+def _several(dim: Dim, reads: Sequence[_Read]) -> str:
+    """A sentence about tokens that differ."""
+    lists = [read.real() for read in reads]
+    pair = next((rows for rows in zip(*lists) if rows[0] != rows[-1]), tuple(rows[0] for rows in lists))
+    shown = " or ".join(f"“{_text(row)}”" for row in pair)
+    places = list(dict.fromkeys(read.event.path or "the recording" for read in reads))
+    where = f" at {' and '.join(places)}" if len(places) > 1 else ""
+    return (
+        f"{dim.name} has numbers: several lists of tokens were read along it{where} ({shown}), and which of them is meant "
+        f'is open. rf.show(trace, labels={{"{dim.name}": [...]}}) says it.'
+    )
+
+
+def _name(index: int, tokens: Sequence[Any]) -> str:
+    text = _text(tokens)
+    return f"{index + 1}: {text}" if text.strip() else f"{index + 1}"
+
+
+def _text(tokens: Sequence[Any]) -> str:
+    words = [str(token) for token in tokens]
+    text = ("" if all(len(word) <= 1 for word in words) else " ").join(words)
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
