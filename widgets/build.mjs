@@ -4,6 +4,7 @@
 import * as esbuild from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
+import { privateNames } from "./private.mjs";
 
 const at = process.argv.indexOf("--outdir");
 const out = at > 0 ? process.argv[at + 1] : "../rfnb/viz/static";
@@ -15,6 +16,8 @@ const common = {
   minify: true,
   legalComments: "none",
   charset: "utf8",
+  inject: ["src/globals.ts"],
+  mangleProps: new RegExp(`^(${privateNames(".").join("|")})$`),
   logLevel: "warning",
   // Modules of one page share the selection if they mean the same by it.
   define: {
@@ -50,7 +53,7 @@ const jobs = [
     outfile: `${out}/rfnb-static-${kind}.js`,
     plugins: [only(kind, folder)],
   })),
-  { ...common, entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
+  { ...common, inject: [], entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
 ];
 for (const job of jobs) {
   if (process.argv.includes("--watch")) await (await esbuild.context(job)).watch();

@@ -33,7 +33,9 @@ class BundleError(RuntimeError):
 def source_hash(widgets: Path = WIDGETS) -> str:
     """SHA-256 over everything that decides the bundle: sources, locked dependencies, compiler and build settings."""
     files = sorted(p for p in (widgets / "src").rglob("*") if p.is_file())
-    files += [widgets / name for name in ("package.json", "package-lock.json", "tsconfig.json", "build.mjs")]
+    files += [
+        widgets / name for name in ("package.json", "package-lock.json", "tsconfig.json", "build.mjs", "private.mjs")
+    ]
     digest = hashlib.sha256()
     for file in files:
         # Line ends are normalised: a Windows checkout has the same hash.

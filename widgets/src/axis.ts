@@ -1,5 +1,6 @@
 // The labels of columns: where they have room, and how they are drawn above a picture that may be scrolled.
 
+import { times } from "./list";
 import { within, write } from "./canvas";
 import type { Measure } from "./labels";
 import { drawn, shorten } from "./labels";
@@ -29,7 +30,7 @@ export function cellSize(fit: number, zoom: number, most = CELL_MOST): number {
 }
 
 export const labelsOf = (count: number, of: (index: number) => string): string[] =>
-  Array.from({ length: count }, (_, index) => shorten(of(index)));
+  times(count, (index) => shorten(of(index)));
 
 /** The widest text; of very many only the longest by letters are measured. */
 export function widest(all: string[], measure: Measure): number {

@@ -1,5 +1,7 @@
 // What a person points at in a view, by pointer or by keys.
 
+import { on } from "./dom";
+
 /** The place under the pointer, else the one that a click or a key has left the cursor on. `moved` is called when that changes. */
 export class Cursor<P> {
   hovered: P | null = null;
@@ -26,7 +28,7 @@ export class Cursor<P> {
 
 /** Hands out keys, but none of the host's shortcuts; what `use` has used goes no further. */
 export function onKeys(element: HTMLElement, use: (event: KeyboardEvent) => boolean): void {
-  element.addEventListener("keydown", (event) => {
+  on(element, "keydown", (event) => {
     if (event.altKey || event.metaKey || !use(event)) return;
     event.preventDefault();
     event.stopPropagation();

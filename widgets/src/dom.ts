@@ -1,28 +1,106 @@
 // Making elements in one line.
 
-/** An element with attributes and children: h("button", { type: "button" }, "Table"). */
+type Tag<K extends string> = K | `${K}.${string}`;
+type Attributes = Record<string, string | number | boolean>;
+type Child = Node | string;
+
+/** An element with classes, attributes and children: h("button.rfnb-pick", { type: "button" }, "Table"), h("td", "3"). */
 export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  attributes: Record<string, string> = {},
-  ...children: (Node | string)[]
+  tag: Tag<K>,
+  ...given: [attributes: Attributes, ...children: Child[]] | Child[]
 ): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
+  const [name, ...classes] = tag.split("."),
+    element = document.createElement(name as K);
+  for (const [index, one] of given.entries())
+    if (index || typeof one === "string" || one instanceof Node) element.append(one as Child);
+    else setAll(element, one);
+  return classed(element, classes);
+}
+
+/** The same for SVG; its text is appended. */
+export function svg<K extends keyof SVGElementTagNameMap>(
+  tag: Tag<K>,
+  attributes: Attributes = {},
+  text = "",
+): SVGElementTagNameMap[K] {
+  const [name, ...classes] = tag.split("."),
+    element = document.createElementNS("http://www.w3.org/2000/svg", name as K);
+  setAll(element, attributes);
+  if (text) element.textContent = text;
+  return classed(element, classes);
+}
+
+function setAll(element: Element, attributes: Attributes): void {
+  for (const name in attributes) set(element, name, attributes[name]!);
+}
+
+function classed<E extends Element>(element: E, classes: string[]): E {
+  element.classList.add(...classes);
   return element;
 }
 
-/** The same for SVG; its children are appended. */
-export function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K,
-  attributes: Record<string, string | number> = {},
-  text = "",
-): SVGElementTagNameMap[K] {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  if (text) element.textContent = text;
+/** Sets an attribute. */
+export const set = (element: Element, name: string, value: string | number | boolean): void =>
+  element.setAttribute(name, String(value));
+
+/** Listens to an event. */
+export const on = <K extends keyof HTMLElementEventMap>(
+  target: EventTarget,
+  name: K,
+  heard: (event: HTMLElementEventMap[K]) => void,
+  capture = false,
+): void => target.addEventListener(name, heard as (event: Event) => void, capture);
+
+/** A button, and what it does. */
+export function button(text: string, act: () => void, attributes: Attributes = {}): HTMLButtonElement {
+  const element = h("button", { type: "button", ...attributes }, text);
+  on(element, "click", act);
   return element;
 }
+
+/** A list to choose from; `chosen` is called with the number of an option (`setOptions`). */
+export function select(label: string, chosen: (index: number) => void): HTMLSelectElement {
+  const element = h("select", { "aria-label": label });
+  on(element, "change", () => chosen(element.selectedIndex));
+  return element;
+}
+
+/** A slider; `moved` is called with its value. */
+export function slider(attributes: Attributes, moved: (value: number) => void): HTMLInputElement {
+  const element = h("input", { type: "range", ...attributes });
+  on(element, "input", () => moved(Number(element.value)));
+  return element;
+}
+
+/** What is under the cursor, in words that a screen reader says when they change. */
+export const status = (tag: Tag<"div"> = "div.rfnb-readout"): HTMLDivElement =>
+  h(tag, { role: "status", "aria-live": "polite" });
+
+/** A part that scrolls, so that keys must come to it; hidden at first. */
+export const region = (tag: Tag<"div">, label: string): HTMLDivElement =>
+  h(tag, { tabindex: 0, role: "region", "aria-label": label, hidden: "" });
+
+/** A table: heads of columns, and rows that begin with their own head. */
+export const table = (
+  caption: string,
+  heads: string[],
+  rows: [head: string, ...cells: (string | HTMLTableCellElement)[]][],
+): HTMLTableElement =>
+  h(
+    "table",
+    h("caption", caption),
+    h("thead", h("tr", ...heads.map((head) => h("th", { scope: "col" }, head)))),
+    h(
+      "tbody",
+      ...rows.map(([head, ...cells]) =>
+        h(
+          "tr",
+          h("th", { scope: "row" }, head),
+          ...cells.map((cell) => (typeof cell === "string" ? h("td", cell) : cell)),
+        ),
+      ),
+    ),
+  );
 
 /** Text beside what matters. */
 export const quiet = (text: string): HTMLElement => h("span", { class: "rfnb-quiet" }, text);

@@ -1,5 +1,6 @@
 // Labels along an axis: shortened, and thinned so that they never overlap.
 
+import { times } from "./list";
 import { visible } from "./visible";
 
 export type Measure = (text: string) => number;
@@ -21,7 +22,7 @@ export function stride(pitch: number, room: number): number {
 /** The positions of drawn labels. */
 export function drawn(count: number, pitch: number, room: number): number[] {
   const every = stride(pitch, room);
-  return Array.from({ length: Math.ceil(count / every) }, (_, index) => index * every);
+  return times(Math.ceil(count / every), (index) => index * every);
 }
 
 /** Remembers widths: measuring is the slow part of drawing text. */

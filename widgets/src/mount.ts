@@ -1,7 +1,7 @@
 // Puts a view into an element of the host and keeps it there: one paint per animation frame, bad data as a sentence.
 
 import type { Rendered } from "./context";
-import { h } from "./dom";
+import { h, on, set } from "./dom";
 import type { ExactOf, Wire } from "./exact";
 import { Exact, NO_KERNEL } from "./exact";
 import type { AnyHead } from "./frame";
@@ -19,9 +19,9 @@ export interface Mounted {
 /** Shows packed frames; `wire` leads to the kernel that they come from, if there is one. */
 export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire | null = null): Mounted {
   const exact = new Exact(wire);
-  const root = h("div", { class: "rfnb-root", "data-lm-suppress-shortcuts": "true" });
+  const root = h("div.rfnb-root", { "data-lm-suppress-shortcuts": "true" });
   // Plain keys belong to the view: with the focus in it, JupyterLab's own would delete the cell (x), or leave it (arrows).
-  root.addEventListener("keydown", (event) => {
+  on(root, "keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
   });
   el.append(root);
@@ -70,7 +70,7 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
   // Reading colours makes the browser work out the styles of the page, between two changes of it again and again: at each move of a pointer.
   let colors: Palette | null = null;
   const forget = () => (colors = null);
-  root.addEventListener("pointerenter", forget); // a host may have changed them without a sign
+  on(root, "pointerenter", forget); // a host may have changed them without a sign
   const destroy = () => {
     for (const end of ends.splice(0)) end();
     view?.destroy();
@@ -93,7 +93,7 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
           const render = views[frame.kind];
           if (!render) throw new Error(`This version of rfnb has no view "${frame.kind}".`);
           made = wanted;
-          root.setAttribute("data-kind", frame.kind);
+          set(root, "data-kind", frame.kind);
           view = render(root, frame, {
             palette: () => (colors ??= palette(root)),
             onTheme: (changed) => {
@@ -106,7 +106,7 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
         },
         destroy,
       );
-      root.setAttribute("data-live", String(Boolean(frame.head.live)));
+      set(root, "data-live", Boolean(frame.head.live));
       tell(root, frame.head);
     },
     destroy,
@@ -122,7 +122,7 @@ function tell(root: HTMLElement, { remark, thinned }: AnyHead): void {
   const said = [remark, coded].filter(Boolean).join(" ");
   if (!said) return there?.remove();
   if (there) there.textContent = said;
-  else root.append(h("p", { class: "rfnb-quiet rfnb-thinned" }, said));
+  else root.append(h("p.rfnb-quiet.rfnb-thinned", said));
 }
 
 /** A view never throws: what went wrong is shown as a sentence. */
@@ -133,8 +133,8 @@ function guard(root: HTMLElement, work: () => void, failed: () => void = () => r
     failed();
     root.append(
       h(
-        "p",
-        { class: "rfnb-sentence", role: "alert" },
+        "p.rfnb-sentence",
+        { role: "alert" },
         `This view cannot be drawn: ${error instanceof Error ? error.message : String(error)}`,
       ),
     );

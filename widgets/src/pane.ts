@@ -3,7 +3,7 @@
 
 import { prepare } from "./canvas";
 import { onKeys } from "./cursor";
-import { h, onResize } from "./dom";
+import { h, on, onResize, set } from "./dom";
 
 export interface Scene {
   left: number;
@@ -51,9 +51,9 @@ let count = 0;
 export class Pane {
   readonly element: HTMLDivElement;
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
-  private readonly space = h("div", { class: "rfnb-pane-space", role: "presentation" });
+  private readonly space = h("div.rfnb-pane-space", { role: "presentation" });
   private readonly cell = h("div", { role: "gridcell", id: `rfnb-cell-${++count}` });
-  private readonly row = h("div", { role: "row", class: "rfnb-hidden" }, this.cell);
+  private readonly row = h("div.rfnb-hidden", { role: "row" }, this.cell);
   private unwatch = (): void => {};
   private frame = 0;
   private ended = false;
@@ -64,16 +64,8 @@ export class Pane {
     private readonly mostHeight: number,
     attributes: Record<string, string> = { role: "grid", "aria-readonly": "true" },
   ) {
-    this.element = h(
-      "div",
-      {
-        class: "rfnb-pane",
-        tabindex: "0",
-        "data-lm-suppress-shortcuts": "true",
-        ...attributes,
-      },
-      this.space,
-    );
+    const usual = { class: "rfnb-pane", tabindex: "0", "data-lm-suppress-shortcuts": "true" };
+    this.element = h("div", { ...usual, ...attributes }, this.space);
     this.space.append(this.canvas);
     const spot = (event: MouseEvent): Spot => {
       const box = this.element.getBoundingClientRect();
@@ -84,11 +76,11 @@ export class Pane {
         top: this.element.scrollTop,
       };
     };
-    this.element.addEventListener("pointermove", (event) => handlers.hover(spot(event)));
-    this.element.addEventListener("pointerleave", () => handlers.hover(null));
-    this.element.addEventListener("click", (event) => handlers.click(spot(event)));
-    this.element.addEventListener("scroll", () => this.paintSoon());
-    for (const name of ["focus", "blur"]) this.element.addEventListener(name, () => this.paintSoon());
+    on(this.element, "pointermove", (event) => handlers.hover(spot(event)));
+    on(this.element, "pointerleave", () => handlers.hover(null));
+    on(this.element, "click", (event) => handlers.click(spot(event)));
+    on(this.element, "scroll", () => this.paintSoon());
+    for (const name of ["focus", "blur"] as const) on(this.element, name, () => this.paintSoon());
     onKeys(this.element, (event) => handlers.key(event));
   }
 
@@ -137,20 +129,20 @@ export class Pane {
 
   /** What a screen reader says of the whole, and of what the cursor of a grid is on. */
   say(label: string, cell?: Cell | null): void {
-    this.element.setAttribute("aria-label", label);
+    set(this.element, "aria-label", label);
     if (cell !== undefined && !this.row.parentElement) this.element.prepend(this.row);
     if (!cell) {
       this.element.removeAttribute("aria-activedescendant");
       this.cell.textContent = "";
       return;
     }
-    this.element.setAttribute("aria-rowcount", String(cell.rows));
-    this.element.setAttribute("aria-colcount", String(cell.cols));
-    this.row.setAttribute("aria-rowindex", String(cell.row + 1));
-    this.cell.setAttribute("aria-colindex", String(cell.col + 1));
-    this.cell.setAttribute("aria-selected", "true");
+    set(this.element, "aria-rowcount", cell.rows);
+    set(this.element, "aria-colcount", cell.cols);
+    set(this.row, "aria-rowindex", cell.row + 1);
+    set(this.cell, "aria-colindex", cell.col + 1);
+    set(this.cell, "aria-selected", "true");
     this.cell.textContent = cell.text;
-    this.element.setAttribute("aria-activedescendant", this.cell.id);
+    set(this.element, "aria-activedescendant", this.cell.id);
   }
 
   destroy(): void {

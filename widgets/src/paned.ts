@@ -3,7 +3,7 @@
 import { context } from "./canvas";
 import type { Context, Rendered } from "./context";
 import { Cursor } from "./cursor";
-import { h, onSight, quiet, setOptions, showNotes } from "./dom";
+import { button, h, onSight, quiet, select, set, setOptions, showNotes, status } from "./dom";
 import type { AnyHead, Frame } from "./frame";
 import type { Measure } from "./labels";
 import { measurer } from "./labels";
@@ -47,18 +47,20 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   private behind = false; // what is said and drawn has not followed yet
   private readonly unlisten: (() => void)[] = [];
 
-  private readonly seqSelect = h("select", { "aria-label": "sequence" });
-  private readonly zoomOut = h("button", { type: "button", "aria-label": "zoom out" }, "−");
-  private readonly zoomIn = h("button", { type: "button", "aria-label": "zoom in" }, "+");
-  private readonly zoomFit = h("button", { type: "button", "aria-label": "zoom to fit", title: "all of it" }, "fit");
-  protected readonly notes = h("div", { class: "rfnb-notes", role: "note" });
-  protected readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
-  protected readonly legend = h("span", { class: "rfnb-legend" });
+  private readonly seqSelect = select("sequence", (seq) => this.choose(seq));
+  private readonly zoomOut = button("−", () => this.zoomBy(1 / ZOOM), { "aria-label": "zoom out" });
+  private readonly zoomIn = button("+", () => this.zoomBy(ZOOM), { "aria-label": "zoom in" });
+  private readonly zoomFit = button("fit", () => this.zoomBy(1 / this.zoom), {
+    "aria-label": "zoom to fit",
+    title: "all of it",
+  });
+  protected readonly notes = h("div.rfnb-notes", { role: "note" });
+  protected readonly readout = status();
+  protected readonly legend = h("span.rfnb-legend");
   protected readonly tools = h(
-    "span",
-    { class: "rfnb-tools" },
+    "span.rfnb-tools",
     this.seqSelect,
-    h("span", { class: "rfnb-zoom" }, this.zoomOut, this.zoomFit, this.zoomIn),
+    h("span.rfnb-zoom", this.zoomOut, this.zoomFit, this.zoomIn),
   );
   protected readonly cursor = new Cursor<P>(() => {
     this.tell();
@@ -88,13 +90,9 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
       },
       options.mostHeight,
     );
-    this.stage = h("div", { class: "rfnb-stage" }, this.pane.element);
+    this.stage = h("div.rfnb-stage", this.pane.element);
     const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout);
     this.shell = new Shell(el, [this.tools, this.legend], body);
-    this.seqSelect.addEventListener("change", () => this.choose(Number(this.seqSelect.value)));
-    this.zoomIn.addEventListener("click", () => this.zoomBy(ZOOM));
-    this.zoomOut.addEventListener("click", () => this.zoomBy(1 / ZOOM));
-    this.zoomFit.addEventListener("click", () => this.zoomBy(1 / this.zoom));
     this.listen(ctx.bus, (selection) => this.follow(selection));
     ctx.onTheme(() => this.redraw());
     this.unlisten.push(
@@ -174,9 +172,9 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     if (!this.drawable) return;
     this.el.dataset["step"] = String(this.lastStep());
     // Not `disabled`: a button that is used would lose the focus.
-    this.zoomFit.setAttribute("aria-disabled", String(this.zoom === 1));
-    this.zoomOut.setAttribute("aria-disabled", String(this.zoom <= ZOOM_LEAST));
-    this.zoomIn.setAttribute("aria-disabled", String(this.zoom >= ZOOM_MOST));
+    set(this.zoomFit, "aria-disabled", this.zoom === 1);
+    set(this.zoomOut, "aria-disabled", this.zoom <= ZOOM_LEAST);
+    set(this.zoomIn, "aria-disabled", this.zoom >= ZOOM_MOST);
     this.pane.relayout();
     this.drawLegend();
     this.point();

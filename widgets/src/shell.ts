@@ -4,15 +4,15 @@ import { h } from "./dom";
 
 /** A title with what is beside it, and below it the picture, or a sentence where there is none. */
 export class Shell {
-  private readonly title = h("b", { class: "rfnb-title" });
-  private readonly sentence = h("p", { class: "rfnb-sentence", role: "alert" });
+  private readonly title = h("b.rfnb-title");
+  private readonly sentence = h("p.rfnb-sentence", { role: "alert" });
 
   constructor(
     el: HTMLElement,
     private readonly beside: HTMLElement[],
     private readonly picture: HTMLElement,
   ) {
-    el.append(h("div", { class: "rfnb-top" }, this.title, ...beside), this.sentence, picture);
+    el.append(h("div.rfnb-top", this.title, ...beside), this.sentence, picture);
   }
 
   /** Whether there is a picture: not if there is a sentence about what is missing. */

@@ -5,7 +5,7 @@ import { sequential } from "../color";
 import { write } from "../canvas";
 import type { Context } from "../context";
 import type { Cursor } from "../cursor";
-import { h } from "../dom";
+import { h, slider } from "../dom";
 import { drawn, shorten } from "../labels";
 import { short } from "../number";
 import type { Scene } from "../pane";
@@ -58,16 +58,12 @@ export function marksOf(matrix: Matrix, mass: number, most = MOST): { marks: Mar
 }
 
 export class Arcs {
-  readonly element = h("div", { class: "rfnb-arcs", hidden: "" });
-  private readonly mass = h("input", {
-    type: "range",
-    min: "0.1",
-    max: "0.95",
-    step: "0.05",
-    value: "0.5",
-    "aria-label": "share of the weight of each row",
-  });
-  private readonly words = h("span", { class: "rfnb-quiet" });
+  readonly element = h("div.rfnb-arcs", { hidden: "" });
+  private readonly mass = slider(
+    { min: "0.1", max: "0.95", step: "0.05", value: "0.5", "aria-label": "share of the weight of each row" },
+    () => this.show(this.matrix),
+  );
+  private readonly words = h("span.rfnb-quiet");
   private readonly pane: Pane;
   private matrix: Matrix | null = null;
   private marks: Mark[] = [];
@@ -103,10 +99,9 @@ export class Arcs {
       { role: "application", "aria-roledescription": "arcs", class: "rfnb-sheet" },
     );
     this.element.append(
-      h("div", { class: "rfnb-tools" }, h("label", { class: "rfnb-choice" }, "top ", this.mass, " "), this.words),
-      h("div", { class: "rfnb-stage" }, this.pane.element),
+      h("div.rfnb-tools", h("label.rfnb-choice", "top ", this.mass, " "), this.words),
+      h("div.rfnb-stage", this.pane.element),
     );
-    this.mass.addEventListener("input", () => this.show(this.matrix));
   }
 
   show(matrix: Matrix | null): void {

@@ -3,7 +3,7 @@
 import { context } from "../canvas";
 import type { Table } from "../color";
 import type { Context } from "../context";
-import { h, onResize, quiet } from "../dom";
+import { h, on, onResize, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { short } from "../number";
 import { visible } from "../visible";
@@ -25,14 +25,14 @@ export interface Around {
 }
 
 export class Card {
-  readonly element = h("aside", { class: "rfnb-card", "aria-label": "the row under the cursor" });
+  readonly element = h("aside.rfnb-card", { "aria-label": "the row under the cursor" });
   private readonly items: HeadItem[] = [];
-  private readonly list = h("ul", { class: "rfnb-card-heads" });
+  private readonly list = h("ul.rfnb-card-heads");
   private readonly more = quiet("");
   private readonly heads = h(
     "div",
     { hidden: "" },
-    h("div", { class: "rfnb-card-title" }, "the same row in each head"),
+    h("div.rfnb-card-title", "the same row in each head"),
     this.list,
     this.more,
   );
@@ -73,10 +73,9 @@ export class Card {
   private factsOf(matrix: Matrix, row: number, col: number | null): HTMLElement[] {
     const { seen, total, entropy, computed } = factsOf(matrix, row);
     const title = h(
-      "div",
-      { class: "rfnb-card-title" },
+      "div.rfnb-card-title",
       quiet(`${matrix.rowName} `),
-      h("b", {}, shorten(matrix.rowLabel(row), 30)),
+      h("b", shorten(matrix.rowLabel(row), 30)),
       quiet(`${numbered(matrix.rowLabel(row), row)} looks at`),
     );
     if (!computed) return [title, quiet("not computed")];
@@ -86,10 +85,10 @@ export class Card {
     const most = Math.max(...top.map((at) => matrix.value(row, at)), 0);
     const bars = top.map((at) => {
       const value = matrix.value(row, at);
-      const bar = h("span", { class: "rfnb-bar", "aria-hidden": "true" }, h("i", {}));
+      const bar = h("span.rfnb-bar", { "aria-hidden": "true" }, h("i"));
       (bar.firstElementChild as HTMLElement).style.width = `${(100 * Math.max(0, value)) / (most || 1)}%`;
       if (matrix.sums && seen > 1 && 1 / seen <= most) {
-        const even = h("u", {});
+        const even = h("u");
         even.style.left = `${100 / seen / most}%`;
         bar.append(even);
       }
@@ -97,13 +96,12 @@ export class Card {
         "li",
         at === col ? { class: "rfnb-here" } : {},
         h(
-          "span",
-          { class: "rfnb-card-token" },
-          h("bdi", {}, visible(matrix.colLabel(at))),
+          "span.rfnb-card-token",
+          h("bdi", visible(matrix.colLabel(at))),
           quiet(numbered(matrix.colLabel(at), at) + range(matrix, at)),
         ),
         bar,
-        h("span", { class: "rfnb-card-number" }, inList(matrix, value)),
+        h("span.rfnb-card-number", inList(matrix, value)),
       );
     });
     const rest = total - top.reduce((sum, at) => sum + matrix.value(row, at), 0);
@@ -125,12 +123,12 @@ export class Card {
     const wrong = fault(matrix, row);
     return [
       title,
-      ...(wrong ? [h("div", { class: "rfnb-wrong" }, `! ${wrong}`)] : []),
-      h("ol", { class: "rfnb-card-top" }, ...bars),
+      ...(wrong ? [h("div.rfnb-wrong", `! ${wrong}`)] : []),
+      h("ol.rfnb-card-top", ...bars),
       ...(pooled
         ? [quiet("The largest of several weights each; their sum and entropy are known to the kernel only.")]
         : []),
-      h("dl", {}, ...facts.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
+      h("dl", ...facts.flatMap(([name, text]) => [h("dt", name), h("dd", text)])),
     ];
   }
 
@@ -152,7 +150,7 @@ export class Card {
       const item = this.items[index]!,
         [top] = largest(other, row, 1);
       item.head = head;
-      item.button.setAttribute("aria-pressed", String(head === around.head));
+      set(item.button, "aria-pressed", head === around.head);
       item.name.textContent = around.names[head] ?? String(head);
       item.number.textContent =
         top === undefined ? "–" : `${shorten(other.colLabel(top), 10)} ${inList(other, other.value(row, top))}`;
@@ -163,11 +161,11 @@ export class Card {
 
   private item(): HeadItem {
     const canvas = h("canvas", { "aria-hidden": "true" }),
-      name = h("span", { class: "rfnb-card-head" }),
-      number = h("span", { class: "rfnb-card-number" }),
+      name = h("span.rfnb-card-head"),
+      number = h("span.rfnb-card-number"),
       button = h("button", { type: "button" }, name, canvas, number);
-    const made: HeadItem = { head: 0, canvas, name, number, button, element: h("li", {}, button) };
-    button.addEventListener("click", () => this.choose(made.head));
+    const made: HeadItem = { head: 0, canvas, name, number, button, element: h("li", button) };
+    on(button, "click", () => this.choose(made.head));
     return made;
   }
 }

@@ -3,7 +3,7 @@
 import { hatch, image, outline, write } from "../canvas";
 import type { Table } from "../color";
 import type { Context } from "../context";
-import { h } from "../dom";
+import { h, on, slider, status } from "../dom";
 import type { Frame } from "../frame";
 import { measurer, shorten } from "../labels";
 import { context } from "../canvas";
@@ -34,10 +34,10 @@ const MEANINGS: Record<string, string> = {
   change: "difference to the same head of the layer before: 0 the same, 1 nothing in common",
 };
 
-const labelled = (text: string, element: HTMLElement) => h("label", { class: "rfnb-choice" }, `${text} `, element);
+const labelled = (text: string, element: HTMLElement) => h("label.rfnb-choice", `${text} `, element);
 
 export class Overview {
-  readonly element = h("div", { class: "rfnb-heads" });
+  readonly element = h("div.rfnb-heads");
   private frame!: Frame<Head>;
   private chosen!: Choice;
   private scale!: Scale;
@@ -49,16 +49,16 @@ export class Overview {
   private started = false;
   private images = new Map<string, HTMLCanvasElement | null>();
   private before = new Map<string, HTMLCanvasElement | null>();
-  private readonly rows = h("select", {});
-  private readonly badge = h("select", {});
-  private readonly order = h("select", {}, ...ORDERS.map(([value, text]) => h("option", { value }, text)));
-  private readonly least = h("input", { type: "range", min: "0", max: "1", step: "0.05", value: "0" });
-  private readonly leastText = h("span", { class: "rfnb-quiet" });
+  private readonly rows = h("select");
+  private readonly badge = h("select");
+  private readonly order = h("select", ...ORDERS.map(([value, text]) => h("option", { value }, text)));
+  private readonly least = slider({ min: "0", max: "1", step: "0.05", value: "0" }, () => this.change());
+  private readonly leastText = h("span.rfnb-quiet");
   private readonly rowsBox = labelled("rows", this.rows);
   private readonly badgeBox = labelled("number", this.badge);
   private readonly orderBox = labelled("order", this.order);
-  private readonly leastBox = labelled("at least", h("span", {}, this.least, this.leastText));
-  private readonly status = h("div", { class: "rfnb-heads-status", role: "status", "aria-live": "polite" });
+  private readonly leastBox = labelled("at least", h("span", this.least, this.leastText));
+  private readonly status = status("div.rfnb-heads-status");
   private readonly pane: Pane;
 
   constructor(
@@ -80,11 +80,10 @@ export class Overview {
       MOST_HEIGHT,
       { role: "grid", "aria-readonly": "true", class: "rfnb-sheet" },
     );
-    const tools = h("div", { class: "rfnb-tools" }, this.rowsBox, this.badgeBox, this.orderBox, this.leastBox);
-    this.element.append(tools, h("div", { class: "rfnb-heads-stage" }, this.pane.element), this.status);
-    this.rows.addEventListener("change", () => this.change(() => (this.by = this.rows.value as By)));
-    for (const control of [this.badge, this.order]) control.addEventListener("change", () => this.change());
-    this.least.addEventListener("input", () => this.change());
+    const tools = h("div.rfnb-tools", this.rowsBox, this.badgeBox, this.orderBox, this.leastBox);
+    this.element.append(tools, h("div.rfnb-heads-stage", this.pane.element), this.status);
+    on(this.rows, "change", () => this.change(() => (this.by = this.rows.value as By)));
+    for (const control of [this.badge, this.order]) on(control, "change", () => this.change());
   }
 
   /** Whether there is more than one map to choose from. */

@@ -1,7 +1,8 @@
 // The parts of the attention view around the map: legend, table, and what is under the cursor in words.
 
 import type { Table } from "../color";
-import { h, quiet } from "../dom";
+import { h, quiet, table as tableOf } from "../dom";
+import { times } from "../list";
 import { exact, rough, short } from "../number";
 import { shorten } from "../labels";
 import { key, ramp } from "../legend";
@@ -34,17 +35,17 @@ export function legend(element: HTMLElement, colors: Table, scale: Scale, matrix
   const even = 1 / Math.max(1, matrix.colLen),
     uniform = matrix.sums && matrix.colLen > 1 && low >= 0 && !matrix.masked; // of a mask it is another one in each row
   if (uniform && even < high) {
-    const mark = h("i", { class: "rfnb-even", title: `uniform weights: 1/${matrix.colLen}` });
+    const mark = h("i.rfnb-even", { title: `uniform weights: 1/${matrix.colLen}` });
     mark.style.left = `${(100 * scale.share(even)).toFixed(1)}%`;
     box.firstElementChild!.append(mark);
   }
   element.replaceChildren(box);
-  if (uniform) element.append(h("span", { class: "rfnb-key" }, `▴ uniform 1/${matrix.colLen}`));
-  if (high !== 1) element.append(h("span", { class: "rfnb-key" }, `full colour is ${short(high)}, not 1`));
+  if (uniform) element.append(h("span.rfnb-key", `▴ uniform 1/${matrix.colLen}`));
+  if (high !== 1) element.append(h("span.rfnb-key", `full colour is ${short(high)}, not 1`));
   if (matrix.rowLen < matrix.rows || matrix.colLen < matrix.cols) element.append(key("padding", "padding"));
   if (matrix.masked) element.append(matrix.causal ? key("causal", "causal mask") : key("masked", "masked"));
   if (rowsComputed(matrix) < matrix.rowLen) element.append(key("missing", "not computed"));
-  if (matrix.self) element.append(h("span", { class: "rfnb-key" }, "self-attention"));
+  if (matrix.self) element.append(h("span.rfnb-key", "self-attention"));
 }
 
 /** The cell in one sentence. */
@@ -70,7 +71,7 @@ const onPadding = (value: number, matrix: Matrix): string =>
 export function words(matrix: Matrix, at: Position): (Node | string)[] {
   const value = matrix.value(at.row, at.col),
     wrong = fault(matrix, at.row);
-  const warned = wrong ? [h("span", { class: "rfnb-wrong" }, ` ! ${wrong}`)] : [];
+  const warned = wrong ? [h("span.rfnb-wrong", ` ! ${wrong}`)] : [];
   if (isPadding(matrix, at)) {
     const place = `${matrix.rowName} ${at.row}, ${matrix.colName} ${at.col}`;
     return [`${place}: padding, past the end of ${matrix.seq}${onPadding(value, matrix)}`, ...warned];
@@ -78,15 +79,14 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
   const masked = matrix.hidden(at.row, at.col);
   const token = (name: string, label: string, index: number) => [
     quiet(`${name} `),
-    h("b", {}, shorten(label, 40)),
+    h("b", shorten(label, 40)),
     ...(label === String(index) ? [] : [quiet(` ${index}`)]),
   ];
   const top = largest(matrix, at.row, 3).map(
     (col) => `${shorten(matrix.colLabel(col))} ${digits(matrix.value(at.row, col))}`,
   );
   const others = h(
-    "span",
-    { class: "rfnb-quiet rfnb-others" },
+    "span.rfnb-quiet.rfnb-others",
     `most of this row${matrix.about ? ", about" : ""}: ${top.join(", ")}`,
   );
   return [
@@ -94,7 +94,7 @@ export function words(matrix: Matrix, at: Position): (Node | string)[] {
     "  →  ",
     ...token(matrix.colName, matrix.colLabel(at.col), at.col),
     "  ",
-    h("b", { class: "rfnb-value" }, masked ? `masked${onPadding(value, matrix)}` : told(matrix, value)),
+    h("b.rfnb-value", masked ? `masked${onPadding(value, matrix)}` : told(matrix, value)),
     ...(top.length > 1 ? ["; ", others] : []),
     ...warned,
   ];
@@ -117,34 +117,19 @@ export function tableSize(matrix: Matrix): [rows: number, cols: number] {
 /** The same numbers as an HTML table. */
 export function table(element: HTMLElement, matrix: Matrix): void {
   const [rows, cols] = tableSize(matrix);
-  const head = h(
-    "tr",
-    {},
-    h("th", { scope: "col" }, `${matrix.rowName} ↓ ${matrix.colName} →`),
-    ...Array.from({ length: cols }, (_, col) => h("th", { scope: "col" }, shorten(matrix.colLabel(col)))),
-  );
-  const body = Array.from({ length: rows }, (_, row) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, shorten(matrix.rowLabel(row))),
-      ...Array.from({ length: cols }, (_, col) => {
-        const value = matrix.value(row, col);
-        return h("td", { title: matrix.hidden(row, col) ? "masked" : told(matrix, value) }, inTable(matrix, row, col));
-      }),
-    ),
-  );
+  const heads = [`${matrix.rowName} ↓ ${matrix.colName} →`, ...times(cols, (col) => shorten(matrix.colLabel(col)))];
+  const body = times(rows, (row): [string, ...HTMLTableCellElement[]] => [
+    shorten(matrix.rowLabel(row)),
+    ...times(cols, (col) => {
+      const value = matrix.value(row, col);
+      return h("td", { title: matrix.hidden(row, col) ? "masked" : told(matrix, value) }, inTable(matrix, row, col));
+    }),
+  ]);
   const left =
     rows < matrix.rowLen || cols < matrix.colLen
       ? ` (the first ${rows} × ${cols} of ${matrix.rowLen} × ${matrix.colLen})`
       : "";
   element.replaceChildren(
-    h(
-      "table",
-      {},
-      h("caption", {}, `${matrix.label}, ${matrix.seq}${left}${matrix.about ? ": about, rounded" : ""}`),
-      h("thead", {}, head),
-      h("tbody", {}, ...body),
-    ),
+    tableOf(`${matrix.label}, ${matrix.seq}${left}${matrix.about ? ": about, rounded" : ""}`, heads, body),
   );
 }

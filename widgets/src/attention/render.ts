@@ -4,7 +4,7 @@ import { image } from "../canvas";
 import type { Table } from "../color";
 import { sequential } from "../color";
 import type { Context, Render } from "../context";
-import { h, setOptions } from "../dom";
+import { button, h, region, select, set, setOptions, slider } from "../dom";
 import { rowOf } from "../exact";
 import type { Frame } from "../frame";
 import type { Box, Scene } from "../pane";
@@ -43,22 +43,19 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private linkedCol: number | null = null;
   private readonly cols: Bus | null; // the axis of the sources
 
-  private readonly mapSelect = h("select", { "aria-label": "map" });
-  private readonly sliderText = h("output", {});
-  private readonly slider = h("input", { type: "range", min: "0", step: "1" });
-  private readonly sliderBox = h("label", { class: "rfnb-choice" }, this.slider, this.sliderText);
+  private readonly mapSelect = select("map", (index) => this.chooseMap(this.choices[index]?.at ?? this.choice));
+  private readonly sliderText = h("output");
+  private readonly slider = slider({ min: 0, step: 1 }, (step) => this.chooseMap({ ...this.choice, step }));
+  private readonly sliderBox = h("label.rfnb-choice", this.slider, this.sliderText);
   private readonly modeButtons = Object.entries(MODES).map(([mode, text]) =>
-    h("button", { type: "button", "aria-pressed": String(mode === "map"), "data-do": mode }, text),
+    button(text, () => this.show(mode === this.mode ? "map" : (mode as Mode)), {
+      "aria-pressed": mode === "map",
+      "data-do": mode,
+    }),
   );
-  private readonly tableBox = h("div", {
-    class: "rfnb-table",
-    hidden: "",
-    tabindex: "0",
-    role: "region",
-    "aria-label": "weights as a table",
-  });
-  private readonly main = h("div", { class: "rfnb-attention-main" });
-  private readonly side = h("div", { class: "rfnb-attention-side" });
+  private readonly tableBox = region("div.rfnb-table", "weights as a table");
+  private readonly main = h("div.rfnb-attention-main");
+  private readonly side = h("div.rfnb-attention-side");
   private readonly overview: Overview;
   private readonly card: Card;
   private readonly text: TextMode;
@@ -77,19 +74,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.arcs = new Arcs(ctx, this.cursor);
     const { main } = this;
     this.side.append(this.card.element);
-    this.stage.before(h("div", { class: "rfnb-attention-body" }, this.side, main));
+    this.stage.before(h("div.rfnb-attention-body", this.side, main));
     main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout);
     this.tools.prepend(this.mapSelect, this.sliderBox);
-    this.tools.append(h("span", { class: "rfnb-modes", role: "group", "aria-label": "shown as" }, ...this.modeButtons));
-    this.mapSelect.addEventListener("change", () =>
-      this.chooseMap(this.choices[Number(this.mapSelect.value)]?.at ?? this.choice),
-    );
-    this.slider.addEventListener("input", () => this.chooseMap({ ...this.choice, step: Number(this.slider.value) }));
-    for (const button of this.modeButtons)
-      button.addEventListener("click", () => {
-        const mode = button.dataset["do"] as Mode;
-        this.show(mode === this.mode ? "map" : mode);
-      });
+    this.tools.append(h("span.rfnb-modes", { role: "group", "aria-label": "shown as" }, ...this.modeButtons));
     this.cols = col_axis !== undefined && col_axis !== axis ? ctx.busOf(col_axis) : null;
     if (this.cols)
       this.listen(this.cols, ({ step }) => {
@@ -149,8 +137,8 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.slider.value = String(this.choice.step);
     const text = `${slider.name} ${slider.labels[this.choice.step] ?? ""}`;
     this.sliderText.textContent = ` ${text}`;
-    this.slider.setAttribute("aria-label", slider.name);
-    this.slider.setAttribute("aria-valuetext", text);
+    set(this.slider, "aria-label", slider.name);
+    set(this.slider, "aria-valuetext", text);
     this.el.dataset["slider"] = String(this.choice.step);
   }
 
@@ -217,7 +205,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private show(mode: Mode): void {
     this.mode = mode;
     this.el.dataset["mode"] = mode;
-    for (const button of this.modeButtons) button.setAttribute("aria-pressed", String(button.dataset["do"] === mode));
+    for (const button of this.modeButtons) set(button, "aria-pressed", button.dataset["do"] === mode);
     this.redraw();
   }
 

@@ -1,10 +1,11 @@
 // The tokens as running text, shaded by the weights of one row or of one column: reads well where a map has too many cells.
 
+import { times } from "../list";
 import type { Table } from "../color";
 import { css, lightness } from "../color";
 import type { Cursor } from "../cursor";
 import { onKeys } from "../cursor";
-import { h, quiet } from "../dom";
+import { h, on, quiet, set } from "../dom";
 import { visible } from "../visible";
 import type { Matrix, Position, Scale } from "./matrix";
 import { shared, strongest } from "./matrix";
@@ -32,23 +33,23 @@ class Side {
   ) {
     this.tokens = labels.map((label, index) =>
       h(
-        "span",
-        { class: "rfnb-token", role: "option", id: `${id}-${index}`, "aria-selected": "false" },
-        h("bdi", {}, visible(label)),
+        "span.rfnb-token",
+        { role: "option", id: `${id}-${index}`, "aria-selected": "false" },
+        h("bdi", visible(label)),
       ),
     );
     this.box = h(
-      "div",
-      { class: "rfnb-tokens", role: "listbox", tabindex: "0", "aria-label": name, dir: directionOf(labels) },
+      "div.rfnb-tokens",
+      { role: "listbox", tabindex: "0", "aria-label": name, dir: directionOf(labels) },
       ...this.tokens.flatMap((token) => [token, " "]),
     );
     const at = (event: Event): number => {
       const token = (event.target as HTMLElement).closest?.(".rfnb-token");
       return token ? this.tokens.indexOf(token as HTMLElement) : -1;
     };
-    this.box.addEventListener("pointerover", (event) => at(event) >= 0 && pick(at(event), true));
-    this.box.addEventListener("click", (event) => at(event) >= 0 && pick(at(event), false));
-    this.box.addEventListener("scroll", () => this.paint());
+    on(this.box, "pointerover", (event) => at(event) >= 0 && pick(at(event), true));
+    on(this.box, "click", (event) => at(event) >= 0 && pick(at(event), false));
+    on(this.box, "scroll", () => this.paint());
   }
 
   /** The tokens in sight as they should be: of thousands only some are, and the others follow when they are scrolled to. */
@@ -74,8 +75,8 @@ class Side {
     const token = chosen === null ? undefined : this.tokens[chosen];
     if (!token) return this.box.removeAttribute("aria-activedescendant");
     token.classList.add("rfnb-chosen");
-    token.setAttribute("aria-selected", "true");
-    this.box.setAttribute("aria-activedescendant", `${this.id}-${chosen}`);
+    set(token, "aria-selected", "true");
+    set(this.box, "aria-activedescendant", `${this.id}-${chosen}`);
   }
 
   /** Shades each token by a value; the largest ones have their number (of `each` that share one the first), NaN and masked ones are plain. */
@@ -111,8 +112,8 @@ class Side {
 }
 
 export class TextMode {
-  readonly element = h("div", { class: "rfnb-text", hidden: "" });
-  private readonly words = h("div", { class: "rfnb-quiet" });
+  readonly element = h("div.rfnb-text", { hidden: "" });
+  private readonly words = h("div.rfnb-quiet");
   private matrix: Matrix | null = null;
   private rows: Side | null = null;
   private cols: Side | null = null;
@@ -126,7 +127,7 @@ export class TextMode {
     private readonly again: () => void, // calls `point` for the same place
   ) {
     onKeys(this.element, (event) => this.key(event));
-    this.element.addEventListener("pointerleave", () => this.cursor.hover(null));
+    on(this.element, "pointerleave", () => this.cursor.hover(null));
   }
 
   /** Shows the tokens of a matrix; null hides them. */
@@ -136,9 +137,7 @@ export class TextMode {
     if (!matrix) return;
     Object.assign(this, { colors, scale });
     const lists = [matrix.rowLen, matrix.colLen].map((length, side) =>
-      Array.from({ length: Math.min(MOST, length) }, (_, index) =>
-        side ? matrix.colLabel(index) : matrix.rowLabel(index),
-      ),
+      times(Math.min(MOST, length), (index) => (side ? matrix.colLabel(index) : matrix.rowLabel(index))),
     ) as [string[], string[]];
     const built = JSON.stringify([lists, matrix.rowName, matrix.colName, matrix.self]);
     if (built === this.built) return;
@@ -147,7 +146,7 @@ export class TextMode {
     this.rows = new Side(matrix.rowName, lists[0], `${id}-r`, (index, hover) => this.pick("row", index, hover));
     this.cols = new Side(matrix.colName, lists[1], `${id}-c`, (index, hover) => this.pick("col", index, hover));
     const more = Math.max(matrix.rowLen, matrix.colLen) > MOST ? [quiet(`the first ${MOST} tokens`)] : [];
-    const heading = (text: string) => h("div", { class: "rfnb-text-heading" }, text);
+    const heading = (text: string) => h("div.rfnb-text-heading", text);
     this.element.replaceChildren(
       this.words,
       heading(`${matrix.rowName} (looks)`),

@@ -1,6 +1,6 @@
 // The card of one hypothesis: its text, its fate, where its score comes from, what it went on with.
 
-import { h, quiet } from "../dom";
+import { h, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
 import type { Place } from "./cursor";
@@ -33,22 +33,21 @@ export function showCard(
   { join, live, sums }: { join: string; live: boolean; sums: boolean },
 ): void {
   if (!place) {
-    card.replaceChildren(h("p", { class: "rfnb-quiet" }, "No hypothesis yet."));
+    card.replaceChildren(h("p.rfnb-quiet", "No hypothesis yet."));
     return;
   }
   const item = place.kind === "node" ? place.node : place.cut;
   const path: Piece[] = place.kind === "node" ? pathOf(place.node) : [...pathOf(place.cut.parent), place.cut];
   const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
   card.replaceChildren(
-    h("div", { class: "rfnb-beams-prefix", dir: "auto" }, text || untold(item)),
-    h("div", { class: "rfnb-beams-verdict" }, `Step ${item.step}. ${capital(verdictOf(tree, place))}.`),
+    h("div.rfnb-beams-prefix", { dir: "auto" }, text || untold(item)),
+    h("div.rfnb-beams-verdict", `Step ${item.step}. ${capital(verdictOf(tree, place))}.`),
     ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(tree, path, item.score)]),
-    ...(sums ? [h("div", { class: "rfnb-quiet" }, SUMS)] : []),
+    ...(sums ? [h("div.rfnb-quiet", SUMS)] : []),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
   );
   for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-wide"))
-    if (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1)
-      box.setAttribute("tabindex", "0"); // else keys could not scroll it
+    if (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1) set(box, "tabindex", "0"); // else keys could not scroll it
   for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-tokens")) box.scrollTop = 1e6; // the end is what is new
 }
 
@@ -56,9 +55,9 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 
 /** A bar as deep as a token is improbable, on one scale for all hypotheses of a search. */
 function barOf({ gain }: Piece, { deepest }: Tree): HTMLElement {
-  const bar = h("span", { class: "rfnb-beams-bar" });
+  const bar = h("span.rfnb-beams-bar");
   bar.style.height = `${Math.max(1, Math.min(1, gain / deepest) * BAR)}px`;
-  return h("span", { class: "rfnb-beams-depth", "aria-hidden": "true" }, bar);
+  return h("span.rfnb-beams-depth", { "aria-hidden": "true" }, bar);
 }
 
 const sumOf = (pieces: Piece[]): number => pieces.reduce((sum, piece) => sum + piece.gain, 0);
@@ -69,37 +68,33 @@ function partsTable(tree: Tree, path: Piece[]): HTMLElement {
   const names = tree.parts;
   const shown = path.slice(-MOST_COLUMNS),
     before = path.slice(0, -MOST_COLUMNS);
-  const cell = (value: number) => h("td", {}, fixed(value, 2));
+  const cell = (value: number) => h("td", fixed(value, 2));
   const row = (name: string, of: (piece: Piece) => number) => {
     const total = (pieces: Piece[]) => pieces.reduce((sum, piece) => sum + of(piece), 0);
     return h(
       "tr",
-      {},
       h("th", { scope: "row" }, name),
       ...(before.length ? [cell(total(before))] : []),
       ...shown.map((piece) => cell(of(piece))),
       cell(total(path)),
     );
   };
-  const bars = shown.map((piece) => h("td", {}, barOf(piece, tree)));
+  const bars = shown.map((piece) => h("td", barOf(piece, tree)));
   const heads = [
     ...(before.length ? [begin(before.length)] : []),
     ...shown.map((piece) => shorten(piece.token, LONGEST)),
     "sum",
   ];
   return h(
-    "div",
-    { class: "rfnb-beams-wide" },
+    "div.rfnb-beams-wide",
     h(
-      "table",
-      { class: "rfnb-beams-parts" },
-      h("thead", {}, h("tr", {}, h("td"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
+      "table.rfnb-beams-parts",
+      h("thead", h("tr", h("td"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
       h(
         "tbody",
-        {},
         h(
-          "tr",
-          { class: "rfnb-beams-bars", "aria-hidden": "true" },
+          "tr.rfnb-beams-bars",
+          { "aria-hidden": "true" },
           h("td"),
           ...(before.length ? [h("td")] : []),
           ...bars,
@@ -120,12 +115,12 @@ function tokens(tree: Tree, path: Piece[], score: number): HTMLElement {
   let running = sumOf(before);
   const term = (name: string, bar: HTMLElement | string, gain: number, sum: number, title: string) =>
     h(
-      "span",
-      { class: "rfnb-beams-token", role: "listitem", title },
-      h("b", {}, name),
+      "span.rfnb-beams-token",
+      { role: "listitem", title },
+      h("b", name),
       bar,
-      h("small", {}, fixed(gain, 2)),
-      h("small", { class: "rfnb-beams-so-far" }, fixed(sum, 2)),
+      h("small", fixed(gain, 2)),
+      h("small.rfnb-beams-so-far", fixed(sum, 2)),
     );
   const terms = path.slice(-MOST_TOKENS).map((piece) => {
     running += piece.gain;
@@ -141,13 +136,8 @@ function tokens(tree: Tree, path: Piece[], score: number): HTMLElement {
   const scale = `score ${fixed(score, 3)}: log probability of each token, below it the sum so far; a full bar is ${fixed(tree.deepest, 2)}, in all cards`;
   return h(
     "div",
-    {},
-    h("div", { class: "rfnb-beams-sum" }, scale),
-    h(
-      "div",
-      { class: "rfnb-beams-tokens rfnb-beams-wide", role: "list", "aria-label": "terms of the score" },
-      ...terms,
-    ),
+    h("div.rfnb-beams-sum", scale),
+    h("div.rfnb-beams-tokens.rfnb-beams-wide", { role: "list", "aria-label": "terms of the score" }, ...terms),
   );
 }
 
@@ -156,18 +146,16 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
   const cut = (tree.cuts[node.step + 1] ?? []).filter((other) => other.parent === node).slice(0, MOST_NEXT);
   const kept = childrenOf(tree, node).slice(0, MOST_NEXT);
   if (node.state === "carried" || node.state === "ended")
-    return h("div", { class: "rfnb-quiet" }, kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
+    return h("div.rfnb-quiet", kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
   if (!kept.length && !cut.length)
     return h(
-      "div",
-      { class: "rfnb-quiet" },
+      "div.rfnb-quiet",
       live && node.step === tree.nodes.length - 1 ? "Nothing follows yet." : "Nothing follows.",
     );
   const item = (token: string, gain: number, fate: string) =>
-    h("span", { class: "rfnb-beams-next" }, h("b", {}, shorten(token, LONGEST)), ` ${fixed(gain, 2)} ${fate}`);
+    h("span.rfnb-beams-next", h("b", shorten(token, LONGEST)), ` ${fixed(gain, 2)} ${fate}`);
   return h(
     "div",
-    {},
     quiet("goes on with "),
     ...kept.map((child) => item(child.token, child.gain, child.state === "carried" ? "carried" : "kept")),
     ...cut.map((other) => item(other.token, other.gain, other.why ?? "cut")),

@@ -4,6 +4,7 @@
 // does not fit, dots, with tokens where there is room; where a step has less than a few pixels, cells.
 
 import { shorten as cutTo } from "../labels";
+import { times } from "../list";
 import { fixed } from "../number";
 import type { Cut, Node, Tree } from "./tree";
 import { isWon } from "./tree";
@@ -235,7 +236,7 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     for (const row of tree.nodes) for (const node of row) if (node) longest = Math.max(longest, measured(node).tall);
   const axis = AXIS + (rail ? Math.ceil(longest) + 8 : 0);
   const x = tree.nodes.map((_, step) => MARGIN + (step + 0.5) * pitch);
-  const y = Array.from({ length: Math.max(lanes, 1) }, (_, slot) => axis + 14 + (slot + 0.5) * lane);
+  const y = times(Math.max(lanes, 1), (slot) => axis + 14 + (slot + 0.5) * lane);
   const half = Math.min(5, Math.max(0.8, Math.min(pitch, lane) * 0.28));
   const root = { x: MARGIN - Math.min(pitch / 2, 10), y: y[0]! };
   // In the place of its dot a token has the whole pitch but for the edges at both sides; where few have that room, all are dots.

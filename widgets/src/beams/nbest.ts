@@ -1,6 +1,6 @@
 // The n-best list: what a search found, each where it differs from the best.
 
-import { h } from "../dom";
+import { h, on, set } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
 import { line } from "../visible";
@@ -69,7 +69,7 @@ const plain = (runs: Run[]): Run[] => runs.map((run) => ({ ...run, differs: fals
 function shownText(runs: Run[], join: string): (HTMLElement | string)[] {
   return runs.flatMap(({ text, differs }, index) => [
     ...(index ? [join || ""] : []),
-    differs ? h("span", { class: "rfnb-beams-differs" }, text) : text,
+    differs ? h("span.rfnb-beams-differs", text) : text,
   ]);
 }
 
@@ -113,20 +113,19 @@ export function showNbest(
         : runs.length
           ? shownText(index ? runs : plain(runs), options.join)
           : [whole];
-    const button = h("button", { class: "rfnb-beams-pick", type: "button", dir: directionOf(whole) }, ...shown);
+    const button = h("button.rfnb-beams-pick", { type: "button", dir: directionOf(whole) }, ...shown);
     button.title = whole;
-    button.addEventListener("click", () => options.choose(node));
+    on(button, "click", () => options.choose(node));
     const row = h(
       "tr",
-      { "data-won": String(won), "data-key": `${node.step},${node.slot}` },
-      h("td", { class: "rfnb-beams-rank" }, String(index + 1)),
-      h("td", {}, fixed(node.score, 3)),
-      ...(exponent ? [h("td", {}, fixed(rating(node, exponent), 3))] : []),
-      ...errors(node).map((number) => h("td", {}, number)),
-      h("td", { class: "rfnb-beams-text" }, button),
+      { "data-won": won, "data-key": `${node.step},${node.slot}` },
+      h("td.rfnb-beams-rank", String(index + 1)),
+      h("td", fixed(node.score, 3)),
+      ...(exponent ? [h("td", fixed(rating(node, exponent), 3))] : []),
+      ...errors(node).map((number) => h("td", number)),
+      h("td.rfnb-beams-text", button),
       h(
-        "td",
-        { class: "rfnb-quiet" },
+        "td.rfnb-quiet",
         [
           ...(won ? [options.live ? "★ best so far" : "★ winner"] : []),
           ...(node.state === "ended" ? [] : ["open"]),
@@ -137,15 +136,15 @@ export function showNbest(
   });
   const more =
     nbest.length > rows.length
-      ? [h("tr", {}, h("td"), h("td", { colspan: "5", class: "rfnb-quiet" }, `and ${nbest.length - rows.length} more`))]
+      ? [h("tr", h("td"), h("td.rfnb-quiet", { colspan: "5" }, `and ${nbest.length - rows.length} more`))]
       : [];
   const held = [...table.querySelectorAll("button")].indexOf(
     (table.getRootNode() as Document).activeElement as HTMLButtonElement,
   );
   table.replaceChildren(
-    h("caption", {}, nbest.length ? "n-best list" : "n-best list: nothing yet"),
-    h("thead", {}, h("tr", {}, ...heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td"))))),
-    h("tbody", {}, ...rows, ...more),
+    h("caption", nbest.length ? "n-best list" : "n-best list: nothing yet"),
+    h("thead", h("tr", ...heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td"))))),
+    h("tbody", ...rows, ...more),
   );
   if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
 }
@@ -153,7 +152,7 @@ export function showNbest(
 /** Marks the row of the cursor. */
 export function markNbest(table: HTMLElement, cursor: string): void {
   for (const row of table.querySelectorAll<HTMLElement>("[data-key]"))
-    if (row.dataset["key"] === cursor) row.setAttribute("aria-current", "true");
+    if (row.dataset["key"] === cursor) set(row, "aria-current", "true");
     else row.removeAttribute("aria-current");
 }
 
@@ -171,23 +170,17 @@ export function aligned(edits: string, tokens: string[], labels: string[]): HTML
       wanted = edit === "i" ? "" : shorten(labels[label++] ?? "", MOST_LETTERS);
     const near = [...edits.slice(Math.max(0, at - KEEP), at + KEEP + 1)].some((other) => other !== "=");
     if (long && edit === "=" && !near) {
-      if (!folded) out.push(h("span", {}, "… "));
+      if (!folded) out.push(h("span", "… "));
       folded = true;
       return;
     }
     folded = false;
-    if (edit === "=") out.push(h("span", {}, `${got} `));
+    if (edit === "=") out.push(h("span", `${got} `));
     else if (edit === "s")
-      out.push(
-        h("span", { class: "rfnb-beams-sub", title: `instead of ${wanted}` }, got, h("s", {}, wanted)),
-        h("span", {}, " "),
-      );
+      out.push(h("span.rfnb-beams-sub", { title: `instead of ${wanted}` }, got, h("s", wanted)), h("span", " "));
     else if (edit === "i")
-      out.push(
-        h("span", { class: "rfnb-beams-ins", title: "one more than the reference" }, `+${got}`),
-        h("span", {}, " "),
-      );
-    else out.push(h("span", { class: "rfnb-beams-del", title: "missing" }, h("s", {}, wanted)), h("span", {}, " "));
+      out.push(h("span.rfnb-beams-ins", { title: "one more than the reference" }, `+${got}`), h("span", " "));
+    else out.push(h("span.rfnb-beams-del", { title: "missing" }, h("s", wanted)), h("span", " "));
   });
   return out;
 }

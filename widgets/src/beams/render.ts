@@ -3,7 +3,7 @@
 import { context, prepare } from "../canvas";
 import type { Context, Render, Rendered } from "../context";
 import { Cursor } from "../cursor";
-import { h, setOptions } from "../dom";
+import { button, h, region, select, set, setOptions, slider, status } from "../dom";
 import type { Frame } from "../frame";
 import { measurer } from "../labels";
 import type { Scene as Sight, Spot } from "../pane";
@@ -47,45 +47,53 @@ class BeamsView implements Rendered<BeamsHead> {
   private followed: string | null = null; // the place whose hypothesis linked views show; null: the best one
   private readonly cursor = new Cursor<string>(() => this.moved()); // keys of places; without one, the winner is told about
 
-  private readonly status = h("span", { class: "rfnb-quiet rfnb-beams-status" });
-  private readonly seqSelect = h("select", { "aria-label": "sequence" });
-  private readonly cutButton = h("button", { type: "button" });
-  private readonly tableButton = h("button", { type: "button", "aria-pressed": "false" }, "Table");
-  private readonly steps = h("div", {
-    class: "rfnb-beams-steps",
-    tabindex: "0",
-    role: "region",
-    "aria-label": "steps of the search",
+  private readonly status = h("span.rfnb-quiet.rfnb-beams-status");
+  private readonly seqSelect = select("sequence", (seq) => {
+    this.choose(seq);
+    this.ctx.bus.point({ seq: this.seq }, this);
   });
-  private readonly zoomButton = h("button", { type: "button" });
-  private readonly alpha = h("input", {
-    type: "range",
-    min: "0",
-    max: "2",
-    step: "0.1",
-    "aria-label": "length exponent of the n-best list",
+  private readonly cutButton = button("", () => {
+    this.cuts = (this.cuts + 1) % CUTS.length;
+    this.redraw();
   });
+  private readonly tableButton = button(
+    "Table",
+    () => {
+      this.steps.hidden = !this.steps.hidden;
+      set(this.tableButton, "aria-pressed", !this.steps.hidden);
+      this.fillTable();
+    },
+    { "aria-pressed": "false" },
+  );
+  private readonly steps = region("div.rfnb-beams-steps", "steps of the search");
+  private readonly zoomButton = button("", () => {
+    this.zoom = this.made.labels ? "overview" : "labels";
+    this.redraw();
+  });
+  private readonly alpha = slider(
+    { min: "0", max: "2", step: "0.1", "aria-label": "length exponent of the n-best list" },
+    (value) => {
+      this.exponent = value;
+      this.rerank();
+    },
+  );
   private readonly alphaText = h("output");
   private readonly alphaMarks = h("datalist", { id: `rfnb-alpha-${++count}` });
-  private readonly alphaNote = h("span", { class: "rfnb-beams-alpha-note" });
+  private readonly alphaNote = h("span.rfnb-beams-alpha-note");
   private readonly alphaLabel = h(
-    "label",
-    { class: "rfnb-beams-alpha", title: "Sort the n-best list by score ÷ length^α" },
+    "label.rfnb-beams-alpha",
+    { title: "Sort the n-best list by score ÷ length^α" },
     "length exponent ",
     this.alpha,
     this.alphaMarks,
     this.alphaText,
     this.alphaNote,
   );
-  private readonly legend = h("div", { class: "rfnb-beams-legend" });
-  private readonly readout = h("div", {
-    class: "rfnb-beams-readout rfnb-hidden",
-    role: "status",
-    "aria-live": "polite",
-  });
-  private readonly referenceNote = h("div", { class: "rfnb-beams-reference", role: "note" });
-  private readonly card = h("section", { class: "rfnb-beams-card", "aria-label": "hypothesis" });
-  private readonly table = h("table", { class: "rfnb-beams-nbest" });
+  private readonly legend = h("div.rfnb-beams-legend");
+  private readonly readout = status("div.rfnb-beams-readout.rfnb-hidden");
+  private readonly referenceNote = h("div.rfnb-beams-reference", { role: "note" });
+  private readonly card = h("section.rfnb-beams-card", { "aria-label": "hypothesis" });
+  private readonly table = h("table.rfnb-beams-nbest");
   private readonly pane: Pane;
   private readonly shell: Shell;
   private readonly unlisten: () => void;
@@ -107,44 +115,13 @@ class BeamsView implements Rendered<BeamsHead> {
     };
     const attributes = { role: "application", "aria-roledescription": "beam search tree" };
     this.pane = new Pane(handlers, MOST_HEIGHT, { ...attributes, class: "rfnb-pane rfnb-beams-scroll" });
-    const tools = h("span", { class: "rfnb-tools" }, this.seqSelect, this.cutButton, this.zoomButton, this.tableButton);
-    const list = h("div", { class: "rfnb-beams-list" }, this.table, this.alphaLabel);
-    const below = h("div", { class: "rfnb-beams-below" }, this.card, list);
-    const stage = h("div", { class: "rfnb-stage" }, this.pane.element);
-    const body = h(
-      "div",
-      { class: "rfnb-beams" },
-      stage,
-      this.steps,
-      this.legend,
-      this.referenceNote,
-      this.readout,
-      below,
-    );
+    const tools = h("span.rfnb-tools", this.seqSelect, this.cutButton, this.zoomButton, this.tableButton);
+    const list = h("div.rfnb-beams-list", this.table, this.alphaLabel);
+    const below = h("div.rfnb-beams-below", this.card, list);
+    const stage = h("div.rfnb-stage", this.pane.element);
+    const body = h("div.rfnb-beams", stage, this.steps, this.legend, this.referenceNote, this.readout, below);
     this.shell = new Shell(el, [this.status, tools], body);
-    this.alpha.setAttribute("list", this.alphaMarks.id);
-    this.seqSelect.addEventListener("change", () => {
-      this.choose(Number(this.seqSelect.value));
-      ctx.bus.point({ seq: this.seq }, this);
-    });
-    this.cutButton.addEventListener("click", () => {
-      this.cuts = (this.cuts + 1) % CUTS.length;
-      this.redraw();
-    });
-    this.steps.hidden = true;
-    this.tableButton.addEventListener("click", () => {
-      this.steps.hidden = !this.steps.hidden;
-      this.tableButton.setAttribute("aria-pressed", String(!this.steps.hidden));
-      this.fillTable();
-    });
-    this.zoomButton.addEventListener("click", () => {
-      this.zoom = this.made.labels ? "overview" : "labels";
-      this.redraw();
-    });
-    this.alpha.addEventListener("input", () => {
-      this.exponent = Number(this.alpha.value);
-      this.rerank();
-    });
+    set(this.alpha, "list", this.alphaMarks.id);
     this.unlisten = ctx.bus.listen((selection, origin) => {
       if (origin !== this && this.tree) this.follow(selection);
     });

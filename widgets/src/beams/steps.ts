@@ -1,6 +1,7 @@
 // The picture as a table: a row for each step, a column for each place of the beam, for those who do not see the picture.
 
-import { h } from "../dom";
+import { table } from "../dom";
+import { times } from "../list";
 import { fixed } from "../number";
 import { shorten } from "../labels";
 import type { Cut, Node, Tree } from "./tree";
@@ -19,25 +20,14 @@ export function showSteps(box: HTMLElement, tree: Tree, axis: string): void {
     ...(steps.length < tree.nodes.length ? [`${steps.length} of ${tree.nodes.length} steps`] : []),
     ...(shown < slots ? [`${shown} of ${slots} places`] : []),
   ];
-  const column = (name: string) => h("th", { scope: "col" }, name);
-  const body = steps.map((row, step) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, String(step)),
-      ...Array.from({ length: shown }, (_, slot) => h("td", {}, cell(row[slot] ?? null, won.has(`${step},${slot}`)))),
-      h("td", {}, bestCut(tree.cuts[step]![0])),
-    ),
-  );
-  const places = Array.from({ length: shown }, (_, slot) => column(`slot ${slot}`));
+  const body = steps.map((row, step): [string, ...string[]] => [
+    String(step),
+    ...times(shown, (slot) => cell(row[slot] ?? null, won.has(`${step},${slot}`))),
+    bestCut(tree.cuts[step]![0]),
+  ]);
+  const places = times(shown, (slot) => `slot ${slot}`);
   box.replaceChildren(
-    h(
-      "table",
-      {},
-      h("caption", {}, ["Token, score, slot of the step before", ...left].join("; ")),
-      h("thead", {}, h("tr", {}, column(axis), ...places, column("best that was cut"))),
-      h("tbody", {}, ...body),
-    ),
+    table(["Token, score, slot of the step before", ...left].join("; "), [axis, ...places, "best that was cut"], body),
   );
 }
 

@@ -1,6 +1,6 @@
 // One series in the page: a line of text with its values, and its plot as a small SVG (its colours come from the style sheet).
 
-import { h, svg } from "../dom";
+import { button, h, set, svg } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
 import { brief, nanSince, odd, pathsOf, pointAt } from "./layout";
@@ -26,40 +26,42 @@ export interface Axis {
 /** One series: a line of text, and its plot. */
 export class Panel {
   readonly element: HTMLElement;
-  private readonly label = h("b", { class: "rfnb-curves-label" });
-  private readonly unit = h("span", { class: "rfnb-quiet" });
-  private readonly value = h("span", { class: "rfnb-curves-value" });
-  private readonly where = h("span", { class: "rfnb-curves-where" });
-  private readonly best = h("span", { class: "rfnb-curves-best" });
-  private readonly odd = h("span", { class: "rfnb-curves-where" });
-  private readonly logButton = h("button", { type: "button", "data-do": "log" }, "log");
-  private readonly plot = svg("svg", { "aria-hidden": "true", class: "rfnb-curves-plot" });
-  private readonly cursor = svg("g", { class: "rfnb-curves-cursor" });
+  private readonly label = h("b.rfnb-curves-label");
+  private readonly unit = h("span.rfnb-quiet");
+  private readonly value = h("span.rfnb-curves-value");
+  private readonly where = h("span.rfnb-curves-where");
+  private readonly best = h("span.rfnb-curves-best");
+  private readonly odd = h("span.rfnb-curves-where");
+  private readonly logButton = button(
+    "log",
+    () => {
+      this.log = !this.logged;
+      this.redraw();
+    },
+    { "data-do": "log" },
+  );
+  private readonly plot = svg("svg.rfnb-curves-plot", { "aria-hidden": "true" });
+  private readonly cursor = svg("g.rfnb-curves-cursor");
   private curve!: Curve;
   private axis!: Axis;
   private scale: Scale | null = null;
   private height = 0;
   private log: boolean | null = null; // what the person chose
 
-  constructor(redraw: () => void) {
+  constructor(private readonly redraw: () => void) {
     const head = h(
-      "div",
-      { class: "rfnb-curves-head" },
+      "div.rfnb-curves-head",
       this.label,
       this.unit,
-      h("span", { class: "rfnb-curves-fill" }),
+      h("span.rfnb-curves-fill"),
       this.odd,
       this.best,
       this.where,
       this.value,
       this.logButton,
     );
-    this.element = h("div", { class: "rfnb-curves-panel" }, head);
+    this.element = h("div.rfnb-curves-panel", head);
     this.element.append(this.plot);
-    this.logButton.addEventListener("click", () => {
-      this.log = !this.logged;
-      redraw();
-    });
   }
 
   get top(): SVGSVGElement {
@@ -86,13 +88,13 @@ export class Panel {
     this.label.textContent = curve.label;
     this.unit.textContent = curve.unit;
     this.logButton.style.visibility = curve.positive ? "" : "hidden"; // keeps its room, so that values stand under each other
-    this.logButton.setAttribute("aria-pressed", String(this.logged));
-    this.logButton.setAttribute("aria-label", `log axis for ${curve.label}`);
+    set(this.logButton, "aria-pressed", this.logged);
+    set(this.logButton, "aria-label", `log axis for ${curve.label}`);
     this.logButton.title = this.logged ? "logarithmic axis" : "show on a logarithmic axis";
-    plot.setAttribute("width", String(width));
-    plot.setAttribute("height", String(height + (last ? AXIS : 0) + 6));
-    const grid = svg("g", { class: "rfnb-curves-grid" }),
-      ticks = svg("g", { class: "rfnb-curves-ticks" }),
+    set(plot, "width", width);
+    set(plot, "height", height + (last ? AXIS : 0) + 6);
+    const grid = svg("g.rfnb-curves-grid"),
+      ticks = svg("g.rfnb-curves-ticks"),
       marks = svg("g", { transform: "translate(0 5)" });
     for (const { value } of axis.x.ticks) grid.append(svg("path", { d: `M${this.px(value)} 0v${height}` }));
     if (last) this.drawAxis(ticks, axis);
@@ -101,13 +103,13 @@ export class Panel {
       grid.append(svg("path", { d: `M${left} ${y}H${right}`, class: text ? "rfnb-curves-strong" : "" }));
       if (text) ticks.append(svg("text", { x: left - 7, y: y + 3.8, "text-anchor": "end" }, text));
     }
-    marks.append(grid, svg("path", { d: `M${left} ${height}H${right}`, class: "rfnb-curves-base" }), ticks);
+    marks.append(grid, svg("path.rfnb-curves-base", { d: `M${left} ${height}H${right}` }), ticks);
     if (scale) this.drawCurve(marks, live);
     else
       marks.append(
         svg(
-          "text",
-          { x: (left + right) / 2, y: height / 2 + 4, "text-anchor": "middle", class: "rfnb-curves-none" },
+          "text.rfnb-curves-none",
+          { x: (left + right) / 2, y: height / 2 + 4, "text-anchor": "middle" },
           this.nothing(live),
         ),
       );
@@ -124,7 +126,7 @@ export class Panel {
       if (at + textWidth(text) / 2 < most) ticks.append(svg("text", { x: at, y, "text-anchor": "middle" }, text));
     }
     const own = inGutter ? { x: left - 16, y } : { x: end, y };
-    ticks.append(svg("text", { ...own, "text-anchor": "end", class: "rfnb-curves-name" }, name));
+    ticks.append(svg("text.rfnb-curves-name", { ...own, "text-anchor": "end" }, name));
   }
 
   private drawCurve(marks: SVGGElement, live: boolean): void {
@@ -133,7 +135,7 @@ export class Panel {
     if (since >= 0) {
       const x = this.px(curve.x[since]!),
         width = Math.max(2, this.axis.width - RIGHT - x);
-      marks.append(svg("rect", { x, y: 0, width, height, class: "rfnb-curves-band" }));
+      marks.append(svg("rect.rfnb-curves-band", { x, y: 0, width, height }));
     }
     const paths = pathsOf(
       curve,
@@ -142,25 +144,21 @@ export class Panel {
       height,
     );
     marks.append(svg("path", { d: paths.line, class: paths.mean ? "rfnb-curves-range" : "rfnb-curves-line" }));
-    if (paths.mean) marks.append(svg("path", { d: paths.mean, class: "rfnb-curves-line" }));
-    marks.append(svg("path", { d: paths.dots, class: "rfnb-curves-dots" }));
+    if (paths.mean) marks.append(svg("path.rfnb-curves-line", { d: paths.mean }));
+    marks.append(svg("path.rfnb-curves-dots", { d: paths.dots }));
     if (paths.mean) this.unit.textContent += `${curve.unit ? ", " : ""}mean, with the range behind it`;
-    for (const d of [paths.up, paths.down]) if (d) marks.append(svg("path", { d, class: "rfnb-curves-infinite" }));
+    for (const d of [paths.up, paths.down]) if (d) marks.append(svg("path.rfnb-curves-infinite", { d }));
     const last = curve.y.length - 1;
     if (live && Number.isFinite(curve.y[last]!)) {
       const at = { cx: this.px(curve.x[last]!), cy: this.py(curve.y[last]!) };
-      marks.append(
-        svg("circle", { ...at, r: 6.5, class: "rfnb-curves-halo" }),
-        svg("circle", { ...at, r: 3, class: "rfnb-curves-end" }),
-      );
+      marks.append(svg("circle.rfnb-curves-halo", { ...at, r: 6.5 }), svg("circle.rfnb-curves-end", { ...at, r: 3 }));
     }
     if (curve.best >= 0 && last > 0)
       marks.append(
-        svg("circle", {
+        svg("circle.rfnb-curves-ring", {
           cx: this.px(curve.x[curve.best]!),
           cy: this.py(curve.y[curve.best]!),
           r: 3.6,
-          class: "rfnb-curves-ring",
         }),
       );
   }
@@ -199,11 +197,9 @@ export class Panel {
     cursor.replaceChildren();
     if (at === null) return;
     const x = this.px(at);
-    cursor.append(svg("path", { d: `M${x} 0V${this.height}`, class: "rfnb-curves-hair" }));
+    cursor.append(svg("path.rfnb-curves-hair", { d: `M${x} 0V${this.height}` }));
     if (value !== undefined && Number.isFinite(value))
-      cursor.append(
-        svg("circle", { cx: this.px(curve.x[index]!), cy: this.py(value), r: 4, class: "rfnb-curves-here" }),
-      );
+      cursor.append(svg("circle.rfnb-curves-here", { cx: this.px(curve.x[index]!), cy: this.py(value), r: 4 }));
     if (!this.plot.querySelector(".rfnb-curves-name")) return;
     const text = exact(at),
       half = textWidth(text) / 2 + 5;

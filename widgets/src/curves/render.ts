@@ -2,7 +2,7 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { h, onResize, quiet } from "../dom";
+import { button, h, on, onResize, quiet, set, status } from "../dom";
 import type { Frame } from "../frame";
 import { exact } from "../number";
 import { Shell } from "../shell";
@@ -31,45 +31,46 @@ class CurvesView {
   private room = -1;
   private readonly cursor = new Cursor<number>(() => this.point());
 
-  private readonly running = h("span", { class: "rfnb-curves-running" });
-  private readonly whole = h("button", { type: "button", "data-do": "all" }, "Show all steps");
-  private readonly more = h("button", { type: "button", "data-do": "more" });
-  private readonly brush = h("div", { class: "rfnb-curves-brush", "aria-hidden": "true", hidden: "" });
-  private readonly stage = h("div", {
-    class: "rfnb-curves-stage",
+  private readonly running = h("span.rfnb-curves-running");
+  private readonly whole = button("Show all steps", () => this.zoom(null), { "data-do": "all" });
+  private readonly more = button(
+    "",
+    () => {
+      this.most += MOST;
+      this.choose();
+    },
+    { "data-do": "more" },
+  );
+  private readonly brush = h("div.rfnb-curves-brush", { "aria-hidden": "true", hidden: "" });
+  private readonly stage = h("div.rfnb-curves-stage", {
     tabindex: "0",
     role: "application",
     "aria-roledescription": "curves",
     "data-lm-suppress-shortcuts": "true",
   });
-  private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
-  private readonly body = h("div", { class: "rfnb-curves" }, this.stage, this.more, this.readout);
+  private readonly readout = status();
+  private readonly body = h("div.rfnb-curves", this.stage, this.more, this.readout);
   private readonly shell: Shell;
   private readonly unwatch: () => void;
 
   constructor(private readonly el: HTMLElement) {
     this.shell = new Shell(el, [this.running, this.whole], this.body);
-    this.whole.addEventListener("click", () => this.zoom(null));
-    this.more.addEventListener("click", () => {
-      this.most += MOST;
-      this.choose();
-    });
     this.stage.append(this.brush);
-    this.stage.addEventListener("pointerdown", (event) => {
+    on(this.stage, "pointerdown", (event) => {
       this.from = event.button === 0 ? this.stopAt(event) : null;
     });
-    this.stage.addEventListener("pointerup", (event) => this.drop(event));
-    this.stage.addEventListener("dblclick", () => this.zoom(null));
-    this.stage.addEventListener("pointermove", (event) => {
+    on(this.stage, "pointerup", (event) => this.drop(event));
+    on(this.stage, "dblclick", () => this.zoom(null));
+    on(this.stage, "pointermove", (event) => {
       this.cursor.hover(this.stopAt(event));
       this.showBrush(event.buttons ? this.cursor.hovered : null);
     });
-    this.stage.addEventListener("pointerleave", () => {
+    on(this.stage, "pointerleave", () => {
       this.from = null;
       this.showBrush(null);
       this.cursor.hover(null);
     });
-    this.stage.addEventListener("click", (event) => {
+    on(this.stage, "click", (event) => {
       const at = this.stopAt(event);
       if (at !== null) this.cursor.pin(at);
     });
@@ -178,7 +179,8 @@ class CurvesView {
     this.panels.forEach((panel, index) => panel.draw(this.axis!, index === this.panels.length - 1, live));
     const last = exact(at[at.length - 1]!);
     this.running.textContent = `${live ? "running, " : ""}${name} ${range ? `${exact(at[0]!)} to ${last}` : last}`;
-    this.stage.setAttribute(
+    set(
+      this.stage,
       "aria-label",
       `${head.title ?? "Curves"}: ${this.curves.map(({ label }) => label).join(", ")} over ${name} ${exact(at[0]!)} to ${exact(at[at.length - 1]!)}`,
     );

@@ -1,5 +1,6 @@
 // Scales with round ticks: from values to shares of a length.
 
+import { times } from "../list";
 import type { Curve } from "./layout";
 
 export interface Tick {
@@ -58,7 +59,7 @@ export function niceStep(size: number): number {
 }
 
 const multiples = (step: number, first: number, last: number): number[] =>
-  Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toPrecision(12)));
+  times(last - first + 1, (index) => Number(((first + index) * step).toPrecision(12)));
 
 function logScale(low: number, high: number): Scale {
   const all: number[] = [];

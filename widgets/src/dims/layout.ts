@@ -1,6 +1,7 @@
 // From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims/table.py.
 
 import type { AnyHead, Frame } from "../frame";
+import { times } from "../list";
 import { exact } from "../number";
 
 export interface DimEntry {
@@ -140,7 +141,7 @@ export function seenRows(folds: Fold[], count: number, open: Set<number>): { row
     at = new Map(folds.map((fold) => [fold.first, fold]));
   for (const { first, rows, count: times } of folds)
     if (!open.has(first)) for (let row = first + rows; row < first + rows * times; row++) hidden.add(row);
-  const all = Array.from({ length: count }, (_, row) => ({ row, fold: at.get(row) ?? null }));
+  const all = times(count, (row) => ({ row, fold: at.get(row) ?? null }));
   return all.filter(({ row }) => !hidden.has(row));
 }
 
@@ -160,11 +161,11 @@ export function valueTables(frame: Frame<DimsHead>, names: Map<number, string>):
   const width = shape.at(-1)!,
     height = shape.at(-2)!,
     outer = values.data.length / Math.max(1, width * height);
-  return Array.from({ length: outer }, (_, place) => {
-    const top = [`${dims.at(-1)} →`, ...Array.from({ length: width }, (_, column) => String(column))];
-    const rows = Array.from({ length: height }, (_, row) => [
+  return times(outer, (place) => {
+    const top = [`${dims.at(-1)} →`, ...times(width, (column) => String(column))];
+    const rows = times(height, (row) => [
       dims.at(-2) ? `${dims.at(-2)} ${row}` : "",
-      ...Array.from({ length: width }, (_, column) => {
+      ...times(width, (column) => {
         const index = (place * height + row) * width + column;
         return real.value(index) ? exact(values.value(index)) : "";
       }),

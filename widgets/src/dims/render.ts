@@ -2,25 +2,25 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { h, quiet } from "../dom";
+import { h, on, quiet, status } from "../dom";
 import type { Frame } from "../frame";
 import type { DimsHead, Fold } from "./layout";
 import { layout, namesOf, problem, seenRows, valueTables } from "./layout";
 import { legendItem, oneDevice, rowTable, valueTable } from "./table";
 
 class DimsView {
-  private readonly box = h("div", { class: "rfnb-dims" });
-  private readonly readout = h("div", { class: "rfnb-dims-readout", role: "status", "aria-live": "polite" });
+  private readonly box = h("div.rfnb-dims");
+  private readonly readout = status("div.rfnb-dims-readout");
   private readonly open = new Set<number>(); // folds, by their first row
   private frame!: Frame<DimsHead>;
   private readonly cursor = new Cursor<DOMStringMap>(() => this.point());
 
   constructor(private readonly root: HTMLElement) {
     root.append(this.box);
-    this.box.addEventListener("pointerover", (event) => this.cursor.hover(chipAt(event.target)?.dataset ?? null));
-    this.box.addEventListener("pointerleave", () => this.cursor.hover(null));
-    this.box.addEventListener("focusin", (event) => this.cursor.pin(chipAt(event.target)?.dataset ?? null));
-    this.box.addEventListener("focusout", () => this.cursor.pin(null));
+    on(this.box, "pointerover", (event) => this.cursor.hover(chipAt(event.target)?.dataset ?? null));
+    on(this.box, "pointerleave", () => this.cursor.hover(null));
+    on(this.box, "focusin", (event) => this.cursor.pin(chipAt(event.target)?.dataset ?? null));
+    on(this.box, "focusout", () => this.cursor.pin(null));
     onKeys(this.box, (event) => this.walk(event));
   }
 
@@ -44,12 +44,12 @@ class DimsView {
         this.box.querySelector<HTMLElement>(`[data-fold="${first}"]`)?.focus();
       };
     this.box.replaceChildren(
-      ...(head.failure ? [h("pre", { class: "rfnb-dims-failure", role: "alert" }, head.failure)] : []),
-      h("div", { class: "rfnb-dims-title" }, ...title),
-      h("ul", { class: "rfnb-dims-legend", "aria-label": "dims" }, ...legend.map(legendItem)),
-      ...(rows.length ? [h("div", { class: "rfnb-dims-scroll" }, rowTable(rows, columns, seen, this.open, turn))] : []),
-      ...(values.length ? [h("div", { class: "rfnb-dims-scroll" }, ...values.map(valueTable))] : []),
-      ...(head.mend ? [h("pre", { class: "rfnb-dims-failure" }, head.mend)] : []),
+      ...(head.failure ? [h("pre.rfnb-dims-failure", { role: "alert" }, head.failure)] : []),
+      h("div.rfnb-dims-title", ...title),
+      h("ul.rfnb-dims-legend", { "aria-label": "dims" }, ...legend.map(legendItem)),
+      ...(rows.length ? [h("div.rfnb-dims-scroll", rowTable(rows, columns, seen, this.open, turn))] : []),
+      ...(values.length ? [h("div.rfnb-dims-scroll", ...values.map(valueTable))] : []),
+      ...(head.mend ? [h("pre.rfnb-dims-failure", head.mend)] : []),
       this.readout,
     );
     this.chips()[0]?.setAttribute("tabindex", "0");

@@ -1,6 +1,6 @@
 // The chips of a dims view: the legend of dims, and the table with a row per tensor.
 
-import { h, quiet } from "../dom";
+import { button, h, quiet, set } from "../dom";
 import type { Chip, Fold, Row } from "./layout";
 
 const MOST_BARS = 48;
@@ -28,7 +28,7 @@ function chipElement(chip: Chip, axis: number | null): HTMLElement {
     {
       class: `rfnb-dims-chip rfnb-hue-${chip.hue}${ragged}${chip.clash ? " rfnb-dims-clash" : ""}`,
       tabindex: "-1",
-      "data-dim": String(chip.id),
+      "data-dim": chip.id,
       "data-text": chip.text,
       "data-say": say,
       title: chip.text + say,
@@ -36,16 +36,16 @@ function chipElement(chip: Chip, axis: number | null): HTMLElement {
       "aria-label": `dim ${chip.text}${axis === null ? "" : `, axis ${axis}`}${say}`,
     },
     h("i", { "aria-hidden": "true" }, chip.glyph),
-    h("b", {}, chip.name),
-    h("span", { class: "rfnb-dims-size" }, chip.size.replace("<=", "≤").replace(/^=/, " ")),
+    h("b", chip.name),
+    h("span.rfnb-dims-size", chip.size.replace("<=", "≤").replace(/^=/, " ")),
   );
-  if (axis !== null) element.append(h("span", { class: "rfnb-dims-axis" }, `axis ${axis}`));
+  if (axis !== null) element.append(h("span.rfnb-dims-axis", `axis ${axis}`));
   return element;
 }
 
 export function legendItem(chip: Chip): HTMLElement {
-  const item = h("li", {}, chipElement(chip, null));
-  if (chip.clash) item.append(h("strong", { class: "rfnb-dims-alarm" }, "≠ clashes"));
+  const item = h("li", chipElement(chip, null));
+  if (chip.clash) item.append(h("strong.rfnb-dims-alarm", "≠ clashes"));
   if (chip.kind) item.append(quiet(chip.kind));
   if (chip.origin) item.append(quiet(chip.origin));
   if (chip.lengths.length) {
@@ -83,14 +83,13 @@ export function oneDevice(rows: Row[]): HTMLElement[] {
 export function valueTable({ title, rows: [top, ...rows] }: { title: string; rows: string[][] }): HTMLElement {
   const cell = (text: string) =>
     h("td", { class: text === "" ? "rfnb-dims-past" : /^[-−+]?[\d.]/.test(text) ? "" : "rfnb-dims-alarm" }, text);
-  const lines = rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row[0]!), ...row.slice(1).map(cell)));
+  const lines = rows.map((row) => h("tr", h("th", { scope: "row" }, row[0]!), ...row.slice(1).map(cell)));
   const heads = top!.map((text) => h("th", { scope: "col" }, text));
   return h(
-    "table",
-    { class: "rfnb-dims-values-table" },
-    ...(title ? [h("caption", {}, title)] : []),
-    h("thead", {}, h("tr", {}, ...heads)),
-    h("tbody", {}, ...lines),
+    "table.rfnb-dims-values-table",
+    ...(title ? [h("caption", title)] : []),
+    h("thead", h("tr", ...heads)),
+    h("tbody", ...lines),
   );
 }
 
@@ -120,8 +119,7 @@ export function rowTable(
   ];
   const top = h(
     "tr",
-    {},
-    ...heads.flatMap(([head, span]) => (span ? [h("th", { scope: "col", colspan: String(span) }, head)] : [])),
+    ...heads.flatMap(([head, span]) => (span ? [h("th", { scope: "col", colspan: span }, head)] : [])),
   );
   const body = seen.map(({ row: number, fold }) => {
     const row = rows[number]!;
@@ -130,53 +128,49 @@ export function rowTable(
     if (fold) {
       const last = rows[fold.first + (fold.count - 1) * fold.rows]!.label,
         is = open.has(fold.first);
-      const button = h("button", { type: "button", "aria-expanded": String(is), "data-fold": String(fold.first) });
-      button.append(`× ${fold.count}`);
-      button.setAttribute("aria-label", `× ${fold.count}: ${row.label} to ${last} are alike`);
-      button.title = `${row.label} to ${last} are alike${is ? "" : "; opens"}`;
-      button.addEventListener("click", () => turn(fold));
-      label.append(" ", button);
-    }
-    if (row.heading)
-      return h(
-        "tr",
-        { class: "rfnb-dims-heading" },
-        label,
-        h("td", { colspan: String(columns + 5), class: "rfnb-quiet" }, row.note),
+      label.append(
+        " ",
+        button(`× ${fold.count}`, () => turn(fold), {
+          "aria-expanded": is,
+          "data-fold": fold.first,
+          "aria-label": `× ${fold.count}: ${row.label} to ${last} are alike`,
+          title: `${row.label} to ${last} are alike${is ? "" : "; opens"}`,
+        }),
       );
+    }
+    if (row.heading) return h("tr.rfnb-dims-heading", label, h("td.rfnb-quiet", { colspan: columns + 5 }, row.note));
     const cells = row.cells.map((cell) =>
       h(
-        "td",
-        { class: "rfnb-dims-cell" },
+        "td.rfnb-dims-cell",
         cell
           ? chipElement(cell.chip, row.permuted ? cell.axis : null)
-          : h("span", { class: "rfnb-dims-missing", "aria-hidden": "true" }, "·"),
+          : h("span.rfnb-dims-missing", { "aria-hidden": "true" }, "·"),
       ),
     );
     const texts = (["dtype", "device", "bytes", "values"] as const).flatMap((name) => (shown[name] ? [name] : []));
     const said = texts.map((name) => h("td", { class: `rfnb-dims-${name}` }, row[name]));
     return h(
       "tr",
-      { "data-tensor": row.label, "data-permuted": String(row.permuted) },
+      { "data-tensor": row.label, "data-permuted": row.permuted },
       label,
       ...cells,
       ...said,
-      h("td", { class: "rfnb-quiet rfnb-dims-remarks" }, ...remarks(row)),
+      h("td.rfnb-quiet.rfnb-dims-remarks", ...remarks(row)),
     );
   });
-  const table = h("table", { role: "table" }, h("thead", {}, top), h("tbody", {}, ...body));
+  const table = h("table", { role: "table" }, h("thead", top), h("tbody", ...body));
   // Where there is little room these are blocks, which are no parts of a table for a screen reader unless they say so.
   for (const element of table.querySelectorAll("thead, tbody, tr, th, td"))
-    element.setAttribute("role", ROLES[element.getAttribute("scope") ?? element.localName]!);
+    set(element, "role", ROLES[element.getAttribute("scope") ?? element.localName]!);
   return table;
 }
 
 function remarks(row: Row): HTMLElement[] {
   const out: HTMLElement[] = [];
   const add = (...parts: (Node | string)[]) => {
-    out.push(h("span", { class: "rfnb-dims-remark" }, ...parts));
+    out.push(h("span.rfnb-dims-remark", ...parts));
   };
-  if (row.alarm) add(h("strong", { class: "rfnb-dims-alarm" }, `⚠ ${row.alarm}`));
+  if (row.alarm) add(h("strong.rfnb-dims-alarm", `⚠ ${row.alarm}`));
   if (row.note) add(row.note);
   if (!row.cells.some(Boolean)) add("scalar");
   if (row.permuted) add(h("span", { title: `stored as ${row.stored}` }, "⇄ other order"));

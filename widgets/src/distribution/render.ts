@@ -2,7 +2,7 @@
 
 import { css, sequential } from "../color";
 import type { Context, Render } from "../context";
-import { h } from "../dom";
+import { button, h } from "../dom";
 import type { Frame } from "../frame";
 import { shorten } from "../labels";
 import { key } from "../legend";
@@ -16,8 +16,8 @@ import { words } from "./words";
 
 class DistributionView extends PanedView<Head, Position, Layout> {
   private scene!: Scene;
-  private readonly next = h("button", { type: "button", title: "the next step with a wrong label (w)" }, "next wrong");
-  private readonly card = h("div", { class: "rfnb-distribution-card" });
+  private readonly next = button("next wrong", () => this.go("w"), { title: "the next step with a wrong label (w)" });
+  private readonly card = h("div.rfnb-distribution-card");
 
   constructor(el: HTMLElement, ctx: Context) {
     super(el, ctx, {
@@ -28,7 +28,6 @@ class DistributionView extends PanedView<Head, Position, Layout> {
     });
     this.tools.append(this.next);
     this.readout.after(this.card);
-    this.next.addEventListener("click", () => this.go("w"));
   }
 
   protected missing(frame: Frame<Head>): string | null {
@@ -115,24 +114,22 @@ class DistributionView extends PanedView<Head, Position, Layout> {
     if (!row) return this.card.replaceChildren();
     const colors = sequential(this.ctx.palette().dark);
     const line = (label: string, prob: number, mark: string) => {
-      const bar = h("span", { class: "rfnb-distribution-bar" });
+      const bar = h("span.rfnb-distribution-bar");
       bar.style.width = `${(100 * prob).toFixed(2)}%`;
       bar.style.background = css(colors, shareOf(prob));
       return h(
         "tr",
-        {},
-        h("th", { scope: "row" }, h("bdi", {}, shorten(label, 24)), mark),
-        h("td", {}, short(prob)),
-        h("td", { class: "rfnb-distribution-track" }, bar),
+        h("th", { scope: "row" }, h("bdi", shorten(label, 24)), mark),
+        h("td", short(prob)),
+        h("td.rfnb-distribution-track", bar),
       );
     };
     const marks = row.best.map((_, item) => (item === row.rank - 1 ? " = reference" : ""));
     this.card.replaceChildren(
       h(
         "table",
-        {},
-        h("caption", {}, `The best labels of ${this.scene.stepName} ${shorten(row.name)}`),
-        h("tbody", {}, ...row.best.slice(0, 10).map(({ label, prob }, item) => line(label, prob, marks[item]!))),
+        h("caption", `The best labels of ${this.scene.stepName} ${shorten(row.name)}`),
+        h("tbody", ...row.best.slice(0, 10).map(({ label, prob }, item) => line(label, prob, marks[item]!))),
       ),
     );
   }

@@ -8,12 +8,12 @@ import type { Position, Row, Scene } from "./layout";
 /** The label under the cursor with its probability, and what the step is about. */
 export function words(scene: Scene, { step, item }: Position): (Node | string)[] {
   const row = scene.rows[step]!,
-    at = [quiet(`${scene.stepName} `), h("b", {}, shorten(row.name, 40)), ": "];
+    at = [quiet(`${scene.stepName} `), h("b", shorten(row.name, 40)), ": "];
   if (!row.best.length) return [...at, "no numbers, NaN or infinity"];
   const share = row.best[item];
   const here = share
     ? [
-        h("b", {}, shorten(share.label, 40)),
+        h("b", shorten(share.label, 40)),
         ` ${short(share.prob)}`,
         quiet(` (log ${exact(share.logProb)}), rank ${item + 1}`),
       ]
@@ -23,7 +23,7 @@ export function words(scene: Scene, { step, item }: Position): (Node | string)[]
 
 function ofReference(scene: Scene, row: Row): (Node | string)[] {
   if (row.reference === null) return [quiet(scene.reference ? "no reference here" : "no reference")];
-  const label = h("b", {}, shorten(row.reference, 40));
+  const label = h("b", shorten(row.reference, 40));
   if (!row.rank) return [quiet("reference "), label, quiet(", without a probability")];
   const verdict = row.rank === 1 ? "✓ right" : "✗ wrong";
   return [

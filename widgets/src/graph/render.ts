@@ -3,7 +3,7 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { h, quiet, svg } from "../dom";
+import { button, h, on, quiet, set, status, svg } from "../dom";
 import type { Frame } from "../frame";
 import { Shell } from "../shell";
 import type { Edge, Graph, GraphHead, Node } from "./layout";
@@ -15,20 +15,20 @@ const STRAND = 5;
 class GraphView {
   private head!: GraphHead;
   private level = 0;
-  private readonly levels = h("span", { class: "rfnb-graph-levels", role: "group", "aria-label": "how much is open" });
-  private readonly legend = h("ul", { class: "rfnb-graph-legend", "aria-label": "dims" });
-  private readonly stage = h("div", { class: "rfnb-graph-stage" });
-  private readonly readout = h("div", { class: "rfnb-readout", role: "status", "aria-live": "polite" });
+  private readonly levels = h("span.rfnb-graph-levels", { role: "group", "aria-label": "how much is open" });
+  private readonly legend = h("ul.rfnb-graph-legend", { "aria-label": "dims" });
+  private readonly stage = h("div.rfnb-graph-stage");
+  private readonly readout = status();
   private readonly shell: Shell;
   private readonly cursor = new Cursor<string>(() => this.point());
 
   constructor(private readonly el: HTMLElement) {
-    this.shell = new Shell(el, [this.levels], h("div", { class: "rfnb-graph" }, this.legend, this.stage, this.readout));
-    this.stage.addEventListener("pointerover", (event) => this.cursor.hover(nodeAt(event.target)));
-    this.stage.addEventListener("pointerleave", () => this.cursor.hover(null));
-    this.stage.addEventListener("focusin", (event) => this.cursor.pin(nodeAt(event.target)));
-    this.stage.addEventListener("focusout", () => this.cursor.pin(null));
-    this.stage.addEventListener("click", (event) => this.open(nodeAt(event.target)));
+    this.shell = new Shell(el, [this.levels], h("div.rfnb-graph", this.legend, this.stage, this.readout));
+    on(this.stage, "pointerover", (event) => this.cursor.hover(nodeAt(event.target)));
+    on(this.stage, "pointerleave", () => this.cursor.hover(null));
+    on(this.stage, "focusin", (event) => this.cursor.pin(nodeAt(event.target)));
+    on(this.stage, "focusout", () => this.cursor.pin(null));
+    on(this.stage, "click", (event) => this.open(nodeAt(event.target)));
     onKeys(this.stage, (event) => this.key(event));
   }
 
@@ -41,9 +41,7 @@ class GraphView {
     this.levels.hidden = all.length < 2;
     this.levels.replaceChildren(
       ...all.map(({ label }, index) => {
-        const button = h("button", { type: "button" }, label);
-        button.addEventListener("click", () => this.show(index));
-        return button;
+        return button(label, () => this.show(index));
       }),
     );
     const chips = head.legend ?? [];
@@ -81,18 +79,16 @@ class GraphView {
   private draw(): void {
     const { graph } = this;
     this.el.dataset["level"] = String(this.level);
-    [...this.levels.children].forEach((button, index) =>
-      button.setAttribute("aria-pressed", String(index === this.level)),
-    );
+    [...this.levels.children].forEach((button, index) => set(button, "aria-pressed", index === this.level));
     if (!graph) this.stage.replaceChildren(...opsTable(this.head));
     else {
       const { width, height } = graph;
       const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group" });
-      picture.setAttribute("aria-label", `${this.head.title ?? "Graph"}: ${graph.nodes.length} boxes`);
+      set(picture, "aria-label", `${this.head.title ?? "Graph"}: ${graph.nodes.length} boxes`);
       for (const band of graph.bands)
         picture.append(
-          svg("rect", { x: 0, y: band.y, width, height: band.height, rx: 6, class: "rfnb-graph-band" }),
-          svg("text", { x: 14, y: band.y + 18, class: "rfnb-graph-place" }, band.label),
+          svg("rect.rfnb-graph-band", { x: 0, y: band.y, width, height: band.height, rx: 6 }),
+          svg("text.rfnb-graph-place", { x: 14, y: band.y + 18 }, band.label),
         );
       for (const edge of graph.edges) picture.append(lineOf(edge));
       for (const node of graph.nodes) picture.append(boxOf(node));
@@ -138,7 +134,7 @@ class GraphView {
       to = this.nodeOf(walk(graph, from, key));
     if (!to) return false;
     here?.setAttribute("tabindex", "-1");
-    to.setAttribute("tabindex", "0");
+    set(to, "tabindex", "0");
     to.focus();
     return true;
   }
@@ -151,19 +147,19 @@ function boxOf(node: Node): SVGGElement {
   const { id, shape, lines, words, x, y, width, height } = node,
     flat = shape === "op" || shape === "fold";
   const box = svg("g", { "data-node": id, tabindex: -1, class: `rfnb-graph-node rfnb-graph-${shape}` });
-  box.setAttribute("role", shape === "fold" ? "button" : "img");
-  box.setAttribute("aria-label", words);
-  if (shape === "fold") box.setAttribute("aria-expanded", "false");
+  set(box, "role", shape === "fold" ? "button" : "img");
+  set(box, "aria-label", words);
+  if (shape === "fold") set(box, "aria-expanded", "false");
   const at = { x: x - width / 2, y: y - height / 2, width, height, rx: flat ? 4 : height / 2 };
-  if (shape === "fold") box.append(svg("rect", { ...at, x: at.x + 4, y: at.y + 4, class: "rfnb-graph-behind" }));
+  if (shape === "fold") box.append(svg("rect.rfnb-graph-behind", { ...at, x: at.x + 4, y: at.y + 4 }));
   box.append(svg("rect", at));
   const top = y + 4 - 7.5 * (lines.length - 1);
   lines.forEach((line, index) => {
     const text = svg("text", { x, y: top + 15 * index, class: index ? "rfnb-graph-more" : "" }, line);
     // Fonts differ from page to page: what is wider here than where it was laid out is pressed into its box.
     if (line.length * (index ? 6.2 : 7.4) > width - 8) {
-      text.setAttribute("textLength", String(width - 10));
-      text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+      set(text, "textLength", width - 10);
+      set(text, "lengthAdjust", "spacingAndGlyphs");
     }
     box.append(text);
   });
@@ -183,7 +179,7 @@ function lineOf(edge: Edge): SVGGElement {
     ),
   );
   const [x, y] = path.at(-1)!;
-  group.append(svg("path", { d: `M${x - 4} ${y - 2}L${x} ${y + 5}L${x + 4} ${y - 2}Z`, class: "rfnb-graph-tip" }));
+  group.append(svg("path.rfnb-graph-tip", { d: `M${x - 4} ${y - 2}L${x} ${y + 5}L${x + 4} ${y - 2}Z` }));
   const [mx, my] = middleOf(edge);
   glyphs.forEach((glyph, index) =>
     group.append(
@@ -198,9 +194,7 @@ function lineOf(edge: Edge): SVGGElement {
     const lane = Math.max(...path.map(([px]) => px)),
       ys = path.map(([, py]) => py),
       middle = (Math.min(...ys) + Math.max(...ys)) / 2;
-    group.append(
-      svg("text", { transform: `translate(${lane + 4} ${middle}) rotate(-90)`, class: "rfnb-graph-said" }, label),
-    );
+    group.append(svg("text.rfnb-graph-said", { transform: `translate(${lane + 4} ${middle}) rotate(-90)` }, label));
   }
   return group;
 }
@@ -208,20 +202,17 @@ function lineOf(edge: Edge): SVGGElement {
 /** What has too many ops for a picture, as a table. */
 function opsTable(head: GraphHead): HTMLElement[] {
   return (head.places ?? []).flatMap(({ name, meaning, ops }) => [
-    h("p", {}, `${name}: ${meaning}${ops.length ? "" : " (nothing)"}`),
+    h("p", `${name}: ${meaning}${ops.length ? "" : " (nothing)"}`),
     h(
-      "table",
-      { class: "rfnb-graph-table" },
+      "table.rfnb-graph-table",
       h(
         "tbody",
-        {},
         ...ops.map((op) =>
           h(
             "tr",
-            {},
             h("th", { scope: "row" }, `#${op.id.replace(/^op/, "")} ${op.name}`),
-            h("td", {}, op.dims),
-            h("td", {}, op.code),
+            h("td", op.dims),
+            h("td", op.code),
           ),
         ),
       ),

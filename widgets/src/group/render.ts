@@ -15,8 +15,8 @@ interface Head extends AnyHead {
 }
 
 export const render: Render<Head> = (el, frame, ctx) => {
-  const title = h("div", { class: "rfnb-group-title" });
-  const body = h("div", { class: "rfnb-group" });
+  const title = h("div.rfnb-group-title");
+  const body = h("div.rfnb-group");
   const parts: { root: HTMLElement; shown: Rendered<AnyHead> }[] = [];
   el.append(title, body);
   const update = ({ head, blocks }: Frame<Head>) => {
@@ -30,7 +30,7 @@ export const render: Render<Head> = (el, frame, ctx) => {
     }
     wanted.forEach((part, index) => {
       if (!parts[index]) {
-        const root = h("section", { class: "rfnb-root rfnb-part" });
+        const root = h("section.rfnb-root.rfnb-part");
         body.append(root);
         parts[index] = { root, shown: showIn(root, prefixed(ctx.exact, `${index}/`)) };
       }

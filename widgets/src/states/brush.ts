@@ -1,5 +1,6 @@
 // A range of steps and a threshold: which units are on in all of it, and where else they are. The mirror image of rfnb/viz/states/brush.py.
 
+import { times } from "../list";
 import type { Block } from "../block";
 import type { ExactOf } from "../exact";
 import type { SeqEntry } from "./scene";
@@ -55,7 +56,7 @@ export async function find(block: Block, name: string, seqs: SeqEntry[], brush: 
 }
 
 const chosen = (counts: ArrayLike<number>, units: number, { start, stop }: Brush): number[] =>
-  Array.from({ length: units }, (_, unit) => unit).filter((unit) => counts[unit] === stop - start);
+  times(units, (unit) => unit).filter((unit) => counts[unit] === stop - start);
 
 /** By unit in how many steps of the range it is on, then in how many others of the sequence. */
 export function countsOf(block: Block, seqs: SeqEntry[], { seq, start, stop, threshold }: Brush): Float32Array {

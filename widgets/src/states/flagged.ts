@@ -1,6 +1,7 @@
 // Units and steps that stand out, below the picture: a line per track, which opens to what there is to pin and to go to.
 
-import { h, quiet } from "../dom";
+import { times } from "../list";
+import { button, h, quiet } from "../dom";
 import type { Scene, Track } from "./scene";
 import { FLAGS } from "./scene";
 
@@ -14,15 +15,19 @@ export interface Acts {
 
 /** Buttons that pin units; where there are many, one more that shows all of them. */
 export function unitButtons(name: string, units: number[], unitName: string, pin: (unit: number) => void): HTMLElement {
-  const button = (unit: number) => pressed(String(unit), `pin ${unitName} ${unit}`, () => pin(unit));
-  const line = h("p", { class: "rfnb-states-units" }, quiet(`${name}: `), ...units.slice(0, MOST).map(button));
+  const pinOf = (unit: number) => button(String(unit), () => pin(unit), { "aria-label": `pin ${unitName} ${unit}` });
+  const line = h("p.rfnb-states-units", quiet(`${name}: `), ...units.slice(0, MOST).map(pinOf));
   if (units.length > MOST) {
     const left = units.length - MOST;
-    const more = pressed(`and ${left} more`, `show ${left} more units`, () => {
-      const [first, ...others] = units.slice(MOST).map(button);
-      more.replaceWith(first!, ...others);
-      first!.focus();
-    });
+    const more = button(
+      `and ${left} more`,
+      () => {
+        const [first, ...others] = units.slice(MOST).map(pinOf);
+        more.replaceWith(first!, ...others);
+        first!.focus();
+      },
+      { "aria-label": `show ${left} more units` },
+    );
     line.append(more);
   }
   return line;
@@ -37,12 +42,7 @@ export function flagged(scene: Scene, box: HTMLElement, acts: Acts): void {
     ...scene.tracks.flatMap((of, track) => {
       const lists = listsOf(scene, of, track, acts);
       if (!of.says || !lists.length) return [];
-      const list = h(
-        "details",
-        { "data-of": of.label },
-        h("summary", {}, h("b", {}, of.label), ` ${of.says}`),
-        ...lists,
-      );
+      const list = h("details", { "data-of": of.label }, h("summary", h("b", of.label), ` ${of.says}`), ...lists);
       list.open = open.has(of.label);
       return [list];
     }),
@@ -51,7 +51,7 @@ export function flagged(scene: Scene, box: HTMLElement, acts: Acts): void {
 }
 
 function listsOf(scene: Scene, of: Track, track: number, acts: Acts): HTMLElement[] {
-  const all = (count: number) => Array.from({ length: count }, (_, index) => index);
+  const all = (count: number) => times(count, (index) => index);
   return FLAGS.flatMap(([bit, word]) => {
     const units = all(of.units).filter((unit) => of.unitFlags(unit) & bit),
       steps = all(scene.steps).filter((step) => of.stepFlags(step) & bit);
@@ -74,14 +74,8 @@ function stepButtons(name: string, steps: number[], go: (step: number) => void):
   }
   const buttons = stretches.slice(0, MOST).map(([first, last]) => {
     const text = first === last ? String(first) : `${first}–${last}`;
-    return pressed(text, `go to ${first === last ? "step" : "steps"} ${text}`, () => go(first));
+    return button(text, () => go(first), { "aria-label": `go to ${first === last ? "step" : "steps"} ${text}` });
   });
   const left = stretches.length - buttons.length;
-  return h("p", { class: "rfnb-states-units" }, quiet(`${name}: `), ...buttons, left ? quiet(` and ${left} more`) : "");
-}
-
-function pressed(text: string, label: string, act: () => void): HTMLButtonElement {
-  const button = h("button", { type: "button", "aria-label": label }, text);
-  button.addEventListener("click", act);
-  return button;
+  return h("p.rfnb-states-units", quiet(`${name}: `), ...buttons, left ? quiet(` and ${left} more`) : "");
 }

@@ -1,6 +1,7 @@
 // From a scene to positions: pinned units, then per track a strip of units by steps and a line below, all over the same axis of steps.
 // Where steps are few, tracks are beside each other, each with the axis above it.
 
+import { times } from "../list";
 import type { Columns } from "../axis";
 import { cellSize, columns, labelsOf } from "../axis";
 import type { Measure } from "../labels";
@@ -63,7 +64,7 @@ export function layout(scene: Scene, { width, zoom, tall, measure, folded, pins 
   const made = spread(fitting(spread(1, 1)), zoom, CELL_WIDEST),
     count = fitting(made),
     wide = span(made) + GUTTER,
-    xs = Array.from({ length: count }, (_, column) => column * wide);
+    xs = times(count, (column) => column * wide);
   const below = (index: number) => made.top + Math.floor(index / count) * (PIN + 6);
   const tops = Array.from({ length: pins }, (_, pin): [number, number] => [xs[pin % count]!, below(pin)]);
   let at = below(pins + count - 1), // of the row of tracks

@@ -1,7 +1,8 @@
 // What a brush has found, below the picture: units to pin, and places to go to.
 
-import { h, quiet } from "../dom";
+import { button, h, quiet } from "../dom";
 import { shorten } from "../labels";
+import { times } from "../list";
 import { short } from "../number";
 import { unitButtons } from "./flagged";
 import type { Brush, Found, Place } from "./brush";
@@ -21,14 +22,13 @@ export function panel(
   const track = scene.tracks[brush.track]!,
     about = found.about ? "about " : "",
     sign = brush.threshold >= 0 ? "≥" : "≤";
-  const labels = Array.from({ length: brush.stop - brush.start }, (_, at) => scene.stepLabel(brush.start + at));
+  const labels = times(brush.stop - brush.start, (at) => scene.stepLabel(brush.start + at));
   const range = `${track.label} ${sign} ${short(brush.threshold)} in ${stepsOf(brush)} (${shorten(labels.join(" "), 40)})`;
   const others = found.here.filter((unit) => !found.only.includes(unit));
   const nodes: Node[] = [
     h(
       "p",
-      {},
-      h("b", {}, `${range}: `),
+      h("b", `${range}: `),
       `${about}${found.here.length} of ${track.units} units on throughout, ${about}${found.only.length} of them only here.`,
     ),
   ];
@@ -38,16 +38,13 @@ export function panel(
   list("only here", found.only);
   list("also elsewhere", others);
   if (!found.here.length) return nodes;
-  const places = found.places.slice(0, MOST_PLACES).map((place) => {
-    const button = h("button", { type: "button" }, `${shorten(seqs[place.seq]!.label, 24)}, ${stepsOf(place)}`);
-    button.addEventListener("click", () => go(place));
-    return button;
-  });
+  const places = found.places
+    .slice(0, MOST_PLACES)
+    .map((place) => button(`${shorten(seqs[place.seq]!.label, 24)}, ${stepsOf(place)}`, () => go(place)));
   const left = found.places.length - places.length;
   nodes.push(
     h(
-      "p",
-      { class: "rfnb-states-units" },
+      "p.rfnb-states-units",
       quiet(places.length ? "all of them are also on in: " : "all of them are on nowhere else"),
       ...places,
       ...(left > 0 ? [quiet(` and ${left} more places`)] : []),

@@ -3,7 +3,7 @@
 import { diverging, sequential } from "../color";
 import type { Context, Render } from "../context";
 import { onKeys } from "../cursor";
-import { h, setOptions } from "../dom";
+import { button, h, on, region, select, set, setOptions, slider } from "../dom";
 import type { Frame } from "../frame";
 import { rowOf } from "../exact";
 import { key } from "../legend";
@@ -41,34 +41,26 @@ class StatesView extends PanedView<Head, Position, Layout> {
   private found: Found | null = null;
   private share: number; // of the threshold between 0 and the end of the range of the track
 
-  private readonly orderSelect = h("select", { "aria-label": "order of units" });
-  private readonly threshold = h("input", {
-    type: "range",
-    min: "-100",
-    max: "100",
-    value: "50",
-    "aria-label": "threshold: from when a unit is on",
-  });
-  private readonly thresholdBox = h(
-    "label",
-    { class: "rfnb-states-threshold", hidden: "" },
-    "on from ",
-    this.threshold,
+  private readonly orderSelect = select("order of units", (index) => this.sortBy(index));
+  private readonly threshold = slider(
+    { min: "-100", max: "100", value: "50", "aria-label": "threshold: from when a unit is on" },
+    (value) => {
+      this.share = value / 100;
+      this.rebrush();
+    },
   );
-  private readonly fewer = h("button", { type: "button", "aria-label": "lower rows of units" }, "↕−");
-  private readonly more = h("button", { type: "button", "aria-label": "taller rows of units" }, "↕+");
-  private readonly pinButton = h("button", { type: "button", "data-do": "pin" }, "Pin unit");
-  private readonly tableButton = h("button", { type: "button", "aria-pressed": "false", "data-do": "table" }, "Table");
-  private readonly tracksBox = h("div", { class: "rfnb-states-tracks", role: "group", "aria-label": "tracks" });
-  private readonly tableBox = h("div", {
-    class: "rfnb-table",
-    hidden: "",
-    tabindex: "0",
-    role: "region",
-    "aria-label": "states as tables",
+  private readonly thresholdBox = h("label.rfnb-states-threshold", { hidden: "" }, "on from ", this.threshold);
+  private readonly fewer = button("↕−", () => this.stretch(1 / 1.5), { "aria-label": "lower rows of units" });
+  private readonly more = button("↕+", () => this.stretch(1.5), { "aria-label": "taller rows of units" });
+  private readonly pinButton = button("Pin unit", () => this.togglePin(), { "data-do": "pin" });
+  private readonly tableButton = button("Table", () => this.toggleTable(), {
+    "aria-pressed": "false",
+    "data-do": "table",
   });
-  private readonly flags = h("div", { class: "rfnb-states-flags" });
-  private readonly panel = h("div", { class: "rfnb-states-found", "aria-live": "polite", hidden: "" });
+  private readonly tracksBox = h("div.rfnb-states-tracks", { role: "group", "aria-label": "tracks" });
+  private readonly tableBox = region("div.rfnb-table", "states as tables");
+  private readonly flags = h("div.rfnb-states-flags");
+  private readonly panel = h("div.rfnb-states-found", { "aria-live": "polite", hidden: "" });
 
   constructor(el: HTMLElement, ctx: Context) {
     super(el, ctx, {
@@ -81,23 +73,14 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.stage.before(this.tracksBox);
     this.stage.after(this.tableBox, this.panel);
     this.notes.after(this.flags);
-    const units = h("span", { class: "rfnb-zoom", title: "height of the rows" }, this.fewer, this.more);
+    const units = h("span.rfnb-zoom", { title: "height of the rows" }, this.fewer, this.more);
     this.tools.append(units, this.orderSelect, this.pinButton, this.tableButton, this.thresholdBox);
-    this.orderSelect.addEventListener("change", () => this.sortBy(this.orderSelect.selectedIndex));
-    this.fewer.addEventListener("click", () => this.stretch(1 / 1.5));
-    this.more.addEventListener("click", () => this.stretch(1.5));
-    this.pinButton.addEventListener("click", () => this.togglePin());
-    this.tableButton.addEventListener("click", () => this.toggleTable());
-    this.threshold.addEventListener("input", () => {
-      this.share = Number(this.threshold.value) / 100;
-      this.rebrush();
-    });
     const { element } = this.pane;
     // The pane's own listener moves the cursor before `ownKey` hears of it.
-    element.addEventListener("keydown", () => (this.before = this.cursor.pinned?.step ?? 0), true);
+    on(element, "keydown", () => (this.before = this.cursor.pinned?.step ?? 0), true);
     onKeys(element, (event) => this.ownKey(event));
-    element.addEventListener("pointerdown", (event) => this.drag(event));
-    element.addEventListener("click", (event) => {
+    on(element, "pointerdown", (event) => this.drag(event));
+    on(element, "click", (event) => {
       const box = element.getBoundingClientRect(),
         x = event.clientX - box.left - element.clientLeft + element.scrollLeft,
         y = event.clientY - box.top - element.clientTop;
@@ -189,17 +172,11 @@ class StatesView extends PanedView<Head, Position, Layout> {
   private showTracks(): void {
     const { tracks } = this.scene;
     if (this.tracksBox.childElementCount !== tracks.length)
-      this.tracksBox.replaceChildren(
-        ...tracks.map((_, track) => {
-          const button = h("button", { type: "button" });
-          button.addEventListener("click", () => this.toggleFold(track));
-          return button;
-        }),
-      );
+      this.tracksBox.replaceChildren(...tracks.map((_, track) => button("", () => this.toggleFold(track))));
     [...this.tracksBox.children].forEach((button, track) => {
       const open = String(!this.folded(track));
       button.textContent = tracks[track]!.label;
-      button.setAttribute("aria-pressed", open);
+      set(button, "aria-pressed", open);
     });
     this.tracksBox.hidden = tracks.length < 2;
   }
@@ -218,8 +195,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.legend.replaceChildren();
     if (len < steps) this.legend.append(key("padding", "after the end"));
     if (tracks.some(({ missing }) => missing.includes(true))) this.legend.append(key("missing", "not computed"));
-    const line = (mark: string, said: string) =>
-      h("span", { class: "rfnb-key" }, h("i", { class: `rfnb-states-${mark}` }), said);
+    const line = (mark: string, said: string) => h("span.rfnb-key", h("i", { class: `rfnb-states-${mark}` }), said);
     this.legend.append(line("line", "norm, mean opening"), line("change", "change from the step before"));
   }
 
@@ -404,7 +380,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const brush = (this.brush = { ...this.brush, threshold: Math.fround(threshold) }),
       { seqs } = this.frame.head;
     this.threshold.min = track.low < 0 ? "-100" : "0";
-    this.threshold.setAttribute("aria-valuetext", short(brush.threshold));
+    set(this.threshold, "aria-valuetext", short(brush.threshold));
     this.showThreshold();
     void find(this.frame.blocks[track.block]!, track.block, seqs, brush, this.ctx.exact).then((found) => {
       if (brush !== this.brush) return;
@@ -452,8 +428,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
       element.removeEventListener("pointermove", move);
       element.ownerDocument.removeEventListener("pointerup", end);
     };
-    element.addEventListener("pointermove", move);
-    element.ownerDocument.addEventListener("pointerup", end);
+    on(element, "pointermove", move);
+    on(element.ownerDocument, "pointerup", end);
   }
 
   // -- the table -------------------------------------------------------------------------------------------------------------
@@ -461,7 +437,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const shown = this.tableBox.hidden;
     this.tableBox.hidden = !shown;
     this.stage.hidden = shown;
-    this.tableButton.setAttribute("aria-pressed", String(shown));
+    set(this.tableButton, "aria-pressed", shown);
     this.redraw();
   }
 

@@ -1,5 +1,6 @@
 // From a `states` spec to what is drawn of one sequence: per track the values, their lines, what stands out, and the order of the units.
 
+import { times } from "../list";
 import type { Block } from "../block";
 import type { AnyHead, Frame } from "../frame";
 
@@ -126,7 +127,7 @@ function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, seq: number, 
   const given = (name: string) => blocks[`${entry.block}/${name}`];
   const [line, change] = [given("line"), given("change")].map((block) => block && row(block, seq, len));
   const made = line && change ? null : linesOf(value, len, units, gate);
-  const missing = Array.from({ length: len }, (_, step) => nothingAt(value, step, units));
+  const missing = times(len, (step) => nothingAt(value, step, units));
   const flags = (name: string, size: number) => {
     const block = given(name);
     return (index: number): number => (block && index < size ? block.value(seq * size + index) : 0);

@@ -1,7 +1,8 @@
 // The same numbers as tables: one per open track, steps by units in the order of the picture.
 
-import { h } from "../dom";
+import { table as tableOf } from "../dom";
 import { shorten } from "../labels";
+import { times } from "../list";
 import { exact, rough, short } from "../number";
 import type { Scene, Track } from "./scene";
 import { flagWords, lineName, unitIn } from "./scene";
@@ -22,18 +23,13 @@ export function table(scene: Scene, track: Track, exactly: Float32Array | null):
   const value = (step: number, unit: number) => exactly?.[step * track.units + unit] ?? track.value(step, unit);
   const said = (number: number, rounded: boolean, full: boolean) =>
     Number.isNaN(number) ? "–" : rounded ? `≈ ${rough(number)}` : full ? exact(number) : short(number);
-  const cell = (text: string) => h("td", {}, text);
-  const rows = Array.from({ length: steps }, (_, step) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, `${shorten(scene.stepLabel(step))} (${step})`),
-      cell(said(track.line[step]!, track.lineAbout, false)),
-      cell(said(track.change[step]!, track.changeAbout, false)),
-      cell(flagWords(track.stepFlags(step)) || "–"),
-      ...Array.from({ length: units }, (_, index) => cell(said(value(step, unitIn(track, index)), about, true))),
-    ),
-  );
+  const rows = times(steps, (step): [string, ...string[]] => [
+    `${shorten(scene.stepLabel(step))} (${step})`,
+    said(track.line[step]!, track.lineAbout, false),
+    said(track.change[step]!, track.changeAbout, false),
+    flagWords(track.stepFlags(step)) || "–",
+    ...times(units, (index) => said(value(step, unitIn(track, index)), about, true)),
+  ]);
   const heads = [`${scene.stepName} ↓`, lineName(track), "change", "flags"];
   for (let index = 0; index < units; index++) {
     const unit = unitIn(track, index),
@@ -42,11 +38,5 @@ export function table(scene: Scene, track: Track, exactly: Float32Array | null):
   }
   const left =
     steps < scene.len || units < track.units ? ` (the first ${steps} × ${units} of ${scene.len} × ${track.units})` : "";
-  return h(
-    "table",
-    {},
-    h("caption", {}, `${track.label}, ${scene.seq}${left}${about ? ": about, rounded" : ""}`),
-    h("thead", {}, h("tr", {}, ...heads.map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, ...rows),
-  );
+  return tableOf(`${track.label}, ${scene.seq}${left}${about ? ": about, rounded" : ""}`, heads, rows);
 }

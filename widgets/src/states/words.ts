@@ -25,7 +25,7 @@ export function words(
   const said = (value: number) => (about ? `about ${rough(value)}` : at.unit < 0 ? short(value) : exact(value));
   const step =
     at.step < scene.len
-      ? [quiet(`${scene.stepName} `), h("b", {}, shorten(scene.stepLabel(at.step), 40)), quiet(` ${at.step}  `)]
+      ? [quiet(`${scene.stepName} `), h("b", shorten(scene.stepLabel(at.step), 40)), quiet(` ${at.step}  `)]
       : [quiet(`${scene.stepName} ${at.step}  `)];
   const value = valueAt(scene, at, row);
   if (at.step >= scene.len)
@@ -34,19 +34,19 @@ export function words(
       `past the end of ${scene.seq}${at.unit < 0 || (Number.isNaN(value) && !track.note) ? "" : `, ${track.label} ${track.unitName} ${at.unit} holds ${said(value)}`}`,
       ...warned(flagWords(track.stepFlags(at.step))),
     ];
-  const shown = h("b", { class: "rfnb-value" }, Number.isNaN(value) ? "NaN" : said(value));
+  const shown = h("b.rfnb-value", Number.isNaN(value) ? "NaN" : said(value));
   const more = beside(track, at, number);
   return [
     ...step,
-    h("b", {}, track.label),
+    h("b", track.label),
     quiet(at.unit < 0 ? ` ${lineName(track)}  ` : ` ${track.unitName} ${at.unit}  `),
     shown,
     more && "; ",
-    h("span", { class: "rfnb-quiet rfnb-others" }, more),
+    h("span.rfnb-quiet.rfnb-others", more),
   ];
 }
 
-const warned = (words: string): Node[] => (words ? [h("span", { class: "rfnb-wrong" }, ` ! ${words}`)] : []);
+const warned = (words: string): Node[] => (words ? [h("span.rfnb-wrong", ` ! ${words}`)] : []);
 
 /** What is to be said beside the value. */
 function beside(track: Track, { unit, step }: Position, number: string | null): string {

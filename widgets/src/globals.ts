@@ -1,0 +1,23 @@
+// Functions of the language that the views call hundreds of times. The build puts these names in the place of the dotted ones (`inject` in
+// build.mjs), which a minifier may not do by itself: 4 kB less, and the sources stay as they are.
+
+const { abs, ceil, exp, floor, log, max, min, round, sqrt } = Math,
+  { isFinite, isInteger, isNaN } = Number,
+  { from, isArray } = Array;
+
+export {
+  abs as "Math.abs",
+  ceil as "Math.ceil",
+  exp as "Math.exp",
+  floor as "Math.floor",
+  log as "Math.log",
+  max as "Math.max",
+  min as "Math.min",
+  round as "Math.round",
+  sqrt as "Math.sqrt",
+  isFinite as "Number.isFinite",
+  isInteger as "Number.isInteger",
+  isNaN as "Number.isNaN",
+  from as "Array.from",
+  isArray as "Array.isArray",
+};
