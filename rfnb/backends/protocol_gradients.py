@@ -100,10 +100,11 @@ class Gradients:
         return contextlib.nullcontext()
 
     @classmethod
-    def watch_draws(cls, draws: Callable[[str], None]) -> Any:
+    def watch_draws(cls, draws: Callable[[str], None], *, trace: bool = False) -> Any:
         """A context manager: `draws` is called with the name of a function by which this thread is about to draw random numbers. None
-        of them is known where the backend has no functions of its own for that. Leaving a second time does nothing."""
-        return contextlib.nullcontext()
+        of them is known where the backend has no functions of its own for that. If `trace`, where that may be, it gives the list of
+        `trace_calls` too. Leaving a second time does nothing."""
+        return cls.trace_calls() if trace else contextlib.nullcontext()
 
     @classmethod
     def current_modes(cls) -> Callable[[], None]:
@@ -113,7 +114,7 @@ class Gradients:
     @classmethod
     def trace_calls(cls) -> Any | None:
         """A context manager that gives the list of the calls of the library that are made in it (`rfnb/backends/raw_calls.py`), of
-        which recorded loops make programs. None: they are not seen, and such loops run op by op."""
+        which recorded loops make programs. None: they are not seen, and such loops run op by op. Leaving a second time does nothing."""
         return None
 
     @classmethod

@@ -18,7 +18,6 @@ from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_compiled import compile_function
 from rfnb.backends.torch_ctc import ctc_best_path, ctc_loss
-from rfnb.backends.torch_draws import WatchDraws
 from rfnb.backends.torch_dtypes import DTYPES, HALF, NAMES
 from rfnb.backends.torch_edit_distance import edit_distance, next_edit_distance_row
 from rfnb.backends.torch_gradient import scaled_gradient
@@ -35,7 +34,7 @@ from rfnb.backends.torch_random import (
 )
 from rfnb.backends.torch_read_only import read_only
 from rfnb.backends.torch_rnn import gru, rnn_tanh
-from rfnb.backends.torch_trace import note_made, signature, trace_calls
+from rfnb.backends.torch_trace import note_made, signature, trace_calls, watch_draws
 from rfnb.backends.torch_two_d_lstm import two_d_lstm
 
 _grad_enabled = torch.is_grad_enabled
@@ -307,8 +306,8 @@ class TorchBackend(Backend):
     graph_order_raw = staticmethod(graph_order)
     scaled_gradient_raw = staticmethod(scaled_gradient)
     checkpoint_scope = CheckpointScope
-    watch_draws = WatchDraws
-    trace_calls = staticmethod(trace_calls)
+    watch_draws = staticmethod(watch_draws)
+    trace_calls = trace_calls
     compile_raw = staticmethod(compile_function)
     current_modes = staticmethod(current_modes)
     signature_raw = staticmethod(signature)

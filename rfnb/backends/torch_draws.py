@@ -17,7 +17,7 @@ _DROPPED = "dropout_p"  # of attention
 
 
 class WatchDraws(OwnMode):
-    """See `Backend.watch_draws`. A mode is that of the thread."""
+    """A mode is that of the thread."""
 
     def __init__(self, draws: Callable[[str], None]):
         super().__init__()
@@ -25,10 +25,15 @@ class WatchDraws(OwnMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if (_may_draw(name) and kwargs.get("training", True)) or kwargs.get(_DROPPED):
-            self._draws(f"torch.{name}")
+        tell_draw(self._draws, func, kwargs)
         return func(*args, **kwargs)
+
+
+def tell_draw(draws: Callable[[str], None], func: Any, kwargs: Any) -> None:
+    """Tell if this call is going to draw."""
+    name = getattr(func, "__name__", "")
+    if (_may_draw(name) and kwargs.get("training", True)) or kwargs.get(_DROPPED):
+        draws(f"torch.{name}")
 
 
 @lru_cache(maxsize=4096)

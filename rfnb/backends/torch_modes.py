@@ -17,6 +17,10 @@ class OwnMode(TorchFunctionMode):
         self._above: list[Any] = []
 
     def __exit__(self, *error: Any) -> None:
+        stack = _get_current_function_mode_stack()
+        if stack and stack[-1] is self and not self._above:  # the usual case
+            _pop_mode()
+            return
         while any(mode is self for mode in _get_current_function_mode_stack()):
             self._above.append(_pop_mode())
         while self._above:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import torch
 
 from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
+from rfnb.backends.torch_draws import WatchDraws, tell_draw
 from rfnb.backends.torch_modes import OwnMode, modes
 
 _ASKING = {
@@ -54,12 +54,17 @@ class _Made(RawCall):
 
 
 class _Trace(OwnMode):
-    """A mode is that of the thread."""
+    """See `Backend.trace_calls`. A mode is that of the thread."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[RawCall] = []
+        self._modes: Any = None
+
+    def __enter__(self) -> Any:
         self._modes = _modes()
+        super().__enter__()
+        return self.calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -68,11 +73,27 @@ class _Trace(OwnMode):
         return out
 
 
-@contextmanager
-def trace_calls() -> Iterator[list[RawCall]]:
-    """See `Backend.trace_calls`."""
-    with _Trace() as mode:
-        yield mode.calls
+trace_calls = _Trace
+
+
+class _TraceAndDraws(_Trace):
+    """Both at once: each mode of torch costs every call."""
+
+    def __init__(self, draws: Callable[[str], None]):
+        super().__init__()
+        self._draws = draws
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tell_draw(self._draws, func, kwargs)
+        out = func(*args, **kwargs)
+        self.calls.append(_Call(func, args, kwargs, out, _modes() != self._modes))
+        return out
+
+
+def watch_draws(draws: Callable[[str], None], *, trace: bool = False) -> OwnMode:
+    """See `Backend.watch_draws`."""
+    return _TraceAndDraws(draws) if trace else WatchDraws(draws)
 
 
 def note_made(raw: Any) -> Any:

@@ -89,21 +89,18 @@ def is_intercepted() -> bool:
     return _live(_innermost.get()) is not None
 
 
-def draws_of_thread() -> int:
-    """The number of calls of ops that draw random numbers in this thread while somebody intercepted."""
-    return _of_thread.draws
-
-
 class _OfThread(threading.local):
+    """`draws`: the number of calls of ops that draw random numbers in this thread while somebody intercepted."""
+
     draws = 0
 
 
-_of_thread = _OfThread()
+of_thread = _OfThread()
 
 
 def _answer(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op.draws:
-        _of_thread.draws += 1
+        of_thread.draws += 1
     here = _innermost.get()
     block = _live(here)
     while block is not None and block.only is not None and op.fn not in block.only:

@@ -8,6 +8,7 @@ another thread has run meanwhile, which may have had such a function in hand.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -52,10 +53,10 @@ class Watch:
     def __init__(self, own: Callable[[str], None]):
         self._own, self._thread = own, threading.get_ident()
         self._told = self._others_draw = False
-        self._on_backend = registry.selected().watch_draws(own)
+        self._on_backend: Any = contextlib.nullcontext()
 
-    def start(self) -> None:
-        """Watch from here on."""
+    def start(self, *, trace: bool = False) -> Any:
+        """Watch from here on. If `trace`, gives the list of the calls of the array library too (`Backend.trace_calls`)."""
         if not _watches:
             for functions in _places(all(name in sys.modules for name in _TORCH)):
                 functions.look()
@@ -66,7 +67,8 @@ class Watch:
         # lock, since an interrupt in it would keep it for ever.
         _numpy_generator.random_sample(0)
         self._state = _state()
-        self._on_backend.__enter__()
+        self._on_backend = registry.selected().watch_draws(self._own, trace=trace)
+        return self._on_backend.__enter__()
 
     def stop(self) -> None:
         """Watch no longer; a second time does nothing."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from rfnb.backends import registry
 from rfnb.backends.raw_calls import MADE, RawCall
 from rfnb.core.memo import is_kept
 from rfnb.core.tensor import Tensor
@@ -67,10 +68,10 @@ class FirstStep:
         if backend is None or any(type(value) is not Tensor or value.backend is not backend for value in values):
             return False
         tracked = backend.grad_enabled() and not all(backend.tracks_gradient_raw(value._raw) for value in values)
-        if tracked or backend.trace_calls() is None:
+        if tracked or backend.trace_calls() is None or backend is not registry.selected():
             return False
         states.now.update({name: map_nested(_own, value) for name, value in states.now.items()})
-        self._key, self._recording.recorder.watch = now.key, backend.trace_calls
+        self._key, self._recording.recorder.watched = now.key, True
         return True
 
     def program(

@@ -64,7 +64,7 @@ class RecordedStep(StepAround):
             recorder.growing.update(leaf for leaf in values_in(value) if isinstance(leaf, Dim))
             recording.states[name] = recorder.wrap(value)
         for dim in recorder.growing:
-            begin_growing(dim, recorder)
+            begin_growing(dim, recorder.owner)
         recorder.start()
         self._records = True
 
@@ -98,7 +98,7 @@ class RecordedStep(StepAround):
         """Record no further ops; may be called again."""
         self._records = False
         self.recording.recorder.stop()
-        self.recording.recorder.busy = True  # from here on the loop itself looks at the dims
+        self.recording.recorder.owner.busy = True  # from here on the loop itself looks at the dims
 
     def run_on(self, index: int, ends: Ends) -> int:
         replay = self._replay
@@ -158,13 +158,16 @@ class RecordedStep(StepAround):
         return value if states.selections.now is None else bring(states.selections, value)
 
     def write(self, name: str, value: Any) -> None:
-        recorder = self.recording.recorder
-        self.states.check(name, value)
+        recorder, recording = self.recording.recorder, self.recording
+        if type(self.inner) is not PlainStep:  # which checks by itself
+            self.states.check(name, value)
         recorder.note_used(value)
         # The other steps find its parts by their places.
-        self.recording.next_states[name] = after = in_order_of(self.recording.states[name], copied(value))
-        self.recording.lend(name, value, copied(value))
+        after = in_order_of(recording.states.get(name), copied(value))
         self.inner.write(name, recorder.unwrapped(after))
+        recording.next_states[name] = after
+        if isinstance(value, (dict, list, tuple)):
+            recording.lend(name, value, copied(value))
 
     def frame(self, source: Tensor) -> Tensor:
         recorder = self.recording.recorder
@@ -191,11 +194,12 @@ class RecordedStep(StepAround):
         recorder = self.recording.recorder
         recorder.note_used(value)
         self.recording.outputs.append((value, last))
-        recorder.busy, before = True, recorder.busy
+        owner = recorder.owner
+        owner.busy, before = True, owner.busy
         try:  # the loop itself looks at the dims of the value, and not the body
             return self.inner.output(recorder.unwrapped(value), last)
         finally:
-            recorder.busy = before
+            owner.busy = before
 
     def end_with(self, cond: Tensor, include_eos: bool) -> None:
         self.recording.recorder.note_used(cond)
@@ -203,7 +207,7 @@ class RecordedStep(StepAround):
         self.inner.end_with(self.recording.recorder.unwrapped(cond), include_eos)
 
     def check_known(self, what: str) -> None:
-        if self._records and not self.recording.recorder.busy:
+        if self._records and not self.recording.recorder.owner.busy:
             raise RecordingError(
                 f'Loop "{self.recording.name}", recorded step: loop.{what} is that of the first step.\nThe body of `with loop:` runs once.'
                 " The step as a tensor is loop.iter_idx; or let Python run every step:\n    for _ in loop:"

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from rfnb.backends.raw_calls import RawCall
 from rfnb.core.dim import Dim, dims_so_far
 from rfnb.core.dim_math import depends_on_any, parts_of
-from rfnb.core.intercept import Intercepted, draws_of_thread, outside
+from rfnb.core.intercept import Intercepted, of_thread, outside
 from rfnb.core.op import Op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
@@ -23,7 +23,7 @@ from rfnb.rec.draws import Watch, library_files
 from rfnb.rec.masked import Masked
 from rfnb.rec.modes import Values, modes_now
 from rfnb.rec.nested import map_nested, values_in
-from rfnb.rec.step_tensor import RecordingError, StepTensor, begin_growing, recording_error
+from rfnb.rec.step_tensor import Owner, RecordingError, StepTensor, begin_growing, recording_error
 from rfnb.trace.probe import Offer, held_back, listening, probe, trace_context
 
 
@@ -63,7 +63,7 @@ class Node:
         self.sized: list[Dim] = []
         self.offers: list[Offer] = []
         self.calls: list[RawCall] | None = None
-        self.run_place = trace_context.place if listening() else None
+        self.run_place: Any = None
         self.place = place_above(sys._getframe(1))
 
     @property
@@ -81,8 +81,8 @@ class Recorder(NotPicklable):
         growing: Dims that each step has others for: those in the state, and those that ops of the step make.
         masked: Gives the values from outside that layers read.
         used: ids of the Tensors from outside that the body has computed with.
-        watch: Gives a context manager around an op of the step that collects what it calls, if somebody wants that.
-        busy: Whether those who look at these dims are not the body: an op, or the loop.
+        watched: Whether somebody wants to know what the ops call of the array library.
+        owner: Of its StepTensors. It does not know the recorder, whose values would wait for the garbage collector.
     """
 
     def __init__(self, loop_name: str):
@@ -90,9 +90,10 @@ class Recorder(NotPicklable):
         self.nodes: list[Node] = []
         self.registers: list[StepTensor] = []
         self.growing: set[Dim] = set()
-        self.busy = False
+        self.owner = Owner(loop_name)
         self._op_draws = False
-        self.watch: Callable[[], Any] | None = None
+        self.watched = False
+        self._calls: list[RawCall] = []
         self.masked = Masked()
         self.used: set[int] = set()
         self._thread = threading.get_ident()
@@ -104,7 +105,9 @@ class Recorder(NotPicklable):
     def start(self) -> None:
         """Record the ops that are called from here on."""
         self._intercepted.__enter__()
-        self.draws.start()
+        calls = self.draws.start(trace=self.watched)
+        if self.watched:
+            self._calls = calls
 
     def stop(self) -> None:
         """Record no longer; a second time does nothing."""
@@ -114,11 +117,12 @@ class Recorder(NotPicklable):
             self._intercepted.stop()
         finally:
             self.draws.stop()
+            self._calls = []
         self._stopped = True  # last, so that it is not before all is done
 
     def new(self, value: Tensor) -> StepTensor:
         """A register for a value."""
-        out = StepTensor(value, len(self.registers), self)
+        out = StepTensor(value, len(self.registers), self.owner)
         self.registers.append(out)
         return out
 
@@ -128,7 +132,7 @@ class Recorder(NotPicklable):
 
     def owns(self, leaf: Any) -> TypeGuard[StepTensor]:
         """Whether it is a StepTensor of this loop, not of one around it."""
-        return leaf.__class__ is StepTensor and leaf.owner is self
+        return leaf.__class__ is StepTensor and leaf.owner is self.owner
 
     def unwrapped(self, value: Any) -> Any:
         """A nested structure with the values of the first step."""
@@ -136,18 +140,19 @@ class Recorder(NotPicklable):
 
     def reads(self, value: Any) -> set[int]:
         """The registers of all StepTensors in a nested structure."""
-        return {leaf.register for leaf in values_in(value) if leaf.__class__ is StepTensor and leaf.owner is self}
+        return {leaf.register for leaf in values_in(value) if leaf.__class__ is StepTensor and leaf.owner is self.owner}
 
     def _call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if threading.get_ident() != self._thread:
             return op.fn(*args, **kwargs)  # of a thread that was started with a copy of the context
         if op.changes_state:
             raise _no_effects(self.loop_name, op)
-        self.busy, before = True, self.busy
+        owner = self.owner
+        owner.busy, before = True, owner.busy
         try:
             return self._offer(op, args, kwargs) if op.fn is probe else self._answer(op, args, kwargs)
         finally:
-            self.busy = before
+            owner.busy = before
 
     def _answer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given, nested = _leaves_of(args, kwargs)
@@ -156,78 +161,92 @@ class Recorder(NotPicklable):
         depends, before = False, set[Dim]()
         for leaf in given:
             if isinstance(leaf, Tensor):
-                self.used.add(id(leaf))
-                before.update(leaf.dims)
-                if leaf.__class__ is StepTensor and leaf.owner is self:
+                if leaf.__class__ is StepTensor and leaf.owner is self.owner:
                     reads[leaf.register] = None
                     depends = True
+                    before.update(leaf._dims)
+                else:
+                    self.used.add(id(leaf))
+                    before.update(leaf.dims)
             elif isinstance(leaf, Dim):
                 before.add(leaf)
-                if not leaf.is_dim_known():
+                if leaf.size is None and not leaf.is_dim_known():
                     unknown.append(leaf)
                 depends = depends or self.grows(leaf)
-        call, drawn, serial = outside(op), draws_of_thread(), dims_so_far()
-        self._op_draws, offers, calls, modes = False, [], None, modes_now()
+        call, drawn, serial = outside(op), of_thread.draws, dims_so_far()
+        modes, heard = modes_now(), listening()
+        self._op_draws, offers, calls = False, [], None
         now = args, kwargs
-        if self.watch is not None and depends and modes == self._modes:
+        watched = self.watched and depends and modes == self._modes
+        if watched:
             now = self.masked(op.fn, args, kwargs)  # as in the other steps
+            self._calls.clear()
         if reads:
             now = self._first_values(*now, nested)
-        if listening():
+        if heard:
             with held_back() as offers:
-                result = call(*now[0], **now[1])
-        elif self.watch is not None and depends:
-            with self.watch() as calls:
                 result = call(*now[0], **now[1])
         else:
             result = call(*now[0], **now[1])
-        random = op.draws or op.decides or self._op_draws or draws_of_thread() != drawn
+            if watched:
+                calls = self._calls.copy()
+        random = op.draws or op.decides or self._op_draws or of_thread.draws != drawn
         if self._op_draws:
             self.draws.forgive()
         if not depends and not random and not offers:
             return result  # once is enough
         # Copies: the body may change the lists that it passed.
         node = Node(op, copied(args), copied(kwargs), given) if nested else Node(op, args, kwargs, given)
-        node.modes = None if modes == self._modes else modes
+        if modes != self._modes:
+            node.modes = modes
+        node.run_place = trace_context.place if heard else None
         node.random, node.offers, node.reads, node.calls = random, offers, list(reads), calls
-        node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._before_step]
+        if unknown:
+            node.sized = [dim for dim in unknown if dim.is_dim_known() and dim.serial > self._before_step]
         # The beam dims of a search are the same ones in every step.
         node.new_dims = [] if op.decides else self._new_dims(result, before, serial, node.sized)
         if self.growing:
             node.new_dims += self._made_of_growing(before, result, node.new_dims)
-        count = len(self.registers)
-        node.result = self.wrap(result)
-        node.step_tensors = self.registers[count:]
-        node.writes = [tensor.register for tensor in node.step_tensors]
+        growing: list[Dim] = node.new_dims
         if isinstance(result, Tensor):
-            growing = node.new_dims
+            node.result = out = self.new(result)
+            node.step_tensors, node.writes = [out], [out.register]
         else:
+            count = len(self.registers)
+            node.result = self.wrap(result)
+            node.step_tensors = self.registers[count:]
+            node.writes = [tensor.register for tensor in node.step_tensors]
             self._check_result(node)
-            growing = [*node.new_dims, *(x for x in values_in(result) if isinstance(x, Dim) and self.grows(x))]
+            out = copied(node.result)
+            if self.growing:
+                growing = [*growing, *(x for x in values_in(result) if isinstance(x, Dim) and self.grows(x))]
         self.nodes.append(node)
         for dim in growing:
             if dim not in self.growing:
                 self.growing.add(dim)
-                begin_growing(dim, self)
-        return copied(node.result)
+                begin_growing(dim, self.owner)
+        return out
 
     def forget(self) -> None:
-        """Keep no values: which op was done, and with what, is all that is looked at from now on."""
+        """Keep no values: which op was done, and with what, is all that is looked at from now on. Nothing of it waits for the garbage
+        collector."""
         for node in self.nodes:
             node.args, node.kwargs, node.given, node.result, node.offers, node.calls = (), {}, [], None, [], None
         for tensor in self.registers:
             tensor.forget()
         self.masked = Masked()
+        self._intercepted.handler = _done
+        del self.draws
 
     def _first_values(self, args: Any, kwargs: Any, nested: bool) -> tuple[Any, Any]:
         """Arguments with the values of the first step."""
         if nested:
             return self.unwrapped(args), self.unwrapped(kwargs)
-        owns = self.owns
-        return (
-            [leaf.marked_value() if owns(leaf) else leaf for leaf in args],
-            {key: leaf.marked_value() if owns(leaf) else leaf for key, leaf in kwargs.items()} if kwargs else kwargs,
-        )
+        first: list[Any] = []
+        for leaf in args:
+            own = leaf.__class__ is StepTensor and leaf.owner is self.owner
+            first.append(leaf.marked_value() if own else leaf)
+        return first, self.unwrapped(kwargs) if kwargs else kwargs
 
     def note_used(self, value: Any) -> None:
         """The body computes with what is in here, or gives it to the loop."""
@@ -243,6 +262,7 @@ class Recorder(NotPicklable):
         same = args[:1] == ("module",) and not any(self.grows(dim) for value in values for dim in value.dims)
         called = now if same else (copied(args), copied(kwargs))
         node = Node(op, called[0], called[1], values_in(called))
+        node.run_place = trace_context.place
         node.reads = [] if same else list(dict.fromkeys(value.register for value in values if self.owns(value)))
         with held_back() as node.offers:
             probe(*now[0], **now[1])
@@ -251,15 +271,11 @@ class Recorder(NotPicklable):
     def _new_dims(self, result: Any, before: set[Dim], serial: int, sized: list[Dim]) -> list[Dim]:
         """The dims in a result that were made since `serial`, and those that were `sized`."""
 
-        def is_new(dim: Dim) -> bool:
-            parts = parts_of(dim)
-            return any(map(is_new, parts)) if parts else dim.serial > serial
-
         found = (
             result.dims if isinstance(result, Tensor) else [dim for x in values_in(result) for dim in dims_of_leaf(x)]
         )
-        new = [dim for dim in found if dim not in before and is_new(dim) and not self.grows(dim)]
-        return list(dict.fromkeys([*new, *sized]))
+        new = [dim for dim in found if dim not in before and _is_new(dim, serial) and not self.grows(dim)]
+        return list(dict.fromkeys([*new, *sized])) if new or sized else []
 
     def _made_of_growing(self, before: set[Dim], result: Any, known: list[Dim]) -> list[Dim]:
         """Dims in a result that an op makes from one that grows, also where it has kept them from another loop."""
@@ -269,7 +285,7 @@ class Recorder(NotPicklable):
         return [dim for dim in dims if dim not in before and dim not in known and not self.grows(dim)]
 
     def _body_draws(self, name: str) -> None:
-        if self.busy:
+        if self.owner.busy:
             self._op_draws = True
             return
         raise self._not_drawn_by_op([("drawn in", place_text(place_of_user(1, but=library_files()))), ("by", name)])
@@ -305,9 +321,20 @@ class Recorder(NotPicklable):
         return bool(self.growing) and (dim in self.growing or depends_on_any(dim, self.growing))
 
 
+def _is_new(dim: Dim, serial: int) -> bool:
+    """Whether a dim, or one that it is made of, is younger than `serial`."""
+    parts = parts_of(dim)
+    return any(_is_new(part, serial) for part in parts) if parts else dim.serial > serial
+
+
 def dims_of_leaf(leaf: Any) -> tuple[Dim, ...]:
     """The dims that a leaf of a nested structure is, or has."""
     return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
+
+
+def _done(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of who intercepts no longer."""
+    return op.fn(*args, **kwargs)
 
 
 def _no_effects(loop_name: str, op: Op) -> RecordingError:

@@ -190,7 +190,7 @@ def _may_be_lowered(node: Node, recorder: Recorder) -> bool:
     if not node.fn.__module__.startswith(("rfnb.ops.", "rfnb.nn.", "rfnb.core.", "rfnb.trace.")):
         return False
     found = [*node.given, *values_in(node.result)]
-    if any(leaf.__class__ is StepTensor and leaf.owner is not recorder for leaf in found):
+    if any(leaf.__class__ is StepTensor and leaf.owner is not recorder.owner for leaf in found):
         return False  # of the recording of a loop around this one
     return not recorder.growing or not any(recorder.grows(dim) for leaf in found for dim in dims_of_leaf(leaf))
 

@@ -20,15 +20,28 @@ class RecordingError(RuntimeError):
 recording_error = ErrorOf(RecordingError)
 
 
+class Owner:
+    """The recording of a loop, as its StepTensors know it.
+
+    Attributes:
+        busy: Whether those who look at dims are not the body: an op, or the loop.
+    """
+
+    __slots__ = ("busy", "loop_name")
+
+    def __init__(self, loop_name: str):
+        self.loop_name, self.busy = loop_name, False
+
+
 class StepTensor(NotPicklable, Tensor):
     """A value of the first step, and the register in which each step finds its own.
 
-    Its owner is the Recorder of the loop; in a loop inside of a loop, the value may be a StepTensor of the outer one.
+    Its owner says which loop it is of; in a loop inside of a loop, the value may be a StepTensor of the outer one.
     Ops see the value (the Recorder passes it to them); whoever else asks for the raw array gets an error, since the
     array of the first step would be taken for that of all steps.
     """
 
-    def __init__(self, value: Tensor, register: int, owner: Any):
+    def __init__(self, value: Tensor, register: int, owner: Owner):
         self.name = value.name
         self._dims, self.dims_seen = value.dims, False
         if value.sparse_dim is not None:
@@ -37,7 +50,7 @@ class StepTensor(NotPicklable, Tensor):
             self._feature_dim = value._feature_dim
         self.value, self.register, self.owner = value, register, owner
         self._made_with = value.sparse_dim, value._feature_dim
-        self._used_with: set[Any] = set()
+        self._used_with: tuple[Any, ...] = ()
 
     @property
     def dims(self) -> tuple[Dim, ...]:  # type: ignore[override]
@@ -65,9 +78,11 @@ class StepTensor(NotPicklable, Tensor):
 
     def marked_value(self) -> Tensor:
         """The value, with the marks that the body has set since it was made."""
-        self.mark(self.value)
-        self._used_with.add((self.sparse_dim, self._feature_dim))
-        return self.value
+        value, marks = self.value, (self.sparse_dim, self._feature_dim)
+        self.mark(value)
+        if marks not in self._used_with:
+            self._used_with += (marks,)
+        return value
 
     def forget(self) -> None:
         """Keep its dims and dtype only."""
@@ -83,7 +98,7 @@ class StepTensor(NotPicklable, Tensor):
     @property
     def marked_late(self) -> bool:
         """Whether an op has got it with other marks than it has in the end."""
-        return not self._used_with <= {(self.sparse_dim, self._feature_dim)}
+        return any(marks != (self.sparse_dim, self._feature_dim) for marks in self._used_with)
 
     def mark(self, value: Tensor) -> None:
         """Give `value` the sparse_dim and feature_dim of this."""
@@ -145,18 +160,18 @@ class StepDim(Dim):
 
     def short_repr(self) -> str:
         """The name alone."""
-        return super().short_repr() if self.__dict__["recorder"].busy else f"{self.name}=?"
+        return super().short_repr() if self.__dict__["owner"].busy else f"{self.name}=?"
 
     def __repr__(self) -> str:
         return f"Dim{{{self.short_repr()}}}"
 
     def _only_ops(self) -> None:
-        if not self.__dict__["recorder"].busy:
+        if not self.__dict__["owner"].busy:
             raise self._refused("reads the size")
 
     def _refused(self, what: str) -> RecordingError:
         return recording_error(
-            f'Loop "{self.__dict__["recorder"].loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a dim that'
+            f'Loop "{self.__dict__["owner"].loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a dim that'
             " each step has another of.",
             [("dim", f'"{self.name}"')],
             "The body of `with loop:` runs once, so what Python reads there would be the size of the first step in all steps.\n"
@@ -165,13 +180,13 @@ class StepDim(Dim):
         )
 
 
-def begin_growing(dim: Dim, recorder: Any) -> None:
+def begin_growing(dim: Dim, owner: Owner) -> None:
     """From here on only ops see the size of `dim`."""
-    dim.__dict__["recorder"] = recorder
+    dim.__dict__["owner"] = owner
     dim.__class__ = StepDim
 
 
 def end_growing(dim: Dim) -> None:
     """Let it be a plain Dim again."""
     dim.__class__ = Dim
-    dim.__dict__.pop("recorder", None)
+    dim.__dict__.pop("owner", None)
