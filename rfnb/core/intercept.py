@@ -58,6 +58,18 @@ class Intercepted:
             raise
         return self
 
+    def aside(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """What `fn` gives, while only those outside of this block answer."""
+        here = _innermost.get()
+        try:
+            try:
+                _innermost.set(self.outer)
+                return fn(*args)
+            finally:
+                _innermost.set(here)
+        finally:  # the first one may be interrupted before it begins
+            _innermost.set(here)
+
     def __exit__(self, *error: Any) -> None:
         try:
             self.stop()
@@ -105,16 +117,7 @@ def _answer(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     block = _live(here)
     while block is not None and block.only is not None and op.fn not in block.only:
         block = _live(block.outer)
-    if block is None:
-        return op.plain(*args, **kwargs)
-    try:
-        try:
-            _innermost.set(block.outer)
-            return block.handler(op, args, kwargs)
-        finally:
-            _innermost.set(here)
-    finally:  # the first one may be interrupted before it begins
-        _innermost.set(here)
+    return op.plain(*args, **kwargs) if block is None else block.aside(block.handler, op, args, kwargs)
 
 
 def _around(block: Intercepted | None) -> Iterator[Intercepted]:

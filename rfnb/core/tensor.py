@@ -388,6 +388,14 @@ def new_tensor(raw: Any, dims: tuple[Dim, ...], like: Tensor | None = None, fini
     return out
 
 
+def with_raw(of: Mapping[str, Any], raw: Any) -> Tensor:
+    """A Tensor with these attributes around another array."""
+    out = _make()
+    out.__dict__.update(of)
+    out._raw = raw
+    return out
+
+
 def keep_marks(out: Tensor, further: Tensor) -> Tensor:
     """`out`, which has the marks of a first operand, with those that only this further one has."""
     if out.sparse_dim is None:

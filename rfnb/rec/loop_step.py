@@ -16,13 +16,14 @@ then `finish`, unless the loop is left early; and `close` in any case, more than
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
+from rfnb.core.intercept import is_intercepted
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
-from rfnb.ops.frames import frames, no_frame
+from rfnb.ops.frames import Frames, frames, no_frame
 from rfnb.ops.operands import as_tensor
 from rfnb.rec.ends import Ends
 from rfnb.rec.nested import map_nested
@@ -114,7 +115,7 @@ class PlainStep(Step):
         self._index = -1
         self._end: tuple[Tensor, bool] | None = None
         # id -> the source, which keeps its id, whether gradients are followed, and for both answers the frames made then
-        self._frames: dict[int, tuple[Tensor, Callable[[], bool], dict[bool, list[Tensor]]]] = {}
+        self._frames: dict[int, tuple[Tensor, Callable[[], bool], dict[bool, Sequence[Tensor]]]] = {}
 
     def begin(self, index: int) -> None:
         self._index, self._end = index, None
@@ -141,7 +142,7 @@ class PlainStep(Step):
         steps = self.frames(source)
         return steps[self._index] if steps else no_frame(source, axis=self._axis)
 
-    def frames(self, source: Tensor) -> list[Tensor]:
+    def frames(self, source: Tensor) -> Sequence[Tensor]:
         """The frames of all steps."""
         found = self._frames.get(id(source))
         if found is None:
@@ -150,8 +151,14 @@ class PlainStep(Step):
         _, grad_enabled, by_mode = found
         steps = by_mode.get(grad_enabled())  # frames that were made without gradients have none
         if steps is None:
-            steps = by_mode[grad_enabled()] = frames(source, axis=self._axis)
+            make: Any = frames if is_intercepted() else Frames
+            steps = by_mode[grad_enabled()] = make(source, axis=self._axis)
         return steps
+
+    def raw_frames(self, source: Tensor) -> Sequence[Any]:
+        """The raw arrays of these."""
+        steps = self.frames(source)
+        return steps.raws if isinstance(steps, Frames) else [each._raw for each in steps]
 
     def index(self) -> Tensor:
         return self.index_at(self._index)

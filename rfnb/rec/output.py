@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.core.errors import value_error
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, same_dtype, with_raw
 
 
 class Handle(Tensor):
@@ -59,11 +59,31 @@ class Output:
     Attributes:
         inner: Not of the body, but what the ops after a recorded loop need. A state in it gets the dims of the lengths late.
         initial: For `last`: what a sequence without any step has; None: zeros.
+        further: Values of steps after those in `values` that nobody has asked for one by one: what they are like, their raw arrays.
     """
 
     def __init__(self, handle: Tensor, last: bool, *, inner: bool = False):
         self.handle, self.last, self.inner = handle, last, inner
         self.initial: Tensor | None = None
-        self.values: list[Tensor] = []
+        self._values: list[Tensor] = []
+        self.further: list[tuple[Tensor, list[Any]]] = []
         self.last_value: Tensor | None = None
         self.result: Tensor | None = None  # if it was not made step by step
+
+    @property
+    def values(self) -> list[Tensor]:
+        """The value of each step."""
+        for like, raws in self.further:
+            self._values += [with_raw(like.__dict__, raw) for raw in raws]
+        self.further.clear()
+        return self._values
+
+    def first_and_further(self) -> tuple[Tensor, list[Any]] | None:
+        """The value of the first step, and the raw arrays of those of all others; None, if they are to be looked at one by one."""
+        if not self.further or not self._values:
+            return None
+        first, *others = self._values
+        parts = [*((value, [value._raw]) for value in others), *self.further]
+        if not all(like.dims == first.dims and same_dtype(like, first) for like, _ in parts):
+            return None
+        return first, [raw for _, raws in parts for raw in raws]

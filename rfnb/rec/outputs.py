@@ -9,6 +9,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
+from rfnb.ops.frames import from_frames
 from rfnb.rec.ended import kept
 from rfnb.rec.ends import Ends
 from rfnb.rec.output import Output
@@ -101,6 +102,9 @@ class Outputs(NotPicklable):
 
     def stacked(self, output: Output) -> Tensor | None:
         """{axis, ...} from the values of all steps, hypotheses along the way they went; None without values."""
+        once = None if self._selections.steps else output.first_and_further()
+        if once is not None:
+            return from_frames(once[:1], axis=self._axis, like=once[0], further=once[1])
         values = output.values
         if not values:
             return None

@@ -177,7 +177,7 @@ class RecordedStep(StepAround):
                 [("source", repr(source))],
                 "The frames of a loop are those of a tensor from before it.",
             )
-        out = recorder.new(self._own(self.inner.frame(source)))
+        out = recorder.new(self._own(recorder.aside(self.inner.frame, source)))
         self.recording.frames.append((source, out))
         return out
 

@@ -120,6 +120,10 @@ class Recorder(NotPicklable):
             self._calls = []
         self._stopped = True  # last, so that it is not before all is done
 
+    def aside(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """What `fn` gives, which calls ops that are none of the body."""
+        return self._intercepted.aside(fn, *args)
+
     def new(self, value: Tensor) -> StepTensor:
         """A register for a value."""
         out = StepTensor(value, len(self.registers), self.owner)

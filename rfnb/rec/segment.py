@@ -15,7 +15,7 @@ from typing import Any
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, with_raw
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.shared_code import program_of
@@ -30,7 +30,6 @@ from rfnb.rec.watched import (
     input_names,
     note,
     own_array,
-    with_raw,
 )
 
 _VARIANTS = 6  # for so many kinds of steps a segment has programs; whatever else comes runs op by op

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
-from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor import Tensor, new_tensor, with_raw
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.first_step import FEWEST, FirstStep, are_together
 from rfnb.rec.lowering import NotLowered
@@ -31,7 +31,6 @@ from rfnb.rec.watched import (
     input_names,
     note,
     own_array,
-    with_raw,
 )
 
 if TYPE_CHECKING:
@@ -267,8 +266,7 @@ class _Steps:
         """Make these steps; False, if one fails: run op by op, it says what is wrong."""
         of, columns = self._of, list[list[Any]]()
         for _, source in of.sources:
-            frames = step.frames(source)
-            columns.append([frames[index]._raw for index in indices])
+            columns.append(list(step.raw_frames(source)[indices.start : indices.stop]))
         if of.index is not None:
             columns.append([step.index_at(index)._raw for index in indices])
         if self._masks:
@@ -284,7 +282,7 @@ class _Steps:
         except Exception:
             return False
         for output, raws_of_output, like in zip(of.stacked, kept, self._stacked, strict=True):
-            output.values += [with_raw(like, raw) for raw in raws_of_output]
+            output.further.append((with_raw(like, raws_of_output[-1]), raws_of_output))
         values = iter([with_raw(like, raw) for like, raw in zip(self._carried, raws, strict=True)])
         now = step.states.now
         now.update(

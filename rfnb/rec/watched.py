@@ -13,7 +13,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.intercept import is_intercepted
 from rfnb.core.place import place_text
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, with_raw
 from rfnb.rec.compiled import compiled_how
 from rfnb.rec.lowering import TAKEN, Lowering, NotLowered
 from rfnb.rec.modes import modes_now
@@ -144,14 +144,6 @@ def guard(value: Tensor) -> Any:
 def attributes(value: Tensor) -> dict[str, Any]:
     """All of a Tensor but its array."""
     return {key: item for key, item in value.__dict__.items() if key != "_raw"}
-
-
-def with_raw(of: Mapping[str, Any], raw: Any) -> Tensor:
-    """A Tensor with these attributes around another array."""
-    out = Tensor.__new__(Tensor)
-    out.__dict__.update(of)
-    out._raw = raw
-    return out
 
 
 def own_array(value: Tensor) -> Tensor:
