@@ -59,7 +59,7 @@ class Intercepted:
         return self
 
     def aside(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """What `fn` gives, while only those outside of this block answer."""
+        """Call `fn` while only those outside of this block answer."""
         here = _innermost.get()
         try:
             try:

@@ -22,7 +22,7 @@ def frames(source: Tensor, *, axis: Dim, masked: bool = True) -> list[Tensor]:
 
 
 class Frames(Sequence[Tensor]):
-    """What `frames` gives, as it is asked for.
+    """The frames of a tensor, as `frames` gives them, made one by one when they are asked for.
 
     Attributes:
         raws: The raw array of each.

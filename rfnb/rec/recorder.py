@@ -121,7 +121,7 @@ class Recorder(NotPicklable):
         self._stopped = True  # last, so that it is not before all is done
 
     def aside(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """What `fn` gives, which calls ops that are none of the body."""
+        """Call `fn`, whose ops are none of the body."""
         return self._intercepted.aside(fn, *args)
 
     def new(self, value: Tensor) -> StepTensor:
