@@ -44,12 +44,11 @@ def merged(values: np.ndarray, starts: np.ndarray, axis: int, merge: Merge) -> n
     if axis == values.ndim - 1 and lengths.min() >= _LONG:
         return merge.runs(values, starts, axis)
     # The first value of all runs, then the second one of all, ...: ten times as fast as `reduceat`.
-    out = values.take(starts, axis)
-    for at in range(1, int(lengths.max())):
+    least, out = int(lengths.min()), values.take(starts, axis)
+    for at in range(1, least):
+        out = merge.two(out, values.take(starts + at, axis))
+    for at in range(least, int(lengths.max())):
         longer = np.flatnonzero(lengths > at)
-        if len(longer) == len(starts):
-            out = merge.two(out, values.take(starts + at, axis))
-            continue
         there = (slice(None),) * axis + (longer,)
         out[there] = merge.two(out[there], values.take(starts[longer] + at, axis))
     return out

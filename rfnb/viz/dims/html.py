@@ -46,14 +46,14 @@ def _legend(entries: list[dict[str, Any]]) -> str:
 def _tensors(head: dict[str, Any]) -> str:
     names = table.names_of(head["dims"])
     columns = table.columns_of(head["rows"])
-    short = {e["id"]: f"{table.GLYPHS[e['id'] % 8]}\u00a0{table.size_text(e, names[e['id']])}" for e in head["dims"]}
+    plain = {e["id"]: table.size_text(e, names[e["id"]]) for e in head["dims"]}
+    short = {id: f"{table.GLYPHS[id % 8]}\u00a0{text}" for id, text in plain.items()}
     count = max(columns.values(), default=-1) + 1
     rows = []
     for row in head["rows"]:
         cells = [""] * count
         for dim in row["dims"]:
             cells[columns[dim]] = short[dim]
-        plain = {e["id"]: table.size_text(e, names[e["id"]]) for e in head["dims"]}
         order = (
             "stored as [" + ", ".join(plain[dim] for dim in row["dims"]) + "]"
             if table.is_permuted(row, columns)

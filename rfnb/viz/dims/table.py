@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,12 @@ _BARS = "▁▂▃▄▅▆▇█"
 def names_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
     """The name of each dim by id; different dims of equal name become time#1, time#2."""
     names = [str(entry["name"]) for entry in entries]
+    counts = Counter(names)
     seen: dict[str, int] = {}
     out = {}
     for entry, name in zip(entries, names):
         seen[name] = seen.get(name, 0) + 1
-        out[entry["id"]] = f"{name}#{seen[name]}" if names.count(name) > 1 else name
+        out[entry["id"]] = f"{name}#{seen[name]}" if counts[name] > 1 else name
     return out
 
 

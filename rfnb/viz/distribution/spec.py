@@ -9,6 +9,7 @@ probability of the rest. The widget draws the same spec in `widgets/src/distribu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,7 +92,7 @@ def spec(
     real = np.arange(array.shape[1])[None] < own[:, None]
     wanted = np.full(array.shape[:2], -1) if right is None else right
     half = str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
-    scored = array.reshape(-1, array.shape[2]) if real.all() else array[real]
+    scored = array.reshape(math.prod(array.shape[:2]), array.shape[2]) if real.all() else array[real]
     scored = scored if scored.dtype.kind == "f" else scored.astype(np.float64)
     kind = kind_of(scored, estimated_type, half=half)
     rows = rows_of(scored, kind, wanted[real], top)

@@ -23,7 +23,7 @@ _RIM = 4.0  # of paper around it
 CELLS = 48_000  # in a picture of a notebook, so that it stays small
 _BYTES = 28_000  # of its file; a larger one is drawn with fewer cells and pixels
 _FEW_CELLS, _COARSE = 10_000, 1.25
-_LEAST = 16  # rows and columns of a thumbnail
+_LEAST = 16  # rows and columns of a thumbnail, unless there are too many for that
 
 
 def img(drawing: Drawing) -> str:
@@ -47,19 +47,19 @@ def with_title(title: str, drawing: Drawing, warnings: Iterable[str] = (), remar
 
 def lighter(drawing: Drawing, cells: int = CELLS) -> Drawing:
     """The drawing with at most about so many cells, each the strongest of those that it stands for."""
-    found = sum(shape.bytes.size for shape in drawing.shapes if isinstance(shape, Cells))
-    if found <= cells:
+    sizes = [shape.bytes.size for shape in drawing.shapes if isinstance(shape, Cells)]
+    if sum(sizes) <= cells:
         return drawing
-    share = math.sqrt(cells / found)
-    shapes = [_fewer(shape, share) if isinstance(shape, Cells) else shape for shape in drawing.shapes]
+    share, least = math.sqrt(cells / sum(sizes)), min(_LEAST, max(2, int(math.sqrt(cells / len(sizes)))))
+    shapes = [_fewer(shape, share, least) if isinstance(shape, Cells) else shape for shape in drawing.shapes]
     return replace(drawing, shapes=shapes)
 
 
-def _fewer(shape: Cells, share: float) -> Cells:
+def _fewer(shape: Cells, share: float, least: int) -> Cells:
     rows, cols = shape.bytes.shape
     if rows == 1:  # a scale
         return shape
-    most = (max(min(rows, _LEAST), round(rows * share)), max(min(cols, _LEAST), round(cols * share)))
+    most = (max(min(rows, least), round(rows * share)), max(min(cols, least), round(cols * share)))
     if shape.ramp != "diverging":
         return replace(shape, bytes=_leveled(largest_in(shape.bytes, *most)))
     middle = 128  # of the ramp

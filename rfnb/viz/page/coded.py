@@ -18,6 +18,7 @@ from rfnb.viz.pool import Merge, pooled
 _SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
 _LEAST = 0.01  # bytes per cell, deflated: nothing is smaller, so no sample is needed to know that it is too large
 _SAMPLE = 1 << 17  # cells
+_FEW = 64  # grids
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, Coded]]:
     made: dict[str, Coded] = {}
     rung = Rung(1, 1)
     for rung in ladder():
-        if _estimate(grids, rung, room) > 1.05 * room:
+        if room <= 0 or _estimate(grids, rung, room) > 1.05 * room:
             continue
         made = {grid.name: coded(grid, rung) for grid in grids}
         if sum(one.size for one in made.values()) <= room:
@@ -122,7 +123,7 @@ def _estimate(grids: Sequence[Grid], rung: Rung, room: int) -> float:
     cells = [_cells(grid, rung) for grid in grids]
     if _LEAST * sum(cells) > room:
         return 2.0 * room
-    if sum(grid.values.size for grid in grids) <= 4 * _SAMPLE:
+    if sum(grid.values.size for grid in grids) <= 4 * _SAMPLE and len(grids) <= _FEW:
         return 0.0  # trying is as fast
     every = max(1, len(grids) // 4)
     size = taken = 0

@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.page.budget import Room
-from rfnb.viz.spec import Spec, pack
+from rfnb.viz.page.finest import finest
+from rfnb.viz.spec import Spec
 
 _STRETCHES = (4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8)  # a panel has about a thousand columns of pixels
 
 
 def thin_curves(spec: Spec, room: Room) -> Spec:
     """Every value that is left is one that was there."""
-    for stretches in _STRETCHES:
-        made = _thinned(spec, stretches)
-        if len(pack(made)) <= room.most and (stretches <= 1024 or len(pack(made)) <= room.easy):
-            return made
-    return made
+    return finest(
+        _STRETCHES, lambda stretches: _thinned(spec, stretches), lambda many: room.most if many <= 1024 else room.easy
+    )
 
 
 def _thinned(spec: Spec, stretches: int) -> Spec:

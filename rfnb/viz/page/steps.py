@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.viz.page.budget import Room
-from rfnb.viz.spec import Spec, pack
+from rfnb.viz.page.finest import finest
+from rfnb.viz.spec import Spec
 
 # So many hypotheses and so many cut candidates of each step, from much to little.
 _RUNGS = (
@@ -31,16 +32,15 @@ _RUNGS = (
 
 def thin_beams(spec: Spec, room: Room) -> Spec:
     """Every hypothesis that is left is as it was."""
-    made = spec
-    for best, cuts in _RUNGS:
-        made = _thinned(spec, best, cuts)
-        if len(pack(made)) <= room.most:
-            break
-    return made
+    placed = [_placed(seq["steps"]) for seq in spec.head["seqs"]]
+    return finest(_RUNGS, lambda rung: _thinned(spec, placed, *rung), lambda _: room.most)
 
 
-def _thinned(spec: Spec, best: int | None, cuts: int) -> Spec:
-    seqs = [{**seq, "steps": _fewer(seq, best, cuts)} for seq in spec.head["seqs"]]
+def _thinned(spec: Spec, placed: list[list[dict[str, Any]]], best: int | None, cuts: int) -> Spec:
+    seqs = [
+        {**seq, "steps": _fewer(seq, seq["steps"] if best is None else steps, best, cuts)}
+        for seq, steps in zip(spec.head["seqs"], placed)
+    ]
     lanes = max((len(step["scores"]) for seq in spec.head["seqs"] for step in seq["steps"]), default=0)
     top = f"the best {best} of {lanes} hypotheses and those that lead to them" if best else "the result alone"
     said = [] if best is None or best >= lanes else [top]
@@ -51,8 +51,7 @@ def _thinned(spec: Spec, best: int | None, cuts: int) -> Spec:
     return Spec(spec.kind, {**spec.head, "seqs": seqs, **({"thinned": words} if words else {})}, spec.blocks)
 
 
-def _fewer(seq: dict[str, Any], best: int | None, cuts: int) -> list[dict[str, Any]]:
-    steps: list[dict[str, Any]] = _placed(seq["steps"]) if best is not None else seq["steps"]
+def _fewer(seq: dict[str, Any], steps: list[dict[str, Any]], best: int | None, cuts: int) -> list[dict[str, Any]]:
     path = {(step, slot) for step, slot in seq.get("best") or []}
     keep = [
         _best(step["scores"], best) | {slot for at, slot in path if at == index} for index, step in enumerate(steps)
