@@ -105,7 +105,7 @@ class FirstStep:
         )
         if not all(_is_like(value, after[path]) for path, value in before.items()):
             return None
-        calls = [_without_kept(node.calls) for node in nodes if node.calls is not None]
+        calls = [without_kept(node.calls) for node in nodes if node.calls is not None]
         seen = Seen(nodes, [each.value for each in found], [(each, []) for each in calls])
         named = input_names([*given, *before], {**names, **{path: path for path in before}})
         inputs = {id(value._raw): named[key] for key, value in (given | before).items()}
@@ -156,7 +156,7 @@ def _is_like(before: Tensor, after: Tensor) -> bool:
     return known and one[:3] == other[:3] and one[4:] == other[4:]
 
 
-def _without_kept(calls: Sequence[RawCall]) -> list[RawCall]:
+def without_kept(calls: Sequence[RawCall]) -> list[RawCall]:
     """The calls without those that made what is kept for the next step: to that it is a constant."""
     return [call for call in calls if call.kind != MADE or not is_kept(call.out)]
 

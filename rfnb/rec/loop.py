@@ -313,7 +313,7 @@ class Loop(NotPicklable):
                 running.enter(self)
                 only_recorded = isinstance(step, RecordedStep) and step.no_steps
                 while only_recorded or self._goes_on():
-                    made = step.run_on(self._index + 1, self._ends)
+                    made = step.run_on(self._index + 1, self._ends, self._max_steps)
                     if made:
                         self._index += made
                         continue

@@ -52,8 +52,9 @@ class Step(NotPicklable):
     def run(self) -> bool:
         """Make this step without the body; False: the body makes it."""
 
-    def run_on(self, index: int, ends: Ends) -> int:
-        """Make steps from `index` on at once, as they would be one by one; gives how many, mostly none."""
+    def run_on(self, index: int, ends: Ends, most: Callable[[], int]) -> int:
+        """Make steps from `index` on at once, as they would be one by one; gives how many, mostly none. `most` gives their number
+        if none ends before."""
         return 0
 
     @abstractmethod

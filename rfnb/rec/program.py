@@ -12,20 +12,21 @@ Weights, functions and numbers are bound as names, so bodies that do the same sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rfnb.core.pickling import NotPicklable
 from rfnb.rec.compiled import compiled_step, maker
-from rfnb.rec.lowering import Line, Lowering, needed
+from rfnb.rec.lowering import Line, needed
 
 
 class Code:
     """The lines of a program without the arrays that are bound to its names; programs of one pattern share it.
 
     Args:
-        lowering: The lines.
+        lines: All of them; those that nobody needs are left out.
+        bound: Names that are none of a step.
         inputs: Names that the function takes, in order.
         results: What it gives, as text.
         over: Names that each step has another value of. With these, the function makes many steps, `run(steps, keep, *inputs)`:
@@ -34,9 +35,14 @@ class Code:
     """
 
     def __init__(
-        self, lowering: Lowering, inputs: Sequence[str], results: Sequence[str], over: Sequence[str] | None = None
+        self,
+        lines: Sequence[Line],
+        bound: Iterable[str],
+        inputs: Sequence[str],
+        results: Sequence[str],
+        over: Sequence[str] | None = None,
     ):
-        lines, used = needed(lowering.lines, results)
+        lines, used = needed(lines, results)
         if over is None:
             indent = "    "
             head, tail = [f"def step({', '.join(inputs)}):"], [_tuple(results, "    return ")]
@@ -51,7 +57,7 @@ class Code:
         self.text = [(line.place, indent + _text(line, used)) for line in lines]
         self._lines, self._inputs, self._over, self._results = lines, list(inputs), list(over or ()), _tuple(results)
         body = "\n".join([*head, *(text for _, text in self.text), *tail]).replace("\n", "\n    ")
-        self._source = f"def make({', '.join(lowering.bound)}):\n    {body}\n    return step"
+        self._source = f"def make({', '.join(bound)}):\n    {body}\n    return step"
         self._make: Any = None
 
     def bind(self, bound: Mapping[str, Any], backend: Any) -> Callable[..., tuple[Any, ...]]:
@@ -106,7 +112,7 @@ class Listing:
     def __init__(self, code: Code, note: Callable[[int], str], bound: Mapping[str, Any]):
         self._code, self._note = code, note
         self._bound = [
-            (name, (value.dtype, value.shape) if hasattr(value, "shape") else value)
+            (name, _Array(value.dtype, value.shape) if hasattr(value, "shape") else value)
             for name, value in bound.items()
             if not callable(value)
         ]
@@ -118,14 +124,17 @@ class Listing:
                 out.append(f"{line[: len(line) - len(line.lstrip())]}# {self._note(place)}")
             out.append(line)
             last = place
-        return "\n".join([*out, *self._code.tail, *(f"{name} = {_described(value)}" for name, value in self._bound)])
+        return "\n".join([*out, *self._code.tail, *(f"{name} = {value!r}" for name, value in self._bound)])
 
 
-def _described(value: Any) -> str:
-    if not isinstance(value, tuple):
-        return repr(value)
-    dtype, shape = value
-    return f"{str(dtype).removeprefix('torch.')} {list(shape)}"
+class _Array(NamedTuple):
+    """All that is told of an array."""
+
+    dtype: Any
+    shape: Sequence[int]
+
+    def __repr__(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')} {list(self.shape)}"
 
 
 def _many(

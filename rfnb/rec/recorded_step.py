@@ -11,13 +11,14 @@ Since an op finds its dims by identity, the op for all steps is the same op on t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.carried import CarriedByWith
-from rfnb.rec.ends import Ends, EndsOfAxis
+from rfnb.rec.ends import Ends, EndsByCondition, EndsOfAxis
 from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_step import PlainStep, Step, StepAround
@@ -46,13 +47,14 @@ class RecordedStep(StepAround):
         self._ends, self._first = ends, None if no_steps else FirstStep(self.recording)
         self.no_steps = no_steps
         self._generators = get_random_state() if no_steps else None  # which draws nothing
-        self._records = False
+        self._records, self._index = False, -1
         self._replay: Replay | None = None
 
     # -- for the loop ------------------------------------------------------------------------------------------------------
 
     def begin(self, index: int) -> None:
         super().begin(index)
+        self._index = index
         if self._replay is not None:
             return
         recording, recorder = self.recording, self.recording.recorder
@@ -100,25 +102,23 @@ class RecordedStep(StepAround):
         self.recording.recorder.stop()
         self.recording.recorder.owner.busy = True  # from here on the loop itself looks at the dims
 
-    def run_on(self, index: int, ends: Ends) -> int:
-        replay = self._replay
-        if (
-            replay is None
-            or replay.stretch is None
-            or type(self.inner) is not PlainStep
-            or not isinstance(ends, EndsOfAxis)
-        ):
+    def run_on(self, index: int, ends: Ends, most: Callable[[], int]) -> int:
+        replay, inner = self._replay, self.inner
+        if replay is None or type(inner) is not PlainStep:
             return 0
-        made = replay.stretch.run_on(index, ends, self.inner)
+        if isinstance(ends, EndsByCondition):
+            return 0 if replay.chosen is None else replay.chosen.run_on(index, most(), ends, inner)
+        if replay.stretch is None or not isinstance(ends, EndsOfAxis):
+            return 0
+        made = replay.stretch.run_on(index, ends, inner)
         if made:
             ends.pass_until(index + made)
             self.states.selections.note_step(made)
         return made
 
     def commit(self, active: Tensor | None) -> None:
-        stretch = self._replay.stretch if self._replay is not None else None
-        if stretch is not None and stretch.watching and type(self.inner) is PlainStep:
-            stretch.commit(self.inner, active)
+        if self._replay is not None and self._index and type(self.inner) is PlainStep:
+            self._replay.commit(self.inner, active)
         else:
             super().commit(active)
 
@@ -140,9 +140,7 @@ class RecordedStep(StepAround):
         for dim in self.recording.recorder.growing:
             end_growing(dim)
         if self._replay is not None:
-            self._replay.plan.forget()
-            if self._replay.stretch is not None:
-                self._replay.stretch.close()
+            self._replay.close()
             self._replay = None
         super().close()
 

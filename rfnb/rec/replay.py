@@ -12,6 +12,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.ops.frames import frames
 from rfnb.ops.stack import stack
+from rfnb.rec.chosen import Body, ChosenSteps
 from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
@@ -27,7 +28,7 @@ from rfnb.rec.watched import Circumstances, Op, Run
 from rfnb.trace.probe import probe, trace_context
 
 if TYPE_CHECKING:
-    from rfnb.rec.loop_step import Step
+    from rfnb.rec.loop_step import PlainStep, Step
     from rfnb.rec.outputs import Outputs
     from rfnb.rec.recording import Recording
 
@@ -55,12 +56,14 @@ class Replay(NotPicklable):
         for register, output in zip(plan.stacked, self._stacked, strict=True):
             output.values.append(recording.recorder.registers[register].value)
         self._collected: list[tuple[Filler, Output]] = []
+        self._given: list[tuple[Output, int | None]] = []  # the same, with the registers of their values
         self._whole: list[tuple[int, Output]] = []
         for (value, last), output in zip(recording.outputs, outputs.all, strict=True):
             if not last and recording.recorder.owns(value) and value.register in made:
                 self._whole.append((value.register, output))
             else:
                 self._collected.append((_filler(value, owns), output))
+                self._given.append((output, value.register if owns(value) else None))
         self.stretch = self._stretch(first)
 
     @cached_property
@@ -89,6 +92,39 @@ class Replay(NotPicklable):
             self._names,
             first,
         )
+
+    @cached_property
+    def chosen(self) -> ChosenSteps | None:
+        """The steps of a search in one call, where that may be."""
+        recording, end = self.recording, self.recording.end
+        owns, reads = recording.recorder.owns, recording.recorder.reads
+        if (
+            recording.over_axis
+            or recording.recorder.growing
+            or end is None
+            or not owns(end[0])
+            or len(self._alone) != 1
+        ):
+            return None
+        (place,) = self._alone
+        choice = self.plan.inside[place]
+        scores, labels = choice.args[0] if choice.args else None, choice.result
+        if not choice.op.decides or not owns(scores) or not owns(labels) or choice.reads != [scores.register]:
+            return None
+        marked = labels.was_marked or scores.was_marked
+        if choice.modes is not None or marked or any(output.last for output, _ in self._given):
+            return None
+        segments = [part for part in self._parts if isinstance(part, Segment)]
+        count = 0 if isinstance(self._parts[0], Alone) else 1
+        outputs = [*self._given, *((output, register) for register, output in zip(self.plan.stacked, self._stacked))]
+        states = [place for _, places in self._reads for place in places if isinstance(place, int)]
+        index = None if recording.index is None else recording.index.register
+        nexts = {register: self._names[register] for register in sorted(reads(recording.next_states))}
+        body = Body(
+            segments[:count], segments[count:], scores.register, labels.register, states, index, nexts, self._next, outputs,
+            (end[0].register, end[1]),
+        )  # fmt: skip
+        return ChosenSteps(body)
 
     def _needed(self) -> set[int]:
         """The registers that are read after the ops of a step."""
@@ -136,12 +172,30 @@ class Replay(NotPicklable):
             cond, include_eos = self._end
             step.end_with(cond(registers, dims), include_eos)
 
+    def commit(self, step: PlainStep, active: Tensor | None) -> None:
+        """The end of a step that was made op by op."""
+        if self.stretch is not None and self.stretch.watching:
+            self.stretch.commit(step, active)
+        elif self.chosen is not None:
+            self.chosen.commit(step, active, self.registers)
+        else:
+            step.commit(active)
+
+    def close(self) -> None:
+        """The loop is left."""
+        self.plan.forget()
+        if self.stretch is not None:
+            self.stretch.close()
+        if self.chosen is not None:
+            self.chosen.close()
+
     def finish(self, stacked: Callable[[Output], Tensor | None]) -> None:
         """Run the ops after the loop, on the values of all steps."""
         plan = self.plan
         parts = self.__dict__.get("_parts", ())  # none, if no step was made by itself
         plan.listings = [listing for part in parts if isinstance(part, Segment) for listing in part.listings()]
         plan.listings += [] if self.stretch is None else self.stretch.listings()
+        plan.listings += [] if self.chosen is None else self.chosen.listings()
         whole = dict(plan.whole)
         for register, output in zip(plan.stacked, self._stacked, strict=True):
             value = stacked(output)

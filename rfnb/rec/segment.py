@@ -7,7 +7,7 @@ op by op.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -109,6 +109,15 @@ class Segment(NotPicklable):
         for register, value in given.items():
             registers[register] = value
 
+    def call_for(
+        self, registers: Registers, now: Circumstances
+    ) -> tuple[Callable[..., Any], list[int], list[int]] | None:
+        """For values like these: a function of raw arrays, the registers of what it takes, and of what it gives; None: it has none."""
+        variant = next((each for each in self.variants if each.fits(registers, now)), None)
+        if variant is None or variant.reads_masks:
+            return None
+        return variant.program.run, variant.reads, self._writes
+
     def listings(self) -> list[Listing]:
         """The programs of the step to read, in the order of the step."""
         parts = [part for part in self._parts or () if isinstance(part, Segment)]
@@ -160,8 +169,13 @@ class Variant(NotPicklable):
     def __init__(self, program: Program, key: Any, guards: Any, masks: Any, writes: Any, backend: Any):
         self.program = program
         self._key, self._guards, self._masks, self._writes = key, guards, masks, writes
-        self._reads = [register for register, _ in guards]
+        self.reads = [register for register, _ in guards]
         self._signature = backend.signature_raw
+
+    @property
+    def reads_masks(self) -> bool:
+        """Whether it looks at what has ended."""
+        return bool(self._masks)
 
     def fits(self, registers: Registers, now: Circumstances) -> bool:
         """Whether it holds for these values."""
@@ -183,7 +197,7 @@ class Variant(NotPicklable):
 
     def __call__(self, registers: Registers, now: Circumstances) -> None:
         """Run it."""
-        args = [registers[register]._raw for register in self._reads]
+        args = [registers[register]._raw for register in self.reads]
         if self._masks:
             args += [now.steps[index].mask_for(*key) for index, key in self._masks]
         for (register, of), raw in zip(self._writes, self.program.run(*args)):

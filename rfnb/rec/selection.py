@@ -42,7 +42,11 @@ class Selection(NotPicklable):
         start: The beam at the begin of the step; None if there was none.
         closed: Whether the step is over.
         sources: Each beam of this step before the choice -> which of its hypotheses each one after the choice continues.
+        again: If a later step may choose in the same way: (raw scores, what has ended and its dims, or None) -> its selection, with
+            the `tokens` that were chosen, or None if it is another kind of step after all; `listings()` is that to read.
     """
+
+    again: Any = None
 
     def __init__(
         self,
@@ -173,10 +177,14 @@ class Selection(NotPicklable):
         """Dims after the choice with the carried beam."""
         return tuple(self.carried if dim is self.out_dim else dim for dim in dims)
 
-    def close(self) -> None:
-        """Forget what was gathered: the step is over, and only the parents are still needed."""
+    def forget(self) -> None:
+        """Forget what was gathered."""
         self._gathered.clear()
         self._rows.clear()
+
+    def close(self) -> None:
+        """The step is over, and only the parents are still needed."""
+        self.forget()
         self.closed = True
 
     def follow_host(

@@ -35,6 +35,10 @@ class Selections(NotPicklable):
         """From here on in this step, values are those of the selected hypotheses; states follow their parents."""
         self.now = self.last = selection
 
+    def go_back(self, last: Selection | None) -> None:
+        """The step begins again; `last` is what was chosen before it."""
+        self.now, self.last = None, last
+
     def note_step(self, count: int = 1) -> None:
         """The body of the step is over; of `count` steps that were made at once."""
         self.steps += [self.now] * count

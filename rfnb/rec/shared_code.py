@@ -103,7 +103,7 @@ def _lowered(
         return refused
     lowering.add(end, len(seen.calls()))
     texts = [lowering.text(raw) for raw in results]
-    return Code(lowering, names, texts, over), lowering.bound
+    return Code(lowering.lines, lowering.bound, names, texts, over), lowering.bound
 
 
 def _keep(key: Any, new: _Shared) -> None:

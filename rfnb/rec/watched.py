@@ -38,6 +38,11 @@ class Circumstances:
         """The listeners who hear what ops offer."""
         return self.key[2]
 
+    @property
+    def compiled(self) -> str | None:
+        """The way to compile programs."""
+        return self.key[3]
+
     def unseen(self) -> bool:
         """Whether nobody looks at what ops do: no recording of a loop around this one, no debugging switch."""
         return not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)

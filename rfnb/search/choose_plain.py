@@ -7,20 +7,23 @@ is prepared once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
+from rfnb.rec.program import Listing, Program
+from rfnb.rec.selection import align_host
 from rfnb.search import rank
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.decision import Decision
 from rfnb.search.options import Options
-from rfnb.search.rank import Flat
+from rfnb.search.plain_ranking import ranking
 from rfnb.search.report import num_candidates
-from rfnb.search.score import only_end_label
+from rfnb.search.score import only_end_label, stay_row
 from rfnb.search.search_state import Link, Search, on_backend
 
 
@@ -33,103 +36,142 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     search = Search.of(loop)
     link, last = search.next_link(loop), search.last
     plain = link.plain
-    if plain is None or last is None or not plain.fits(scores, last, axis, options):
-        plain = link.plain = _prepared(search, link, last, scores, axis, options)
+    if plain is None or last is None or not plain.fits(scores, last, axis, options.beam_size):
+        plain = link.plain = _prepared(search, link, last, scores, axis, options.beam_size)
     if plain is None or link.cheats or (last is None and search.is_watched()):
         return choose(loop, scores, axis, options)
-    ended, given, has_ended = search.ended(loop), scores, None
+    if search.is_watched():
+        return _watched(loop, search, link, plain, scores, options)
+    decision = plain(scores._raw, search.ended(loop))
+    return choose(loop, scores, axis, options) if decision is None else decision.tokens
+
+
+def _watched(loop: Loop, search: Search, link: Link, plain: Plain, scores: Tensor, options: Options) -> Tensor:
+    """The same, with all that is known of it for those who look."""
+    ended, axis, count = search.ended(loop), plain.axis, options.beam_size
+    has_ended, own = None, scores
     if ended is not None:
         has_ended = on_backend(*ended, scores, "bool")
-        scores = only_end_label(scores, has_ended, axis, link, 0)
-        if scores.dims != given.dims:
-            scores = scores.copy_transpose(given.dims)
-    raw = scores._raw if plain.order is None else plain.order(scores._raw)
-    reshape, slice_raw = plain.backend.reshape_raw, plain.backend.slice_raw
-    if last is not None:
-        raw = plain.add(raw, reshape(last.scores._raw, plain.base_shape))
-    total = reshape(raw, plain.shape)
-    count, place = options.beam_size, len(plain.shape) - 1
-    if search.is_watched():
-        flat = Flat(total, plain.dims[:-1], axis.extent, plain.in_dim, axis, plain.backend)
-        ranked, base = rank.best_of(flat, count, num_candidates(None, count)), search.begin()[1]
-        if not ranked.distinct or ranked.host.max() > 0:
-            return choose(loop, given, axis, options)
-        labels = follow(search, link, flat, ranked)
-        tell_at_end(
-            loop, link, flat, ranked, parts_of(flat, scores, scores, None, given, base, options, has_ended), options
-        )
-        return labels
-    best, index = plain.backend.top_k_raw(total, count + 1, True)
-    host = plain.backend.raw_to_numpy(best)
-    if not rank.falls(host, count + 1) or host.item(0) > 0 or (host.size > count + 1 and host.max() > 0):
-        return choose(loop, given, axis, options)  # equal ones, or something to tell: seldom
-    index = slice_raw(index, place, 0, count)
-    parents = new_tensor(plain.divide(index, axis.extent), plain.dims)
-    parents.sparse_dim = plain.parents_dim
-    labels = new_tensor(plain.remainder(index, axis.extent), plain.dims)
-    labels.sparse_dim = axis
-    search.decide(link, plain.in_dim, parents, labels, new_tensor(slice_raw(best, place, 0, count), plain.dims))
+        own = only_end_label(scores, has_ended, axis, link, 0)
+        if own.dims != scores.dims:
+            own = own.copy_transpose(scores.dims)
+    base = search.begin()[1]
+    total = own if base is None else own + base
+    flat = rank.flat_of(total, plain.in_dim, axis, plain.dims[:-1])
+    ranked = rank.best_of(flat, count, num_candidates(None, count))
+    if not ranked.distinct or ranked.host.max() > 0:
+        return choose(loop, scores, axis, options)
+    labels = follow(search, link, flat, ranked)
+    parts = parts_of(flat, own, own, None, scores, base, options, has_ended)
+    tell_at_end(loop, link, flat, ranked, parts, options)
     return labels
 
 
-@dataclass(slots=True)
-class _Plain:
+class Plain:
     """The common part of the steps of a search.
 
     Attributes:
-        kind, scores, axis, in_dim, base, options: What it is for: class of raw array, dims of the scores, labels, beam before the
-            choice (None: one hypothesis), dims of the scores before it, options of the choice.
+        kind, scores, axis, in_dim, base, count: What it is for: class of raw array, dims of the scores, labels, beam before the
+            choice (None: one hypothesis), dims of the scores before it (None: there are none), size of the beam.
         order: Brings a raw array of scores into the order {batch dims, in_dim, axis}; None: it is so.
         base_shape, shape: Of the scores before, to be added; of the sums {batch dims, hypothesis * label}.
         dims: Of the results.
         parents_dim: The beam that parents index into.
+        ranking: Raw scores to raw results, while nothing has ended.
     """
 
-    kind: type
-    scores: tuple[Dim, ...]
-    axis: Dim
-    in_dim: Dim | None
-    base: tuple[Dim, ...]
-    options: Options
-    order: Any
-    base_shape: tuple[int, ...]
-    shape: tuple[int, ...]
-    dims: tuple[Dim, ...]
-    parents_dim: Dim
-    backend: Any
-    add: Any
-    divide: Any
-    remainder: Any
+    def __init__(
+        self, search: Search, link: Link, scores: Tensor, axis: Dim, in_dim: Dim | None, base: tuple[Dim, ...] | None, count: int
+    ):  # fmt: skip
+        rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
+        axes = (axis,) if in_dim is None else (in_dim, axis)
+        self.search, self.link = search, link
+        self.kind, self.scores, self.axis, self.in_dim = scores._raw.__class__, scores.dims, axis, in_dim
+        self.base, self.count, self.backend = base, count, scores.backend
+        self.order = to_order(scores.dims, (*rest, *axes), scores.backend)
+        self.base_shape = None if base is None else (*full_shape(base), 1)
+        self.shape = (*full_shape(rest), math.prod(full_shape(axes)))
+        out_dim, carried = link.dims(count)
+        self.dims, self.parents_dim = (*rest, out_dim), carried if in_dim is None else in_dim
+        self.ranking = self._ranking(None)
+        self._over = rest if in_dim is None else (*rest, in_dim)
+        self._of_ended: dict[Any, Program] = {}
 
-    def fits(self, scores: Tensor, last: Decision, axis: Dim, options: Options) -> bool:
+    def _ranking(self, stay: Any) -> Program:
+        return ranking(
+            self.backend, order=self.order, before=self.base_shape, stay=stay, shape=self.shape, count=self.count,
+            num_labels=self.axis.extent,
+        )  # fmt: skip
+
+    def fits(self, scores: Tensor, last: Decision, axis: Dim, count: int) -> bool:
         """Whether it is for this step."""
         in_dim = last.carried if last.closed else last.out_dim
         return (
             self.in_dim is in_dim and self.axis is axis and self.scores == scores.dims and self.base == last.scores.dims
-            and self.kind is scores._raw.__class__ and self.options.beam_size == options.beam_size
+            and self.kind is scores._raw.__class__ and self.count == count
         )  # fmt: skip
 
+    def __call__(self, raw: Any, ended: tuple[np.ndarray, tuple[Dim, ...]] | None) -> Decision | None:
+        """Let the loop follow the best continuations; None if some are equal, or there is something to tell: seldom.
 
-def _prepared(
-    search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, options: Options
-) -> _Plain | None:
+        Args:
+            raw: Log probabilities over `scores`.
+            ended: Which hypotheses have ended before this step, and the dims of that.
+        """
+        search, link = self.search, self.link
+        last, args = search.last, [raw]
+        if last is not None:
+            if last.scores.dims != self.base:
+                return None
+            args.append(last.scores._raw)
+        if ended is None:
+            run = self.ranking.run
+        else:
+            mask = self._mask_of(*ended, raw)
+            if mask is None:
+                return None
+            run = self._ranking_of_ended(new_tensor(raw, self.scores)).run
+            args.append(mask)
+        best, parents, labels, total = run(*args)
+        if not rank.falls(self.backend.raw_to_numpy(best), self.count + 1, 0.0):
+            return None
+        dims, axis = self.dims, self.axis
+        of_parents, tokens = new_tensor(parents, dims), new_tensor(labels, dims)
+        of_parents.sparse_dim, tokens.sparse_dim = self.parents_dim, axis
+        decision = search.decide(link, self.in_dim, of_parents, tokens, new_tensor(total, dims))
+        decision.again = self
+        return decision
+
+    def listings(self) -> list[Listing]:
+        """The programs, to read."""
+        return [self.ranking.listing, *(program.listing for program in self._of_ended.values())]
+
+    def _mask_of(self, host: np.ndarray, dims: tuple[Dim, ...], like: Any) -> Any:
+        """A host array over `dims` as raw mask of scores; None if it does not fit."""
+        if not set(dims) <= set(self._over):
+            return None
+        mask = align_host(host, dims, self._over)[..., None]
+        return self.backend.from_numpy(mask, dtype="bool", device=self.backend.get_device_raw(like))
+
+    def _ranking_of_ended(self, scores: Tensor) -> Program:
+        """`ranking` if something has ended."""
+        key = scores.dtype, scores.device
+        found = self._of_ended.get(key)
+        if found is None:
+            found = self._of_ended[key] = self._ranking(stay_row(scores, self.axis, self.link, 0)._raw)
+        return found
+
+
+def _prepared(search: Search, link: Link, last: Decision | None, scores: Tensor, axis: Dim, count: int) -> Plain | None:
     """None if `scores` are not over all hypotheses, or those before in another order, or if it takes more than the usual."""
     if link.beam_size is None:  # the first step
-        link.beam_size = options.beam_size
-    if search.leave or link.beam_size != options.beam_size or axis.extent <= options.beam_size:
+        link.beam_size = count
+    if search.leave or link.beam_size != count or axis.extent <= count:
         return None
-    in_dim = None if last is None else last.carried if last.closed else last.out_dim
+    if last is None:
+        return Plain(search, link, scores, axis, None, None, count)
+    in_dim, base = last.carried if last.closed else last.out_dim, last.scores.dims
     rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
-    base: tuple[Dim, ...] = ()
-    if last is not None:
-        base = last.scores.dims
-        if in_dim not in scores.dims or base != (*rest, last.out_dim):
-            return None
-    axes = (axis,) if in_dim is None else (in_dim, axis)
-    backend, (out_dim, carried) = scores.backend, link.dims(options.beam_size)
-    order = to_order(scores.dims, (*rest, *axes), backend)
-    return _Plain(
-        scores._raw.__class__, scores.dims, axis, in_dim, base, options, order, (*full_shape(base), 1),
-        (*full_shape(rest), math.prod(full_shape(axes))), (*rest, out_dim), carried if in_dim is None else in_dim,
-        backend, backend.binary_tensors_fn("add"), backend.binary_fn("floordiv"), backend.binary_fn("mod"),
-    )  # fmt: skip
+    if in_dim not in scores.dims or base != (*rest, last.out_dim):
+        return None
+    return Plain(search, link, scores, axis, in_dim, base, count)

@@ -140,13 +140,14 @@ def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
     return tuple(backend.copy_raw(backend.slice_raw(x, axis, 0, count)) for x in (best, index))
 
 
-def falls(host: np.ndarray, count: int) -> bool:
-    """Whether the first entries of each row are finite, and each better than the next."""
+def falls(host: np.ndarray, count: int, highest: float = math.inf) -> bool:
+    """Whether the first entries of each row are finite, none above `highest`, and each better than the next."""
     if host.size > 64:
-        return bool((host[..., : count - 1] > host[..., 1:count]).all() and (host[..., 0] < np.inf).all())
+        best = host[..., 0]
+        return bool((host[..., : count - 1] > host[..., 1:count]).all() and ((best < np.inf) & (best <= highest)).all())
     rows = (host if host.ndim == 2 else host.reshape(-1, host.shape[-1])).tolist()  # few: Python is quicker than NumPy
     for row in rows:
-        if not (row[0] < math.inf and all(map(operator.gt, row, row[1:count]))):
+        if not (row[0] < math.inf and row[0] <= highest and all(map(operator.gt, row, row[1:count]))):
             return False
     return True
 

@@ -106,13 +106,19 @@ def fused(log_prob: Tensor, fusion: Fusion | None, axis: Dim) -> Tensor:
 
 def only_end_label(log_prob: Tensor, has_ended: Tensor, axis: Dim, link: Link, label: int) -> Tensor:
     """A hypothesis that has ended goes on through one label alone, which costs nothing."""
+    stay = stay_row(log_prob, axis, link, label)
+    return where(has_ended, stay, log_prob, allow_broadcast_all_sources=True)
+
+
+def stay_row(log_prob: Tensor, axis: Dim, link: Link, label: int) -> Tensor:
+    """The scores {axis} of a hypothesis that has ended."""
     key = axis, log_prob.dtype, log_prob.device, label
     stay = link.stay.get(key)
     if stay is None:
         row = np.full(axis.extent, -np.inf, np.float32)
         row[label] = 0
         stay = link.stay[key] = on_backend(row, (axis,), log_prob, log_prob.dtype)
-    return where(has_ended, stay, log_prob, allow_broadcast_all_sources=True)
+    return stay
 
 
 def normalized_base(base: Tensor, has_ended: Tensor | None, step: Any, exponent: float) -> Tensor:
