@@ -35,7 +35,7 @@ function setAll(element: Element, attributes: Attributes): void {
 }
 
 function classed<E extends Element>(element: E, classes: string[]): E {
-  element.classList.add(...classes);
+  if (classes.length) element.classList.add(...classes);
   return element;
 }
 
@@ -76,9 +76,9 @@ export function slider(attributes: Attributes, moved: (value: number) => void): 
 export const status = (tag: Tag<"div"> = "div.rfnb-readout"): HTMLDivElement =>
   h(tag, { role: "status", "aria-live": "polite" });
 
-/** A part that scrolls, so that keys must come to it; hidden at first. */
+/** A part that scrolls, so that keys must come to it; hidden at first. No landmark: a page has several of the same name. */
 export const region = (tag: Tag<"div">, label: string): HTMLDivElement =>
-  h(tag, { tabindex: 0, role: "region", "aria-label": label, hidden: "" });
+  h(tag, { tabindex: 0, role: "group", "aria-label": label, hidden: "" });
 
 /** A table: heads of columns, and rows that begin with their own head. */
 export const table = (

@@ -25,7 +25,7 @@ export interface Around {
 }
 
 export class Card {
-  readonly element = h("aside.rfnb-card", { "aria-label": "the row under the cursor" });
+  readonly element = h("div.rfnb-card", { role: "group", "aria-label": "the row under the cursor" });
   private readonly items: HeadItem[] = [];
   private readonly list = h("ul.rfnb-card-heads");
   private readonly more = quiet("");

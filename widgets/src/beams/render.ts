@@ -92,7 +92,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private readonly legend = h("div.rfnb-beams-legend");
   private readonly readout = status("div.rfnb-beams-readout.rfnb-hidden");
   private readonly referenceNote = h("div.rfnb-beams-reference", { role: "note" });
-  private readonly card = h("section.rfnb-beams-card", { "aria-label": "hypothesis" });
+  private readonly card = h("div.rfnb-beams-card", { role: "group", "aria-label": "hypothesis" });
   private readonly table = h("table.rfnb-beams-nbest");
   private readonly pane: Pane;
   private readonly shell: Shell;

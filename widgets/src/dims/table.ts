@@ -115,7 +115,7 @@ export function rowTable(
     ...(["dtype", "device", "bytes", "values"] as const).flatMap((name): [string, number][] =>
       shown[name] ? [[name, 1]] : [],
     ),
-    ["", 1],
+    ["notes", 1],
   ];
   const top = h(
     "tr",
