@@ -46,9 +46,10 @@ const only = (kind, folder) => ({
 });
 const jobs = [
   { ...common, entryPoints: ["src/index.ts"], outfile: `${out}/rfnb.js` },
-  { ...common, entryPoints: ["src/static.ts"], outfile: `${out}/rfnb-static.js` },
+  { ...common, format: "iife", entryPoints: ["src/static.ts"], outfile: `${out}/rfnb-static.js` },
   ...Object.entries(KINDS).map(([kind, folder]) => ({
     ...common,
+    format: "iife",
     entryPoints: ["src/static.ts"],
     outfile: `${out}/rfnb-static-${kind}.js`,
     plugins: [only(kind, folder)],

@@ -13,7 +13,7 @@ from typing import Any
 from rfnb.core.errors import value_error
 from rfnb.core.whole_file import write_whole
 from rfnb.viz.page.budget import MOST, Room
-from rfnb.viz.page.output import STATIC
+from rfnb.viz.page.output import STATIC, held
 from rfnb.viz.show import view_of
 from rfnb.viz.visible import line
 
@@ -67,7 +67,7 @@ def save_html(path: str | os.PathLike[str], views: Any, *, title: str = "rfnb") 
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n"
         f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{sections}\n</main>\n'
-        f'<script type="module">{code}</script>\n</body>\n</html>\n'
+        f"<script>{code}</script>\n</body>\n</html>\n"
     )
     write_whole(path, page.encode("utf-8"))
     return Path(path)
@@ -86,8 +86,7 @@ def _section(view: Any, name: str) -> str:
 
     frame = base64.b64encode(frame_of(view.spec, Room(MOST, MOST).in_base64())).decode()
     return (
-        f'<section aria-label="{label}"><div class="rfnb-picture">{view.html()}</div>'
-        f'<script type="application/octet-stream" class="rfnb-frame">{frame}</script></section>'
+        f'<section aria-label="{label}"><div class="rfnb-picture">{view.html()}</div>{held("frame", frame)}</section>'
     )
 
 

@@ -34,14 +34,14 @@ def html(view: View) -> str:
 
 def scripts(page: str) -> dict[str, bytes]:
     """The data of an output by class."""
-    found = re.findall(r'<script type="application/octet-stream" class="rfnb-(\w+)">([^<]*)</script>', page)
+    found = re.findall(r'<div class="rfnb-(\w+)" hidden data-bytes="([^"]*)"></div>', page)
     return {name: base64.b64decode(data, validate=True) for name, data in found}
 
 
 def test_an_output_has_its_picture_first_then_its_frame_and_the_bundle():
     view = View(rf.viz.attention(weights(2, 3), source=["a", "</script>", "<b>"]).spec)
     page = html(view)
-    assert page.index("<img") < page.index("<script") and page.count("<script") == page.count("</script>") == 3
+    assert page.index("<img") < page.index("<script") and page.count("<script") == page.count("</script>") == 1
     data = scripts(page)
     assert unpack(data["frame"]).head["seqs"] == view.spec.head["seqs"]
     css, code = zlib.decompress(data["bundle"]).decode().split("\0")

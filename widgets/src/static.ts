@@ -1,18 +1,19 @@
-// Views without a kernel: each frame is a base64 script element beside its picture, and its view takes the place of the picture. For the pages that
-// `save_html` writes, and for the stored outputs of notebooks (rfnb/viz/page/output.py), where several share this module.
+// Views without a kernel: each frame is base64 in an element beside its picture, and its view takes the place of the picture. For the pages that
+// `save_html` writes, and for the stored outputs of notebooks (rfnb/viz/page/output.py), where several share this script. It is no module:
+// VS Code's notebooks import none.
 
 import { mount } from "./mount";
 
 /** Shows the frames in a part of a page that are not shown yet. What cannot be shown stays a picture. */
 export function show(part: ParentNode, css = ""): void {
-  for (const script of part.querySelectorAll<HTMLScriptElement>("script.rfnb-frame:not([data-shown])")) {
-    script.dataset["shown"] = "";
-    const bytes = Uint8Array.from(atob((script.textContent ?? "").trim()), (letter) => letter.charCodeAt(0));
+  for (const held of part.querySelectorAll<HTMLElement>(".rfnb-frame:not([data-shown])")) {
+    held.dataset["shown"] = "";
+    const bytes = Uint8Array.from(atob(held.dataset["bytes"] ?? ""), (letter) => letter.charCodeAt(0));
     const place = document.createElement("div");
-    script.before(place);
+    held.before(place);
     if (css) style(place.getRootNode(), css);
     mount(place, bytes);
-    if (place.querySelector("[data-kind]")) script.parentElement?.querySelector(".rfnb-picture")?.remove();
+    if (place.querySelector("[data-kind]")) held.parentElement?.querySelector(".rfnb-picture")?.remove();
     else place.remove();
   }
 }
@@ -27,5 +28,6 @@ function style(root: Node, css: string): void {
   top.append(element);
 }
 
-// A page of `save_html` has this script itself.
+// A page of `save_html` has this script itself; a stored output takes it from the script element.
 if (document.querySelector("main.rfnb-page")) show(document);
+else if (document.currentScript) Object.assign(document.currentScript, { show });

@@ -71,6 +71,7 @@ export function onTheme(element: HTMLElement, changed: () => void): () => void {
     attributes: true,
     attributeFilter: [
       "class",
+      "theme",
       "style",
       "data-jp-theme-light",
       "data-jp-theme-name",

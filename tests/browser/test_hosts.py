@@ -1,0 +1,146 @@
+"""Stored outputs under the rules of hosts that are not here: VS Code, Colab, pages of Sphinx and Quarto, GitHub."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+import bleach
+import pytest
+
+import rfnb as rf
+
+# As VS Code's webviews of notebooks have it: inline scripts run, nothing is imported.
+VSCODE = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob: https:"
+# By host: attributes of html and of body, and whether that is dark.
+THEMES = {
+    "jupyter-dark": ("", 'data-jp-theme-light="false"', True),
+    "jupyter-light": ("", 'data-jp-theme-light="true"', False),
+    "vscode-dark": ("", 'class="vscode-dark" data-vscode-theme-kind="vscode-dark"', True),
+    "vscode-light": ("", 'class="vscode-light" data-vscode-theme-kind="vscode-light"', False),
+    "vscode-high-contrast": ("", 'class="vscode-high-contrast"', True),
+    "vscode-high-contrast-light": ("", 'class="vscode-high-contrast-light vscode-high-contrast"', False),
+    "colab-dark": ('theme="dark"', "", True),
+    "colab-light": ('theme="light"', "", False),
+    "sphinx-dark": ('data-theme="dark"', "", True),
+    "sphinx-light": ('data-theme="light"', "", False),
+    "furo-dark": ("", 'data-theme="dark"', True),
+    "furo-light": ("", 'data-theme="light"', False),
+    "quarto-dark": ("", 'class="quarto-dark"', True),
+    "quarto-light": ("", 'class="quarto-light"', False),
+}
+
+
+def views() -> list:
+    return [
+        rf.viz.attention([[0.9, 0.1], [0.25, 0.75]], source=["a", "</script>"], target=["x", "y"]),
+        rf.viz.states({"h": [[0.5, -0.25], [1.0, 0.0]]}, steps=["x", "y"]),
+    ]
+
+
+def stored() -> str:
+    """The HTML of two outputs, as a notebook has it."""
+    return "\n".join(f"<div>{view._repr_mimebundle_()['text/html']}</div>" for view in views())
+
+
+def opened(browser, path: Path, page: str, **options):
+    path.write_text(page, encoding="utf-8")
+    tab, errors = browser.new_context(viewport={"width": 900, "height": 900}, **options).new_page(), []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto(path.as_uri())
+    return tab, errors
+
+
+def check_alive(frame) -> None:
+    frame.locator('[data-kind="attention"] .rfnb-pane').wait_for()
+    frame.locator('[data-kind="states"] .rfnb-pane').wait_for()
+    assert frame.locator(".rfnb-picture").count() == 0
+    frame.locator('[data-kind="attention"] .rfnb-pane').press("ArrowDown")
+    assert "0.9" in frame.locator('[data-kind="attention"] .rfnb-readout').inner_text()
+    assert frame.locator('[data-kind="states"]').get_attribute("data-linked") == "0", "they share one selection"
+
+
+def test_stored_outputs_are_alive_under_the_policy_of_vs_code(browser, tmp_path):
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{VSCODE}">'
+    page, errors = opened(browser, tmp_path / "page.html", f"<!doctype html>{meta}<body>{stored()}")
+    check_alive(page)
+    assert errors == []
+    page.context.close()
+
+
+def test_stored_outputs_are_alive_in_a_frame_of_no_origin(browser, tmp_path):
+    inner = html.escape(f"<!doctype html><body>{stored()}", quote=True)
+    frame = f'<iframe sandbox="allow-scripts" width="850" height="850" srcdoc="{inner}"></iframe>'
+    page, errors = opened(browser, tmp_path / "page.html", f"<!doctype html><body>{frame}")
+    check_alive(page.frame_locator("iframe"))
+    assert errors == []
+    page.context.close()
+
+
+@pytest.mark.parametrize("host", THEMES)
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_a_view_has_the_theme_that_its_host_says_whatever_that_of_the_system_is(browser, tmp_path, host, system):
+    root, body, dark = THEMES[host]
+    page, _ = opened(
+        browser, tmp_path / "page.html", f"<!doctype html><html {root}><body {body}>{stored()}", color_scheme=system
+    )
+    view = page.locator('[data-kind="attention"]')
+    view.wait_for()
+    assert view.evaluate("view => getComputedStyle(view).colorScheme") == ("dark" if dark else "light")
+    paper = view.evaluate("view => getComputedStyle(view).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)")
+    assert (sum(paper) < 150) is dark, paper
+    page.context.close()
+
+
+def test_a_picture_is_painted_anew_when_colab_changes_its_theme(browser, tmp_path):
+    page, _ = opened(
+        browser, tmp_path / "page.html", f'<!doctype html><html theme="light"><body>{stored()}', color_scheme="light"
+    )
+    canvas = page.locator('[data-kind="attention"] .rfnb-attention-main canvas').first
+    canvas.wait_for()
+    ink = """canvas => { const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height); let sum = 0, count = 0;
+        for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200) { sum += data[at] + data[at + 1] + data[at + 2]; count++; }
+        return sum / count; }"""
+    before = canvas.evaluate(ink)
+    page.evaluate("document.documentElement.setAttribute('theme', 'dark')")
+    page.wait_for_function(
+        f"before => Math.abs(({ink})(document.querySelector('.rfnb-attention-main canvas')) - before) > 20", arg=before
+    )
+    page.context.close()
+
+
+# What GitHub's sanitizer leaves is of this sort: no scripts, no styles, no attributes of our own.
+ALLOWED = {
+    *bleach.sanitizer.ALLOWED_TAGS,
+    "div",
+    "img",
+    "p",
+    "pre",
+    "span",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "br",
+    "b",
+}
+
+
+@pytest.mark.parametrize("kind", ["attention", "states"])
+def test_a_sanitized_output_is_its_picture_and_words_alone(browser, tmp_path, kind):
+    view = next(view for view in views() if view.kind == kind)
+    left = bleach.clean(
+        view._repr_mimebundle_()["text/html"],
+        tags=ALLOWED,
+        attributes={"img": ["src", "alt", "width", "height"]},
+        protocols=["data", "http", "https"],
+        strip=True,
+    )
+    page, errors = opened(browser, tmp_path / "page.html", f"<!doctype html><body>{left}")
+    picture = page.locator("img")
+    assert picture.count() == 1 and picture.evaluate("image => image.complete && image.naturalWidth > 100")
+    assert len(page.inner_text("body")) < 1500, "no data is read as text, at most the few lines of the loader"
+    assert errors == []
+    page.context.close()
