@@ -97,8 +97,8 @@ def _all_stored(history: BeamHistory, seq: int, step: int, found: list[Verdict])
     if (fields["scores"][seq] == -np.inf).any() and (history.threshold is None or (found and found[0].rank == 0)):
         return True  # there was place for more, and nothing else
     stored = fields.get("cand_scores")
-    if stored is None:
-        return True
+    if stored is None:  # only what was kept is known
+        return False
     parents = int((history.steps[step - 1]["scores"][seq] > -np.inf).sum()) if step else 1
     labels = history.num_labels[step]
     if labels is not None and stored.shape[1] >= parents * labels:

@@ -21,6 +21,8 @@ from rfnb.viz.beams.reference import edits
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow, problem
 from rfnb.viz.kinds import html_of, text_of
+from rfnb.viz.page.budget import Room
+from rfnb.viz.page.thin import page_spec
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
@@ -470,3 +472,60 @@ def test_a_merged_candidate_says_which_hypothesis_it_became_a_part_of():
     seq = beams_spec(BeamHistory(as_arrays, ["·", "a", "b"], blank=0, each_step="frame")).head["seqs"][0]
     assert seq["steps"][1]["cuts"][0]["into"] == 0  # a, and nothing after it: as slot 0
     assert (seq["axis"], seq["sums"]) == ("frame", True)
+
+
+def garden_path() -> Spec:
+    """A beam of 1 takes A, which goes on badly; B was behind it by 0.1, C behind B, and with a beam of 2 B wins."""
+    no = [False] * 3
+    steps = [
+        step([1, 2, 3], [0, 0, 0], [-0.5, -0.6, -0.7], no, [(4, 0, -5.0)]),
+        step([4, 5, 6], [1, 0, 2], [-0.7, -2.0, -2.5], no, [(5, 0, -3.0), (6, 1, -4.0), (4, 2, -4.5)]),
+        step([0, 0, 0], [0, 1, 2], [-0.8, -2.1, -2.6], [True] * 3, [(1, 1, -3.0)]),
+    ]
+    return beams_spec(steps, labels=["</s>", *"ABCDEF"])
+
+
+def test_it_says_which_smaller_beam_would_have_lost_the_best_hypothesis_and_what_it_finds():
+    spec = garden_path()
+    seq = spec.head["seqs"][0]
+    assert seq["result"] == "B D"
+    assert seq["smaller"] == [
+        {"size": 1, "lost": 0, "best": [2, 1],
+         "text": "A beam of 1 loses the best hypothesis in step 0 and finds “A E”, 1.30 nats worse."},
+        {"size": 2, "best": [2, 0], "text": "A beam of 2 keeps the best hypothesis."},
+    ]  # fmt: skip
+    # Bit 0: a beam of 1, which has A, A E, A E </s>; bit 1: of 2, which has A and B, then B D and A E.
+    assert [step["inside"] for step in seq["steps"]] == [[3, 2, 0], [2, 3, 0], [2, 3, 0]]
+    words = " ".join(text_of(spec).split())
+    assert "“A E”, 1.30 nats worse. A beam of 2 keeps the best hypothesis." in words
+
+
+def test_a_smaller_beam_that_may_have_kept_what_was_cut_is_an_estimate():
+    steps = [
+        step([1, 2], [0, 0], [-0.5, -0.6], [False] * 2),
+        step([4, 5], [1, 1], [-0.7, -0.8], [False] * 2, [(4, 0, -0.9)]),
+    ]
+    [one] = beams_spec(steps, labels=["</s>", *"ABCDEF"]).head["seqs"][0]["smaller"]
+    assert (one["lost"], one["until"], "best" in one) == (0, 1, False)
+    assert one["text"] == (
+        "A beam of 1 loses the best hypothesis in step 0: from step 1 on it may have kept what this search has cut."
+    )
+
+
+def test_a_running_search_and_one_of_a_single_hypothesis_have_no_smaller_beam():
+    for spec in (beams_spec(small(), labels=LABELS, live=True), beams_spec([step([1], [0], [-0.1], [False])])):
+        assert "smaller" not in spec.head["seqs"][0] and "inside" not in spec.head["seqs"][0]["steps"][0]
+
+
+def test_a_page_with_fewer_hypotheses_says_of_each_that_is_left_the_same():
+    random = np.random.default_rng(0)
+    shape = (60, 32)
+    tokens, parents = random.integers(0, 500, shape), random.integers(0, 32, shape)
+    parents[0] = 0
+    spec = beams_spec(tokens=tokens, parents=parents, scores=-np.sort(random.random(shape)) - np.arange(60)[:, None])
+    thin = page_spec(spec, Room(9_000, 9_000))
+    [whole], [left] = spec.head["seqs"], thin.head["seqs"]
+    assert left["smaller"] == whole["smaller"] and "thinned" in thin.head
+    for step, small_step in zip(whole["steps"], left["steps"], strict=True):
+        for mask, own, score in zip(step["inside"], small_step["inside"], small_step["scores"], strict=True):
+            assert own == (0 if score is None else mask)

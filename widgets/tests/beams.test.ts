@@ -454,7 +454,7 @@ describe("the view in the page", () => {
       ["score", "−1.50", "−0.30", "−1.80"],
     ]);
     expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain(
-      "“·”\u00a0no new label · ✕\u00a0cut · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged",
+      "hollow: “·”,\u00a0no new label · ✕\u00a0cut · ⊘\u00a0blocked · ▽\u00a0below\u00a0the\u00a0threshold · ⊃\u00a0merged",
     );
   });
 
@@ -514,6 +514,48 @@ describe("the view in the page", () => {
     );
     expect(rows[0]!.slice(2, 4)).toEqual(["3", "HH +AH0 LOW1 OW1K"]);
     expect(rows[2]!.slice(2, 4)).toEqual(["2", "HH OW1 AH0K"]);
+  });
+
+  it("shows what a smaller beam would have kept, and where it loses the winner", () => {
+    const inside = [
+      [3, 2, 0],
+      [3, 2, 0],
+      [2, 1, 1],
+      [2, 1, 1],
+      [2, 1, 1],
+    ]; // the masks of beams of 1 and 2
+    const [seq] = head.seqs,
+      steps = seq!.steps.map((step, at) => ({ ...step, inside: inside[at]! })),
+      smaller = [
+        { size: 1, lost: 2, best: [4, 1] as [number, number], text: "A beam of 1 loses it." },
+        { size: 2, text: "A beam of 2 keeps it." },
+      ];
+    open({ ...head, seqs: [{ ...seq!, steps, smaller }] });
+    const slider = root.querySelector<HTMLInputElement>('[aria-label="beam size"]')!,
+      note = root.querySelector(".rfnb-beams-smaller")!,
+      choose = (value: number) => {
+        slider.value = String(value);
+        slider.dispatchEvent(new Event("input"));
+        return [root.dataset["beamSize"], slider.getAttribute("aria-valuetext"), note.textContent];
+      };
+    expect([slider.max, slider.value, note.textContent]).toEqual(["2", "2", ""]);
+    expect(choose(0)).toEqual(["1", "1 of 3", "A beam of 1 loses it."]);
+    expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain(
+      "faint: not in a beam of 1 · dashed line: what that finds",
+    );
+    press("ArrowLeft"); // from the end of the winner to its step 3
+    const read = () => root.querySelector(".rfnb-beams-readout")!.textContent;
+    expect([root.dataset["cursor"], read()!.endsWith("Not in a beam of 1.")]).toEqual(["3,0", true]);
+    press("ArrowDown");
+    expect([root.dataset["cursor"], read()!.endsWith("Not in a beam of 1.")]).toEqual(["3,1", false]);
+    expect(choose(1)).toEqual(["2", "2 of 3", "A beam of 2 keeps it."]);
+    expect(choose(2)).toEqual(["3", "3 of 3", ""]);
+  });
+
+  it("has no slider where there is no smaller beam", () => {
+    const [seq] = head.seqs;
+    open({ ...head, seqs: [{ ...seq!, smaller: [] }] });
+    expect(root.querySelector<HTMLInputElement>('[aria-label="beam size"]')!.closest("label")!.hidden).toBe(true);
   });
 
   it("draws what was merged as an edge to what it became a part of, and says what a score then is", () => {

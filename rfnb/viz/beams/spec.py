@@ -18,6 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import Outcome
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.axes import Named
+from rfnb.viz.beams import smaller
 from rfnb.viz.beams.parts import Parts
 from rfnb.viz.beams.reference import told
 from rfnb.viz.beams.text import prefix
@@ -83,6 +84,7 @@ def spec(
     blank = getattr(history, "blank", None)
     by_rank = getattr(history, "by_rank", None) or [True] * len(steps)
     parts, threshold = Parts(steps), getattr(history, "threshold", None)
+    whole = history if hasattr(history, "diagnose") else BeamHistory(steps, labels)
     seqs = []
     for seq in range(batch):
         listed = [_listed(step, seq, labels, cuts, blank, parts) for step, labels in zip(steps, each)]
@@ -98,8 +100,12 @@ def spec(
         tree = grow(one, length_exponent=length_exponent, threshold=threshold)
         done = _finish(one, tree, join)
         if reference is not None and seq < len(reference) and tree.nbest:
-            whole = history if hasattr(history, "diagnose") else BeamHistory(steps, labels)
             done["reference"] = told(whole, seq, reference[seq], tree)
+        if not live:
+            entries, inside = smaller.told(whole, seq, tree, length_exponent=length_exponent, join=join)
+            if entries:
+                done["smaller"] = entries
+                done["steps"] = [{**step, "inside": masks} for step, masks in zip(done["steps"], inside, strict=True)]
         seqs.append(done)
     head = {"title": title, "live": live, "length_exponent": length_exponent, "join": join, "seqs": seqs}
     if threshold is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rfnb.viz.beams.parts import adds_up
@@ -62,6 +62,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
     reference = seq.get("reference")
     if reference:
         lines += [f"reference: {line(join_labels(reference['labels'], head.get('join', ' ')))}", reference["text"]]
+    lines += of_smaller(seq)
     lines += (
         _nbest_table(tree, exponent, head.get("join", " "), bool(head.get("live")))
         + [""]
@@ -69,6 +70,13 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
         + [_LEGEND + (f", {seq['blank']} no new label" if seq.get("blank") else "")]
     )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def of_smaller(seq: Mapping[str, Any]) -> list[str]:
+    """Sentences on the largest of the smaller beams that loses the best hypothesis, and the next one that does not."""
+    beams = seq.get("smaller") or []
+    lost = max((index for index, one in enumerate(beams) if "lost" in one), default=-1)
+    return [line(one["text"]) for one in beams[max(lost, 0) : lost + 2]]
 
 
 def _nbest_table(tree: Tree, exponent: float, join: str, live: bool) -> list[str]:

@@ -101,6 +101,7 @@ def _without(step: dict[str, Any], keep: set[int]) -> dict[str, Any]:
         "states": None,
         "ranks": 0,
         "lasts": 0,
+        "inside": 0,
     }
     made = dict(step)
     for name, empty in nothing.items():

@@ -6,7 +6,7 @@ import { cells, dots, ring, tokens } from "./dots";
 import type { Layout, PlacedNode } from "./layout";
 import { LONGEST_ON_END, nearest } from "./layout";
 import { cutStubs, pill } from "./pills";
-import { circle, edges, haloed, stroke } from "./strokes";
+import { circle, edges, haloed, LOST, stroke } from "./strokes";
 import type { Node } from "./tree";
 
 export interface Scene {
@@ -22,6 +22,7 @@ export interface Scene {
   axis: string; // what the steps are
   reference: { path: Set<Node>; last: Node | null; fell: string } | null; // where it went, and where it fell
   inside: ((node: Node) => boolean) | null; // whether a smaller beam would have kept it; null: nobody asks
+  smaller: { lost: Node | null; best: Node[]; words: string } | null; // where that loses the winner, and what it finds
 }
 
 /** What does not depend on the cursor: edges, cut candidates, dots and their tokens. Kept as a picture while the cursor moves. */
@@ -31,14 +32,20 @@ export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene
     if (made.cells) cells(g, made, scene, [first, last], palette);
     else {
       edges(g, made, nodes, scene, palette);
-      cutStubs(g, made, made.cuts.slice(first, last + 1).flat(), scene, palette);
+      const shown = made.cuts.slice(first, last + 1).flat(),
+        { inside } = scene;
+      const cuts = inside ? shown.filter(({ cut }) => !cut.parent || inside(cut.parent)) : shown;
+      cutStubs(g, made, cuts, scene, palette);
       g.fillStyle = palette.muted;
       g.beginPath();
       circle(g, made.root.x, made.root.y, made.labels ? 4 : Math.max(made.half, 1.5));
       g.fill();
     }
     const won = placed(made, scene.best, first, last);
-    stroke(g, made, won, { color: palette.accent, width: strong(made), dash: [], alpha: 1 });
+    const lost = won.filter(({ node }) => scene.inside && !scene.inside(node)),
+      line = { color: palette.accent, width: strong(made), dash: [], alpha: 1 };
+    stroke(g, made, lost, { ...line, alpha: LOST });
+    stroke(g, made, lost.length ? won.filter(({ node }) => scene.inside!(node)) : won, line);
     if (made.labels) return;
     dots(g, made, nodes, scene, palette);
     dots(g, made, won, scene, palette, true);
@@ -52,6 +59,8 @@ export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene,
     const of = (path: Iterable<Node>) => placed(made, path, first, last),
       path = of(scene.path);
     stroke(g, made, path, { color: palette.focus, width: strong(made) * 0.4 + 0.6, dash: [], alpha: 1 });
+    if (scene.smaller)
+      stroke(g, made, of(scene.smaller.best), { color: palette.accent, width: 2, dash: [7, 4], alpha: 1 });
     const line = { color: palette.ink, width: made.labels ? 2 : 1.5, dash: [5, 4], alpha: 1 };
     if (scene.reference) stroke(g, made, of(scene.reference.path), line);
     if (made.labels) for (const each of made.columns.slice(first, last + 1).flat()) pill(g, made, each, scene, palette);
@@ -60,6 +69,10 @@ export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene,
       ring(g, made, scene, palette);
     }
     if (scene.reference) reference(g, made, of(scene.reference.path), scene.reference, palette);
+    if (scene.smaller?.lost) {
+      const [at] = of([scene.smaller.lost]);
+      if (at) says(g, at.x - (made.labels ? at.width / 2 + 4 : -4), at.y - made.half - 4, scene.smaller.words, palette);
+    }
   });
   axis(g, made, scene, palette);
 }
@@ -95,18 +108,19 @@ function reference(
   { last, fell }: NonNullable<Scene["reference"]>,
   palette: Palette,
 ): void {
-  g.textBaseline = "middle";
-  const at = (x: number, y: number, text: string) => {
-    g.font = `bold 10px ${palette.font}`;
-    g.textAlign = "left";
-    haloed(g, text, x, y, palette, palette.warn);
-  };
   for (const { node, x, y, width } of nodes) {
     if (!made.labels && node !== last) continue;
     const words = node === last && fell ? ` ${fell}` : "";
-    at(made.labels ? x - width / 2 - 4 : x + 4, y - made.half - (made.labels ? 5 : 7), `R${words}`);
+    says(g, made.labels ? x - width / 2 - 4 : x + 4, y - made.half - (made.labels ? 4 : 7), `R${words}`, palette);
   }
-  if (!last && fell) at(made.root.x - 4, made.root.y - 16, `R ${fell}`);
+  if (!last && fell) says(g, made.root.x - 4, made.root.y - 16, `R ${fell}`, palette);
+}
+
+function says(g: CanvasRenderingContext2D, x: number, y: number, words: string, palette: Palette): void {
+  g.font = `bold 9px ${palette.font}`;
+  g.textAlign = "left";
+  g.textBaseline = "middle";
+  haloed(g, words, x, y, palette, palette.warn);
 }
 
 /** What stays where it is while the rest scrolls: the numbers of steps and slots, and the tokens of a hypothesis on end. */

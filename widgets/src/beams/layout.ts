@@ -37,6 +37,8 @@ export interface PlacedCut {
   margin: string; // in words, "" if there is nothing to say or no room for any
   fromX: number;
   fromY: number;
+  bendFrom: number;
+  bendTo: number;
   width: number; // of its text, from x
   join: { x: number; y: number } | null; // the left end of the hypothesis that it became a part of, in the place of a stub
 }
@@ -192,6 +194,8 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
         width: stubWidth(cut, options.measure, margins),
         fromX: step ? right(step - 1) : root.x,
         fromY: y[lane]!,
+        bendFrom: right(step - 1),
+        bendTo: left[step]!,
         join: cut.into && { x: x[step]! - pills[step]![cut.into.slot]! / 2, y: y[cut.into.slot]! },
       };
     }),
@@ -263,7 +267,8 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   };
   const few = cells ? 0 : Math.min(options.cuts, Math.floor((lane * 0.6) / 3), pitch >= 8 ? 64 : 0);
   const cuts = tree.cuts.map((row, step) => {
-    const here = new Map<number, number>();
+    const here = new Map<number, number>(),
+      before = step ? x[step - 1]! + widest[step - 1]! / 2 : root.x;
     return row.slice(0, options.cuts).flatMap((cut): PlacedCut[] => {
       const from = cut.parent?.slot ?? 0,
         order = here.get(from) ?? 0;
@@ -272,7 +277,18 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
       if (order >= few && !join) return [];
       const tip = { x: x[step]! - pitch * 0.42, y: y[from]! + lane * 0.28 + order * 3 };
       return [
-        { cut, label: "", margin: "", ...tip, fromX: step ? x[step - 1]! : root.x, fromY: y[from]!, width: 0, join },
+        {
+          cut,
+          label: "",
+          margin: "",
+          ...tip,
+          fromX: before,
+          fromY: y[from]!,
+          bendFrom: before,
+          bendTo: x[step]! - widest[step]! / 2,
+          width: 0,
+          join,
+        },
       ];
     });
   });

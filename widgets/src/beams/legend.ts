@@ -1,7 +1,7 @@
 // What the marks of a beam tree mean.
 
 import type { Layout } from "./layout";
-import type { Tree } from "./tree";
+import type { Smaller, Tree } from "./tree";
 
 const CUTS = [
   [undefined, "✕\u00a0cut"],
@@ -11,7 +11,7 @@ const CUTS = [
 ] as const;
 
 /** What the picture has, and nothing else. */
-export function legend({ cuts }: Tree, made: Layout, blank: string | undefined): string {
+export function legend({ cuts, spec: { blank } }: Tree, made: Layout, smaller?: Smaller): string {
   const said = made.labels
     ? [
         "thick: the winner",
@@ -23,7 +23,9 @@ export function legend({ cuts }: Tree, made: Layout, blank: string | undefined):
       ? ["line: the winner", "dark: complete", "middle: goes on", "light: died out"]
       : ["thick: the winner", "square: complete", "small: died out", "larger: more of the probability"];
   if (made.rail) said.push("on top: the tokens of the winner, or of where you point");
-  if (blank) said.push(`“${blank}”\u00a0no new label`);
+  if (blank && !made.cells) said.push(`hollow: “${blank}”,\u00a0no new label`);
+  if (smaller) said.push(`faint: not in a beam of ${smaller.size}`);
+  if (smaller?.lost !== undefined && smaller.best) said.push("dashed line: what that finds");
   const shown = made.cuts.flat();
   if (!shown.length) return said.join(" · ");
   const reasons = new Set(cuts.flatMap((row) => row.map((cut) => cut.why)));

@@ -4,7 +4,7 @@ import { fixed } from "../number";
 import type { Palette } from "../theme";
 import type { Scene } from "./draw";
 import type { Layout, PlacedCut, PlacedNode } from "./layout";
-import { circle, haloed, isFaint, LOST, set } from "./strokes";
+import { circle, curve, haloed, isFaint, LOST, set } from "./strokes";
 
 export function pill(
   g: CanvasRenderingContext2D,
@@ -124,15 +124,13 @@ export function cutStubs(
 
 /** What was merged: an edge that ends where the other begins, with the sign of that. */
 function joins(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], scene: Scene, palette: Palette): void {
-  for (const { cut, fromX, fromY, join } of cuts) {
+  for (const stub of cuts) {
+    const { cut, join } = stub;
     if (!join) continue;
-    const here = scene.cursor === `${cut.step},cut${cut.index}`,
-      end = join.x - (made.labels ? 9 : 1),
-      middle = (fromX + end) / 2;
+    const here = scene.cursor === `${cut.step},cut${cut.index}`;
     set(g, { color: here ? palette.focus : palette.muted, width: here ? 2 : 1.2, dash: [1, 3], alpha: 1 });
     g.beginPath();
-    g.moveTo(fromX, fromY);
-    g.bezierCurveTo(middle, fromY, middle, join.y, end, join.y);
+    curve(g, { ...stub, y: join.y }, join.x - (made.labels ? 9 : 1));
     g.stroke();
     if (!made.labels) continue;
     g.setLineDash([]);

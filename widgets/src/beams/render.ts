@@ -22,7 +22,7 @@ import { legend } from "./legend";
 import { markNbest, showNbest, winnerChanges } from "./nbest";
 import { line } from "../visible";
 import { showSteps } from "./steps";
-import type { BeamsHead, Node, SeqSpec, Tree } from "./tree";
+import type { BeamsHead, Node, SeqSpec, Smaller, Tree } from "./tree";
 import { problem } from "./problem";
 import { grow, isWon, nbest, pathOf } from "./tree";
 
@@ -42,6 +42,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private zoom: Zoom = "auto";
   private cuts = 0; // index into CUTS
   private exponent = 0;
+  private scrub: number | null = null; // index of the smaller beam that is shown
   private ranks = new Map<Node, number>();
   private base: { made: Layout; key: string; layer: HTMLCanvasElement } | null = null;
   private followed: string | null = null; // the place whose hypothesis linked views show; null: the best one
@@ -77,6 +78,20 @@ class BeamsView implements Rendered<BeamsHead> {
       this.rerank();
     },
   );
+  private readonly beam = slider({ min: "0", step: "1", "aria-label": "beam size" }, (index) => {
+    this.scrub = this.smaller[index] ? index : null;
+    this.showBeam();
+    this.redraw();
+  });
+  private readonly beamText = h("output");
+  private readonly beamLabel = h(
+    "label.rfnb-beams-alpha",
+    { title: "What a smaller beam would have kept" },
+    "beam ",
+    this.beam,
+    this.beamText,
+  );
+  private readonly beamNote = h("div.rfnb-beams-smaller", { role: "status" });
   private readonly alphaText = h("output");
   private readonly alphaMarks = h("datalist", { id: `rfnb-alpha-${++count}` });
   private readonly alphaNote = h("span.rfnb-beams-alpha-note");
@@ -115,11 +130,27 @@ class BeamsView implements Rendered<BeamsHead> {
     };
     const attributes = { role: "application", "aria-roledescription": "beam search tree" };
     this.pane = new Pane(handlers, MOST_HEIGHT, { ...attributes, class: "rfnb-pane rfnb-beams-scroll" });
-    const tools = h("span.rfnb-tools", this.seqSelect, this.cutButton, this.zoomButton, this.tableButton);
+    const tools = h(
+      "span.rfnb-tools",
+      this.seqSelect,
+      this.beamLabel,
+      this.cutButton,
+      this.zoomButton,
+      this.tableButton,
+    );
     const list = h("div.rfnb-beams-list", this.table, this.alphaLabel);
     const below = h("div.rfnb-beams-below", this.card, list);
     const stage = h("div.rfnb-stage", this.pane.element);
-    const body = h("div.rfnb-beams", stage, this.steps, this.legend, this.referenceNote, this.readout, below);
+    const body = h(
+      "div.rfnb-beams",
+      stage,
+      this.steps,
+      this.legend,
+      this.beamNote,
+      this.referenceNote,
+      this.readout,
+      below,
+    );
     this.shell = new Shell(el, [this.status, tools], body);
     set(this.alpha, "list", this.alphaMarks.id);
     this.unlisten = ctx.bus.listen((selection, origin) => {
@@ -147,13 +178,16 @@ class BeamsView implements Rendered<BeamsHead> {
   private get join(): string {
     return this.head.join ?? " ";
   }
+  private get smaller(): Smaller[] {
+    return this.head.seqs[this.seq]?.smaller ?? [];
+  }
   private get shownCuts(): number {
     return CUTS[this.cuts]![1];
   }
 
   private choose(seq: number): void {
     this.seq = seq;
-    this.followed = null;
+    this.followed = this.scrub = null;
     this.cursor.pinned = null;
     this.regrow();
   }
@@ -181,6 +215,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.status.textContent = `${steps} · beam ${width}${live ? " · running" : ""}`;
     const data = { step: nodes.length - 1, beam: width, seq: this.seq };
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
+    this.showBeam();
     const beam = `${width} hypothes${width === 1 ? "i" : "e"}s`;
     this.pane.say(
       `Beam search, ${steps}, up to ${beam}. Arrow keys: left to the parent, right to the continuation, up and down within a step. Enter: attention and states follow the hypothesis.`,
@@ -189,11 +224,31 @@ class BeamsView implements Rendered<BeamsHead> {
     if (live && atEnd) this.pane.element.scrollLeft = this.pane.element.scrollWidth;
   }
 
+  /** The slider of smaller beams, and in words what the chosen one would have kept. */
+  private showBeam(): void {
+    const { smaller } = this;
+    if (!smaller[this.scrub ?? 0]) this.scrub = null;
+    this.beamLabel.hidden = !smaller.length;
+    this.beam.max = String(smaller.length);
+    this.beam.value = String(this.scrub ?? smaller.length);
+    const size = this.scrub === null ? this.tree.width : smaller[this.scrub]!.size;
+    this.beamText.textContent = `${size} of ${this.tree.width}`;
+    set(this.beam, "aria-valuetext", this.beamText.textContent);
+    this.beamNote.textContent = this.scrub === null ? "" : line(smaller[this.scrub]!.text);
+    this.el.dataset["beamSize"] = String(size);
+  }
+
+  /** Whether the smaller beam that is shown would have kept a hypothesis; null: none is shown. */
+  private get inside(): Scene["inside"] {
+    const bit = this.scrub === null ? 0 : 1 << this.scrub;
+    return bit ? ({ step, slot }) => !!((this.tree.spec.steps[step]!.inside?.[slot] ?? 0) & bit) : null;
+  }
+
   private redraw(): void {
     this.pane.relayout();
     const { nodes, cuts } = this.tree;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;
-    this.legend.textContent = legend(this.tree, this.made, this.head.seqs[this.seq]?.blank);
+    this.legend.textContent = legend(this.tree, this.made, this.scrub === null ? undefined : this.smaller[this.scrub]);
     this.cutButton.hidden = !cuts.some((row) => row.length) || this.made.cells;
     this.zoomButton.textContent = this.made.labels ? "Overview" : "Labels";
     this.zoomButton.hidden = this.legend.hidden = this.alphaLabel.hidden = !nodes.length;
@@ -288,7 +343,10 @@ class BeamsView implements Rendered<BeamsHead> {
     this.el.dataset["cursor"] = key;
     this.pane.element.style.cursor = this.cursor.hovered ? "pointer" : "";
     showCard(this.card, tree, place, { join, live: !!live, sums: !!this.head.seqs[this.seq]?.sums });
-    this.readout.textContent = place ? sentence(tree, place, join) : "";
+    const { inside } = this,
+      outside = place?.kind === "node" && inside && !inside(place.node);
+    const words = outside ? ` Not in a beam of ${this.el.dataset["beamSize"]}.` : "";
+    this.readout.textContent = place ? sentence(tree, place, join) + words : "";
     markNbest(this.table, key);
     this.pane.paintSoon();
   }
@@ -351,6 +409,16 @@ class BeamsView implements Rendered<BeamsHead> {
     return { path: new Set(path), last: path.at(-1) ?? null, fell: reference.fell === undefined ? "" : "fell here" };
   }
 
+  /** Where the smaller beam that is shown loses the winner, and what it finds in its place. */
+  private smallerOf(): Scene["smaller"] {
+    const shown = this.scrub === null ? undefined : this.smaller[this.scrub];
+    if (shown?.lost === undefined) return null;
+    const { nodes, won } = this.tree,
+      at = (step: number, slot: number | undefined) => nodes[step]?.[slot ?? -1] ?? null,
+      best = shown.best ? at(...shown.best) : null;
+    return { lost: at(shown.lost, won[shown.lost]), best: pathOf(best), words: `lost with ${shown.size}` };
+  }
+
   /** The picture below the cursor is drawn once per layout and scroll position; with pills there is little in sight, so always. */
   private paint(g: CanvasRenderingContext2D, sight: Sight): void {
     const { made, ranks, pointed } = this,
@@ -372,11 +440,12 @@ class BeamsView implements Rendered<BeamsHead> {
       rail,
       axis: seq?.axis ?? "step",
       reference: this.referenceOf(),
-      inside: null,
+      inside: this.inside,
+      smaller: this.smallerOf(),
     };
     if (made.labels) drawBase(g, made, scene, palette);
     else {
-      const key = JSON.stringify([sight, globalThis.devicePixelRatio, palette]);
+      const key = JSON.stringify([sight, globalThis.devicePixelRatio, palette, this.scrub]);
       if (this.base?.made !== made || this.base.key !== key) {
         const layer = document.createElement("canvas");
         drawBase(prepare(layer, sight.width, sight.height)!, made, scene, palette);

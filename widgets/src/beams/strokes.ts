@@ -8,7 +8,7 @@ import type { Node } from "./tree";
 export const isFaint = ({ state }: Node): boolean => state === "dead" || state === "dropped";
 
 /** How much is left of what a smaller beam would not have kept. */
-export const LOST = 0.22;
+export const LOST = 0.35;
 
 export type Style = { color: string; width: number; dash: number[]; alpha: number };
 
@@ -64,7 +64,11 @@ export function set(g: CanvasRenderingContext2D, style: Style): void {
 }
 
 /** Level within the columns, where text stands, and from one height to the other between them. */
-function curve(g: CanvasRenderingContext2D, { fromX, fromY, bendFrom, bendTo, y }: PlacedNode, to: number): void {
+export function curve(
+  g: CanvasRenderingContext2D,
+  { fromX, fromY, bendFrom, bendTo, y }: Pick<PlacedNode, "fromX" | "fromY" | "bendFrom" | "bendTo" | "y">,
+  to: number,
+): void {
   g.moveTo(fromX, fromY);
   if (fromY === y) return g.lineTo(to, y);
   const middle = (bendFrom + bendTo) / 2;

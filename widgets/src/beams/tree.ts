@@ -35,6 +35,14 @@ export interface StepSpec {
   of?: number;
   top?: number | null;
   lasts?: number[];
+  inside?: number[]; // bit i: whether the smaller beam with this index has it
+}
+/** A smaller beam: the first step in which it loses the winner, where its own best ends, and all of it in words. */
+export interface Smaller {
+  size: number;
+  lost?: number;
+  best?: [number, number];
+  text: string;
 }
 export interface SeqSpec {
   label?: string;
@@ -45,6 +53,7 @@ export interface SeqSpec {
   axis?: string; // what a step is, if not that
   sums?: boolean; // whether a score is a sum over alignments
   reference?: Reference;
+  smaller?: Smaller[];
   parts?: string[];
 }
 export interface BeamsHead extends AnyHead {

@@ -1,0 +1,94 @@
+"""The search with smaller beams beside it: what each would have kept, and where it would have lost the best hypothesis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rfnb.trace.beam_sizes import kept_by
+from rfnb.viz.beams.text import EMPTY, prefix
+from rfnb.viz.beams.tree import Node, Tree, nats, rating
+from rfnb.viz.visible import line
+
+_ALL = 8  # up to this size each is there, of larger ones some
+_SOME = (10, 12, 16, 24, 32, 48, 64, 96, 128)
+_WORDS = 60  # letters of a text
+
+
+def sizes_below(width: int) -> list[int]:
+    """The sizes to tell of."""
+    return [size for size in (*range(1, _ALL + 1), *_SOME) if size < width]
+
+
+def told(
+    history: Any, seq: int, tree: Tree, *, length_exponent: float, join: str
+) -> tuple[list[dict[str, Any]], list[list[int]]]:
+    """The entries of a spec for the smaller beams of one sequence, and for each step and slot in which of them it would have been.
+
+    Returns:
+        The beams, smallest first: `size`; `lost`, the first step in which the best hypothesis would not have been in it; `until`, the
+        first step of which it is not known what else it may have kept; `best`, the step and slot of its own best; `text`. And masks:
+        bit i is the beam with index i.
+    """
+    sizes = sizes_below(tree.width)
+    if not sizes or not tree.nbest:
+        return [], []
+    kept, until = kept_by(history, seq, sizes)
+    kept = kept[: len(tree.nodes)]
+    weights = 1 << np.arange(len(sizes))
+    masks = [(here * weights[:, None]).sum(0).tolist() for here in kept]
+    winner = [*tree.nbest[0].path(), *_places_kept(tree.nbest[0])]
+    entries = []
+    for index, size in enumerate(sizes):
+        entry: dict[str, Any] = {"size": size}
+        lost = next((node.step for node in winner if not kept[node.step][index, node.slot]), None)
+        best = _best(tree, [here[index] for here in kept], length_exponent)
+        if lost is not None:
+            entry["lost"] = lost
+        if until[index] is not None and until[index] < len(kept):  # type: ignore[operator]
+            entry["until"] = until[index]
+        if best is not None:
+            entry["best"] = [best.step, best.slot]
+        entries.append({**entry, "text": _text(entry, tree, best, join)})
+    return entries, masks
+
+
+def _best(tree: Tree, inside: list[np.ndarray], length_exponent: float) -> Node | None:
+    """The best of what a smaller beam has at its end, or what has left it complete."""
+    last = len(tree.nodes) - 1
+    nodes = [
+        node
+        for step, row in enumerate(tree.nodes)
+        for node in row
+        if node and (step == last or node.left) and inside[step][node.slot]
+    ]
+    best = max(nodes, key=lambda node: rating(node, length_exponent), default=None)
+    while best is not None and best.state == "carried":
+        best = best.parent
+    return best
+
+
+def _places_kept(node: Node) -> list[Node]:
+    """The places in the beam that a complete hypothesis keeps after its end."""
+    after = []
+    while (following := next((child for child in node.children if child.state == "carried"), None)) is not None:
+        after.append(node := following)
+    return after
+
+
+def _text(entry: dict[str, Any], tree: Tree, best: Node | None, join: str) -> str:
+    beam, until, lost = f"A beam of {entry['size']}", entry.get("until"), entry.get("lost")
+    unknown = f"from step {until} on it may have kept what this search has cut."
+    if lost is None:
+        return f"{beam} keeps the best hypothesis" + ("." if until is None else f" as far as is known: {unknown}")
+    if until is not None:
+        about = " by estimate" if until <= lost else ""
+        return f"{beam} loses the best hypothesis in step {lost}{about}: {unknown}"
+    text, top = f"{beam} loses the best hypothesis in step {lost}", tree.nbest[0]
+    if best is None:
+        return f"{text}."
+    found = line(prefix(best.path(), join)) or EMPTY
+    found = found if len(found) <= _WORDS else "… " + found[-_WORDS:]
+    gap = top.score - best.score
+    return f"{text} and finds “{found}”, " + (f"{nats(gap)} worse." if gap >= 0 else f"{nats(-gap)} better.")
