@@ -131,7 +131,8 @@ def choice(
         DimError: If axis is not a dim of scores.
 
     Probes:
-        beams: tokens, parents, scores, ended, and the best candidates with what became of them.
+        beams: tokens, parents, scores, ended, the best candidates with what became of them, and of each hypothesis the best labels
+            with their log probabilities (`next_tokens`, `next_log_probs`), also those that no beam took.
 
     Source: Sutskever et al. 2014, section 3.2; scheduled sampling: Bengio et al. 2015; noise: Kool et al. 2019.
     """

@@ -23,9 +23,10 @@ from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
-from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
+from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best, best_labels
 from rfnb.search.prefix_events import Report
 from rfnb.search.prefix_parts import add_parts
+from rfnb.trace.beam_fields import NUM_NEXT
 from rfnb.trace.probe import listening, trace_context
 
 _WHAT = "ctc_prefix_beam_search"
@@ -175,6 +176,7 @@ class _Search:
         before = beam.scores
         step, rows, grown = beam.select(ranked, (child, parent, label, brought), num_candidates)
         if num_candidates:
+            step.next = best_labels(frame, NUM_NEXT)
             parts = self.lm.parts() if self.fuses else {}
             add_parts(step, before=before, total_before=total, totals=scores, merged=(place, own), parts=parts)
         chosen = flat.take(rows * frame.shape[1] + step.tokens)

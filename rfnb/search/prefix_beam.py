@@ -31,6 +31,8 @@ class Step:
         candidates: cand_tokens, cand_parents, cand_scores, cand_kept, cand_verdict [batch, candidate]. What was merged is part of
             another hypothesis.
         parts: Further fields [batch, beam], see prefix_parts.py.
+        next: The best labels of each hypothesis before the step, and their log probabilities, [batch, hypothesis, label]; of all
+            hypotheses alike [batch, label].
     """
 
     tokens: np.ndarray
@@ -39,6 +41,7 @@ class Step:
     merged: np.ndarray | None = None
     candidates: dict[str, np.ndarray] | None = None
     parts: dict[str, np.ndarray] = field(default_factory=dict)
+    next: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class PrefixBeam:
@@ -152,6 +155,14 @@ def best(flat: np.ndarray, count: int) -> np.ndarray:
     if tied.any():
         index[tied] = np.argsort(-flat[tied], axis=1, kind="stable")[:, : count + 1]
     return index[:, :count]
+
+
+def best_labels(frame: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and values of the largest along the last axis, the largest first."""
+    flat = frame.reshape(-1, frame.shape[-1])
+    index = best(flat, min(count, flat.shape[1]))
+    shape = (*frame.shape[:-1], index.shape[1])
+    return index.reshape(shape), np.take_along_axis(flat, index, 1).reshape(shape)
 
 
 def _best_of_many(row: np.ndarray, count: int) -> np.ndarray:

@@ -49,6 +49,11 @@ class Report:
                 sparse_dim = self._classes if key == "cand_tokens" else None
                 fields[key] = self.tensor(values, dim, dtype=dtype, sparse_dim=sparse_dim)
         beam = self._beam
+        if step.next is not None:
+            labels, log_probs = step.next
+            dims = (*([beam] if labels.ndim == 3 else []), Dim(labels.shape[-1], name="next"))
+            fields["next_tokens"] = self.tensor(labels, *dims, dtype="int64", sparse_dim=self._classes)
+            fields["next_log_probs"] = self.tensor(log_probs, *dims, dtype="float32")
         for key, values in step.parts.items():
             fields[key] = self.tensor(values, beam, dtype="float32")
         probe(

@@ -21,8 +21,8 @@ from rfnb.rec.selection import align_host, take_host
 from rfnb.search.decision import Decision
 from rfnb.search.rank import Flat, Ranked, split_index, take
 from rfnb.search.search_state import Link
-from rfnb.trace.beam_fields import Outcome
-from rfnb.trace.probe import Later, probe_later
+from rfnb.trace.beam_fields import NUM_NEXT, Outcome
+from rfnb.trace.probe import Later, listening, probe_later
 
 
 @dataclass
@@ -130,6 +130,14 @@ class Seen:
             if parts.verdict is not None:
                 self.verdict = take(flat, index, parts.verdict)
         self.candidates = Some.of(flat, parts, index, scores)
+        self.next: tuple[Any, Any] | None = (
+            None  # the best labels of each hypothesis before the choice, and their log probabilities
+        )
+        if listening("beams") and not parts.tokens:
+            shape = backend.get_shape_tuple_raw(parts.log_prob)
+            of_each = backend.reshape_raw(parts.log_prob, (*shape[:-1], shape[-1] // flat.num_labels, flat.num_labels))
+            log_probs, labels = backend.top_k_raw(of_each, min(NUM_NEXT, flat.num_labels), True)
+            self.next = labels, backend.detach_raw(log_probs) if backend.grad_enabled() else log_probs
         self.kept = None if self.is_prefix else Some.of(flat, parts, ranked.index, ranked.scores)
         if backend.grad_enabled():
             detach = backend.detach_raw
@@ -164,7 +172,18 @@ class Seen:
         }  # fmt: skip
         for name, (array, kind) in self.more.items():
             fields[name] = new_tensor(backend.from_numpy(array, dtype=kind, device=device), carried)
-        return fields | self._candidate_fields(device)
+        return fields | self._candidate_fields(device) | self._next_fields()
+
+    def _next_fields(self) -> dict[str, Any]:
+        if self.next is None:
+            return {}
+        flat, backend = self.flat, self.flat.backend
+        shape = backend.get_shape_tuple_raw(self.next[0])
+        dims = (*flat.rest, *(() if flat.in_dim is None else (flat.in_dim,)), Dim(shape[-1], name="next"))
+        sizes = shape if flat.in_dim is not None else (*shape[:-2], shape[-1])
+        labels, log_probs = (new_tensor(backend.reshape_raw(raw, sizes), dims) for raw in self.next)
+        labels.sparse_dim = flat.axis
+        return {"next_tokens": labels, "next_log_probs": log_probs}
 
     def _candidate_fields(self, device: str) -> dict[str, Any]:
         flat, backend = self.flat, self.flat.backend
@@ -224,7 +243,8 @@ class Seen:
         count = self.flat.backend.get_shape_tuple_raw(self.candidates.index)[-1]
         floats, labels = 1 + len(self.candidates.fused), max(len(self.candidates.tokens), 1)
         width = 4 * (1 + floats) + 8 * (1 + labels)  # scores and parts; parents and labels
-        return rows * (self.num_kept * (width + 4 + 1) + count * (width + 8 + 1))
+        following = 0 if self.next is None else math.prod(self.flat.backend.get_shape_tuple_raw(self.next[0])[-2:])
+        return rows * (self.num_kept * (width + 4 + 1) + count * (width + 8 + 1) + following * (8 + 4))
 
 
 def tell(

@@ -36,9 +36,10 @@ from rfnb.rec.nested import leaves, map_nested, values_in
 from rfnb.rec.selection import pick
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
-from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best
+from rfnb.search.prefix_beam import NEVER, PrefixBeam, Step, best, best_labels
 from rfnb.search.prefix_events import Report
 from rfnb.search.prefix_parts import add_parts
+from rfnb.trace.beam_fields import NUM_NEXT
 from rfnb.trace.probe import listening, trace_context
 
 StepFn = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
@@ -278,6 +279,7 @@ class _Search:
         before, total = prefixes.scores, self.total
         done, rows, grown = prefixes.select(ranked, (child, parent, last, with_lm), num_candidates)
         if num_candidates:
+            done.next = best_labels(frame, NUM_NEXT)
             merged, parts = (at, brought), self.lm.parts()
             add_parts(done, before=before, total_before=total, totals=scores, merged=merged, parts=parts)
         self.steps.append(done)

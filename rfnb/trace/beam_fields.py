@@ -17,8 +17,10 @@ from rfnb.trace.beam_labels import combine_sources
 
 FIELDS = ("tokens", "parents", "scores", "ended")
 CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")
+NUM_NEXT = 5  # best labels that a search tells of each hypothesis, also those that no beam took
+NEXT = ("next_tokens", "next_log_probs")  # [batch, hypothesis before the choice, label]; of all alike one of these
 # Of searches of rfnb; and those that begin as below.
-FURTHER = ("log_probs", "base", "cand_verdict", "cand_log_probs", "merged", "left", "end_scores")
+FURTHER = ("log_probs", "base", "cand_verdict", "cand_log_probs", "merged", "left", "end_scores", *NEXT)
 _FURTHER = ("part:", "cand_part:", "end_part:", "tokens:", "cand_tokens:")
 
 
@@ -113,6 +115,9 @@ def host_fields(fields: Mapping[str, Any], dims: BeamDims) -> dict[str, np.ndarr
     """The fields of one step as arrays."""
     further = [name for name in fields if name in FURTHER or name.startswith(_FURTHER)]
     arrays = {name: dims.host(fields[name]) for name in (*FIELDS, *CANDIDATES, *further) if name in fields}
+    for name in NEXT:
+        if name in arrays and arrays[name].ndim == 2:
+            arrays[name] = arrays[name][:, None]
     combine_sources(arrays, fields)
     return arrays
 

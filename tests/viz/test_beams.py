@@ -529,3 +529,59 @@ def test_a_page_with_fewer_hypotheses_says_of_each_that_is_left_the_same():
     for step, small_step in zip(whole["steps"], left["steps"], strict=True):
         for mask, own, score in zip(step["inside"], small_step["inside"], small_step["scores"], strict=True):
             assert own == (0 if score is None else mask)
+
+
+def searched(vocab: int = 7, beam: int = 3) -> tuple[BeamHistory, np.ndarray]:
+    """A search over a table of log probabilities by the label before, and the table."""
+    table = torch.log_softmax(2 * torch.randn(vocab, vocab, generator=torch.Generator().manual_seed(1)), -1)
+
+    def step(labels: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return table[labels], state
+
+    names = [f"w{index}" for index in range(vocab)]
+    with rf.record(kinds=["beams"]) as trace:
+        rf.beam_search(step, batch=1, state=torch.zeros(1, 1), max_seq_len=5, beam_size=beam, vocab=names)
+    return trace.beams["search"], table.numpy()
+
+
+def test_the_best_labels_of_each_hypothesis_are_those_of_the_model():
+    history, table = searched()
+    seq = beams_spec(history).head["seqs"][0]
+    steps = seq["steps"]
+    names = [f"w{index}" for index in range(7)]
+    told = 0
+    for before, here in zip(steps, steps[1:]):
+        for slot, best_of in here["next"].items():
+            row = table[names.index(before["tokens"][int(slot)])]
+            order = np.argsort(-row)[:5]
+            assert [label for label, _ in best_of] == [names[index] for index in order]
+            np.testing.assert_allclose([value for _, value in best_of], row[order], atol=1e-4)
+            assert not before["ended"][int(slot)]
+            told += 1
+    assert told > 6
+    words = " ".join(text_of(beams_spec(history)).split())
+    first = ", ".join(f"{label} {100 * np.exp(value):.0f} %" for label, value in steps[0]["next"]["all"][:2])
+    assert f"best labels: {first}" in words
+
+
+def test_of_a_search_over_alignments_the_best_labels_of_a_frame_are_those_of_all_hypotheses():
+    batch, time, classes = rf.Dim(1, name="batch"), rf.Dim(4, name="time"), rf.Dim(6, name="classes")
+    classes.vocab = ["_", *"abcde"]
+    raw = torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(3))
+    logits = rf.convert_to_tensor(raw, dims=[batch, time, classes])
+    with rf.record(kinds=["beams"]) as trace:
+        rf.ctc_prefix_beam_search(logits, in_spatial_dim=time, wb_target_dim=classes, blank_index=0, beam_size=3)
+    log_probs = torch.log_softmax(raw, -1)[0].numpy()
+    for frame, step in enumerate(beams_spec(trace.beams["ctc"]).head["seqs"][0]["steps"]):
+        [(slot, best_of)] = step["next"].items()
+        order = np.argsort(-log_probs[frame])[:5]
+        assert (slot, [label for label, _ in best_of]) == ("all", ["·abcde"[index] for index in order])
+        np.testing.assert_allclose([value for _, value in best_of], log_probs[frame, order], atol=1e-4)
+
+
+def test_nobody_asks_for_the_best_labels_unless_the_search_is_recorded():
+    def step(labels: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.log_softmax(torch.arange(6.0), -1).expand(len(labels), 6), state
+
+    result = rf.beam_search(step, batch=1, state=torch.zeros(1, 1), max_seq_len=3, beam_size=2)
+    assert not any("next_tokens" in fields for fields in result.history.steps)

@@ -571,6 +571,20 @@ describe("the view in the page", () => {
     expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("a score is that of all alignments");
   });
 
+  it("says which labels of the vocabulary were the best, and who took them", () => {
+    const [seq] = head.seqs,
+      next: [string, number][] = [["AH0", Math.log(0.5)], ["EH0", Math.log(0.25)], ["OW1", Math.log(0.01)], ["L", -9]]; // prettier-ignore
+    const steps = seq!.steps.map((step, at) => (at === 1 ? { ...step, next: { 0: next } } : step));
+    open({ ...head, seqs: [{ ...seq!, steps }] });
+    const said = () => [...root.querySelectorAll(".rfnb-beams-next")].map(({ textContent }) => textContent);
+    for (let times = 0; times < 3; times++) press("ArrowLeft");
+    expect(root.dataset["cursor"]).toBe("1,0");
+    expect(said().slice(0, 4)).toEqual(["AH0 50 % here", "EH0 25 % slot 1", "OW1 1.0 % cut", "L 0.012 % not taken"]);
+    press("ArrowLeft");
+    expect(said()).toEqual(["AH0 50 % slot 0", "EH0 25 % slot 1", "OW1 1.0 % cut", "L 0.012 % not taken"]);
+    expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("goes on among AH0");
+  });
+
   it("has a table of the same numbers", () => {
     open(head);
     const button = [...root.querySelectorAll("button")].find(({ textContent }) => textContent === "Table")!;

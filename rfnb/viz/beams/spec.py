@@ -15,10 +15,10 @@ import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.trace.beam_fields import Outcome
+from rfnb.trace.beam_fields import NEXT, Outcome
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.axes import Named
-from rfnb.viz.beams import smaller
+from rfnb.viz.beams import following, smaller
 from rfnb.viz.beams.parts import Parts
 from rfnb.viz.beams.reference import told
 from rfnb.viz.beams.text import prefix
@@ -102,6 +102,8 @@ def spec(
         if reference is not None and seq < len(reference) and tree.nbest:
             done["reference"] = told(whole, seq, reference[seq], tree)
         if not live:
+            best_of = following.told(steps, seq, tree, lambda token, step: _label(token, each[step], blank))
+            done["steps"] = [{**step, "next": more} for step, more in zip(done["steps"], best_of)] or done["steps"]
             entries, inside = smaller.told(whole, seq, tree, length_exponent=length_exponent, join=join)
             if entries:
                 done["smaller"] = entries
@@ -169,6 +171,7 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
         for name in (*_FIELDS, "ended", *_CANDIDATES, *_FURTHER, *parts)
         if step.get(name) is not None
     }
+    out |= {name: step[name] for name in NEXT if getattr(step.get(name), "ndim", 0) == 3}
     out.setdefault("ended", np.zeros(out["tokens"].shape, bool))
     return out
 

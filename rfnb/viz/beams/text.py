@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rfnb.viz.beams.following import of_winner, words
 from rfnb.viz.beams.parts import adds_up
 from rfnb.viz.beams.tree import Cut, Node, Tree, grow, parts_along, problem, rating
 from rfnb.viz.terminal import WIDTH, aligned, shortened, width_of
@@ -66,7 +67,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any]) -> str:
     lines += (
         _nbest_table(tree, exponent, head.get("join", " "), bool(head.get("live")))
         + [""]
-        + _step_table(tree)
+        + _step_table(tree, seq["steps"])
         + [_LEGEND + (f", {seq['blank']} no new label" if seq.get("blank") else "")]
     )
     return "\n".join(line.rstrip() for line in lines)
@@ -113,8 +114,8 @@ def telling(cuts: Sequence[Cut]) -> list[Cut]:
     return [cut for cut in cuts if cut is first or cut is cuts[0]]
 
 
-def _step_table(tree: Tree) -> list[str]:
-    """A line per step with as many slots as fit, and below it the best candidates that were cut."""
+def _step_table(tree: Tree, steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line per step with as many slots as fit, and below it the best candidates that were cut, and of the winner the best labels."""
     nodes = tree.nodes[:_MAX_STEPS]
     most, best = max(len(row) for row in nodes), set(tree.best)
     rows = [[str(index), *(_cell(node, best) for node in row[:_MAX_SLOTS])] for index, row in enumerate(nodes)]
@@ -127,8 +128,12 @@ def _step_table(tree: Tree) -> list[str]:
     table += [[*row[: slots + 1], *[""] * (slots + 1 - len(row)), *([""] if more else [])] for row in rows]
     head, *lines = aligned(table, _MOST_CELL)
     out = [head]
-    for line_, cuts in zip(lines, tree.cuts):
+    won = dict(tree.best)
+    for index, (line_, cuts) in enumerate(zip(lines, tree.cuts)):
         out.append(line_)
+        node = tree.nodes[index][won[index]] if index in won else None
+        best_of = of_winner(steps[index], node) if node else []
+        out += [f"        best labels: {words(best_of)}"] if best_of else []
         out += [f"        cut {_arrow(c.parent)}{_token(c.token)} {c.score:.3f}  {c.verdict}" for c in telling(cuts)]
     if len(tree.nodes) > _MAX_STEPS:
         out.append(f"... and {len(tree.nodes) - _MAX_STEPS} more steps")

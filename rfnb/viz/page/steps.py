@@ -61,7 +61,11 @@ def _fewer(seq: dict[str, Any], steps: list[dict[str, Any]], best: int | None, c
     out = []
     for index, step in enumerate(steps):
         there = [cut for cut in step.get("cuts", []) if not index or cut["parent"] in keep[index - 1]]
-        out.append(_without(step, keep[index]) | ({"cuts": there[:cuts]} if "cuts" in step else {}))
+        made = _without(step, keep[index]) | ({"cuts": there[:cuts]} if "cuts" in step else {})
+        if "next" in step and best is not None:
+            before = {"all", *map(str, keep[index - 1] if index else {0})}
+            made["next"] = {slot: best_of for slot, best_of in step["next"].items() if slot in before}
+        out.append(made)
     return out
 
 

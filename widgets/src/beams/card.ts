@@ -4,7 +4,7 @@ import { h, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
 import type { Place } from "./cursor";
-import type { Node, Tree } from "./tree";
+import type { Cut, Node, Tree } from "./tree";
 import { line } from "../visible";
 import { childrenOf, cutText, pathOf, prefix, untold } from "./tree";
 import { verdictOf } from "./verdict";
@@ -39,11 +39,13 @@ export function showCard(
   const item = place.kind === "node" ? place.node : place.cut;
   const path: Piece[] = place.kind === "node" ? pathOf(place.node) : [...pathOf(place.cut.parent), place.cut];
   const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
+  const among = labels(tree, item.parent, item.step, item);
   card.replaceChildren(
     h("div.rfnb-beams-prefix", { dir: "auto" }, text || untold(item)),
     h("div.rfnb-beams-verdict", `Step ${item.step}. ${capital(verdictOf(tree, place))}.`),
     ...(tree.parts.length ? [partsTable(tree, path)] : [tokens(tree, path, item.score)]),
     ...(sums ? [h("div.rfnb-quiet", SUMS)] : []),
+    ...(among ? [h("div", quiet("best of the vocabulary in this step "), ...among)] : []),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
   );
   for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-wide"))
@@ -141,23 +143,41 @@ function tokens(tree: Tree, path: Piece[], score: number): HTMLElement {
   );
 }
 
-/** What the hypothesis went on with: continuations that were kept, then the best that were cut. */
+/** What the hypothesis went on with: the best labels of the vocabulary where they are known, else what was kept and the best that was cut. */
 function next(tree: Tree, node: Node, live: boolean): HTMLElement {
   const cut = (tree.cuts[node.step + 1] ?? []).filter((other) => other.parent === node).slice(0, MOST_NEXT);
   const kept = childrenOf(tree, node).slice(0, MOST_NEXT);
   if (node.state === "carried" || node.state === "ended")
     return h("div.rfnb-quiet", kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
+  const known = labels(tree, node, node.step + 1, null);
+  if (known) return h("div", quiet("goes on among "), ...known);
   if (!kept.length && !cut.length)
     return h(
       "div.rfnb-quiet",
       live && node.step === tree.nodes.length - 1 ? "Nothing follows yet." : "Nothing follows.",
     );
-  const item = (token: string, gain: number, fate: string) =>
-    h("span.rfnb-beams-next", h("b", shorten(token, LONGEST)), ` ${fixed(gain, 2)} ${fate}`);
   return h(
     "div",
     quiet("goes on with "),
-    ...kept.map((child) => item(child.token, child.gain, child.state === "carried" ? "carried" : "kept")),
-    ...cut.map((other) => item(other.token, other.gain, other.why ?? "cut")),
+    ...kept.map((child) => label(child.token, fixed(child.gain, 2), child.state === "carried" ? "carried" : "kept")),
+    ...cut.map((other) => label(other.token, fixed(other.gain, 2), other.why ?? "cut")),
+  );
+}
+
+const label = (token: string, number: string, fate: string): HTMLElement =>
+  h("span.rfnb-beams-next", h("b", shorten(token, LONGEST)), ` ${number} ${fate}`);
+
+/** The best labels of the vocabulary in a step for what continues `parent`, and who took each; `here` is the one that is pointed at. */
+function labels(tree: Tree, parent: Node | null, step: number, here: Node | Cut | null): HTMLElement[] | null {
+  const { next } = tree.spec.steps[step] ?? {},
+    best = next?.["all"] ?? next?.[parent?.slot ?? 0];
+  return (
+    best?.map(([token, value]) => {
+      const of = (other: Node | Cut | null) => other?.parent === parent && other.token === token,
+        node = tree.nodes[step]!.find(of),
+        cut = tree.cuts[step]!.find(of);
+      const fate = of(here) ? "here" : node ? `slot ${node.slot}` : cut ? (cut.why ?? "cut") : "not taken";
+      return label(token, value > 0 ? fixed(value, 2) : `${(100 * Math.exp(value)).toPrecision(2)} %`, fate);
+    }) ?? null
   );
 }

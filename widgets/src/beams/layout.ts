@@ -192,7 +192,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
         x: left[step]! + BESIDE,
         y: y[lane]! + PILL_HALF + 24 + orders[step]![index]! * STUB,
         width: stubWidth(cut, options.measure, margins),
-        fromX: step ? right(step - 1) : root.x,
+        fromX: cut.parent ? ends(cut.parent) : root.x,
         fromY: y[lane]!,
         bendFrom: right(step - 1),
         bendTo: left[step]!,

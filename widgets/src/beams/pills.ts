@@ -98,7 +98,8 @@ export function cutStubs(
   g.beginPath();
   for (const stub of cuts) {
     g.moveTo(stub.fromX, stub.fromY);
-    g.quadraticCurveTo(stub.fromX + (made.labels ? 7 : 2), stub.y, stub.x - (made.labels ? 13 : 0), stub.y);
+    g.lineTo(stub.bendFrom, stub.fromY);
+    g.quadraticCurveTo(stub.bendFrom + (made.labels ? 7 : 2), stub.y, stub.x - (made.labels ? 13 : 0), stub.y);
   }
   g.stroke();
   set(g, { color: palette.muted, width: 1.2, dash: [], alpha: 1 });

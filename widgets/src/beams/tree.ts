@@ -35,6 +35,7 @@ export interface StepSpec {
   of?: number;
   top?: number | null;
   lasts?: number[];
+  next?: Record<string, [string, number][]>; // by slot of the step before the best labels and their log probabilities; "all": of all alike
   inside?: number[]; // bit i: whether the smaller beam with this index has it
 }
 /** A smaller beam: the first step in which it loses the winner, where its own best ends, and all of it in words. */

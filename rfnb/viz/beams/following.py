@@ -1,0 +1,81 @@
+"""The best labels of the vocabulary beside each step, also those that no beam took: what a hypothesis could have gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rfnb.viz.beams.tree import Node, Tree
+from rfnb.viz.visible import line, visible
+
+_ALL = 4000  # hypotheses of a search up to which all have them; of larger ones those of the first results
+_RESULTS = 10
+
+Labels = list[tuple[str, float]]
+
+
+def told(
+    steps: Sequence[Mapping[str, np.ndarray]], seq: int, tree: Tree, label: Callable[[int, int], str]
+) -> list[dict[str, Labels]]:
+    """For each step, by slot of the step before, the best labels with their natural-log probabilities; by "all" where all have the same.
+
+    Args:
+        label: The text of a token in a step.
+    """
+    if not any("next_tokens" in fields for fields in steps):
+        return []
+    wanted = _on_paths(tree) if sum(map(len, tree.nodes)) > _ALL else None
+    out = []
+    for step, fields in enumerate(steps[: len(tree.nodes)]):
+        one: dict[str, Labels] = {}
+        tokens, log_probs = fields.get("next_tokens"), fields.get("next_log_probs")
+        if tokens is not None and log_probs is not None:
+            slots = {node.parent.slot for node in tree.nodes[step] if node and node.parent} if step else {0}
+            slots |= {cut.parent.slot for cut in tree.cuts[step] if cut.parent}
+            if wanted is not None:
+                slots &= wanted[step]
+            going = {slot for slot in slots if not (step and _is_complete(tree.nodes[step - 1][slot]))}
+            shared = tokens.shape[1] == 1
+            for slot in sorted(going)[:1] if shared else sorted(going):
+                place = 0 if shared else slot
+                one["all" if shared else str(slot)] = [
+                    (label(int(token), step), round(float(log_prob), 4))
+                    for token, log_prob in zip(tokens[seq, place], log_probs[seq, place])
+                    if np.isfinite(log_prob)
+                ]
+        out.append(one)
+    return out
+
+
+def words(labels: Sequence[Sequence[Any]]) -> str:
+    """The labels with their probabilities, e.g. "the 43 %, a 20 %"; of scores that are no log probabilities the numbers."""
+    return ", ".join(f"{line(visible(str(label)[:20]))} {_share(float(value))}" for label, value in labels)
+
+
+def _share(log_prob: float) -> str:
+    if log_prob > 0:
+        return f"{log_prob:.2f}"
+    percent = 100 * np.exp(log_prob)
+    return f"{percent:.0f} %" if percent >= 0.5 else "<1 %"
+
+
+def _is_complete(node: Node | None) -> bool:
+    """Whether a hypothesis has ended, so that what its model says means nothing."""
+    return node is None or node.state in ("ended", "carried", "dropped")
+
+
+def of_winner(step: Mapping[str, Any], node: Node) -> Labels:
+    """The best labels of a step of a spec for the hypothesis that a node continues."""
+    labels = step.get("next") or {}
+    return labels.get("all") or labels.get(str(node.parent.slot) if node.parent else "0") or []
+
+
+def _on_paths(tree: Tree) -> list[set[int]]:
+    """For each step the slots of the step before on the paths of the first results."""
+    found: list[set[int]] = [set() for _ in tree.nodes]
+    for end in tree.nbest[:_RESULTS]:
+        for node in end.path():
+            found[node.step].add(node.parent.slot if node.parent else 0)
+    return found
