@@ -13,7 +13,8 @@ import pytest
 from notebooks.runner import TOUR_LIMITS, execute
 from waiting import LONG
 
-TOUR = Path(__file__).parents[2] / "notebooks/00_tour.ipynb"
+ROOT = Path(__file__).parents[2]
+TOUR = ROOT / "notebooks/00_tour.ipynb"
 SMALL = """
 import rfnb as rf
 rf.viz.attention([[0.9, 0.1], [0.25, 0.75]], source=["a", "</script>"], target=["x", "y"]).show()
@@ -101,6 +102,16 @@ def test_a_converted_notebook_has_pictures_where_no_script_runs(browser, tmp_pat
     assert "rfnb-root" not in page.inner_text("body") and len(page.inner_text("body")) < 3000, (
         "no script is read as text"
     )
+    page.context.close()
+
+
+def test_plain_conversion_in_the_environment_of_make_setup_takes_the_html_beside_saved_widgets(
+    browser, tmp_path, small, monkeypatch
+):
+    assert "widgets" in small.metadata
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(ROOT / ".ci/jupyter/etc/jupyter"))
+    page, errors = opened(browser, converted(small, tmp_path, "html"))
+    check_alive(page, errors, 2)
     page.context.close()
 
 

@@ -28,3 +28,5 @@ def test_the_views_of_a_notebook_opened_again_are_alive(lab):
     lab.page.keyboard.press("ArrowDown")
     expect(view.locator(".rfnb-readout .rfnb-value")).to_have_text("0.75")
     assert lab.page.get_by_text("Error displaying widget").count() == 0
+    icon = view.evaluate("view => getComputedStyle(view.parentElement, '::before').content")
+    assert icon in ("none", "normal"), "no sign of a broken link beside a view that needs no kernel"
