@@ -130,6 +130,12 @@ def test_numbers_of_any_type_are_scores(dtype):
     assert spec.blocks["rank"].tolist() == [[1, 1, 2]] and spec.head["estimated_type"] == "probs"
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 2, 3), (2, 0, 3), (2, 2, 0), (0, 0)])
+def test_nothing_is_drawn_as_nothing(shape):
+    spec = rf.viz.distribution(np.zeros(shape, np.float32), estimated_type="logits").spec
+    assert text_of(spec).startswith("Output") and html_of(spec) and not (spec.blocks["top"] >= 0).any()
+
+
 def test_right_is_what_argmax_gives_also_where_labels_are_equal():
     spec = rf.viz.distribution(np.array([[0.5, 0.5], [0.5, 0.5]]), [0, 1]).spec
     assert spec.blocks["rank"].tolist() == [[1, 2]] and spec.head["seqs"][0]["right"] == 1
