@@ -67,6 +67,10 @@ def specs() -> dict[str, Spec]:
             },
             units={"loss": "nats", "validation WER": "%"},
         ).spec,
+        "curves-runs": view.curves(
+            {f"seed {seed}": {"loss": loss + 0.2 * seed, "lr": 1e-3 * 0.99**steps} for seed in range(3)},
+            units={"loss": "nats"},
+        ).spec,
         "curves-dense": view.curves({"loss": np.exp(-np.arange(50_000) / 9000) + 0.1 * random.random(50_000)}).spec,
         "curves-500": view.curves(
             {f"layer {n} norm": np.exp(random.normal(size=1000).cumsum() * 0.02) for n in range(500)}

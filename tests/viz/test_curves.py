@@ -14,7 +14,8 @@ import rfnb as rf
 from rfnb.core.errors import ShapeError
 from rfnb.viz.curves.spec import spec as curves_spec
 from rfnb.viz.curves.text import number
-from rfnb.viz.kinds import html_of, text_of
+from rfnb.viz.drawing.shapes import Area, Lines, Marks, Text
+from rfnb.viz.kinds import drawing_of, html_of, text_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 
 
@@ -77,6 +78,73 @@ def test_points_are_put_into_the_order_of_x():
 
 def test_none_is_a_gap():
     assert np.isnan(curves_spec({"loss": [1.0, None, 3.0]}).blocks["y0"]).tolist() == [False, True, False]
+
+
+RUNS = {
+    "train": {"loss": [3.0, 2.0, 1.0], "rate": [0.1, 0.01, 0.001]},
+    "valid": {"loss": [(0, 3.5), (2, float("nan"))], "word errors": [(0, 50.0), (2, 12.5)]},
+}
+
+
+def runs() -> Spec:
+    return curves_spec(RUNS, units={"word errors": "%"}, log=["rate"], title="Two runs")
+
+
+def test_spec_of_runs_is_the_stored_one():
+    assert_stored("curves_runs.json", to_json(runs()))
+
+
+def test_text_of_runs_is_the_stored_one_and_what_is_compared_has_one_scale():
+    assert_stored("curves_runs.txt", text_of(runs()))
+    flat = text_of(curves_spec({"a": {"y": [0.0, 1.0]}, "b": {"y": [0.0, 8.0]}}))
+    assert [re.findall("[▁-█]+", line) for line in flat.splitlines()[1:]] == [["▁▁"], ["▁█"]]
+
+
+def test_runs_share_a_panel_and_are_told_apart_by_dash_mark_and_label():
+    drawing = drawing_of(runs())
+    texts = [shape.text for shape in drawing.shapes if isinstance(shape, Text)]
+    for text in ("train", "valid", "1", "1 NaN, first at step 2", "2 runs", "1 run", "%, 1 run"):
+        assert text in texts
+    assert texts.count("loss") == texts.count("rate") == texts.count("word errors") == 1
+    many = drawing_of(curves_spec({f"seed {seed}": {"loss": [2.0, 1.0 + seed]} for seed in range(8)}))
+    marks = [shape.shape for shape in many.shapes if isinstance(shape, Marks) and len(shape.points) == 2]
+    lines = [shape.dash for shape in many.shapes if isinstance(shape, Lines) and shape.color.startswith("hue")][8:]
+    assert len(marks) == len(lines) == 8 and len(set(zip(marks, lines))) == 8
+
+
+def test_of_many_runs_some_are_lines_and_the_range_is_that_of_all():
+    y = np.linspace(3, 1, 40)
+    drawing = drawing_of(curves_spec({f"seed {seed}": {"loss": y + seed} for seed in range(20)}))
+    [shade] = [shape for shape in drawing.shapes if isinstance(shape, Area)]
+    assert len(shade.paths) == 1  # without gaps between the points
+    assert drawing.notes == ["8 of 20 series are drawn as lines"]
+    assert any(isinstance(s, Text) and s.text == "20 runs, 8 as lines, and the range of all" for s in drawing.shapes)
+
+
+def test_a_range_has_a_gap_where_nothing_is_a_number():
+    y = np.linspace(3, 1, 40)
+    y[10:20] = np.nan
+    drawing = drawing_of(curves_spec({f"seed {seed}": {"loss": y + seed} for seed in range(20)}))
+    [shade] = [shape for shape in drawing.shapes if isinstance(shape, Area)]
+    (first, second) = (sorted(x for x, _ in path) for path in shade.paths)
+    assert second[0] - first[-1] > drawing.width / 6
+
+
+def test_runs_and_series_side_by_side_are_refused():
+    with pytest.raises(TypeError) as caught:
+        curves_spec({"train": {"loss": [1.0]}, "loss": [1.0]})
+    assert str(caught.value) == (
+        "curves: some of the series are runs, and some are not.\n"
+        "  runs    train\n"
+        "  series  loss\n"
+        "Either each entry is a run, a dict of its series, or each is a series.\n"
+        '    rf.viz.curves({"train": {...}, "other": {"loss": points}})'
+    )
+
+
+def test_a_series_of_a_run_that_holds_no_numbers_is_named_with_its_run():
+    with pytest.raises(TypeError, match=re.escape('curves: series "a: loss" holds no numbers.')):
+        curves_spec({"a": {"loss": "high"}, "b": {}})
 
 
 def test_steps_beyond_what_float32_counts_stay_exact():
@@ -159,7 +227,7 @@ def test_a_view_shows_what_it_is_updated_with():
 
 
 @pytest.mark.parametrize(
-    "value, text", [(3.0, "3"), (1200, "1200"), (0.431213, "0.4312"), (7.4e-8, "7.4e-08"), (float("nan"), "nan")]
+    "value, text", [(3.0, "3"), (1200, "1200"), (0.431213, "0.4312"), (7.4e-8, "7.4e-08"), (float("nan"), "NaN")]
 )
 def test_numbers_have_four_digits(value, text):
     assert number(value) == text

@@ -1,12 +1,17 @@
 import { afterEach, describe, expect, it } from "vitest";
 import training from "../../tests/viz/fixtures/curves_training.json";
+import twoRuns from "../../tests/viz/fixtures/curves_runs.json";
 import { exactBlock } from "../src/block";
 import type { Curve, Head } from "../src/curves/layout";
 import {
   brief,
   curvesOf,
+  extremes,
+  look,
+  marked,
   nanSince,
   nearest,
+  panelsOf,
   pathsOf,
   pointAt,
   problem,
@@ -25,6 +30,9 @@ const curves = curvesOf(frame);
 const curve = (label: string) => curves.find((other) => other.label === label)!;
 const of = (...y: number[]): Curve => ({
   label: "",
+  name: "",
+  run: null,
+  style: -1,
   unit: "",
   x: y.map((_, index) => index),
   y,
@@ -399,5 +407,126 @@ describe("zoom, many series, and what is no number", () => {
     expect(within({ ...whole, x: [0, 10, 20, 30, 40] }, [1, 9])).toMatchObject({ x: [] });
     expect(nanSince(of(1, NaN, NaN))).toBe(1);
     expect(nanSince(of(NaN, 1, NaN))).toBe(-1);
+  });
+});
+
+describe("runs", () => {
+  const root = document.createElement("div");
+  document.body.append(root);
+  const runs = () => fromJson<Head>(structuredClone(twoRuns));
+  let view = showIn(root);
+  const open = (shown = runs()) => {
+    view = showIn(root);
+    view.update(shown);
+  };
+  afterEach(() => view.destroy());
+  const texts = (selector: string) => [...root.querySelectorAll(selector)].map(({ textContent }) => textContent);
+  const boxes = (name: string) => [
+    ...root.querySelectorAll<HTMLInputElement>(`[role=group][aria-label=${name}] input`),
+  ];
+  const tick = (box: HTMLInputElement) => {
+    box.checked = !box.checked;
+    box.dispatchEvent(new Event("change"));
+  };
+  const labels = () => texts(".rfnb-curves-label");
+
+  it("share a panel by their label, in the order of the spec", () => {
+    const panels = panelsOf(curvesOf(runs()));
+    expect(panels.map((some) => some.map(({ name, style }) => [name, style]))).toEqual([
+      [
+        ["train loss", 0],
+        ["valid loss", 1],
+      ],
+      [["train rate", 0]],
+      [["valid word errors", 1]],
+    ]);
+    expect(panelsOf([of(1), of(2)]).length).toBe(2); // of no run
+    expect(extremes([of(1, NaN), of(NaN), of(-3, Infinity, 2)])).toEqual([1, 1, -3, 2]);
+  });
+
+  it("have a line each that says how it is drawn, and differ in more than the colour", () => {
+    open();
+    expect(texts(".rfnb-curves-run")).toEqual([
+      "trainbest 1 at 21",
+      "valid1 NaN, first at step 2best 3.5 at 0NaN",
+      "train0.001",
+      "validbest 12.5 at 212.5",
+    ]);
+    const looks = Array.from({ length: 12 }, (_, style) => `${look(style).dash} ${look(style).mark}`);
+    expect(new Set(looks).size).toBe(12);
+    const [plot] = root.querySelectorAll(".rfnb-curves-plot");
+    const drawn = [...plot!.querySelectorAll(".rfnb-curves-line")];
+    expect(drawn.map((line) => line.getAttribute("stroke-dasharray"))).toEqual(["", "6 3"]);
+    expect(root.querySelector(".rfnb-curves-panel")!.getAttribute("data-value")).toBe("1 NaN");
+    expect(marked(of(1, NaN, 2))).toEqual([0, 2]);
+    expect(marked(of(...Array.from({ length: 120 }, (_, y) => y)))).toEqual([10, 30, 50, 70, 90, 110]);
+  });
+
+  it("are read out with their names", () => {
+    open();
+    const stage = root.querySelector<HTMLElement>(".rfnb-curves-stage")!;
+    stage.dispatchEvent(new KeyboardEvent("keydown", { key: "Home", bubbles: true }));
+    expect(root.querySelector("[aria-live]")!.textContent).toBe(
+      "step 0: train loss 3, valid loss 3.5, train rate 0.1, valid word errors 50 %",
+    );
+  });
+
+  it("and series can be left out", () => {
+    open();
+    expect(texts("summary")).toEqual(["3 of 3 series, 2 of 2 runs"]);
+    tick(boxes("runs")[0]!);
+    expect([labels(), texts(".rfnb-curves-run").length]).toEqual([["loss", "word errors"], 2]);
+    tick(boxes("series")[0]!);
+    expect([labels(), texts("summary")]).toEqual([["word errors"], ["1 of 3 series, 1 of 2 runs"]]);
+    view.update(runs()); // more points have come
+    expect(labels()).toEqual(["word errors"]);
+    tick(boxes("runs")[0]!);
+    root.querySelector<HTMLButtonElement>("[data-do=every]")!.click();
+    expect(labels()).toEqual(["loss", "rate", "word errors"]);
+  });
+
+  it("of many series those with a name are found", () => {
+    const shown = runs();
+    delete shown.head.runs;
+    shown.head.series = Array.from({ length: 500 }, (_, index) => ({ label: `layer ${index}`, x: "x0", y: "y0" }));
+    open(shown);
+    const search = root.querySelector<HTMLInputElement>("input[type=search]")!;
+    expect([boxes("series").length, boxes("series").filter(({ checked }) => checked).length]).toEqual([100, 24]);
+    search.value = "layer 41";
+    search.dispatchEvent(new Event("input"));
+    expect([
+      boxes("series")
+        .map(({ value }) => value.slice(6))
+        .join(" "),
+      labels().length,
+    ]).toEqual(["41 141 241 341 410 411 412 413 414 415 416 417 418 419 441", 24]);
+    search.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+    expect([labels().length, texts("summary")]).toEqual([15, ["15 of 500 series"]]);
+    tick(boxes("series")[1]!);
+    expect(labels().slice(0, 2)).toEqual(["layer 41", "layer 241"]);
+    search.value = "layer 7";
+    search.dispatchEvent(new Event("input"));
+    tick(boxes("series")[0]!);
+    expect(labels().slice(0, 2)).toEqual(["layer 7", "layer 41"]); // what is not in the list stays
+    search.value = "none";
+    search.dispatchEvent(new Event("input"));
+    root.querySelector<HTMLButtonElement>("[data-do=only]")!.click();
+    expect(labels().length).toBe(15);
+  });
+
+  it("have the same numbers in a table, exactly, of the range that is in sight", () => {
+    open();
+    root.querySelector<HTMLButtonElement>("[data-do=table]")!.click();
+    const rows = () =>
+      [...root.querySelectorAll(".rfnb-table tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+    expect(rows()).toEqual([
+      ["step", "train loss", "valid loss", "train rate", "valid word errors (%)"],
+      ["0", "3", "3.5", "0.1", "50"],
+      ["1", "2", "–", "0.01", "–"],
+      ["2", "1", "NaN", "0.001", "12.5"],
+    ]);
+    expect(root.querySelector<HTMLElement>(".rfnb-curves-stage")!.hidden).toBe(true);
+    tick(boxes("runs")[1]!);
+    expect(rows()[0]).toEqual(["step", "train loss", "train rate"]);
   });
 });

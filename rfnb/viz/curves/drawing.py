@@ -1,4 +1,7 @@
-"""The `curves` view as a drawing: a panel per series under one axis of steps; of very many series those of one name share a panel."""
+"""The `curves` view as a drawing: panels under one axis of steps. Runs share a panel, and of very many series those of one name.
+
+Series that share a panel are told apart by dashes, marks and a legend, not by colour alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Marks, Point, Text
 from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
 
 _MOST_PANELS, _MOST_SHARED = 12, 8
-_TITLE, _AXIS, _RIGHT = 24.0, 20.0, 14.0
+_TITLE, _LEGEND, _AXIS, _RIGHT = 24.0, 16.0, 20.0, 14.0
+# Of different lengths, so that dash and mark together tell 12 lines apart.
+_DASHES: list[tuple[float, float] | None] = [None, (6.0, 3.0), (2.0, 2.0), (11.0, 3.0)]
+_MARKS = ["dot", "square", "up", "cross", "down", "ring"]
 
 
 def drawing(spec: Any, width: float) -> Drawing:
@@ -46,7 +52,10 @@ def drawing(spec: Any, width: float) -> Drawing:
     )
     made = Drawing(width, 0)
     for panel, scale in zip(shown, scales):
-        _draw(made, panel, scale, _Place(left, made.height + _TITLE, width - left - _RIGHT, tall, x), str(head["x"]))
+        title_at = made.height
+        _legend(made, panel, title_at + _TITLE, width, str(head["x"]))
+        _draw(made, panel, scale, _Place(left, made.height + _TITLE, width - left - _RIGHT, tall, x))
+        _title(made, panel, title_at + _TITLE - 13, str(head["x"]))
         made.height += _TITLE + tall + 8
     _axis(made, x, left, str(head["x"]))
     made.alt = description(title, shown, str(head["x"]))
@@ -69,18 +78,31 @@ class Panel:
     curves: list[Curve]
     among: list[Curve]
 
+    @property
+    def alone(self) -> bool:
+        """Whether it has one series, which is of no run."""
+        return len(self.among) == 1 and self.among[0].run is None
+
+    def styled(self) -> list[tuple[Curve, int | None]]:
+        """Each line with the number of its style; None for one alone."""
+        if self.alone:
+            return [(self.curves[0], None)]
+        return [(curve, index if curve.run is None else curve.style) for index, curve in enumerate(self.curves)]
+
 
 def panels_of(curves: list[Curve]) -> list[Panel]:
-    """A panel for each series; of very many, one for all whose names differ in their numbers only."""
-    if len(curves) <= _MOST_PANELS:
-        return [Panel(curve.name, [curve], [curve]) for curve in curves]
-    groups: dict[tuple[str, str, bool], list[Curve]] = {}
-    for curve in curves:
-        groups.setdefault((re.sub(r"\d+", "#", curve.label[:200]), curve.unit, curve.log), []).append(curve)
+    """A panel for each series, and for the runs of one label; of very many, one for all whose names differ in their numbers only."""
+    few = len({curve.label for curve in curves}) <= _MOST_PANELS
+    groups: dict[Any, list[Curve]] = {}
+    for index, curve in enumerate(curves):
+        label = curve.label if few else re.sub(r"\d+", "#", curve.label[:200])
+        key = index if few and curve.run is None else (label, curve.unit, few or curve.log)
+        groups.setdefault(key, []).append(curve)
     out = []
-    for (name, unit, _), group in groups.items():
+    for key, group in groups.items():
+        name = group[0].label if few else key[0]
         at = np.unique(np.linspace(0, len(group) - 1, min(_MOST_SHARED, len(group))).astype(int))
-        label = group[0].name if len(group) == 1 else f"{name} ({unit})" if unit else name
+        label = name if len(group) > 1 or group[0].run is not None else group[0].name
         out.append(Panel(label, [group[int(index)] for index in at], group))
     return out
 
@@ -114,8 +136,7 @@ def _scale(panel: Panel, tall: float) -> Ticks | None:
     return y_ticks(low, high, log=all(curve.log for curve in panel.among) and low > 0, count=4 if tall > 110 else 3)
 
 
-def _draw(made: Drawing, panel: Panel, scale: Ticks | None, place: _Place, x_name: str) -> None:
-    _title(made, panel, place, x_name)
+def _draw(made: Drawing, panel: Panel, scale: Ticks | None, place: _Place) -> None:
     right, bottom = place.left + place.width, place.top + place.tall
     xs = [float(x) for x in place.px(np.array([value for value, _ in place.x.at]))]
     made.add(Lines("line", 0.6, [[(x, place.top), (x, bottom)] for x in xs]))
@@ -132,13 +153,41 @@ def _draw(made: Drawing, panel: Panel, scale: Ticks | None, place: _Place, x_nam
         return
     if len(panel.among) > len(panel.curves):
         _range(made, panel.among, place, scale)
-    for index, curve in enumerate(panel.curves):
-        _curve(made, curve, place, scale, "accent" if len(panel.curves) == 1 else f"hue{index % 8}")
+    for curve, style in panel.styled():
+        _curve(made, curve, place, scale, style)
 
 
-def _title(made: Drawing, panel: Panel, place: _Place, x_name: str) -> None:
-    y = place.top - 13
-    values = _values(panel.curves[0], x_name) if len(panel.among) == 1 else []
+def _look(style: int | None) -> tuple[str, tuple[float, float] | None, str]:
+    """The colour, the dash and the mark of a style."""
+    if style is None:
+        return "accent", None, "dot"
+    return f"hue{style % 8}", _DASHES[style % len(_DASHES)], _MARKS[style % len(_MARKS)]
+
+
+def _legend(made: Drawing, panel: Panel, top: float, width: float, x_name: str) -> None:
+    """Put the names of the lines of a panel, how they are drawn and their last values above it; adds its height."""
+    if panel.alone:
+        return
+    at = 0.0
+    for curve, style in panel.styled():
+        color, dash, mark = _look(style)
+        name = labels.short(curve.label if curve.run is None else curve.run, 40)
+        said = odd(curve, labels.short(x_name))
+        last = said[0] if said else number(curve.y[-1]) if len(curve.y) else "no points"
+        wide = 26 + fonts.width(name, 10) + 5 + fonts.width(last, 10, bold=True) + 14
+        if at and at + wide > width - _RIGHT:
+            at, top = 0.0, top + _LEGEND
+        y = top + 1
+        made.add(Lines(color, 1.4, [[(at, y), (at + 21, y)]], dash), Marks(color, [(at + 10.5, y)], 3.0, mark))
+        made.add(
+            Text(at + 26, y, name, 10), Text(at + wide - 14, y, last, 10, "warn" if said else "ink", "right", bold=True)
+        )
+        at += wide
+    made.height = top - _TITLE + _LEGEND
+
+
+def _title(made: Drawing, panel: Panel, y: float, x_name: str) -> None:
+    values = _values(panel.curves[0], x_name) if panel.alone else []
     right = made.width - _RIGHT
     for text, color, bold in reversed(values):
         size = fonts.width(text, 10.5, bold=bold)
@@ -146,13 +195,14 @@ def _title(made: Drawing, panel: Panel, place: _Place, x_name: str) -> None:
             break
         made.add(Text(right, y, text, 10.5, color, "right", bold))
         right -= size + 12
-    unit = panel.curves[0].unit if len(panel.among) == 1 else ""
-    name = labels.fitted(panel.curves[0].label if len(panel.among) == 1 else panel.name, right - 8, 12, bold=True)
+    unit = panel.curves[0].unit if panel.alone else ""
+    name = labels.fitted(panel.curves[0].label if panel.alone else panel.name, right - 8, 12, bold=True)
     made.add(Text(0, y, name, 12, bold=True))
     at = fonts.width(name, 12, bold=True) + 8
-    if len(panel.among) > 1:
+    if not panel.alone:
         lines = f", {len(panel.curves)} as lines, and the range of all" if len(panel.among) > len(panel.curves) else ""
-        unit = f"{len(panel.among)} series{lines}"
+        what = "series" if panel.among[0].run is None else "runs" if len(panel.among) > 1 else "run"
+        unit = f"{panel.curves[0].unit}{', ' * bool(panel.curves[0].unit)}{len(panel.among)} {what}{lines}"
     if unit and at < right - 40:
         made.add(Text(at, y, labels.fitted(unit, right - at - 8, 10.5), 10.5, "muted"))
 
@@ -172,19 +222,24 @@ def _values(curve: Curve, x_name: str) -> list[tuple[str, str, bool]]:
     ]
 
 
-def _curve(made: Drawing, curve: Curve, place: _Place, scale: Ticks, color: str) -> None:
+def _curve(made: Drawing, curve: Curve, place: _Place, scale: Ticks, style: int | None) -> None:
+    color, dash, mark = _look(style)
     x, y = curve.x, np.where(np.isfinite(curve.y), curve.y, np.nan)
     if len(curve.known) > 4 * place.width:  # more than a line can show: the range, and the mean through it
-        _range(made, [curve], place, scale, 1.0)
+        if style is None:
+            _range(made, [curve], place, scale, 1.0)
         x, y = _means(curve, place)
     paths = paths_of(place.px(x), place.py(y, scale))
-    made.add(Lines(color, 1.4, [path for path in paths if len(path) > 1]))
+    made.add(Lines(color, 1.4, [path for path in paths if len(path) > 1], dash))
     few, xs, ys = len(y) <= 40, place.px(curve.x), place.py(curve.y, scale)
     dots: list[Point] = [path[0] for path in paths if len(path) == 1] + (
         [p for path in paths for p in path] if few else []
     )
+    if style is not None and not few:
+        flat = [point for path in paths for point in path]
+        dots += [flat[(2 * index + 1) * len(flat) // 12] for index in range(6) if flat]
     if dots:
-        made.add(Marks(color, dots, 2.0))
+        made.add(Marks(color, dots, 2.0 if style is None else 3.0, mark))
     for sign, shape, at in ((np.inf, "up", place.top + 5), (-np.inf, "down", place.top + place.tall - 5)):
         where = np.unique(np.round(xs[curve.y == sign]))[:400]
         if len(where):
@@ -203,16 +258,24 @@ def _box(x: float, y: float, width: float, height: float) -> list[Point]:
 
 def _range(made: Drawing, curves: list[Curve], place: _Place, scale: Ticks, pixels: float = 2.0) -> None:
     """From the lowest to the highest of all, in each so many units of width."""
-    columns = [_columns(curve, place, pixels) for curve in curves if len(curve.known)]
     count = max(1, int(place.width // pixels))
-    low, high = np.full(count, np.inf), np.full(count, -np.inf)
-    for column, curve in zip(columns, (curve for curve in curves if len(curve.known))):
+    low, high, blank = np.full(count, np.inf), np.full(count, -np.inf), np.zeros(count, bool)
+    for curve in (curve for curve in curves if len(curve.known)):
+        column = _columns(curve, place, pixels)
         starts = np.flatnonzero(np.r_[True, column[1:] != column[:-1]])
         y = curve.y[curve.known]
         at = column[starts]
         low[at] = np.minimum(low[at], np.minimum.reduceat(y, starts))
         high[at] = np.maximum(high[at], np.maximum.reduceat(y, starts))
-    there = low <= high
+        blank[_columns(curve, place, pixels, np.flatnonzero(~np.isfinite(curve.y)))] = True
+    # Between two points as a line has it, but for what is no number.
+    is_known = low <= high
+    known = np.flatnonzero(is_known)
+    points = np.flatnonzero(is_known | blank)
+    after = np.searchsorted(points, np.arange(count))
+    ends = is_known[points[np.clip(after, 0, len(points) - 1)]], is_known[points[np.clip(after - 1, 0, None)]]
+    there = is_known | (ends[0] & ends[1] & ~blank & (after > 0) & (after < len(points)))
+    low, high = (np.interp(np.arange(count), known, side[known]) for side in (low, high))
     edges = np.flatnonzero(np.diff(np.r_[False, there, False].astype(np.int8)))
     xs = place.left + (np.arange(count) + 0.5) / count * place.width
     top = place.py(np.where(there, high, np.nan), scale)
@@ -226,10 +289,11 @@ def _range(made: Drawing, curves: list[Curve], place: _Place, scale: Ticks, pixe
         made.add(Area("shade", paths))
 
 
-def _columns(curve: Curve, place: _Place, pixels: float) -> np.ndarray:
-    """The column of each point that has a number, of columns of so many units."""
+def _columns(curve: Curve, place: _Place, pixels: float, of: np.ndarray | None = None) -> np.ndarray:
+    """The column of some points, by default each that has a number, of columns of so many units."""
     count = max(1, int(place.width // pixels))
-    return np.clip((place.x.shares(curve.x[curve.known]) * count).astype(np.int64), 0, count - 1)
+    x = curve.x[curve.known if of is None else of]
+    return np.clip((place.x.shares(x) * count).astype(np.int64), 0, count - 1)
 
 
 def _means(curve: Curve, place: _Place, pixels: float = 3.0) -> tuple[np.ndarray, np.ndarray]:

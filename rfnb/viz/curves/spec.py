@@ -2,6 +2,7 @@
 
     rf.viz.curves({"loss": [4.6, 3.1, 2.2]})                                  # steps 0, 1, 2
     rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)], "rate": (steps, rates)})   # points, or an array of x and one of y
+    rf.viz.curves({"train": {"loss": train}, "valid": {"loss": valid}})       # runs: what has one name shares a panel
     view = rf.viz.curves({"loss": []}, live=True).show()                      # then view.update(curves(...).spec) while it trains
 
 The widget draws the same spec in `widgets/src/curves/`.
@@ -55,7 +56,8 @@ def spec(
 
     Args:
         series: By label: a list of (x, y), an array of shape (points, 2), a tuple of an array of x and one of y, or only the y (then x is
-            0, 1, 2, ...). NaN and None are gaps. Points are put into the order of x. Series may have different x, and none yet.
+            0, 1, 2, ...). NaN and None are gaps. Points are put into the order of x. Series may have different x, and none yet. Or
+            runs: by the name of a run (a seed, "train" and "valid") such a dict; series of one label share a panel.
         x: What x counts, for the axis.
         units: By label: the unit of y, e.g. "%" or "nats".
         best: By label: "min", "max" or None: which point is marked as the best. Default: by the label, "max" for accuracy and the like,
@@ -64,7 +66,7 @@ def spec(
         live: Whether more may come.
 
     Raises:
-        TypeError: If series is no dict, or a series holds no numbers.
+        TypeError: If series is no dict, a series holds no numbers, or some are runs and some are not.
         ShapeError: If x and y of a series differ in length, or points are not pairs.
         ValueError: If an x is not finite, units, best or log name a series that is not there, or best is none of "min", "max" and None.
     """
@@ -76,20 +78,40 @@ def spec(
             'rf.viz.curves({"loss": points})',
         )
     units, best, log = dict(units or {}), dict(best or {}), [log] if isinstance(log, str) else list(log)
-    labels = [str(label) for label in series]
+    runs = _runs(series)
+    labels = list(dict.fromkeys(str(label) for of in runs.values() for label in of))
     for option, names in (("units", units), ("best", best), ("log", log)):
         _check_labels(option, list(names), labels)
     for label, choice in best.items():
         _check_best(label, choice)
     entries: list[dict[str, Any]] = []
     blocks: dict[str, np.ndarray] = {}
-    for number, (label, points) in enumerate(zip(labels, series.values())):
-        xs, ys = _points(label, points)
+    named = {(run, str(label)): points for run, of in runs.items() for label, points in of.items()}
+    order = [(run, label) for label in labels for run in runs if (run, label) in named]
+    for number, (run, label) in enumerate(order):
+        xs, ys = _points(label if run is None else f"{run}: {label}", named[run, label])
         blocks[f"x{number}"], blocks[f"y{number}"] = _as_block(xs), ys.astype(np.float32)
         chosen = best[label] if label in best else _best_of(label)
         entry = {"label": label, "unit": str(units.get(label, "")), "x": f"x{number}", "y": f"y{number}"}
-        entries.append(entry | {"best": chosen, "log": label in log})
-    return Spec("curves", {"title": title, "live": live, "x": str(x), "series": entries}, blocks)
+        entries.append(entry | {"best": chosen, "log": label in log} | ({} if run is None else {"run": run}))
+    head = {"title": title, "live": live, "x": str(x), "series": entries}
+    return Spec("curves", head if None in runs else {**head, "runs": list(runs)}, blocks)
+
+
+def _runs(series: Mapping[str, Any]) -> dict[str | None, Mapping[str, Any]]:
+    """The series by run; under None where they are of no run."""
+    nested = [label for label, points in series.items() if isinstance(points, Mapping)]
+    if not nested:
+        return {None: series}
+    alone = [label for label in series if label not in nested]
+    if alone:
+        raise type_error(
+            "curves: some of the series are runs, and some are not.",
+            [("runs", ", ".join(map(str, nested))), ("series", ", ".join(map(str, alone)))],
+            "Either each entry is a run, a dict of its series, or each is a series.",
+            f'rf.viz.curves({{"{nested[0]}": {{...}}, "other": {{"{alone[0]}": points}}}})',
+        )
+    return {str(run): points for run, points in series.items()}
 
 
 def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:

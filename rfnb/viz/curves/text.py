@@ -15,7 +15,7 @@ _MOST_BARS, _LEAST_BARS, _MOST_LABEL, _MOST_SERIES = 40, 16, 24, 24
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One series: x and y as float64, and its index of the best point (None if there is none)."""
+    """One series: x and y as float64, and its index of the best point (None if there is none). `style`: which of the runs."""
 
     label: str
     unit: str
@@ -23,11 +23,14 @@ class Curve:
     y: np.ndarray
     best: int | None
     log: bool
+    run: str | None = None
+    style: int = 0
 
     @property
     def name(self) -> str:
-        """Label with the unit."""
-        return f"{self.label} ({self.unit})" if self.unit else self.label
+        """The run, the label and the unit."""
+        label = self.label if self.run is None else f"{self.run} {self.label}"
+        return f"{label} ({self.unit})" if self.unit else label
 
     @property
     def known(self) -> np.ndarray:
@@ -53,7 +56,8 @@ def text(spec: Any) -> str:
     room = WIDTH - left - 6 - max(width_of(text) for text in words)
     edges = np.linspace(steps[0], steps[-1], min(max(_LEAST_BARS, min(_MOST_BARS, room)), len(steps)) + 1)
     for curve, values in zip(shown, words):
-        lines.append(f"  {clip(curve.name, left)}  {_bars(curve, edges)}  {values}")
+        others = [other for other in shown if curve.run is not None and other.label == curve.label] or [curve]
+        lines.append(f"  {clip(curve.name, left)}  {_bars(curve, edges, others)}  {values}")
     if len(shown) < len(curves):
         lines.append(f"  ... and {len(curves) - len(shown)} more series")
     return "\n".join(lines)
@@ -78,7 +82,8 @@ def problem(spec: Any) -> str | None:
 
 def curves_of(spec: Any) -> list[Curve]:
     """The series of a spec without fault."""
-    return [_curve(entry, spec.blocks) for entry in spec.head["series"]]
+    runs = [str(run) for run in spec.head.get("runs") or []]
+    return [_curve(entry, spec.blocks, runs) for entry in spec.head["series"]]
 
 
 def values_text(curve: Curve, x_name: str) -> str:
@@ -104,6 +109,8 @@ def odd(curve: Curve, x_name: str) -> list[str]:
 
 def number(value: float) -> str:
     """Four significant digits; whole numbers in full."""
+    if np.isnan(value):
+        return "NaN"
     return str(int(value)) if np.isfinite(value) and value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
 
 
@@ -115,7 +122,7 @@ def _values(curve: Curve, x_name: str) -> Iterator[str]:
         yield f"best {number(curve.y[curve.best])} at {x_name} {number(curve.x[curve.best])}"
 
 
-def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray]) -> Curve:
+def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]) -> Curve:
     x, y = (blocks[entry[name]].astype(np.float64) for name in ("x", "y"))
     best = None
     finite = np.isfinite(y)
@@ -123,18 +130,26 @@ def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray]) -> Curve:
         sign = -1 if entry["best"] == "max" else 1
         best = int(np.argmin(np.where(finite, sign * y, np.inf)))
     log = bool(entry.get("log")) and bool(finite.any()) and bool((y[finite] > 0).all())
-    return Curve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log)
+    run = None if entry.get("run") is None else str(entry["run"])
+    style = runs.index(run) if run in runs else 0
+    return Curve(str(entry.get("label", "")), str(entry.get("unit") or ""), x, y, best, log, run, style)
 
 
-def _bars(curve: Curve, edges: np.ndarray) -> str:
-    """One bar per column: the mean of the points in it, between two points what a straight line has; blank in gaps."""
+def _bars(curve: Curve, edges: np.ndarray, others: list[Curve]) -> str:
+    """One bar per column: the mean of the points in it, between two points what a straight line has; blank in gaps.
+
+    Args:
+        others: What has the same scale, the curve itself among them: its runs.
+    """
     known = curve.known
     if not len(known):
         return " " * (len(edges) - 1)
+    log = curve.log and all(other.log for other in others)
     y = np.full(len(curve.y), np.nan)
-    y[known] = np.log(curve.y[known]) if curve.log else curve.y[known]
+    y[known] = np.log(curve.y[known]) if log else curve.y[known]
     column = np.clip(np.searchsorted(edges, curve.x, side="right") - 1, 0, len(edges) - 2)
-    low, high = float(y[known].min()), float(y[known].max())
+    ends = [end(other.y[other.known]) for other in others if len(other.known) for end in (np.min, np.max)]
+    low, high = (float(np.log(end) if log else end) for end in (min(ends), max(ends)))
     out = ""
     for index, middle in enumerate((edges[:-1] + edges[1:]) / 2):
         here = y[column == index]

@@ -10,7 +10,24 @@ from rfnb.viz.page.budget import Room
 from rfnb.viz.page.finest import finest
 from rfnb.viz.spec import Spec
 
-_STRETCHES = (4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8)  # a panel has about a thousand columns of pixels
+_STRETCHES = (
+    4096,
+    2048,
+    1024,
+    512,
+    256,
+    128,
+    64,
+    32,
+    16,
+    12,
+    8,
+    6,
+    4,
+    3,
+    2,
+    1,
+)  # a panel has about a thousand columns of pixels
 
 
 def thin_curves(spec: Spec, room: Room) -> Spec:

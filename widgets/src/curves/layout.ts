@@ -1,4 +1,4 @@
-// From a `curves` spec to positions: a panel per series with its own ticks, all over one axis of x.
+// From a `curves` spec to positions: a panel per series with its own ticks, runs of one label in one, all over one axis of x.
 
 import type { AnyHead, Frame } from "../frame";
 import { exact } from "../number";
@@ -10,9 +10,11 @@ export interface Entry {
   y: string;
   best?: "min" | "max" | null;
   log?: boolean;
+  run?: string;
 }
 export interface Head extends AnyHead {
   x?: string;
+  runs?: string[]; // in the order of their styles
   series: Entry[];
 }
 
@@ -21,6 +23,9 @@ type Numbers = ArrayLike<number>;
 /** One series: its points in the order of x, the index of the best one (-1: none), and whether a logarithmic axis can show it. */
 export interface Curve {
   label: string;
+  name: string; // with its run
+  run: string | null;
+  style: number; // which of the runs; -1: it is of none
   unit: string;
   x: Numbers;
   y: Numbers;
@@ -48,7 +53,10 @@ export function problem(frame: Frame<Head>): string | null {
 }
 
 export function curvesOf(frame: Frame<Head>): Curve[] {
+  const runs = frame.head.runs ?? [];
   return frame.head.series.map((entry) => {
+    const label = String(entry.label),
+      run = entry.run === undefined ? null : String(entry.run);
     const x = frame.blocks[entry.x]!.data,
       y = frame.blocks[entry.y]!.data;
     let best = -1,
@@ -61,7 +69,10 @@ export function curvesOf(frame: Frame<Head>): Curve[] {
       if (entry.best && (best < 0 || (entry.best === "max" ? y[i]! > y[best]! : y[i]! < y[best]!))) best = i;
     }
     return {
-      label: String(entry.label),
+      label,
+      name: run === null ? label : `${run} ${label}`,
+      run,
+      style: run === null ? -1 : Math.max(0, runs.indexOf(run)),
       unit: String(entry.unit ?? ""),
       x,
       y,
@@ -70,6 +81,61 @@ export function curvesOf(frame: Frame<Head>): Curve[] {
       log: Boolean(entry.log),
     };
   });
+}
+
+/** What shares a panel: the runs of one label. */
+export function panelsOf(curves: Curve[]): Curve[][] {
+  const shared = new Map<string, Curve[]>();
+  return curves.flatMap((curve) => {
+    const others = curve.run === null ? undefined : shared.get(curve.label);
+    others?.push(curve);
+    if (others) return [];
+    const alone = [curve];
+    if (curve.run !== null) shared.set(curve.label, alone);
+    return [alone];
+  });
+}
+
+/** The least and the largest number of curves, for their scale. */
+export const extremes = (curves: Curve[]): number[] =>
+  curves.flatMap(({ y }) => {
+    let low = Infinity,
+      high = -Infinity;
+    for (let i = 0; i < y.length; i++) {
+      const value = y[i]!;
+      if (Number.isFinite(value)) {
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+    }
+    return low > high ? [] : [low, high];
+  });
+
+// The same as in rfnb/viz/curves/drawing.py: dash and mark together tell 12 lines apart.
+const DASHES = ["", "6 3", "2 2", "11 3"],
+  MARKS = [
+    "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", // dot
+    "m-3 -3h6v6h-6z", // square
+    "m0 -4l4 7h-8z", // up
+    "m-3 -3l6 6m0 -6l-6 6", // cross
+    "m0 4l4 -7h-8z", // down
+    "m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0", // ring
+  ];
+
+/** The colour, the dash and the mark of a style, the mark to be drawn around a point. */
+export const look = (style: number) => ({
+  hue: `rfnb-hue-${style % 8}`,
+  dash: DASHES[style % DASHES.length]!,
+  mark: MARKS[style % MARKS.length]!,
+  hollow: style % MARKS.length === 5,
+});
+
+/** The points of a line that have a mark: all of few, six of many. */
+export function marked({ y }: Pick<Curve, "y">): number[] {
+  const known = Array.from({ length: y.length }, (_, at) => at).filter((at) => Number.isFinite(y[at]!));
+  if (y.length <= 40) return known;
+  const six = [0, 1, 2, 3, 4, 5].map((part) => known[Math.floor(((2 * part + 1) * known.length) / 12)]!);
+  return known.length ? six : [];
 }
 
 /** All x of all curves, in order, each once: where the cursor can stand. */
@@ -246,7 +312,7 @@ export const heightOf = (panels: number): number => (panels <= 1 ? 170 : panels 
 
 /** The cursor in words: "step 20: loss 3.1 nats, error rate 12 % (at step 10)". */
 export function sentence(curves: Curve[], name: string, at: number): string {
-  return `${name} ${exact(at)}: ${curves.map((curve) => `${curve.label} ${valueText(curve, name, at)}`).join(", ")}`;
+  return `${name} ${exact(at)}: ${curves.map((curve) => `${curve.name} ${valueText(curve, name, at)}`).join(", ")}`;
 }
 
 export function valueText(curve: Curve, name: string, at: number): string {

@@ -1,9 +1,9 @@
-// One series in the page: a line of text with its values, and its plot as a small SVG (its colours come from the style sheet).
+// One series in the page, or the runs of one: a line of text with the values, and the plot as a small SVG (its colours come from the style sheet).
 
 import { button, h, set, svg } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
-import { brief, nanSince, odd, pathsOf, pointAt } from "./layout";
+import { brief, extremes, look, marked, nanSince, odd, pathsOf, pointAt } from "./layout";
 import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
@@ -23,15 +23,48 @@ export interface Axis {
   inGutter: boolean;
 }
 
-/** One series: a line of text, and its plot. */
+/** The numbers of one curve beside its name: what is odd, the best, and the value at the cursor or the last. */
+class Values {
+  readonly value = h("span.rfnb-curves-value");
+  private readonly where = h("span.rfnb-curves-where");
+  private readonly best = h("span.rfnb-curves-best");
+  private readonly odd = h("span.rfnb-curves-where");
+  readonly elements = [this.odd, this.best, this.where, this.value];
+
+  constructor(
+    private readonly curve: Curve,
+    private readonly name: string, // of x
+  ) {
+    const { best, x, y } = curve;
+    this.best.textContent = best < 0 || y.length < 2 ? "" : `best ${brief(y[best]!)} at ${exact(x[best]!)}`;
+    const is = (value: number) => Array.prototype.includes.call(y, value),
+      signs = `${is(Infinity) ? "▲" : ""}${is(-Infinity) ? "▼" : ""}`;
+    // The marks in the plot, and what they mean.
+    this.odd.textContent = odd(curve, name)
+      .map((text) => (text.includes("infinite") ? `${signs} ${text}` : text))
+      .join(", ");
+  }
+
+  /** The value at the cursor, or the last one, exactly; "" if there is none. */
+  point(at: number | null): string {
+    const { curve, name } = this,
+      index = at === null ? curve.y.length - 1 : pointAt(curve, at),
+      value = curve.y[index];
+    this.value.textContent = value === undefined ? "–" : at === null ? brief(value) : exact(value);
+    this.value.classList.toggle("rfnb-curves-bad", value !== undefined && !Number.isFinite(value));
+    const elsewhere = at !== null && curve.x[index] !== at ? `at ${name} ${exact(curve.x[index] ?? NaN)}` : "";
+    this.where.textContent = value === undefined ? "" : at === null ? (curve.run === null ? "last" : "") : elsewhere;
+    return value === undefined ? "" : exact(value);
+  }
+}
+
+/** A line of text, and the plot. */
 export class Panel {
   readonly element: HTMLElement;
   private readonly label = h("b.rfnb-curves-label");
   private readonly unit = h("span.rfnb-quiet");
-  private readonly value = h("span.rfnb-curves-value");
-  private readonly where = h("span.rfnb-curves-where");
-  private readonly best = h("span.rfnb-curves-best");
-  private readonly odd = h("span.rfnb-curves-where");
+  private readonly beside = h("span.rfnb-curves-beside");
+  private readonly runs = h("div.rfnb-curves-runs");
   private readonly logButton = button(
     "log",
     () => {
@@ -42,25 +75,17 @@ export class Panel {
   );
   private readonly plot = svg("svg.rfnb-curves-plot", { "aria-hidden": "true" });
   private readonly cursor = svg("g.rfnb-curves-cursor");
-  private curve!: Curve;
+  private curves: Curve[] = [];
+  private values: Values[] = [];
   private axis!: Axis;
   private scale: Scale | null = null;
   private height = 0;
   private log: boolean | null = null; // what the person chose
 
   constructor(private readonly redraw: () => void) {
-    const head = h(
-      "div.rfnb-curves-head",
-      this.label,
-      this.unit,
-      h("span.rfnb-curves-fill"),
-      this.odd,
-      this.best,
-      this.where,
-      this.value,
-      this.logButton,
-    );
-    this.element = h("div.rfnb-curves-panel", head);
+    const fill = h("span.rfnb-curves-fill");
+    const head = h("div.rfnb-curves-head", this.label, this.unit, fill, this.beside, this.logButton);
+    this.element = h("div.rfnb-curves-panel", head, this.runs);
     this.element.append(this.plot);
   }
 
@@ -68,28 +93,35 @@ export class Panel {
     return this.plot;
   }
 
+  private get positive(): boolean {
+    const some = this.curves.filter(({ y }) => y.length);
+    return some.length > 0 && some.every(({ positive }) => positive);
+  }
+
   private get logged(): boolean {
-    return this.curve.positive && (this.log ?? this.curve.log);
+    return this.positive && (this.log ?? this.curves[0]!.log);
   }
 
   /** The scale of y, and how wide its labels are. */
-  measure(curve: Curve, height: number): number {
-    this.curve = curve;
+  measure(curves: Curve[], height: number): number {
+    this.curves = curves;
     this.height = height;
-    this.scale = scaleOf(curve, this.logged, height > 110 ? 4 : 3);
+    this.scale = scaleOf({ y: extremes(curves), positive: this.positive }, this.logged, height > 110 ? 4 : 3);
     return Math.max(0, ...(this.scale?.ticks ?? []).map(({ text }) => textWidth(text)));
   }
 
   draw(axis: Axis, last: boolean, live: boolean): void {
-    const { curve, scale, height, plot } = this;
+    const { curves, scale, height, plot } = this,
+      { label, unit } = curves[0]!;
     this.axis = axis;
     const { left, width } = axis,
       right = width - RIGHT;
-    this.label.textContent = curve.label;
-    this.unit.textContent = curve.unit;
-    this.logButton.style.visibility = curve.positive ? "" : "hidden"; // keeps its room, so that values stand under each other
+    this.label.textContent = label;
+    this.unit.textContent = unit;
+    this.drawValues();
+    this.logButton.style.visibility = this.positive ? "" : "hidden"; // keeps its room, so that values stand under each other
     set(this.logButton, "aria-pressed", this.logged);
-    set(this.logButton, "aria-label", `log axis for ${curve.label}`);
+    set(this.logButton, "aria-label", `log axis for ${label}`);
     this.logButton.title = this.logged ? "logarithmic axis" : "show on a logarithmic axis";
     set(plot, "width", width);
     set(plot, "height", height + (last ? AXIS : 0) + 6);
@@ -104,17 +136,37 @@ export class Panel {
       if (text) ticks.append(svg("text", { x: left - 7, y: y + 3.8, "text-anchor": "end" }, text));
     }
     marks.append(grid, svg("path.rfnb-curves-base", { d: `M${left} ${height}H${right}` }), ticks);
-    if (scale) this.drawCurve(marks, live);
+    if (scale) for (const curve of curves) this.drawCurve(marks, curve, live);
     else
       marks.append(
         svg(
-          "text.rfnb-curves-none",
-          { x: (left + right) / 2, y: height / 2 + 4, "text-anchor": "middle" },
+          "text",
+          { x: (left + right) / 2, y: height / 2 + 4, "text-anchor": "middle", class: "rfnb-curves-none" },
           this.nothing(live),
         ),
       );
     marks.append(this.cursor);
     plot.replaceChildren(marks);
+  }
+
+  /** The numbers beside the label, or, of runs, a line for each with how it is drawn. */
+  private drawValues(): void {
+    this.values = this.curves.map((curve) => new Values(curve, this.axis.name));
+    const [alone] = this.curves[0]!.run === null ? this.values : [];
+    this.beside.replaceChildren(...(alone?.elements ?? []));
+    this.runs.replaceChildren(
+      ...(alone
+        ? []
+        : this.curves.map(({ run, style }, index) => {
+            const { hue, dash, mark, hollow } = look(style),
+              picture = svg("svg.rfnb-curves-swatch", { width: 24, height: 10, "aria-hidden": "true" });
+            picture.append(
+              svg("path", { d: "M0 5h24", class: "rfnb-curves-line", "stroke-dasharray": dash }),
+              svg("path", { d: `M12 5${mark}`, class: `rfnb-curves-mark${hollow ? " rfnb-curves-hollow" : ""}` }),
+            );
+            return h("span", { class: `rfnb-curves-run ${hue}` }, picture, run!, ...this.values[index]!.elements);
+          })),
+    );
   }
 
   private drawAxis(ticks: SVGGElement, { x, name, left, width, inGutter }: Axis): void {
@@ -129,9 +181,13 @@ export class Panel {
     ticks.append(svg("text.rfnb-curves-name", { ...own, "text-anchor": "end" }, name));
   }
 
-  private drawCurve(marks: SVGGElement, live: boolean): void {
-    const { curve, height } = this,
-      since = nanSince(curve);
+  private drawCurve(all: SVGGElement, curve: Curve, live: boolean): void {
+    const { height } = this,
+      alone = curve.run === null,
+      since = nanSince(curve),
+      { hue, dash, mark, hollow } = look(Math.max(0, curve.style)),
+      marks = svg("g", alone ? {} : { class: hue });
+    all.append(marks);
     if (since >= 0) {
       const x = this.px(curve.x[since]!),
         width = Math.max(2, this.axis.width - RIGHT - x);
@@ -143,10 +199,16 @@ export class Panel {
       (y) => this.py(y),
       height,
     );
-    marks.append(svg("path", { d: paths.line, class: paths.mean ? "rfnb-curves-range" : "rfnb-curves-line" }));
-    if (paths.mean) marks.append(svg("path.rfnb-curves-line", { d: paths.mean }));
-    marks.append(svg("path.rfnb-curves-dots", { d: paths.dots }));
-    if (paths.mean) this.unit.textContent += `${curve.unit ? ", " : ""}mean, with the range behind it`;
+    const line = (d: string) => svg("path", { d, class: "rfnb-curves-line", "stroke-dasharray": alone ? "" : dash });
+    if (!paths.mean) marks.append(line(paths.line));
+    else if (alone) marks.append(svg("path.rfnb-curves-range", { d: paths.line }));
+    if (paths.mean) marks.append(line(paths.mean));
+    if (alone) marks.append(svg("path.rfnb-curves-dots", { d: paths.dots }));
+    else {
+      const d = marked(curve).map((at) => `M${this.px(curve.x[at]!)} ${this.py(curve.y[at]!)}${mark}`);
+      marks.append(svg("path", { d: d.join(""), class: `rfnb-curves-mark${hollow ? " rfnb-curves-hollow" : ""}` }));
+    }
+    if (paths.mean && alone) this.unit.textContent += `${curve.unit ? ", " : ""}mean, with the range behind it`;
     for (const d of [paths.up, paths.down]) if (d) marks.append(svg("path.rfnb-curves-infinite", { d }));
     const last = curve.y.length - 1;
     if (live && Number.isFinite(curve.y[last]!)) {
@@ -155,51 +217,34 @@ export class Panel {
     }
     if (curve.best >= 0 && last > 0)
       marks.append(
-        svg("circle.rfnb-curves-ring", {
+        svg("circle", {
           cx: this.px(curve.x[curve.best]!),
           cy: this.py(curve.y[curve.best]!),
           r: 3.6,
+          class: "rfnb-curves-ring",
         }),
       );
   }
 
   private nothing(live: boolean): string {
-    const count = this.curve.y.length;
+    const count = this.curves.reduce((sum, { y }) => sum + y.length, 0);
     return count ? `no finite value in ${count} point${count === 1 ? "" : "s"}` : `no points${live ? " yet" : ""}`;
   }
 
-  /** The value at the cursor, or the last one. */
+  /** The values at the cursor, or the last ones. */
   point(at: number | null): void {
-    const { curve, axis, cursor } = this;
-    const index = at === null ? curve.y.length - 1 : pointAt(curve, at);
-    const value = curve.y[index];
-    this.element.dataset["value"] = value === undefined ? "" : exact(value);
-    this.value.textContent = value === undefined ? "–" : at === null ? brief(value) : exact(value);
-    this.value.classList.toggle("rfnb-curves-bad", value !== undefined && !Number.isFinite(value));
-    const shown =
-      at === null
-        ? "last"
-        : value === undefined || curve.x[index] === at
-          ? ""
-          : `at ${axis.name} ${exact(curve.x[index]!)}`;
-    this.where.textContent = value === undefined ? "" : shown;
-    const { best } = curve;
-    this.best.textContent =
-      best < 0 || curve.y.length < 2 ? "" : `best ${brief(curve.y[best]!)} at ${exact(curve.x[best]!)}`;
-    const signs = Array.from(curve.y).reduce<string>((found, value) => {
-      const sign = value === Infinity ? "▲" : value === -Infinity ? "▼" : "";
-      return found.includes(sign) ? found : found + sign;
-    }, "");
-    // The marks in the plot, and what they mean.
-    this.odd.textContent = odd(curve, axis.name)
-      .map((text) => (text.includes("infinite") ? `${signs} ${text}` : text))
-      .join(", ");
+    const { curves, axis, cursor } = this;
+    this.element.dataset["value"] = this.values.map((values) => values.point(at)).join(" ");
     cursor.replaceChildren();
     if (at === null) return;
     const x = this.px(at);
     cursor.append(svg("path.rfnb-curves-hair", { d: `M${x} 0V${this.height}` }));
-    if (value !== undefined && Number.isFinite(value))
-      cursor.append(svg("circle.rfnb-curves-here", { cx: this.px(curve.x[index]!), cy: this.py(value), r: 4 }));
+    for (const curve of curves) {
+      const index = pointAt(curve, at),
+        value = curve.y[index];
+      if (value !== undefined && Number.isFinite(value))
+        cursor.append(svg("circle.rfnb-curves-here", { cx: this.px(curve.x[index]!), cy: this.py(value), r: 4 }));
+    }
     if (!this.plot.querySelector(".rfnb-curves-name")) return;
     const text = exact(at),
       half = textWidth(text) / 2 + 5;

@@ -2,15 +2,17 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { button, h, on, onResize, quiet, set, status } from "../dom";
+import { button, h, on, onResize, quiet, region, set, status } from "../dom";
 import type { Frame } from "../frame";
 import { exact } from "../number";
 import { Shell } from "../shell";
 import type { Curve, Head, Range } from "./layout";
-import { curvesOf, half, heightOf, nearest, problem, sentence, stops, twice, walk, within } from "./layout";
+import { Chooser } from "./choose";
+import { curvesOf, half, heightOf, nearest, panelsOf, problem, sentence, stops, twice, walk, within } from "./layout";
 import type { Axis } from "./panel";
 import { Panel, RIGHT, textWidth } from "./panel";
 import { xScale } from "./scale";
+import { table } from "./table";
 
 const HINT =
   "Point at a curve, or focus the curves and use the arrow keys, Home and End. Drag over a range to zoom, or + and −; 0 shows all.";
@@ -21,7 +23,7 @@ const GUTTER = 70,
 class CurvesView {
   private frame!: Frame<Head>;
   private all: Curve[] = [];
-  private curves: Curve[] = []; // what is drawn of them
+  private curves: Curve[][] = []; // what is drawn of them, by panel
   private range: Range | null = null;
   private most = MOST;
   private from: number | null = null; // where a drag has begun
@@ -49,12 +51,25 @@ class CurvesView {
     "data-lm-suppress-shortcuts": "true",
   });
   private readonly readout = status();
-  private readonly body = h("div.rfnb-curves", this.stage, this.more, this.readout);
+  private readonly chooser = new Chooser(() => this.axis && this.choose());
+  private readonly tableBox = region("div.rfnb-table", "curves as a table");
+  private readonly tableButton = button("Table", () => this.toggleTable(), {
+    "aria-pressed": "false",
+    "data-do": "table",
+  });
+  private readonly body = h(
+    "div.rfnb-curves",
+    this.chooser.element,
+    this.stage,
+    this.tableBox,
+    this.more,
+    this.readout,
+  );
   private readonly shell: Shell;
   private readonly unwatch: () => void;
 
   constructor(private readonly el: HTMLElement) {
-    this.shell = new Shell(el, [this.running, this.whole], this.body);
+    this.shell = new Shell(el, [this.running, this.whole, this.tableButton], this.body);
     this.stage.append(this.brush);
     on(this.stage, "pointerdown", (event) => {
       this.from = event.button === 0 ? this.stopAt(event) : null;
@@ -98,18 +113,30 @@ class CurvesView {
     // A cursor at the last point stays at the last point.
     if (cursor.pinned !== null) cursor.pinned = atEnd ? last! : nearest(at, cursor.pinned);
     if (cursor.hovered !== null) cursor.hovered = nearest(at, cursor.hovered);
+    this.axis = null;
+    this.chooser.offer([...new Set(this.all.map(({ label }) => label))], head.runs ?? []);
     this.choose();
   }
 
   /** The series that are drawn, and what of them is in the range. */
   private choose(): void {
     const { range } = this,
-      shown = this.all.slice(0, this.most),
-      left = this.all.length - shown.length;
-    this.curves = range ? shown.map((curve) => within(curve, range)) : shown;
+      wanted = panelsOf(this.all.filter(({ label, run }) => this.chooser.has(label, run))),
+      shown = wanted.slice(0, this.most),
+      left = wanted.length - shown.length;
+    this.curves = shown.map((curves) => (range ? curves.map((curve) => within(curve, range)) : curves));
     this.more.hidden = !left;
-    this.more.textContent = `Show ${Math.min(left, MOST)} more (${shown.length} of ${this.all.length} series are drawn)`;
+    this.more.textContent = `Show ${Math.min(left, MOST)} more (${shown.length} of ${wanted.length} series are drawn)`;
+    this.chooser.say(shown.map(([curve]) => curve!.label));
     this.whole.hidden = !range;
+    this.redraw();
+  }
+
+  private toggleTable(): void {
+    const shown = this.tableBox.hidden;
+    this.tableBox.hidden = !shown;
+    this.stage.hidden = shown;
+    set(this.tableButton, "aria-pressed", shown);
     this.redraw();
   }
 
@@ -176,13 +203,14 @@ class CurvesView {
       ) + 10;
     const x = xScale(at, this.room - left - RIGHT, textWidth)!;
     this.axis = { x, left, width: this.room, name, at, inGutter };
+    if (!this.tableBox.hidden) this.tableBox.replaceChildren(table(this.curves.flat(), name, at));
     this.panels.forEach((panel, index) => panel.draw(this.axis!, index === this.panels.length - 1, live));
     const last = exact(at[at.length - 1]!);
     this.running.textContent = `${live ? "running, " : ""}${name} ${range ? `${exact(at[0]!)} to ${last}` : last}`;
     set(
       this.stage,
       "aria-label",
-      `${head.title ?? "Curves"}: ${this.curves.map(({ label }) => label).join(", ")} over ${name} ${exact(at[0]!)} to ${exact(at[at.length - 1]!)}`,
+      `${head.title ?? "Curves"}: ${this.curves.flatMap((some) => some.map(({ name }) => name)).join(", ")} over ${name} ${exact(at[0]!)} to ${exact(at[at.length - 1]!)}`,
     );
     this.point();
   }
@@ -217,7 +245,7 @@ class CurvesView {
       { axis } = this;
     for (const panel of this.panels) panel.point(cursor);
     this.el.dataset["cursor"] = cursor === null ? "" : exact(cursor);
-    const words = cursor === null || !axis ? HINT : sentence(this.curves, axis.name, cursor);
+    const words = cursor === null || !axis ? HINT : sentence(this.curves.flat(), axis.name, cursor);
     if (this.readout.textContent === words) return; // what has not changed is not read out again
     this.readout.replaceChildren(cursor === null ? quiet(words) : words);
   }
