@@ -20,9 +20,9 @@ from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
 
 _MOST_PANELS, _MOST_SHARED = 12, 8
 _TITLE, _LEGEND, _AXIS, _RIGHT = 24.0, 16.0, 20.0, 14.0
-# Of different lengths, so that dash and mark together tell 12 lines apart.
+# Of different lengths, so that dash and mark together tell 20 lines apart.
 _DASHES: list[tuple[float, float] | None] = [None, (6.0, 3.0), (2.0, 2.0), (11.0, 3.0)]
-_MARKS = ["dot", "square", "up", "cross", "down", "ring"]
+_MARKS = ["dot", "square", "up", "cross", "down"]
 
 
 def drawing(spec: Any, width: float) -> Drawing:

@@ -96,22 +96,7 @@ export function panelsOf(curves: Curve[]): Curve[][] {
   });
 }
 
-/** The least and the largest number of curves, for their scale. */
-export const extremes = (curves: Curve[]): number[] =>
-  curves.flatMap(({ y }) => {
-    let low = Infinity,
-      high = -Infinity;
-    for (let i = 0; i < y.length; i++) {
-      const value = y[i]!;
-      if (Number.isFinite(value)) {
-        if (value < low) low = value;
-        if (value > high) high = value;
-      }
-    }
-    return low > high ? [] : [low, high];
-  });
-
-// The same as in rfnb/viz/curves/drawing.py: dash and mark together tell 12 lines apart.
+// The same as in rfnb/viz/curves/drawing.py: dash and mark together tell 20 lines apart.
 const DASHES = ["", "6 3", "2 2", "11 3"],
   MARKS = [
     "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", // dot
@@ -119,7 +104,6 @@ const DASHES = ["", "6 3", "2 2", "11 3"],
     "m0 -4l4 7h-8z", // up
     "m-3 -3l6 6m0 -6l-6 6", // cross
     "m0 4l4 -7h-8z", // down
-    "m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0", // ring
   ];
 
 /** The colour, the dash and the mark of a style, the mark to be drawn around a point. */
@@ -127,7 +111,6 @@ export const look = (style: number) => ({
   hue: `rfnb-hue-${style % 8}`,
   dash: DASHES[style % DASHES.length]!,
   mark: MARKS[style % MARKS.length]!,
-  hollow: style % MARKS.length === 5,
 });
 
 /** The points of a line that have a mark: all of few, six of many. */

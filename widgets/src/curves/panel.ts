@@ -3,7 +3,7 @@
 import { button, h, set, svg } from "../dom";
 import { exact } from "../number";
 import type { Curve } from "./layout";
-import { brief, extremes, look, marked, nanSince, odd, pathsOf, pointAt } from "./layout";
+import { brief, look, marked, nanSince, odd, pathsOf, pointAt } from "./layout";
 import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
@@ -106,7 +106,11 @@ export class Panel {
   measure(curves: Curve[], height: number): number {
     this.curves = curves;
     this.height = height;
-    this.scale = scaleOf({ y: extremes(curves), positive: this.positive }, this.logged, height > 110 ? 4 : 3);
+    this.scale = scaleOf(
+      { y: curves.flatMap(({ y }) => Array.from(y)), positive: this.positive },
+      this.logged,
+      height > 110 ? 4 : 3,
+    );
     return Math.max(0, ...(this.scale?.ticks ?? []).map(({ text }) => textWidth(text)));
   }
 
@@ -158,11 +162,11 @@ export class Panel {
       ...(alone
         ? []
         : this.curves.map(({ run, style }, index) => {
-            const { hue, dash, mark, hollow } = look(style),
+            const { hue, dash, mark } = look(style),
               picture = svg("svg.rfnb-curves-swatch", { width: 24, height: 10, "aria-hidden": "true" });
             picture.append(
               svg("path", { d: "M0 5h24", class: "rfnb-curves-line", "stroke-dasharray": dash }),
-              svg("path", { d: `M12 5${mark}`, class: `rfnb-curves-mark${hollow ? " rfnb-curves-hollow" : ""}` }),
+              svg("path.rfnb-curves-mark", { d: `M12 5${mark}` }),
             );
             return h("span", { class: `rfnb-curves-run ${hue}` }, picture, run!, ...this.values[index]!.elements);
           })),
@@ -185,7 +189,7 @@ export class Panel {
     const { height } = this,
       alone = curve.run === null,
       since = nanSince(curve),
-      { hue, dash, mark, hollow } = look(Math.max(0, curve.style)),
+      { hue, dash, mark } = look(Math.max(0, curve.style)),
       marks = svg("g", alone ? {} : { class: hue });
     all.append(marks);
     if (since >= 0) {
@@ -206,7 +210,7 @@ export class Panel {
     if (alone) marks.append(svg("path.rfnb-curves-dots", { d: paths.dots }));
     else {
       const d = marked(curve).map((at) => `M${this.px(curve.x[at]!)} ${this.py(curve.y[at]!)}${mark}`);
-      marks.append(svg("path", { d: d.join(""), class: `rfnb-curves-mark${hollow ? " rfnb-curves-hollow" : ""}` }));
+      marks.append(svg("path.rfnb-curves-mark", { d: d.join("") }));
     }
     if (paths.mean && alone) this.unit.textContent += `${curve.unit ? ", " : ""}mean, with the range behind it`;
     for (const d of [paths.up, paths.down]) if (d) marks.append(svg("path.rfnb-curves-infinite", { d }));
