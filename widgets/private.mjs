@@ -4,6 +4,7 @@ import path from "node:path";
 import ts from "typescript";
 
 export function privateNames(folder) {
+  folder = path.resolve(folder); // a program names its files so
   const { config } = ts.readConfigFile(path.join(folder, "tsconfig.json"), ts.sys.readFile);
   const { fileNames, options } = ts.parseJsonConfigFileContent({ ...config, include: ["src"] }, ts.sys, folder);
   const program = ts.createProgram(fileNames, options);

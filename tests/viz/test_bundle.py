@@ -18,6 +18,12 @@ def test_the_bundle_stays_small(name):
     assert (STATIC / name).stat().st_size <= 185_000
 
 
+def test_names_that_are_private_to_their_classes_are_short():
+    source = (WIDGETS / "src" / "paned.ts").read_text(encoding="utf-8")
+    code = (STATIC / "rfnb.js").read_text(encoding="utf-8")
+    assert "drawLegend" in source and "drawLegend" not in code
+
+
 def test_each_kind_but_a_group_has_a_script_of_its_own_for_stored_outputs():
     alone = {kind for kind in KINDS if (STATIC / f"rfnb-static-{kind}.js").is_file()}
     assert alone == set(KINDS) - {"group"}
