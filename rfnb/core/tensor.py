@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import GenericAlias, NoneType
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -354,9 +354,11 @@ class VerifyOutShapeException(DimError):
 
 def same_dtype(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors have the same dtype; quicker than asking both for its name."""
-    if type(a) is type(b) is Tensor and type(a._raw) is type(b._raw) is not NoneType:  # a StepTensor shows no array
-        dtype_of = registry.BY_TYPE[type(a._raw)].dtype_key_raw
-        return dtype_of(a._raw) == dtype_of(b._raw)
+    if a.__class__ is b.__class__ is Tensor:  # a StepTensor shows no array
+        one, other = a._raw, b._raw
+        if one.__class__ is other.__class__ and one is not None:
+            dtype_of = registry.BY_TYPE[one.__class__].dtype_key_raw
+            return dtype_of(one) == dtype_of(other)
     return a.dtype == b.dtype
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -48,22 +49,22 @@ class Paths:
             self._rows = self._rows_of_steps()
         shape, rows = backend.get_shape_tuple_raw(stacked._raw), self._rows
         num_rows = rows.shape[1]
-        rows = rows[: shape[0]] + (np.arange(shape[0]) * num_rows)[:, None]
-        raw_rows = backend.from_numpy(rows.reshape(-1), dtype="int64", device=stacked.device)
-        flat = backend.reshape_raw(stacked._raw, (shape[0] * num_rows, *shape[3:]))
+        raw_rows = backend.from_numpy(rows[: shape[0]].reshape(-1), dtype="int64", device=stacked.device)
+        flat = backend.reshape_raw(stacked._raw, (shape[0] * num_rows, math.prod(shape[3:])))  # rows are taken quickest
         raw = backend.reshape_raw(backend.take_raw(flat, raw_rows, 0), shape)
         return stacked._like(raw, last.carried_dims(stacked.dims))
 
     def _rows_of_steps(self) -> np.ndarray:
-        """The row of {batch, beam} that each final hypothesis goes through, in each step."""
+        """The row of {step, batch, beam} that each final hypothesis goes through, in each step."""
         backend = self._history[0].parents.backend
         parents = backend.raw_to_numpy(backend.stack_raw([one.parents._raw for one in self._history], 0))
         num_steps, num_batch, beam = parents.shape
         before = (parents + (np.arange(num_batch) * beam)[:, None]).reshape(num_steps, -1)
         out = np.empty_like(before)
-        now = out[-1] = np.arange(num_batch * beam)
+        rows = out[-1] = np.arange(num_batch * beam)
         for step in range(num_steps - 1, 0, -1):
-            now = out[step - 1] = before[step][now]
+            rows = out[step - 1] = before[step][rows]
+        out += (np.arange(num_steps) * (num_batch * beam))[:, None]
         return out
 
 

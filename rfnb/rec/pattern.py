@@ -35,8 +35,11 @@ class _Mark:
         return self._name
 
 
-_ARRAY, _MANY, _SLICE, _OUT, _WRITES = map(_Mark, ("array", "many", "slice", "out", "writes"))
+_ARRAY, _MANY, _NAMED, _SLICE, _OUT, _WRITES = map(_Mark, ("array", "many", "named", "slice", "out", "writes"))
 _PLAIN = frozenset([int, bool, str, type(None), type(Ellipsis)])
+
+
+_by_themselves: set[Any] = set()  # functions of the library that are known to hold nothing
 
 
 class _NoPattern(Exception):
@@ -79,14 +82,15 @@ class Pattern:
             kind = call.kind
             if kind in (CALL, CHANGE):
                 fn, kwargs = call.fn, call.kwargs
-                if not _is_by_itself(fn):
-                    raise _NoPattern
+                if fn not in _by_themselves:
+                    if not _is_by_itself(fn):
+                        raise _NoPattern
+                    _by_themselves.add(fn)
                 parts += kind, fn
                 self._add_all(call.args)
-                parts.append(len(kwargs))
-                for name, item in kwargs.items():
-                    parts.append(name)
-                    self._add(item)
+                if kwargs:
+                    parts.append(_NAMED)
+                    self._add_all([*kwargs, *kwargs.values()])
                 parts.append(_OUT)
                 self._add(call.out)
             elif kind == MADE:
@@ -98,18 +102,28 @@ class Pattern:
         self._add_all(writes)
 
     def _add_all(self, items: Sequence[Any]) -> None:
-        self._parts += _MANY, len(items)
-        for item in items:
-            self._add(item)
+        parts, array, numbers = self._parts, self._array, self._numbers
+        parts += _MANY, len(items)
+        for x in items:
+            kind = x.__class__
+            if kind is array:
+                number = numbers.get(id(x))
+                parts += _ARRAY, self._new(x) if number is None else number
+            elif kind in _PLAIN:
+                parts += kind, x
+            else:
+                self._add(x)
+
+    def _new(self, x: Any) -> int:
+        number = self._numbers[id(x)] = len(self.arrays)
+        self.arrays.append(x)
+        return number
 
     def _add(self, x: Any) -> None:
         kind, parts = x.__class__, self._parts
         if kind is self._array or isinstance(x, self._array):
             number = self._numbers.get(id(x))
-            if number is None:
-                number = self._numbers[id(x)] = len(self.arrays)
-                self.arrays.append(x)
-            parts += _ARRAY, number
+            parts += _ARRAY, self._new(x) if number is None else number
         elif kind in _PLAIN:
             parts += kind, x
         elif isinstance(x, (tuple, list)):

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from rfnb.core.pickling import NotPicklable
-from rfnb.rec.compiled import compiled_step, maker
+from rfnb.rec.compiled import compiled_how, compiled_step, maker
 from rfnb.rec.lowering import Line, needed
 
 
@@ -62,14 +62,11 @@ class Code:
 
     def bind(self, bound: Mapping[str, Any], backend: Any) -> Callable[..., tuple[Any, ...]]:
         """The function, with these values for the names that are none of a step."""
-        compiled = compiled_step(
-            backend,
-            bound,
-            self._lines,
-            [text.strip() for _, text in self.text],
-            [*self._over, *self._inputs],
-            self._results,
-        )
+        compiled = None
+        if compiled_how() is not None:
+            code = [text.strip() for _, text in self.text]
+            inputs = [*self._over, *self._inputs]
+            compiled = compiled_step(backend, bound, self._lines, code, inputs, self._results)
         if compiled is not None:
             return partial(_many, compiled, len(self._inputs)) if self.many else lambda *args: compiled()(*args)
         if self._make is None:

@@ -24,6 +24,7 @@ from rfnb.ops.default import copy_to_device
 from rfnb.ops.gather import gather
 
 _plans = PlanCache(by_structure=False)
+_ways = PlanCache(by_structure=False)
 _renamed = PlanCache(by_structure=False)
 _renamed_dims = PlanCache(by_structure=False)
 
@@ -41,6 +42,7 @@ class Selection(NotPicklable):
     Attributes:
         start: The beam at the begin of the step; None if there was none.
         closed: Whether the step is over.
+        repicked: Whether a value has got a dim with the lengths of the parents.
         sources: Each beam of this step before the choice -> which of its hypotheses each one after the choice continues.
         again: If a later step may choose in the same way: (raw scores, what has ended and its dims, or None) -> its selection, with
             the `tokens` that were chosen, or None if it is another kind of step after all; `listings()` is that to read.
@@ -67,7 +69,7 @@ class Selection(NotPicklable):
         self._gathered: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (value, gathered): a state is often read twice
         self._rows: dict[Dim, Any] = {}  # beam of `sources` -> which rows of a value under it are continued
         self._host: dict[Dim, np.ndarray] = {}
-        self.closed = False
+        self.closed = self.repicked = False
         self._picked_dims: dict[Dim, Dim] = {}
 
     def source_of(self, value: Tensor) -> Dim | None:
@@ -132,22 +134,42 @@ class Selection(NotPicklable):
 
         So every step but the first sees the same dims. What has none of the batch dims (a counter) stays as it is.
         """
-        out = self.to_carried(value)
-        dims = out.dims if isinstance(out, Tensor) else ()
-        if not dims or self.carried in dims:
-            return out
-        batch = tuple(dim for dim in self.parents.dims if dim is not self.out_dim)
-        if not set(batch) <= set(out.dims) or any(is_beam(dim) and dim not in batch for dim in out.dims):
-            return out
-        rest = tuple(dim for dim in out.dims if dim not in batch)
-        return out.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)
+        if type(value) is not Tensor:
+            return self.to_carried(value)
+        key = (value._raw.__class__, value.dims, self.parents.dims, self._beams, self.carried)
+        try:
+            way = _ways[key]
+        except KeyError:
+            way = _ways.keep(key, self._way_of(value))
+        if way.over is not None:
+            return self._over_batch(self.to_carried(value), way.over)
+        if way.source is not None:
+            return self._gather(value, way.source, way.pick)
+        return value if way.dims is value.dims else value._like(value._raw, way.dims)
 
-    def _gather(self, value: Tensor, source: Dim) -> Tensor:
+    def _way_of(self, value: Tensor) -> _Way:
+        dims, beam = value.dims, self._beam_of(value)
+        if beam is None:
+            batch = tuple(dim for dim in self.parents.dims if dim is not self.out_dim)
+            alone = not dims or self.carried in dims or not set(batch) <= set(dims)
+            if alone or any(is_beam(dim) and dim not in batch for dim in dims):
+                return _Way(None, None, dims, None)
+            return _Way(None, None, dims, batch)
+        if beam is self.out_dim:
+            return _Way(None, None, _renamed_all(dims, beam, self.carried), None)
+        return _Way(beam, _plan_of(value, self.sources[beam], beam, self.out_dim, self.carried), (), None)
+
+    def _over_batch(self, value: Tensor, batch: tuple[Dim, ...]) -> Tensor:
+        rest = tuple(dim for dim in value.dims if dim not in batch)
+        return value.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)
+
+    def _gather(self, value: Tensor, source: Dim, plan: _Pick | None = None) -> Tensor:
         """The values of the parents, under the carried beam; `source` is the beam that they are under."""
         known = self._gathered.get(id(value))
         if known is None:
             index = self.sources[source]
-            plan = _plan_of(value, index, source, self.out_dim, self.carried)
+            if plan is None:
+                plan = _plan_of(value, index, source, self.out_dim, self.carried)
             if plan.rows is None:
                 self.check(value)
                 picked = pick(value, index, source, self.out_dim, self.carried)
@@ -156,6 +178,7 @@ class Selection(NotPicklable):
                 if rows is None:
                     rows = self._rows[source] = plan.rows(index._raw)
                 picked = value._like(plan.take(value._raw, rows), plan.dims)
+            self.repicked = self.repicked or bool(plan.over)
             for dim in plan.over:
                 picked = _with_dim(picked, dim, self._picked_dim(dim))
             known = self._gathered[id(value)] = value, picked
@@ -299,6 +322,21 @@ class _Pick(NamedTuple):
     take: Callable[[Any, Any], Any]
     dims: tuple[Dim, ...]
     over: tuple[Dim, ...]
+
+
+class _Way(NamedTuple):
+    """The way in which a state gets under the carried beam.
+
+    Attributes:
+        source: The beam before the choice that it is under, and `pick` how its hypotheses are picked; None: under none.
+        dims: Of the result, if nothing is picked.
+        over: The batch dims, if it is repeated for all hypotheses.
+    """
+
+    source: Dim | None
+    pick: _Pick | None
+    dims: tuple[Dim, ...]
+    over: tuple[Dim, ...] | None
 
 
 def _plan_of(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim) -> _Pick:

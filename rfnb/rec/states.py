@@ -34,11 +34,13 @@ class States(NotPicklable):
         self.step: Step | None = None
         self._index = 0
         self._unchanged = True
+        self._alike: set[str] = set()  # states whose next value has the dims and dtypes of the present one
         self._late: dict[str, set[Dim]] = {}
 
     def begin(self, index: int) -> None:
         """Step `index` begins."""
         self._index, self._unchanged = index, True
+        self._alike.clear()
 
     def missing(self, name: str) -> AttributeError:
         """There is no such state."""
@@ -68,10 +70,14 @@ class States(NotPicklable):
             raise ValueError(
                 f'Loop "{self.loop_name}", step {self._index}: state "{name}" was assigned twice.\nA step assigns a state once.'
             )
-        if not agree(_same_kind, self.now[name], value):  # the usual case needs no further look on commit
-            self._unchanged = False
-            if not same_structure(self.now[name], value):
-                raise changed_structure(self._where(name), name, self.now[name], value)
+        before = self.now[name]
+        if _alike(before, value):  # the usual case needs no further look on commit
+            self._alike.add(name)
+            return
+        self._unchanged = False
+        tensors = isinstance(before, Tensor) and isinstance(value, Tensor)
+        if not tensors and not same_structure(before, value):
+            raise changed_structure(self._where(name), name, before, value)
 
     def edit(self, name: str, value: Any) -> None:
         """Between two steps: another present value, of the same structure, dims and dtypes."""
@@ -109,6 +115,8 @@ class States(NotPicklable):
             self.now.update(self.next)
             self.next.clear()
             return
+        # Where hypotheses are picked from the beam of the same dim, dims stay what they are.
+        picked_from_same = selection is not None and selection.start is selection.carried
         for name, old in self.now.items():
             if name not in self.next:
                 if selection is not None:
@@ -119,7 +127,11 @@ class States(NotPicklable):
                 new = map_nested(selection.to_carried_state, new)
                 if active is not None:
                     old = map_nested(selection.to_carried, old)
-            if selection is not None or not self._unchanged:
+            if selection is None:
+                to_check = not self._unchanged and name not in self._alike
+            else:
+                to_check = name not in self._alike or not picked_from_same or selection.repicked
+            if to_check:
                 self._check_same(name, old, new)
             after[name] = new if active is None else self._frozen(name, old, new, active)
         self.now.update(after)
@@ -149,7 +161,7 @@ class States(NotPicklable):
         return f'Loop "{self.loop_name}", step {self._index}: state "{name}"'
 
     def _check_same(self, name: str, old: Any, new: Any) -> None:
-        if agree(_same_kind, old, new):
+        if _alike(old, new):
             return
         befores = dict(leaves(old, name))
         renamed: dict[Dim, Dim] | None = None
@@ -179,6 +191,13 @@ class States(NotPicklable):
                 if isinstance(before, Dim) and isinstance(leaf, Dim):
                     renamed[before] = renamed[carried(before)] = carried(leaf)
         return renamed
+
+
+def _alike(old: Any, new: Any) -> bool:
+    """Whether two values have the same structure, and leaves with the same dims and dtypes."""
+    if old.__class__ is Tensor and new.__class__ is Tensor:
+        return old.dims == new.dims and same_dtype(old, new)
+    return agree(_same_kind, old, new)
 
 
 def _same_kind(old: Any, new: Any) -> bool:

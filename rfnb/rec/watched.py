@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import Any
 
 from rfnb.backends.raw_calls import CHANGE, RawCall
@@ -130,10 +131,16 @@ def input_names(keys: Iterable[Any], names: Mapping[Any, str]) -> dict[Any, str]
     """For each key a name of its own for the code of a program."""
     found: dict[Any, str] = {}
     for key in keys:
-        name = re.sub(r"\W+", "_", names.get(key, "x").replace("#", "op")).strip("_")
-        free = name.isidentifier() and not keyword.iskeyword(name) and name not in (*found.values(), *TAKEN)
-        found[key] = name if free else f"x{len(found)}"
+        name = _identifier(names.get(key, "x"))
+        found[key] = name if name is not None and name not in found.values() else f"x{len(found)}"
     return found
+
+
+@lru_cache(maxsize=1024)
+def _identifier(title: str) -> str | None:
+    """A title as a name in code, if it can be one."""
+    name = re.sub(r"\W+", "_", title.replace("#", "op")).strip("_")
+    return name if name.isidentifier() and not keyword.iskeyword(name) and name not in TAKEN else None
 
 
 def note(nodes: Sequence[Node], place: int) -> str:
