@@ -1,12 +1,14 @@
 """Views on axes of matplotlib, for figures that a script puts together.
 
-    figure, axes = plt.subplots(1, 2, layout="constrained")
+    figure, axes = plt.subplots(1, 3, layout="constrained")
     image = rf.plot.attention(weights, source=letters, target=phones, ax=axes[0])
     figure.colorbar(image, ax=axes[0])
     rf.plot.states(h, steps=letters, ax=axes[1])
+    rf.plot.curves({"train": {"loss": train}, "valid": {"loss": valid}}, ax=axes[2])
 
-Attention and states are images with ticks, in units of rows and columns; beams and dims are drawings, in units of their own. The
-arguments are those of `rf.viz`. What draws is loaded by the first call, and pyplot only where no axes are given.
+Attention and states are images with ticks, in units of rows and columns, and give the image (`image.axes` are the axes); curves are
+lines; beams, dims and distributions are drawings, in units of their own. The arguments are those of `rf.viz`. What draws is loaded by
+the first call, and pyplot only where no axes are given.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 from rfnb.viz.kinds import spec_of
 
-__all__ = ["attention", "beams", "dims", "states"]
+__all__ = ["attention", "beams", "curves", "dims", "distribution", "states"]
 
 
 def attention(
@@ -110,3 +112,49 @@ def dims(value: Any, *, ax: Any = None, theme: str = "light", **options: Any) ->
     from rfnb.plot.pictures import put
 
     return put(spec_of("dims", value, **options), ax, theme)
+
+
+def curves(series: Any, *, ax: Any = None, label: int | str | None = None, theme: str = "light", **options: Any) -> Any:
+    """Curves of one label as lines on axes: one, or those of several runs with a legend.
+
+    Args:
+        series: As of `rf.viz.curves`.
+        ax: The axes. Default: the current ones of pyplot.
+        label: Which of the labels, by its number or name, where there are several: axes have one scale.
+        theme: "light" or "dark".
+        **options: Those of `rf.viz.curves`: x, units, best, log.
+
+    Returns:
+        The axes, in units of the values.
+
+    Raises:
+        ValueError: If there are several labels and none is chosen, or there is none of that name.
+    """
+    from rfnb.plot import lines
+
+    return lines.curves(series, ax=ax, label=label, theme=theme, **options)
+
+
+def distribution(
+    scores: Any, reference: Any = None, *, ax: Any = None, sequence: int | str | None = None, theme: str = "light",
+    **options: Any,
+) -> Any:  # fmt: skip
+    """The distribution over a vocabulary in each step on axes, which lose their ticks; with a reference right and wrong.
+
+    Args:
+        scores: As of `rf.viz.distribution`.
+        reference: The right labels, likewise.
+        ax: The axes. Default: the current ones of pyplot.
+        sequence: Which sequence, by its number or name. Default: the first ones.
+        theme: "light" or "dark".
+        **options: Those of `rf.viz.distribution`: labels, lengths, estimated_type, ...
+
+    Returns:
+        The axes, in units of the drawing.
+
+    Raises:
+        ValueError: If there is no sequence of that name.
+    """
+    from rfnb.plot import pictures
+
+    return pictures.distribution(scores, reference=reference, ax=ax, sequence=sequence, theme=theme, **options)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import value_error
 from rfnb.plot.axes import axes_or_current, size_in_points
+from rfnb.plot.choice import check, choice
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.attention.panels import Panel, scale_of
 from rfnb.viz.attention.text import problem as attention_problem
@@ -31,11 +31,11 @@ def attention(
 ) -> Any:
     """The image of attention weights: see `rfnb.plot.attention`."""
     spec = spec_of("attention", weights, **options)
-    _check(attention_problem(spec), spec.head.get("maps"), "attention", "weights")
+    check(attention_problem(spec), spec.head.get("maps"), "attention", "weights")
     names = [str(entry["label"]) for entry in spec.head["maps"]]
-    entry = spec.head["maps"][_choice("attention", "map", names, map)]
+    entry = spec.head["maps"][choice("attention", "map", names, map)]
     seqs = [spec.head["seqs"][index] for index in entry["seqs"]]
-    index = _choice("attention", "sequence", [str(seq["label"]) for seq in seqs], sequence)
+    index = choice("attention", "sequence", [str(seq["label"]) for seq in seqs], sequence)
     panel = Panel(entry, index, seqs[index], spec.blocks[entry["block"]][index])
     (rows, cols), (row_len, col_len) = panel.shape, panel.real()
     ax, paper = axes_or_current(ax), theme_of(theme)
@@ -75,11 +75,11 @@ def states(
 ) -> Any:
     """The image of a state: see `rfnb.plot.states`."""
     spec = spec_of("states", tracks, **options)
-    _check(states_problem(spec), spec.head.get("tracks"), "states", "states")
+    check(states_problem(spec), spec.head.get("tracks"), "states", "states")
     names = [str(entry["label"]) for entry in spec.head["tracks"]]
-    entry = spec.head["tracks"][_choice("states", "track", names, track)]
+    entry = spec.head["tracks"][choice("states", "track", names, track)]
     seqs = spec.head["seqs"]
-    index = _choice("states", "sequence", [str(seq["label"]) for seq in seqs], sequence)
+    index = choice("states", "sequence", [str(seq["label"]) for seq in seqs], sequence)
     scale = states_scale(spec, entry)
     values = np.array(spec.blocks[entry["block"]][index], np.float64)
     (steps, units), length = values.shape, min(seqs[index]["len"], len(values))
@@ -100,34 +100,6 @@ def states(
     ax.set_xlabel(labels.short(name, 40), parse_math=False)
     ax.set_ylabel(labels.short(f"{entry['label']}: {entry['unit_dim']['name']}", 40), parse_math=False)
     return image
-
-
-def _check(fault: str | None, entries: Sequence[Any] | None, where: str, what: str) -> None:
-    if fault or not entries:
-        raise value_error(
-            f"plot.{where}: there is nothing to draw.",
-            [("given", fault or f"no {what}")],
-            "A plot shows one array.",
-            f"rf.viz.{where}(...)",
-        )
-
-
-def _choice(where: str, option: str, names: list[str], chosen: int | str | None) -> int:
-    """The number of what was chosen."""
-    if chosen is None and len(names) == 1:
-        return 0
-    if isinstance(chosen, str) and chosen in names:
-        return names.index(chosen)
-    if isinstance(chosen, int) and not isinstance(chosen, bool) and -len(names) <= chosen < len(names):
-        return chosen % len(names)
-    few = ", ".join(names[:6]) + (f", ... ({len(names)} in all)" if len(names) > 6 else "")
-    said = f"there are {len(names)} of them" if chosen is None else f"there is no {chosen!r}"
-    raise value_error(
-        f"plot.{where}: which {option}? {said[0].upper()}{said[1:]}.",
-        [(f"{option}s", few or "none"), ("chosen", "none" if chosen is None else repr(chosen))],
-        f"Axes show one {option}: its number or its label.",
-        f"rf.plot.{where}(..., {option}={names[0]!r}, ax=ax)" if names else None,
-    )
 
 
 def _norm(scale: Any) -> Any:

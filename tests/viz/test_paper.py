@@ -157,7 +157,8 @@ Axes show one map: its number or its label.
 
 
 def test_nothing_to_plot_is_an_error():
-    for call in (lambda: rf.plot.attention({}, ax=axes()), lambda: rf.plot.states({}, ax=axes())):
+    for plot in (rf.plot.attention, rf.plot.states, rf.plot.curves):
+        call = lambda plot=plot: plot({}, ax=axes())  # noqa: E731
         with pytest.raises(ValueError, match="there is nothing to draw"):
             call()
 
@@ -175,6 +176,78 @@ def test_beams_and_dims_on_axes_keep_their_shape():
 
     ax = put(search(5, 3), axes(6, 3), "dark")
     assert len(ax.texts) > 5
+
+
+RUNS = {"train": {"loss": [3.0, 2.0, 1.5]}, "va$l_id": {"loss": [(0, 3.5), (2, 2.5)], "rate": [0.1]}}
+
+
+def test_curves_on_axes_are_the_points_of_each_run_told_apart_by_dash_and_mark():
+    ax = axes()
+    assert rf.plot.curves(RUNS, label="loss", units={"loss": "nats"}, ax=ax) is ax
+    train, valid = (line for line in ax.lines if not line.get_label().startswith("_"))
+    np.testing.assert_array_equal(train.get_xydata(), [[0, 3], [1, 2], [2, 1.5]])
+    np.testing.assert_array_equal(valid.get_xydata(), [[0, 3.5], [2, 2.5]])
+    assert (train.get_linestyle(), train.get_marker()) != (valid.get_linestyle(), valid.get_marker())
+    assert train.get_linestyle() == "-" and valid.get_linestyle() == "--"
+    legend = ax.get_legend().get_texts()
+    assert [text.get_text() for text in legend] == ["train", "va$l_id"] and not any(t.get_parse_math() for t in legend)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("step", "loss (nats)")
+    rings = [line.get_xydata().tolist() for line in ax.lines if line.get_markerfacecolor() == "none"]
+    assert rings == [[[2, 1.5]], [[2, 2.5]]]
+    ax.figure.canvas.draw()
+
+
+def test_one_curve_on_axes_has_no_legend_and_says_since_when_it_is_nan():
+    ax = axes()
+    rf.plot.curves({"rate": [1.0, 0.1, np.nan, np.nan, np.nan]}, log=["rate"], ax=ax)
+    assert ax.get_legend() is None and ax.get_yscale() == "log"
+    [band] = ax.patches
+    assert (band.get_x(), band.get_width()) == (2, 2)
+    assert len(ax.lines) == 1  # no best: nothing says which direction is good
+
+
+def test_which_label_has_to_be_said():
+    message = """plot.curves: which label? There are 2 of them.
+  labels  loss, rate
+  chosen  none
+Axes show one label: its number or its label.
+    rf.plot.curves(..., label='loss', ax=ax)"""
+    with raises_message(ValueError, message):
+        rf.plot.curves(RUNS, ax=axes())
+
+
+def test_distributions_on_axes_show_right_and_wrong_of_a_sequence():
+    scores = np.array([[[0.5, 0.25, 0.25], [0.0, 0.25, 0.75]], [[0.25, 0.25, 0.5], [1, 0, 0]]])
+    options = {"labels": ["a$", "b", "c"], "names": ["one", "two"], "lengths": [2, 1]}
+    ax = axes(6, 3)
+    assert rf.plot.distribution(scores, [[0, 1], [2]], sequence="one", ax=ax, **options) is ax
+    texts = [text.get_text() for text in ax.texts]
+    assert texts.count("✓ right") == texts.count("✗ wrong") == 1 and not any("two" in text for text in texts)
+    both = rf.plot.distribution(scores, [[0, 1], [2]], ax=axes(6, 4), **options)
+    assert [text.get_text() for text in both.texts].count("✓ right") == 2
+    ax.figure.canvas.draw()
+    with pytest.raises(ValueError, match=re.escape("plot.distribution: which sequence? There is no 'three'.")):
+        rf.plot.distribution(scores, sequence="three", ax=axes(), **options)
+
+
+def test_every_plot_takes_axes_a_theme_and_leaves_the_global_state_alone():
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    made = {
+        "attention": weights(2, 3), "states": weights(2, 3), "dims": rf.Dim(3, name="time"), "curves": {"y": [1.0, 2.0]},
+        "distribution": weights(2, 3),
+    }  # fmt: skip
+    assert set(rf.plot.__all__) == {*made, "beams"}
+    for name, given in made.items():
+        for theme in ("light", "dark"):
+            ax = axes()
+            result = getattr(rf.plot, name)(given, ax=ax, theme=theme)
+            assert getattr(result, "axes", result) is ax
+            ax.figure.canvas.draw()
+        with pytest.raises(ValueError, match="there is no theme"):
+            getattr(rf.plot, name)(given, ax=axes(), theme="blue")
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_large_arrays_have_few_ticks():
@@ -200,6 +273,8 @@ ax = Figure().subplots()
 rf.plot.attention(np.ones((2, 3)) / 3, ax=ax)
 rf.plot.states(np.ones((2, 3)), ax=ax)
 rf.plot.dims(np.ones((2, 3)), names=["a", "b"], ax=ax)
+rf.plot.curves({"y": [1, 2]}, ax=ax)
+rf.plot.distribution(np.eye(3), ax=ax)
 print("matplotlib.pyplot" in sys.modules)
 import matplotlib
 matplotlib.use("agg")

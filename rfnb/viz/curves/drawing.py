@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.curves.text import Curve, curves_of, number, odd, problem, values_text
+from rfnb.viz.curves.text import Curve, curves_of, number, odd, problem, since_nan, values_text
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.paths import paths_of
 from rfnb.viz.drawing.sentence import sentence
@@ -157,7 +157,7 @@ def _draw(made: Drawing, panel: Panel, scale: Ticks | None, place: _Place) -> No
         _curve(made, curve, place, scale, style)
 
 
-def _look(style: int | None) -> tuple[str, tuple[float, float] | None, str]:
+def look(style: int | None) -> tuple[str, tuple[float, float] | None, str]:
     """The colour, the dash and the mark of a style."""
     if style is None:
         return "accent", None, "dot"
@@ -170,7 +170,7 @@ def _legend(made: Drawing, panel: Panel, top: float, width: float, x_name: str) 
         return
     at = 0.0
     for curve, style in panel.styled():
-        color, dash, mark = _look(style)
+        color, dash, mark = look(style)
         name = labels.short(curve.label if curve.run is None else curve.run, 40)
         said = odd(curve, labels.short(x_name))
         last = said[0] if said else number(curve.y[-1]) if len(curve.y) else "no points"
@@ -223,7 +223,7 @@ def _values(curve: Curve, x_name: str) -> list[tuple[str, str, bool]]:
 
 
 def _curve(made: Drawing, curve: Curve, place: _Place, scale: Ticks, style: int | None) -> None:
-    color, dash, mark = _look(style)
+    color, dash, mark = look(style)
     x, y = curve.x, np.where(np.isfinite(curve.y), curve.y, np.nan)
     if len(curve.known) > 4 * place.width:  # more than a line can show: the range, and the mean through it
         if style is None:
@@ -244,9 +244,9 @@ def _curve(made: Drawing, curve: Curve, place: _Place, scale: Ticks, style: int 
         where = np.unique(np.round(xs[curve.y == sign]))[:400]
         if len(where):
             made.add(Marks("warn", [(float(x), at) for x in where], 4.0, shape))
-    bad = np.flatnonzero(np.isnan(curve.y))
-    if len(bad) > 1 and len(bad) == len(curve.y) - bad[0]:  # since when nothing is a number any more
-        start = float(xs[bad[0]])
+    bad = since_nan(curve)
+    if bad is not None:
+        start = float(xs[bad])
         made.add(Area("warn", [_box(start, place.top, max(place.left + place.width - start, 2.0), place.tall)], 0.12))
     if curve.best is not None and len(curve.y) > 1:
         made.add(Marks(color, [(float(xs[curve.best]), float(ys[curve.best]))], 3.8, "ring"))

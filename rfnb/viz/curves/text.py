@@ -107,6 +107,12 @@ def odd(curve: Curve, x_name: str) -> list[str]:
     return said
 
 
+def since_nan(curve: Curve) -> int | None:
+    """The index since which nothing is a number any more, if that is more than the last point."""
+    bad = np.flatnonzero(np.isnan(curve.y))
+    return int(bad[0]) if len(bad) > 1 and len(bad) == len(curve.y) - bad[0] else None
+
+
 def number(value: float) -> str:
     """Four significant digits; whole numbers in full."""
     if np.isnan(value):

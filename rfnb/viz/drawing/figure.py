@@ -17,7 +17,7 @@ from rfnb.viz.drawing.theme import Theme
 from rfnb.viz.visible import line
 
 HATCHES = {"padding": "////", "mask": "xxxx"}
-_MARKERS = {"dot": "o", "ring": "o", "square": "s", "up": "^", "down": "v", "cross": "x"}
+MARKERS = {"dot": "o", "ring": "o", "square": "s", "up": "^", "down": "v", "cross": "x"}
 _HALVES = {"left": "left", "middle": "center", "right": "right"}
 
 
@@ -148,7 +148,7 @@ class _Artist:
         xs, ys = zip(*shape.points)
         width = 1.4 * self.scale if shape.shape in ("ring", "cross") else 0
         area = (2 * shape.radius * self.scale) ** 2
-        self.axes.scatter(xs, ys, s=area, marker=_MARKERS[shape.shape], linewidths=width, zorder=self.zorder, **fill)
+        self.axes.scatter(xs, ys, s=area, marker=MARKERS[shape.shape], linewidths=width, zorder=self.zorder, **fill)
 
     def _hatch(self, shape: Hatch) -> None:
         if shape.pattern == "missing":
