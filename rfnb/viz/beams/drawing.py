@@ -1,4 +1,5 @@
 """The `beams` view as a drawing: x = step, y = slot; the winner's path is thick, dead branches are faint, complete hypotheses are square.
+The reference is dashed, and ends where it fell; what was merged is a dotted line to what it became a part of; hollow: no new label.
 
 Small searches have their tokens in boxes, larger ones are dots with the winner's tokens above, and where a step has too little room
 for its edges each place of the beam is a cell: what is drawn is bounded by the size of the picture, not of the search.
@@ -6,13 +7,14 @@ for its edges each place of the beam is a cell: what is drawn is bounded by the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from rfnb.viz.beams.text import EMPTY, prefix
+from rfnb.viz.beams.beside import Beside, joins
+from rfnb.viz.beams.text import EMPTY, of_smaller, prefix
 from rfnb.viz.beams.tree import Cut, Node, Tree, grow, problem
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.paths import paths_of
@@ -51,9 +53,10 @@ def drawing(spec: Any, width: float) -> Drawing:
             )
             made.height += 20
         tree = grow(seq, length_exponent=head.get("length_exponent") or 0.0, threshold=head.get("threshold"))
-        one = of_tree(tree, width) if tree.nodes else sentence("nothing yet", width)
+        one = of_tree(tree, width, seq) if tree.nodes else sentence("nothing yet", width)
         made.alt += description(head, seq, tree) + " "
         made.put(one, 0, made.height)
+        made.notes += one.notes
         made.height += one.height + 12
         right = max(right, one.width)
     made.width = min(width, right)
@@ -62,17 +65,26 @@ def drawing(spec: Any, width: float) -> Drawing:
     return made
 
 
-def of_tree(tree: Tree, width: float) -> Drawing:
-    """One search as a drawing of at most this width."""
+def of_tree(tree: Tree, width: float, seq: Mapping[str, Any]) -> Drawing:
+    """One search as a drawing of at most this width; `seq` is its sequence of the spec."""
+    made = _of_tree(tree, width, Beside(seq, tree))
+    reference = seq.get("reference")
+    if reference:
+        made.notes.append(f"R, dashed: the reference. {line(str(reference['text']))}")
+    made.notes += of_smaller(seq)
+    return made
+
+
+def _of_tree(tree: Tree, width: float, beside: Beside) -> Drawing:
     lanes = max(1, max(len(row) for row in tree.nodes))
     if lanes <= _MOST_LANES and len(tree.nodes) * (26 + _GAP) + 2 * _MARGIN <= width:
-        boxes = _Boxes(tree, lanes)
+        boxes = _Boxes(tree, lanes, beside)
         if boxes.least <= width:
             return boxes.draw(width)
     pitch = min(26.0, (width - 2 * _MARGIN) / len(tree.nodes))
     if pitch >= _PITCH and len(tree.nodes) * lanes <= _DOTS:
-        return _dots(tree, lanes, pitch, width)
-    return _cells(tree, lanes, pitch, width)
+        return _dots(tree, lanes, pitch, width, beside)
+    return _cells(tree, lanes, pitch, width, beside)
 
 
 def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
@@ -91,14 +103,15 @@ def description(head: dict[str, Any], seq: dict[str, Any], tree: Tree) -> str:
 class _Boxes:
     """Tokens in boxes, with the best candidates that were cut below them."""
 
-    def __init__(self, tree: Tree, lanes: int):
+    def __init__(self, tree: Tree, lanes: int, beside: Beside):
+        self.beside = beside
         self.tree, self.best, self.ranks = (
             tree,
             set(tree.best),
             {id(node): rank for rank, node in enumerate(tree.nbest, 1)},
         )
         self.labels = [[labels.short(node.token, _LONGEST) if node else "" for node in row] for row in tree.nodes]
-        self.cuts = [cuts[:_STUBS] for cuts in tree.cuts]
+        self.cuts = [[cut for cut in cuts if cut.into is None][:_STUBS] for cuts in tree.cuts]
         self.widths = [max([26.0, *(fonts.width(text, 12) + 18 for text in row if text)]) for row in self.labels]
         stubs = [[labels.short(cut.token, 10) for cut in cuts] for cuts in self.cuts]
         self.stubs = stubs
@@ -128,31 +141,32 @@ class _Boxes:
             down += _LANE + stubs * _STUB
         self.root = (_MARGIN - 10, self.y[0])
         made = Drawing(at + _MARGIN / 2, down - _LANE + _PILL + 22)
-        _axis(made, self.x, self.y)
+        _axis(made, self.x, self.y, self.beside.axis)
         nodes = [node for row in self.tree.nodes for node in row if node]
-        _edges(
-            made,
-            nodes,
-            self.best,
-            self._start,
-            lambda node: (self.x[node.step] - self._half(node), self.y[node.slot]),
-            5.0,
-        )
+        _edges(made, nodes, self.best, self._start, self._end, 5.0)
+        joins(made, self.tree, self._after, self._end, 10)
         self._draw_stubs(made)
         made.add(Marks("muted", [self.root], 3.5))
+        self.beside.draw_reference(made, self._start, self._end, _PILL + 5, 10)
         for node in nodes:
             self._pill(made, node)
         return made
 
+    def _end(self, node: Node) -> Point:
+        return (self.x[node.step] - self._half(node), self.y[node.slot])
+
+    def _after(self, node: Node | None) -> Point:
+        return (self.x[node.step] + self._half(node), self.y[node.slot]) if node else self.root
+
     def _half(self, node: Node) -> float:
         if node.state == "carried":
             return 4.0
+        if not node.written:
+            return 6.0
         return max(26.0, fonts.width(self.labels[node.step][node.slot], 12) + 18) / 2
 
     def _start(self, node: Node) -> Point:
-        return (
-            (self.x[node.parent.step] + self._half(node.parent), self.y[node.parent.slot]) if node.parent else self.root
-        )
+        return self._after(node.parent)
 
     def _draw_stubs(self, made: Drawing) -> None:
         for step, cuts in enumerate(self.cuts):
@@ -160,7 +174,7 @@ class _Boxes:
             for cut, text in zip(cuts, self.stubs[step]):
                 lane = _slot(cut)
                 order = here[lane] = here.get(lane, -1) + 1
-                start = (self.x[cut.parent.step] + self._half(cut.parent), self.y[lane]) if cut.parent else self.root
+                start = self._after(cut.parent)
                 left, y = self.x[step] - self.widths[step] / 2, self.y[lane] + _PILL + 22 + order * _STUB
                 made.add(Lines("faint", 0.9, [curve(start, (left, y))], dash=(3, 3)))
                 made.add(Marks("muted", [(left + 5, y)], 3.0, "cross"), Text(left + 12, y, text, 10, "muted"))
@@ -173,12 +187,17 @@ class _Boxes:
         won, faint = (node.step, node.slot) in self.best, node.state in ("dead", "dropped")
         complete = node.state in ("ended", "dropped")
         frame = "accent" if won else "faint" if faint else "muted"
+        tall = _PILL if node.written else half  # without a new label it is a small hollow place
         if complete:  # a second frame says: complete
-            made.add(Rect(x - half - 3, y - _PILL - 3, 2 * half + 6, 2 * _PILL + 6, "paper", frame, 1.1, 4))
-        radius = 2 if complete else _PILL
-        made.add(Rect(x - half, y - _PILL, 2 * half, 2 * _PILL, "accent" if won else "paper", frame, 1.1, radius))
+            made.add(Rect(x - half - 3, y - tall - 3, 2 * half + 6, 2 * tall + 6, "paper", frame, 1.1, 4))
+        radius = 2 if complete else tall
+        fill = "accent" if won and node.written else "paper"
+        made.add(
+            Rect(x - half, y - tall, 2 * half, 2 * tall, fill, frame, 2 if won and not node.written else 1.1, radius)
+        )
         color = "on-accent" if won else "muted" if faint else "ink"
-        made.add(Text(x, y, self.labels[node.step][node.slot], 12, color, "middle", bold=won))
+        if node.written:
+            made.add(Text(x, y, self.labels[node.step][node.slot], 12, color, "middle", bold=won))
         made.add(Text(x, y + _PILL + (12 if complete else 8), _score(node.score), 9.5, "muted", "middle", halo=True))
         rank = self.ranks.get(id(node))
         if complete and rank is not None:
@@ -228,7 +247,9 @@ def _edges(
             made.add(Lines(style.color, style.width, style.paths, style.dash, style.alpha))
 
 
-def _frame(tree: Tree, lanes: int, pitch: float, width: float) -> tuple[Drawing, list[float], list[float], float]:
+def _frame(
+    tree: Tree, lanes: int, pitch: float, width: float, axis_name: str
+) -> tuple[Drawing, list[float], list[float], float]:
     """An overview with its axes: the drawing, the x of steps, the y of slots, the height of a slot."""
     lane = min(22.0, max(3.0, _OVERVIEW / lanes))
     xs = [_MARGIN + (step + 0.5) * pitch for step in range(len(tree.nodes))]
@@ -242,18 +263,20 @@ def _frame(tree: Tree, lanes: int, pitch: float, width: float) -> tuple[Drawing,
     ys = [top + 4 + (slot + 0.5) * lane for slot in range(lanes)]
     right = xs[-1] + pitch / 2 + max(axis.beside, _MARGIN / 3)
     made = Drawing(min(width, right), ys[-1] + lane / 2 + 6)
-    _axis(made, xs, ys)
+    _axis(made, xs, ys, axis_name)
     labels.draw_columns(made, axis, _MARGIN, top - 1, pitch, "accent")
     return made, xs, ys, lane
 
 
-def _dots(tree: Tree, lanes: int, pitch: float, width: float) -> Drawing:
-    made, xs, ys, lane = _frame(tree, lanes, pitch, width)
+def _dots(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
+    made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     half = min(4.5, max(1.0, min(pitch, lane) * 0.28))
     best, nodes = set(tree.best), [node for row in tree.nodes for node in row if node]
     at = lambda node: (xs[node.step], ys[node.slot])  # noqa: E731
     root = (_MARGIN - pitch / 2, ys[0])
-    _edges(made, nodes, best, lambda node: at(node.parent) if node.parent else root, at, max(2.0, half))
+    before = lambda node: at(node.parent) if node.parent else root  # noqa: E731
+    _edges(made, nodes, best, before, at, max(2.0, half))
+    joins(made, tree, lambda node: at(node) if node else root, at, 6)
     for color, size, chosen in (
         ("faint", half, lambda node: node.state in ("dead", "dropped") and (node.step, node.slot) not in best),
         ("muted", half, lambda node: node.state in ("alive", "ended") and (node.step, node.slot) not in best),
@@ -263,12 +286,16 @@ def _dots(tree: Tree, lanes: int, pitch: float, width: float) -> Drawing:
             points = [at(node) for node in nodes if chosen(node) and (node.state in ("ended", "dropped")) == ended]
             if points:
                 made.add(Marks(color, points, size, shape))
+    hollow = [at(node) for node in nodes if not node.written and node.state in ("alive", "dead")]
+    if hollow and half > 1.5:
+        made.add(Marks("paper", hollow, half - 1.2, "dot"))
+    beside.draw_reference(made, before, at, half + 6, 6)
     return made
 
 
-def _cells(tree: Tree, lanes: int, pitch: float, width: float) -> Drawing:
+def _cells(tree: Tree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
     """Each place of the beam as a cell: darker where a result goes through, with the winner's path on top."""
-    made, xs, ys, lane = _frame(tree, lanes, pitch, width)
+    made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     shades = np.zeros((lanes, len(tree.nodes)), np.uint8)
     for step, row in enumerate(tree.nodes):
         for slot, node in enumerate(row):
@@ -281,17 +308,19 @@ def _cells(tree: Tree, lanes: int, pitch: float, width: float) -> Drawing:
     if tree.best:
         places = np.array([(xs[step], ys[slot]) for step, slot in tree.best if step < len(xs) and slot < lanes])
         made.add(Lines("accent", 2.2, paths_of(places[:, 0], places[:, 1])))
+    at = lambda node: (xs[node.step], ys[node.slot])  # noqa: E731
+    beside.draw_reference(made, lambda node: at(node.parent or node), at, 6, 1)
     made.notes.append(
         f"{len(tree.nodes)} steps of {lanes} slots: darker cells lead to a result, the line is the winner's path"
     )
     return made
 
 
-def _axis(made: Drawing, xs: list[float], ys: list[float]) -> None:
+def _axis(made: Drawing, xs: list[float], ys: list[float], name: str) -> None:
     """Numbers of steps above, of slots at the left."""
     pitch = xs[1] - xs[0] if len(xs) > 1 else 40.0
     every = labels.stride(pitch, 32)
-    made.add(Text(2, 8, "step", 10, "muted"))
+    made.add(Text(2, 8, name, 10, "muted"))
     made.add(
         *(Text(xs[step], 8, str(step), 10, "muted", "middle") for step in range(0, len(xs), every) if xs[step] > 40)
     )

@@ -36,7 +36,7 @@ def _sequence(head: dict[str, Any], seq: dict[str, Any], title: str) -> str:
     if not tree.nodes:
         return f"<p>{caption}: nothing yet</p>"
     join = head.get("join", " ")
-    picture = of_tree(tree, WIDE)
+    picture = of_tree(tree, WIDE, seq)
     picture.alt = description(head, seq, tree)
     rows = []
     for rank, node in enumerate(tree.nbest[:_MAX_NBEST], 1):

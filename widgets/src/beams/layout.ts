@@ -244,7 +244,7 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   const half = Math.min(5, Math.max(0.8, Math.min(pitch, lane) * 0.28));
   const root = { x: MARGIN - Math.min(pitch / 2, 10), y: y[0]! };
   // In the place of its dot a token has the whole pitch but for the edges at both sides; where few have that room, all are dots.
-  const fits = (node: Node): boolean => node.state !== "carried" && measured(node).wide + 8 <= pitch;
+  const fits = (node: Node): boolean => node.written && node.state !== "carried" && measured(node).wide + 8 <= pitch;
   const tokens = lane >= 14 && !cells && mostly(tree, fits);
   const wideOf = (node: Node): number => (tokens && fits(node) ? measured(node).wide + 2 : 0);
   const widest = tree.nodes.map((row) => row.reduce((most, node) => Math.max(most, node ? wideOf(node) : 0), 0));
@@ -315,10 +315,10 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
 const columnsBy = ({ nodes }: Tree, at: Layout["at"]): PlacedNode[][] =>
   nodes.map((row) => row.flatMap((node) => (node ? [at(node)] : [])));
 
-/** Whether something holds for at least half of the hypotheses. */
+/** Whether something holds for at least half of the hypotheses with a label. */
 function mostly({ nodes }: Tree, holds: (node: Node) => boolean): boolean {
   let balance = 0;
-  for (const row of nodes) for (const node of row) if (node) balance += holds(node) ? 1 : -1;
+  for (const row of nodes) for (const node of row) if (node?.written) balance += holds(node) ? 1 : -1;
   return balance >= 0;
 }
 
