@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ class Event:
         entry: Equal for events of the same step of the same run of a loop; 0 outside of loops.
         call: Equal for events of the same call of an outermost module; 0 outside of modules.
         num_bytes: bytes of the values.
+        depth: How many calls of modules were running; of a "module" event with its own.
     """
 
     kind: str
@@ -45,10 +46,24 @@ class Event:
     entry: int = 0
     call: int = 0
     num_bytes: int = field(default=0, repr=False)
+    depth: int = 0
 
     def __repr__(self) -> str:
         step = "" if self.step is None else f", step {self.step}"
         return f"Event({self.index}: {self.kind} at {self.path!r}{step}, values {', '.join(self.values)})"
+
+
+def named_tensors(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
+    """The Tensors among named values, also those in lists, tuples and dicts, with dotted names."""
+    found: list[tuple[str, Tensor]] = []
+    for name, value in items:
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif isinstance(value, dict):
+            found += named_tensors([(f"{name}.{key}" if name else str(key), item) for key, item in value.items()])
+        elif isinstance(value, (list, tuple)):
+            found += named_tensors([(f"{name}.{i}" if name else str(i), item) for i, item in enumerate(value)])
+    return found
 
 
 def keep(value: Any) -> Any:

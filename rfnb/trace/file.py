@@ -46,6 +46,7 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
                 "steps": list(event.steps),
                 "entry": event.entry,
                 "call": event.call,
+                "depth": event.depth,
                 "loop_dim": writer.dim(event.loop_dim),
                 "values": {name: writer.value(value, f"{where}: {name}") for name, value in event.values.items()},
             }
@@ -112,6 +113,7 @@ def _trace(head: dict[str, Any], reader: Reader) -> Trace:
             steps=tuple(_of_type(step, int) for step in item["steps"]),
             entry=_of_type(item["entry"], int),
             call=_of_type(item.get("call", 0), int),  # older files do not know
+            depth=_of_type(item.get("depth", 0), int),
         )
         trace.add(_of_type(item["kind"], str), place, values)
     if head["truncated"] is not None:

@@ -32,6 +32,7 @@ class Place(NamedTuple):
         entry: A number of its own for each step of each run of a loop; 0 outside of loops.
         key, outer: For leaving: what was entered, and the place around it.
         call: A number of its own for each call of an outermost module; 0 outside of modules.
+        depth: How many calls of modules are running; where calls of ops are recorded, with these.
     """
 
     path: str = ""
@@ -43,6 +44,7 @@ class Place(NamedTuple):
     key: int = 0
     outer: Place | None = None
     call: int = 0
+    depth: int = 0
 
 
 class _InModule:
@@ -57,15 +59,15 @@ class _InModule:
 
     def place(self) -> Place:
         if self._place is None:
-            outer, path = self._outer, self._path()
+            outer, path, depth = self._outer, self._path(), 1
             outermost = self
             while isinstance(outer, _InModule):  # their paths are not needed for that
-                outermost, outer = outer, outer._outer
+                outermost, outer, depth = outer, outer._outer, depth + 1
             if not outer.call and not outermost._call:
                 outermost._call = next(_number)
             call = outer.call or outermost._call
             inside = outer.step, outer.axis, path, outer.steps, outer.entry
-            self._place = Place(path, *inside, next(_number), outer, call)
+            self._place = Place(path, *inside, next(_number), outer, call, outer.depth + depth)
         return self._place
 
 
@@ -257,13 +259,19 @@ class TraceContext:
         """A context manager: inside of one step of a loop; its path is that of what is around it, then its name."""
         before = _here()
         path, steps, number = _join(before.path, name), (*before.steps, step), next(_number)
-        return _Within(Place(path, step, axis, before.module, steps, number, number, before, before.call))
+        inside = before.call, before.depth
+        return _Within(Place(path, step, axis, before.module, steps, number, number, before, *inside))
 
     def scope(self, name: str) -> _Within:
         """A context manager: pushes one part of the path, for code that is not a Module."""
         before = _here()
         path, module = _join(before.path, name), _join(before.module, name)
         return _Within(before._replace(path=path, module=module, key=next(_number), outer=before))
+
+    def op(self) -> _Again:
+        """A context manager: inside of the call of an op, which counts as one of a module for `depth`."""
+        before = _here()
+        return _Again(before._replace(depth=before.depth + 1))
 
     def at_step(self, step: int | None) -> None:
         """Set the step of the innermost scope (until it is left), for a loop in plain Python; None: in no step."""
@@ -288,7 +296,7 @@ class TraceContext:
         if whole:
             around = place.steps[:-1]
             return _Again(place._replace(step=None, axis=None, steps=around, entry=0))
-        return _Again(before._replace(path=place.path, module=place.module))
+        return _Again(before._replace(path=place.path, module=place.module, depth=place.depth))
 
     @property
     def place(self) -> Place:

@@ -10,10 +10,11 @@ Recording changes neither numbers nor gradients, and never waits for a GPU.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rfnb.core.errors import type_error, value_error
+from rfnb.trace.calls_of_ops import CallsOfOps, Numbers
 from rfnb.trace.event import Templates, keep
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds
 from rfnb.trace.probe import Place, listen
@@ -27,6 +28,8 @@ def record(
     steps: Steps | None = None,
     limit: int = 256 << 20,
     model: Any = None,
+    *,
+    ops: bool = False,
 ) -> Iterator[Trace]:
     """Keep the events of a with-block in a Trace.
 
@@ -42,6 +45,8 @@ def record(
             warning what to do. The run goes on. The default is 256 MiB: some thousand steps of a small model.
         model: A Module whose `named_modules()` gives the paths, or a dict of Modules by the name that their paths begin with. Default: the
             outermost module of each module.
+        ops: Also the calls of ops, as events of the kind "op" without values, and of all calls which tensors they read and made, by
+            number: what `rf.viz.flow` draws. That takes some microseconds for each op.
 
     Yields:
         The Trace, which fills while the block runs.
@@ -60,22 +65,24 @@ def record(
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
     names = _names_of(model)
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
+    numbers = Numbers() if ops else None
 
     def listener(kind: str, place: Place, values: Mapping[str, Any]) -> None:
-        if trace.closed or not wants_kind(kind) or not wants_path(place.path, place.module):
+        if trace.closed or not (wants_kind(kind) or kind == "op") or not wants_path(place.path, place.module):
             return
         if place.step is not None and not wants_step(place.step):
             return
         if trace.truncated is not None:
             trace.count_dropped()
             return
-        if kind == "module":
-            trace.add(kind, place, *templates.keep(values))
+        if kind in ("module", "op"):
+            kept, size = templates.keep(values)
+            trace.add(kind, place, kept if numbers is None else {**kept, **numbers.added(values)}, size)
         else:
             trace.add(kind, place, keep(values))
 
     try:
-        with listen(listener, names, wants_kind):
+        with listen(listener, names, wants_kind), CallsOfOps(listener) if ops else nullcontext():
             yield trace
     finally:
         trace.close()

@@ -204,7 +204,7 @@ class Trace:
             fits = self._limit is None or self.num_bytes + num_bytes + (index + 1) * EVENT_COST <= self._limit
             if fits:
                 inside = place.module, place.steps, place.axis, place.entry, place.call
-                event = Event(kind, place.path, place.step, index, values, *inside, num_bytes)
+                event = Event(kind, place.path, place.step, index, values, *inside, num_bytes, place.depth)
                 self._keep(event)
             else:
                 self.truncated = Truncated(kind, place.path, place.step, self._limit or 0)

@@ -20,12 +20,12 @@ from typing import Any
 from rfnb.core.absent import put_absent
 from rfnb.core.dim import Dim
 from rfnb.core.not_specified import is_specified
-from rfnb.core.tensor import Tensor
 from rfnb.nn.module.argument_errors import argument_error, init_error, initial_state_error
 from rfnb.nn.module.hooks import RemovableHandle
 from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.module.parameter import Parameter
 from rfnb.rec.state import State
+from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import _open, listening, probe, trace_context
 
 
@@ -342,8 +342,11 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
                 for hook in list(hooks.values()) if hooks else ():
                     result = hook(self, args, kwargs, result)
                 if listening("module"):
-                    inputs = _named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
-                    probe("module", inputs=inputs, outputs=_named_tensors([("", result)]), module=type(self).__name__)
+                    _tell_call(self, args, kwargs, named_tensors([("", result)]))
+            except Exception as error:
+                if listening("module"):
+                    _tell_call(self, args, kwargs, [], raised=type(error).__name__)
+                raise
             finally:
                 trace_context.leave_module(before)
             return result
@@ -356,23 +359,16 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
+def _tell_call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any, **more: str) -> None:
+    inputs = named_tensors([*((str(i), arg) for i, arg in enumerate(args)), *kwargs.items()])
+    probe("module", inputs=inputs, outputs=outputs, module=type(module).__name__, **more)
+
+
 _nothing: Any = object()
 
 
 def _given(first: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
     return () if first is _nothing else (first, *more)
-
-
-def _named_tensors(items: Any) -> list[tuple[str, Tensor]]:
-    found: list[tuple[str, Tensor]] = []
-    for name, value in items:
-        if isinstance(value, Tensor):
-            found.append((name, value))
-        elif isinstance(value, dict):
-            found += _named_tensors([(f"{name}.{key}" if name else str(key), item) for key, item in value.items()])
-        elif isinstance(value, (list, tuple)):
-            found += _named_tensors([(f"{name}.{i}" if name else str(i), item) for i, item in enumerate(value)])
-    return found
 
 
 class Functional(Module):
