@@ -33,7 +33,7 @@ const common = {
 const KINDS = Object.fromEntries(
   ["attention", "beams", "curves", "dims", "distribution", "states"].map((kind) => [kind, kind]),
 );
-KINDS["plan"] = "graph";
+KINDS["flow"] = KINDS["plan"] = "graph";
 const only = (kind, folder) => ({
   name: "only",
   setup(build) {

@@ -22,7 +22,7 @@ _bind_errors()
 _load_folders()
 
 __all__ = [
-    "Spec", "View", "attention", "beams", "curves", "dims", "distribution", "options", "plan", "save_html", "show", "states",
+    "Spec", "View", "attention", "beams", "curves", "dims", "distribution", "flow", "options", "plan", "save_html", "show", "states",
 ]  # fmt: skip
 
 
@@ -81,6 +81,15 @@ def plan(loop: Any, **options: Any) -> View:
     Options: title. See `rfnb/viz/plan/spec.py`.
     """
     return _view("plan", loop, options)
+
+
+def flow(trace: Any, **options: Any) -> View:
+    """The view of the dims that go through the calls of modules and ops in a recording: `rf.record(ops=True)`.
+
+    Options: title, dot (whether `dot` of Graphviz says where the boxes are; default: where it is installed). See
+    `rfnb/viz/flow/spec.py`.
+    """
+    return _view("flow", trace, options)
 
 
 def _view(kind: str, value: Any, given: dict[str, Any]) -> View:

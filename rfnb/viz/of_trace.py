@@ -24,6 +24,7 @@ from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.axes import Axis, Named, RowsOver
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.dims.spec import spec as dims_spec
+from rfnb.viz.flow.spec import spec as flow_spec
 from rfnb.viz.group import spec as group
 from rfnb.viz.hypotheses import with_slots
 from rfnb.viz.of_outputs import KIND, outputs
@@ -55,8 +56,8 @@ def spec(
 
     Args:
         trace: A Trace.
-        kinds: What to show: "attention", "states", "beams", "outputs", "module", or several. Default: all but the modules, which are
-            shown if there is nothing else.
+        kinds: What to show: "attention", "states", "beams", "outputs", "op" (the flow of dims), "module", or several. Default: all but
+            the modules, which are shown if there is nothing else.
         path: Only these paths: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
         labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Default: what was embedded.
         live: Whether more may come. Default: while the trace is not closed.
@@ -81,6 +82,8 @@ def spec(
             continue
         if run.count > 1 or not _joined(parts, made):
             parts.append(made)
+    if wanted("op") and path is None and not running and trace.by_path("op"):
+        parts.append(flow_spec(trace))
     if wanted("module") and (not parts or kinds is not None) and any(map(there, trace.modules)):
         parts.append(dims_spec(trace, live=running))
     cut = " (cut off at the limit)" if trace.truncated is not None else ""

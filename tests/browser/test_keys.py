@@ -34,6 +34,10 @@ steps.state.x = rf.zeros([])
 with steps:
     steps.state.x = steps.state.x + 1
 rf.show(steps)
+layer = rf.Sequential(rf.Linear(key, head), rf.Linear(head, key))
+with rf.record(ops=True) as trace:
+    rf.Sequential(layer, layer)(keys)
+rf.viz.flow(trace).show()
 weights = np.full((3, 40, 300), 1 / 300)
 rf.viz.attention(weights, dims=["head", "target", "source"], title="table").show()
 """

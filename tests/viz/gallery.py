@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
-from viz.odd_views import all_kinds, loop, search, weights
+from viz.odd_views import all_kinds, encoder_flow, loop, search, weights
 
 import rfnb as rf
 from rfnb.viz.drawing.img import lighter
@@ -79,6 +79,7 @@ def specs() -> dict[str, Spec]:
             {"x": rf.random_normal([batch, time, model]), "y": rf.random_normal([time, batch, model])}
         ).spec,
         "plan": view.plan(loop()).spec,
+        "flow": encoder_flow(6),
         "group": all_kinds(WORDS[:6], title="A recording")[-1],
     }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
-from asserting import randn
+from asserting import ragged, randn
 
 import rfnb as rf
 from rfnb import Dim
@@ -71,6 +72,27 @@ def loop() -> rf.Loop:
     return made
 
 
+def encoder_flow(layers: int) -> Spec:
+    """The flow of dims through an encoder."""
+    batch, model, vocab = Dim(3, name="batch"), Dim(16, name="model"), Dim(30, name="vocab")
+    time = ragged([7, 5, 3], batch)
+    encoder = rf.TransformerEncoder(vocab, model, num_layers=layers, num_heads=4)
+    labels = rf.random_uniform([batch, time], minval=0, maxval=30, dtype="int32", sparse_dim=vocab)
+    with rf.record(ops=True) as trace:
+        encoder(labels, spatial_dim=time)
+    return rf.viz.flow(trace, dot=False).spec
+
+
+def chain_flow(labels: list[str], title: str = "View") -> Spec:
+    """The flow of dims through calls of modules with these names, each with a dim of that name."""
+    batch = Dim(2, name="batch")
+    with rf.record(ops=True) as trace:
+        for label in labels:
+            dim = Dim(3, name=label)
+            rf.Functional(partial(rf.reduce_sum, axis=dim))(randn(batch, dim))
+    return rf.viz.flow(trace, dot=False, title=title).spec
+
+
 def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
     """One small spec of each kind with these labels."""
     count = len(labels)
@@ -85,6 +107,7 @@ def all_kinds(labels: list[str], title: str = "View") -> list[Spec]:
         rf.viz.curves({f"{label}{n}": [1.0, 2.0] for n, label in enumerate(labels)}, x=labels[0], title=title).spec,
         rf.viz.dims(weights(2, 3), names=["a", labels[0]], title=title).spec,
         rf.viz.plan(loop(), title=title).spec,
+        chain_flow(labels, title),
     ]
     from rfnb.viz.group.spec import spec as group
 
@@ -129,6 +152,7 @@ def cases() -> Iterator[tuple[str, Callable[[], list[Spec]]]]:
             view.curves({}).spec,
             view.curves({"y": []}).spec,
             view.dims([]).spec,
+            view.flow([]).spec,
             Spec("beams", {"title": "b", "live": False, "seqs": []}),
             Spec("beams", {"title": "b", "live": True, "seqs": [{"label": "s", "steps": [], "best": []}]}),
             Spec("group", {"title": "", "live": True, "link": "", "parts": []}),
@@ -152,6 +176,7 @@ def cases() -> Iterator[tuple[str, Callable[[], list[Spec]]]]:
             view.curves({f"layer {index} norm": weights(1, 300)[0] for index in range(500)}).spec,
             view.curves({"abcdefghijklmnopqrst"[index]: weights(1, 20_000)[0] for index in range(20)}).spec,
             view.dims({f"x{index}": weights(2, 3) for index in range(0)}).spec,
+            chain_flow([f"d{index}" for index in range(2000)]),
         ],
     )
 
@@ -166,5 +191,6 @@ def broken() -> list[Spec]:
         "curves": {"series": [{"label": "y", "x": "x", "y": "y"}]},
         "dims": {"rows": [{"dims": [7]}], "dims": []},
         "plan": {"places": [{"ops": [{}]}]},
+        "flow": {"dims": [], "legend": [], "levels": [{"label": "all", "up": 4, "stations": [{}], "graph": {}}]},
     }
     return [Spec(kind, {"title": "x", "live": False, **head}) for kind, head in heads.items()]

@@ -167,7 +167,7 @@ def test_row_labels_never_overlap_and_columns_have_room():
 def test_a_picture_is_no_wider_than_a_page():
     for spec in all_kinds(["the", "quick", "brown", "fox"] * 40):
         width = int(re.search(r'width="(\d+)"', html_of(spec))[1]) if "<img" in html_of(spec) else 0
-        assert width <= 880 or spec.kind in ("plan", "dims")
+        assert width <= 880 or spec.kind in ("plan", "flow", "dims")
 
 
 def test_text_stays_text_in_svg():

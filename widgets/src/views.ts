@@ -17,6 +17,7 @@ export const views: Record<string, Render<any>> = {
   curves,
   dims,
   distribution,
+  flow: graph,
   group,
   plan: graph,
   states,

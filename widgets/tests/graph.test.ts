@@ -1,7 +1,8 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import flowSmall from "../../tests/viz/fixtures/flow_small.json";
 import small from "../../tests/viz/fixtures/plan_small.json";
 import type { GraphHead } from "../src/graph/layout";
-import { levelsOf, pathOf, problem, sentence, walk } from "../src/graph/layout";
+import { levelsOf, middleOf, pathOf, problem, sentence, trail, walk } from "../src/graph/layout";
 import { showIn } from "../src/mount";
 
 const head = small.head as unknown as GraphHead;
@@ -28,6 +29,18 @@ describe("the layout", () => {
     ];
     expect(pathOf({ path, form: "steps" })).toBe("M0 0C0 10 10 10 10 20");
     expect(pathOf({ path, form: "lines" }, 5)).toBe("M5 0L15 20");
+  });
+
+  it("marks lines in their middle", () => {
+    const path: [number, number][] = [
+      [0, 0],
+      [8, 0],
+      [8, 16],
+      [16, 16],
+    ];
+    expect(middleOf({ path, form: "bezier" })).toEqual([8, 8]);
+    expect(middleOf({ path: path.slice(0, 2), form: "steps" })).toEqual([4, 0]);
+    expect(middleOf({ path: path.slice(0, 3), form: "steps" })).toEqual([8, 0]);
   });
 
   it.each([
@@ -70,17 +83,93 @@ describe("in the page", () => {
       "#6 mul",
     ]);
   });
+});
 
-  it("opens a box that stands for several, by click and by key", () => {
-    const of = (shape: string, id: string) => ({ ...graph.nodes[0]!, id, shape });
-    const level = (label: string, nodes: object[]) => ({ label, graph: { ...graph, bands: [], edges: [], nodes } });
-    const levels = [
-      level("folded", [of("fold", "layers")]),
-      level("open", [of("op", "layers.0"), of("op", "layers.1")]),
-    ];
-    show({ title: "Flow", graph: undefined, levels });
-    node("layers").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
-    expect(root.dataset["level"]).toBe("1");
-    expect(node("layers.1")).not.toBeNull();
+describe("the flow of dims", () => {
+  const root = document.createElement("div");
+  document.body.append(root);
+  const view = showIn(root);
+  const flow = flowSmall.head as unknown as GraphHead;
+  const levels = levelsOf(flow);
+  const inner = levels[0]!.graph.nodes.find(({ opens }) => opens !== undefined)!;
+  const node = (id: string) => root.querySelector<SVGGElement>(`[data-node="${id}"]`)!;
+  const press = (id: string, key: string) =>
+    node(id).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const level = () => root.dataset["level"];
+  beforeEach(() => {
+    view.update({ kind: "flow", head: { ...flow, live: false }, blocks: {} });
+  });
+
+  it("has the levels from the whole down to one", () => {
+    expect(levels.map(({ label, up }) => [label, up])).toEqual([
+      ["all", null],
+      ["blocks × 3", 0],
+    ]);
+    expect(trail(levels, 1)).toEqual([0, 1]);
+    expect(trail([{ ...levels[0]!, up: 0 }], 0).length).toBeLessThan(3); // a circle ends
+  });
+
+  it("draws a line for each dim with its mark, ragged ones dashed", () => {
+    const edge = levels[0]!.graph.edges[0]!;
+    const line = root.querySelector(`[data-from="${edge.from}"][data-to="${edge.to}"]`)!;
+    expect(line.querySelectorAll(".rfnb-graph-strand")).toHaveLength(edge.hues!.length);
+    expect([...line.querySelectorAll("text")].map((text) => text.textContent)).toEqual(edge.glyphs);
+    expect(line.querySelectorAll(".rfnb-graph-ragged")).toHaveLength(edge.ragged!.filter(Boolean).length);
+  });
+
+  it("opens a box by key and by click, and goes back to it", () => {
+    press(inner.id, "Enter");
+    expect(level()).toBe("1");
+    expect(document.activeElement).toBe(root.querySelector("[data-node]"));
+    press(levels[1]!.graph.nodes[0]!.id, "Escape");
+    expect(level()).toBe("0");
+    expect(document.activeElement).toBe(node(inner.id));
+    node(inner.id).dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    const buttons = [...root.querySelectorAll<HTMLButtonElement>("button")];
+    expect(buttons.map((button) => [button.textContent, button.getAttribute("aria-pressed")])).toEqual([
+      ["all", "false"],
+      ["blocks × 3", "true"],
+    ]);
+    buttons[0]!.click();
+    expect(level()).toBe("0");
+  });
+
+  it("names the dims that are in the picture only, and says all in words", () => {
+    press(inner.id, " ");
+    expect([...root.querySelectorAll(".rfnb-graph-legend li")].map((item) => item.textContent)).toEqual([
+      "bbatch=3",
+      "ttime<=5",
+      "ffeat=7",
+      "mmodel=4",
+    ]);
+    expect([...root.querySelectorAll(".rfnb-graph-list li")].map((item) => item.textContent)).toEqual(
+      levels[1]!.graph.nodes.map(({ words }) => words),
+    );
+    press(levels[1]!.graph.nodes[0]!.id, "Escape");
+  });
+
+  it("reads out what a station does, and where it goes", () => {
+    const merge = levels[0]!.graph.nodes.find(({ lines }) => lines[0] === "merge_dims")!;
+    node(merge.id).dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
+    expect(root.querySelector("[role=status]")!.textContent).toBe(
+      "merge_dims: in [batch=3, time<=5, out=2]; out [batch=3, time * out<=10]; makes time * out<=10 of time<=5, out=2; goes to result",
+    );
+  });
+
+  it.each([
+    [{ up: 3 }, "This graph cannot be drawn: level 1 is in level 3."],
+    [
+      { graph: { ...levels[1]!.graph, nodes: [{ ...levels[1]!.graph.nodes[0]!, opens: 9 }] } },
+      `This graph cannot be drawn: node ${levels[1]!.graph.nodes[0]!.id} opens to a level that is not there.`,
+    ],
+  ])("says what is wrong with a level", (wrong, words) => {
+    expect(problem({ ...flow, levels: [levels[0]!, { ...levels[1]!, ...wrong }] })).toBe(words);
+  });
+
+  it("says that there are no calls", () => {
+    const empty = { label: "all", up: null, graph: { width: 28, height: 28, bands: [], nodes: [], edges: [] } };
+    const head = { title: "Flow", live: false, legend: [], levels: [empty] };
+    view.update({ kind: "flow", head, blocks: {} });
+    expect(root.querySelector("[role=status]")!.textContent).toBe("No calls were recorded.");
   });
 });

@@ -16,10 +16,10 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import shape_error, type_error
 from rfnb.core.tensor import Tensor
+from rfnb.viz.dims.entries import Entries
 from rfnb.viz.dims.folds import folds_of
-from rfnb.viz.dims.origin import name_of, origin_of
 from rfnb.viz.dims.small import values_table
-from rfnb.viz.dims.values import array_stats, bytes_of, lengths_of, stats_of
+from rfnb.viz.dims.values import array_stats, bytes_of, stats_of
 from rfnb.viz.spec import Spec, host
 
 
@@ -71,10 +71,9 @@ class _Rows:
 
     def __init__(self, values: bool):
         self.values = values
-        self.entries: list[dict[str, Any]] = []
         self.rows: list[dict[str, Any]] = []
-        self._ids: dict[int, int] = {}
-        self._alive: list[Dim] = []  # keeps the identities valid while we number them
+        known = Entries()
+        self.entries, self.id_of = known.entries, known.id_of
 
     def add(self, label: str | None, value: Any, indent: int, names: Sequence[str] | None = None) -> None:
         if isinstance(value, Dim):
@@ -108,21 +107,6 @@ class _Rows:
                 "The view draws a Tensor, a Dim, a list or dict of them, a Trace, a Module, or an array with dim names.",
                 'rf.viz.dims(array, names=["batch", "time"])',
             )
-
-    def id_of(self, dim: Dim, kind: str | None = None) -> int:
-        if id(dim) not in self._ids:
-            self._ids[id(dim)] = len(self.entries)
-            self._alive.append(dim)
-            lengths = lengths_of(dim)
-            size = dim.extent if lengths is None and dim.is_dim_known() else None
-            kind = dim.kind or kind or ("spatial" if lengths is not None else None)
-            kind = kind if kind in ("batch", "spatial", "feature", "beam") else None
-            entry = {"name": name_of(dim), "size": size, "lengths": lengths, "kind": kind, "id": len(self.entries)}
-            origin = origin_of(dim)
-            self.entries.append(entry if origin is None else entry | {"origin": origin})
-            for over in dim.length_dims:
-                self.id_of(over)
-        return self._ids[id(dim)]
 
     def heading(self, label: str, indent: int, note: str = "") -> None:
         self.row(label, indent, [], note=note)
@@ -198,7 +182,8 @@ class _Rows:
             self._owners(parts, shown)
             shown.add(path)
             times = f"called {len(same)} times" if len(same) > 1 else ""
-            note = ", ".join(filter(None, [same[0].values.get("module"), times]))
+            raised = same[0].values.get("raised")
+            note = ", ".join(filter(None, [same[0].values.get("module"), times, raised and f"raised {raised}"]))
             self.heading(parts[-1] or "model", len(parts) - 1, note=note)
             for side, word in (("inputs", "in"), ("outputs", "out")):
                 for name, tensor in same[0].values.get(side) or []:

@@ -1,22 +1,23 @@
 """A graph with the places of its nodes and lines, as a drawing. `widgets/src/graph/` draws the same in the page.
 
     {width, height, bands: [{label, y, height}], nodes: [{id, shape, lines, words, x, y, width, height}],
-     edges: [{from, to, path: [[x, y]], form, label, hues?, glyphs?}]}
+     edges: [{from, to, path: [[x, y]], form, label, hues?, glyphs?, ragged?}]}
 
-`x` and `y` are the middle of a node. `shape` is "op", "value", "result" or "fold" (several in one); `form` says how a line runs from
-point to point: "steps" (upright at each), "lines" (straight, dashed: backward) or "bezier". Lines with `hues` are strands, one per dim,
-each with its glyph.
+`x` and `y` are the middle of a node. `shape` is "op", "value", "result" or "fold" (with more in it); a node that is `wrong` is marked.
+`form` says how a line runs from point to point: "steps" (upright at each), "lines" (straight, dashed: backward) or "bezier". Lines with
+`hues` are strands, one per dim, each with its glyph; a `ragged` one is dashed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from rfnb.viz.drawing import labels
+from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Point, Rect, Text, curve
 
 _FILL = {"op": "paper", "value": "value", "result": "result", "fold": "paper"}
 STRAND = 5.0  # between the lines of two dims
+RAGGED = (7.0, 2.5)
 
 
 def of_graph(graph: dict[str, Any]) -> Drawing:
@@ -43,12 +44,14 @@ def _edge(made: Drawing, edge: dict[str, Any]) -> None:
         made.add(Lines("accent" if back else "muted", 1.6 if back else 1.3, [path], (5.0, 3.0) if back else None))
     for number, hue in enumerate(hues):
         off = (number - (len(hues) - 1) / 2) * STRAND
-        made.add(Lines(f"hue{hue}", 2.2, [[(px + off, py) for px, py in path]]))
+        dash = RAGGED if edge["ragged"][number] else None
+        made.add(Lines(f"hue{hue}", 2.2, [[(px + off, py) for px, py in path]], dash))
     made.add(Area("accent" if back else "muted", [tip]))
-    middle = path[len(path) // 2]
-    for number, (hue, glyph) in enumerate(zip(hues, edge.get("glyphs") or [])):
-        off = (number - (len(hues) - 1) / 2) * 11
-        made.add(Text(middle[0] + off, middle[1], glyph, 9, f"hue{hue}", "middle", halo=True))
+    (x0, y0), (x1, y1) = path[(len(path) - 1) // 2], path[len(path) // 2]
+    at = (x0 + x1) / 2 + len(hues) / 2 * STRAND + 3
+    for hue, glyph in zip(hues, edge.get("glyphs") or []):
+        made.add(Text(at, (y0 + y1) / 2, glyph, 9.5, f"hue{hue}", halo=True))
+        at += fonts.width(glyph, 9.5) + 3
     if edge["label"] and back:
         lane = max(px for px, _ in path)
         top, bottom = min(py for _, py in path), max(py for _, py in path)
@@ -86,7 +89,9 @@ def _node(made: Drawing, node: dict[str, Any]) -> None:
     line = 2.0 if shape == "result" else 1.0
     if shape == "fold":  # more of the same behind it
         made.add(Rect(x - width / 2 + 4, y - height / 2 + 4, width, height, "paper", "muted", 1.0, radius))
-    made.add(Rect(x - width / 2, y - height / 2, width, height, _FILL[shape], "ink", line, radius))
+    wrong = node.get("wrong", False)
+    edge, line = ("warn", 2.0) if wrong else ("ink", line)
+    made.add(Rect(x - width / 2, y - height / 2, width, height, _FILL[shape], edge, line, radius))
     lines, room = node["lines"], width - 6
     first = labels.fitted(lines[0], room, 12, bold=shape != "value")
     if len(lines) == 1:
@@ -95,4 +100,14 @@ def _node(made: Drawing, node: dict[str, Any]) -> None:
     top = y - 7.5 * (len(lines) - 1)
     made.add(Text(x, top, first, 12, "ink", "middle", bold=True))
     for number, text in enumerate(lines[1:], 1):
-        made.add(Text(x, top + 15 * number, labels.fitted(text, room, 10), 10, "muted", "middle", mono=True))
+        made.add(
+            Text(
+                x,
+                top + 15 * number,
+                labels.fitted(text, room, 10),
+                10,
+                "warn" if wrong else "muted",
+                "middle",
+                mono=True,
+            )
+        )

@@ -12,6 +12,8 @@ export interface Node {
   y: number;
   width: number;
   height: number;
+  opens?: number;
+  wrong?: boolean;
 }
 export interface Edge {
   from: string;
@@ -21,7 +23,7 @@ export interface Edge {
   label: string;
   hues?: number[];
   glyphs?: string[];
-  words?: string;
+  ragged?: boolean[];
 }
 export interface Graph {
   width: number;
@@ -36,22 +38,38 @@ interface Op {
   dims: string;
   code: string;
 }
-/** `graph` of a plan, null where it has too many ops for a picture; `levels` of a flow, from folded to open. */
+export interface Level {
+  label: string;
+  up: number | null;
+  graph: Graph;
+}
+/** `graph` of a plan, null where it has too many ops for a picture; `levels` of a flow: the whole, then what is in its boxes. */
 export interface GraphHead extends AnyHead {
   graph?: Graph | null;
-  levels?: { label: string; graph: Graph }[];
+  levels?: Level[];
   places?: { name: string; meaning: string; ops: Op[] }[];
-  legend?: { text: string; glyph: string; hue: number }[];
+  legend?: { text: string; glyph: string; hue: number; ragged: boolean }[];
+  remark?: string;
 }
 
-export const levelsOf = (head: GraphHead): { label: string; graph: Graph }[] =>
-  Array.isArray(head.levels) ? head.levels : head.graph ? [{ label: "", graph: head.graph }] : [];
+export const levelsOf = (head: GraphHead): Level[] =>
+  Array.isArray(head.levels) ? head.levels : head.graph ? [{ label: "", up: null, graph: head.graph }] : [];
+
+/** The levels from the whole down to one. */
+export function trail(levels: Level[], level: number): number[] {
+  const found = [level];
+  for (let up = levels[level]?.up ?? null; up !== null && found.length <= levels.length; up = levels[up]?.up ?? null)
+    found.unshift(up);
+  return found;
+}
 
 /** What is wrong with a head, as a sentence; null if it can be drawn. */
 export function problem(head: GraphHead): string | null {
   const cannot = "This graph cannot be drawn:";
   if (head.graph === undefined && head.levels === undefined) return `${cannot} its picture is missing.`;
-  for (const { graph } of levelsOf(head)) {
+  const levels = levelsOf(head);
+  for (const [number, { graph, up }] of levels.entries()) {
+    if (up !== null && !(up >= 0 && up < number)) return `${cannot} level ${number} is in level ${up}.`;
     if (!graph || !Array.isArray(graph.nodes) || !Array.isArray(graph.edges) || !Array.isArray(graph.bands))
       return `${cannot} the lists of nodes and lines are missing.`;
     if (![graph.width, graph.height].every((size) => size >= 0 && size < 1e6)) return `${cannot} it has no size.`;
@@ -59,6 +77,8 @@ export function problem(head: GraphHead): string | null {
     for (const node of graph.nodes)
       if (!Array.isArray(node?.lines) || ![node.x, node.y, node.width, node.height].every(Number.isFinite))
         return `${cannot} node ${node?.id} has no place.`;
+      else if (node.opens !== undefined && !(node.opens > number && node.opens < levels.length))
+        return `${cannot} node ${node.id} opens to a level that is not there.`;
     for (const { from, to, path } of graph.edges) {
       if (!ids.has(from) || !ids.has(to))
         return `${cannot} a line goes from ${from} to ${to}, which are not both there.`;
@@ -85,7 +105,11 @@ export function pathOf({ path, form }: Pick<Edge, "path" | "form">, off = 0): st
 
 /** Where the marks of a line are: half of the way. */
 export function middleOf({ path, form }: Pick<Edge, "path" | "form">): Point {
-  if (path.length % 2 || form !== "steps") return path[path.length >> 1]!;
+  if (path.length % 2 || form === "lines") return path[path.length >> 1]!;
+  if (form === "bezier") {
+    const [p, q, r, s] = path.slice(path.length / 2 - 2) as [Point, Point, Point, Point];
+    return [(p[0] + 3 * (q[0] + r[0]) + s[0]) / 8, (p[1] + 3 * (q[1] + r[1]) + s[1]) / 8];
+  }
   const [a, b] = [path[path.length / 2 - 1]!, path[path.length / 2]!];
   return [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
 }

@@ -1,5 +1,5 @@
 // A graph in the page: boxes and lines as SVG in the colours of the theme. Pointing at a box marks what it reads and what reads it; one that
-// stands for several opens.
+// has more in it opens, and Escape goes back.
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
@@ -7,23 +7,29 @@ import { button, h, on, quiet, set, status, svg } from "../dom";
 import type { Frame } from "../frame";
 import { Shell } from "../shell";
 import type { Edge, Graph, GraphHead, Node } from "./layout";
-import { levelsOf, middleOf, pathOf, problem, sentence, walk } from "./layout";
+import { levelsOf, middleOf, pathOf, problem, sentence, trail, walk } from "./layout";
 
 const HINT = "Point at a box, or focus one and use the arrow keys: down to what reads it, up to what it reads.";
-const STRAND = 5;
+const OPENS = " Enter or a click opens a box with a second one behind it, Escape goes back.";
+const STRAND = 5,
+  MARK = 6.5; // of a letter beside them
 
 class GraphView {
   private head!: GraphHead;
   private level = 0;
-  private readonly levels = h("span.rfnb-graph-levels", { role: "group", "aria-label": "how much is open" });
+  private readonly levels = h("span.rfnb-graph-levels", { role: "group", "aria-label": "what is shown" });
   private readonly legend = h("ul.rfnb-graph-legend", { "aria-label": "dims" });
   private readonly stage = h("div.rfnb-graph-stage");
   private readonly readout = status();
+  private readonly words = h("ul");
+  private readonly list = h("details.rfnb-graph-list", h("summary", "As a list"), this.words);
+  private readonly remark = h("p.rfnb-quiet");
   private readonly shell: Shell;
   private readonly cursor = new Cursor<string>(() => this.point());
 
   constructor(private readonly el: HTMLElement) {
-    this.shell = new Shell(el, [this.levels], h("div.rfnb-graph", this.legend, this.stage, this.readout));
+    const { legend, stage, readout, remark, list } = this;
+    this.shell = new Shell(el, [this.levels], h("div.rfnb-graph", legend, stage, readout, remark, list));
     on(this.stage, "pointerover", (event) => this.cursor.hover(nodeAt(event.target)));
     on(this.stage, "pointerleave", () => this.cursor.hover(null));
     on(this.stage, "focusin", (event) => this.cursor.pin(nodeAt(event.target)));
@@ -36,21 +42,8 @@ class GraphView {
     this.head = head;
     const wrong = problem(head);
     if (!this.shell.show(head.title ?? "Graph", wrong)) return;
-    const all = levelsOf(head);
-    this.level = Math.min(this.level, Math.max(0, all.length - 1));
-    this.levels.hidden = all.length < 2;
-    this.levels.replaceChildren(
-      ...all.map(({ label }, index) => {
-        return button(label, () => this.show(index));
-      }),
-    );
-    const chips = head.legend ?? [];
-    this.legend.hidden = !chips.length;
-    this.legend.replaceChildren(
-      ...chips.map(({ text, glyph, hue }) =>
-        h("li", { class: `rfnb-hue-${hue % 8}` }, h("i", { "aria-hidden": "true" }, glyph), text),
-      ),
-    );
+    this.level = Math.min(this.level, Math.max(0, levelsOf(head).length - 1));
+    this.remark.textContent = head.remark ?? "";
     this.draw();
   }
 
@@ -62,24 +55,46 @@ class GraphView {
     return levelsOf(this.head)[this.level]?.graph ?? null;
   }
 
-  private show(level: number): void {
+  private show(level: number, focus = ""): void {
     this.level = level;
     this.draw();
+    (this.nodeOf(focus) ?? this.nodes()[0])?.focus();
   }
 
-  /** A box that stands for several shows what is in it. */
-  private open(id: string | null): void {
-    const node = this.graph?.nodes.find((other) => other.id === id);
-    if (node?.shape !== "fold" || this.level + 1 >= levelsOf(this.head).length) return;
-    this.show(this.level + 1);
-    const first = this.graph!.nodes.find((other) => other.id === id || other.id.startsWith(`${id}.`));
-    this.nodeOf(first?.id ?? null)?.focus();
+  /** A box shows what is in it. */
+  private open(id: string | null): boolean {
+    const opens = this.graph?.nodes.find((other) => other.id === id)?.opens;
+    if (opens !== undefined) this.show(opens);
+    return opens !== undefined;
+  }
+
+  /** Back to what this is a part of. */
+  private close(level: number): void {
+    const all = levelsOf(this.head),
+      inner = trail(all, this.level).find((each) => all[each]!.up === level);
+    this.show(level, all[level]!.graph.nodes.find(({ opens }) => opens === inner)?.id);
   }
 
   private draw(): void {
     const { graph } = this;
     this.el.dataset["level"] = String(this.level);
-    [...this.levels.children].forEach((button, index) => set(button, "aria-pressed", index === this.level));
+    const all = levelsOf(this.head);
+    this.levels.hidden = this.level === 0;
+    this.levels.replaceChildren(
+      ...trail(all, this.level).map((index) =>
+        button(all[index]?.label ?? "", () => this.close(index), { "aria-pressed": index === this.level }),
+      ),
+    );
+    const there = new Set(graph?.edges.flatMap(({ glyphs }) => glyphs ?? [])),
+      chips = (this.head.legend ?? []).filter(({ glyph }) => there.has(glyph));
+    this.legend.hidden = !chips.length;
+    this.legend.replaceChildren(
+      ...chips.map(({ text, glyph, hue, ragged }) =>
+        h("li", { class: `rfnb-hue-${hue % 8}${ragged ? " rfnb-graph-ragged" : ""}` }, h("i", glyph), text),
+      ),
+    );
+    this.list.hidden = !graph?.nodes.length || !this.head.levels;
+    this.words.replaceChildren(...(graph?.nodes ?? []).map(({ words }) => h("li", words)));
     if (!graph) this.stage.replaceChildren(...opsTable(this.head));
     else {
       const { width, height } = graph;
@@ -119,15 +134,19 @@ class GraphView {
     }
     for (const node of this.nodes()) node.classList.toggle("rfnb-graph-near", near.has(node.dataset["node"]));
     const words = at === null || !graph ? "" : sentence(graph, at);
-    this.readout.replaceChildren(words || quiet(graph ? HINT : ""));
+    const opens = this.level > 0 || graph?.nodes.some((node) => node.opens !== undefined);
+    const hint = graph?.nodes.length ? HINT + (opens ? OPENS : "") : graph ? "No calls were recorded." : "";
+    this.readout.replaceChildren(words || quiet(hint));
   }
 
   private key({ key, ctrlKey, target }: KeyboardEvent): boolean {
     const from = nodeAt(target),
+      up = levelsOf(this.head)[this.level]?.up ?? null,
       { graph } = this;
     if (ctrlKey || from === null || !graph) return false;
-    if (key === "Enter" || key === " ") {
-      this.open(from);
+    if (key === "Enter" || key === " ") return this.open(from);
+    if (key === "Escape" && up !== null) {
+      this.close(up);
       return true;
     }
     const here = this.nodeOf(from),
@@ -144,12 +163,15 @@ const nodeAt = (target: EventTarget | null): string | null =>
   (target instanceof Element && target.closest<SVGGElement>("[data-node]")?.dataset["node"]) || null;
 
 function boxOf(node: Node): SVGGElement {
-  const { id, shape, lines, words, x, y, width, height } = node,
+  const { id, shape, lines, words, x, y, width, height, wrong } = node,
     flat = shape === "op" || shape === "fold";
-  const box = svg("g", { "data-node": id, tabindex: -1, class: `rfnb-graph-node rfnb-graph-${shape}` });
+  const box = svg("g", {
+    "data-node": id,
+    tabindex: -1,
+    class: `rfnb-graph-node rfnb-graph-${shape}${wrong ? " rfnb-graph-wrong" : ""}`,
+  });
   set(box, "role", shape === "fold" ? "button" : "img");
   set(box, "aria-label", words);
-  if (shape === "fold") set(box, "aria-expanded", "false");
   const at = { x: x - width / 2, y: y - height / 2, width, height, rx: flat ? 4 : height / 2 };
   if (shape === "fold") box.append(svg("rect.rfnb-graph-behind", { ...at, x: at.x + 4, y: at.y + 4 }));
   box.append(svg("rect", at));
@@ -167,29 +189,23 @@ function boxOf(node: Node): SVGGElement {
 }
 
 function lineOf(edge: Edge): SVGGElement {
-  const { from, to, path, form, label, hues = [], glyphs = [] } = edge,
+  const { from, to, path, form, label, hues = [], glyphs = [], ragged = [] } = edge,
     back = form === "lines";
   const group = svg("g", { "data-from": from, "data-to": to, class: back ? "rfnb-graph-back" : "rfnb-graph-line" });
-  if (edge.words) group.append(svg("title", {}, edge.words));
   if (!hues.length) group.append(svg("path", { d: pathOf(edge) }));
-  const spread = (index: number, step: number) => (index - (hues.length - 1) / 2) * step;
-  hues.forEach((hue, index) =>
-    group.append(
-      svg("path", { d: pathOf(edge, spread(index, STRAND)), class: `rfnb-graph-strand rfnb-hue-${hue % 8}` }),
-    ),
-  );
+  hues.forEach((hue, index) => {
+    const look = `rfnb-graph-strand rfnb-hue-${hue % 8}${ragged[index] ? " rfnb-graph-ragged" : ""}`;
+    group.append(svg("path", { d: pathOf(edge, (index - (hues.length - 1) / 2) * STRAND), class: look }));
+  });
   const [x, y] = path.at(-1)!;
   group.append(svg("path.rfnb-graph-tip", { d: `M${x - 4} ${y - 2}L${x} ${y + 5}L${x + 4} ${y - 2}Z` }));
   const [mx, my] = middleOf(edge);
-  glyphs.forEach((glyph, index) =>
-    group.append(
-      svg(
-        "text",
-        { x: mx + spread(index, 11), y: my + 3, class: `rfnb-graph-glyph rfnb-hue-${hues[index]! % 8}` },
-        glyph,
-      ),
-    ),
-  );
+  let left = mx + (hues.length / 2) * STRAND + 3;
+  glyphs.forEach((glyph, index) => {
+    const look = `rfnb-graph-glyph rfnb-hue-${hues[index]! % 8}`;
+    group.append(svg("text", { x: left, y: my + 3, class: look }, glyph));
+    left += MARK * glyph.length + 3;
+  });
   if (label && back) {
     const lane = Math.max(...path.map(([px]) => px)),
       ys = path.map(([, py]) => py),

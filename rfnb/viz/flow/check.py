@@ -1,0 +1,32 @@
+"""The faults of the head of a `flow` spec, each in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def problem(head: Any) -> str:
+    """The fault; empty if it can be drawn."""
+    cannot = "This flow cannot be drawn:"
+    try:
+        ids = {entry["id"] for entry in head["dims"]}
+        for number, level in enumerate(head["levels"]):
+            stations = {station["id"] for station in level["stations"]}
+            for station in level["stations"]:
+                dims = [dim for side in ("takes", "gives", "makes", "ends") for dim in station[side]]
+                lost = [dim for dim in dims if dim not in ids]
+                if lost:
+                    return f"{cannot} {station['label']} names dim {lost[0]}, which is not in the list of dims."
+                door = station["opens"]
+                if door is not None and not (isinstance(door, int) and number < door < len(head["levels"])):
+                    return f"{cannot} {station['label']} opens to a level that is not there."
+                gone = [other for other in station["reads"] if other not in stations]
+                if gone:
+                    return f"{cannot} {station['label']} reads {gone[0]}, which is not there."
+            nodes = {node["id"] for node in level["graph"]["nodes"]}
+            ends = {edge[side] for edge in level["graph"]["edges"] for side in ("from", "to")}
+            if ends - nodes:
+                return f"{cannot} a line goes to {min(ends - nodes)}, which is not there."
+    except (KeyError, TypeError, AttributeError) as error:
+        return f"{cannot} {error!r} is not as it should be."
+    return ""

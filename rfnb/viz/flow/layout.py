@@ -1,0 +1,166 @@
+"""The places of the stations and lines of a `flow`: by `dot` of Graphviz, or in layers of our own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rfnb.viz.drawing import fonts
+from rfnb.viz.drawing.labels import short
+from rfnb.viz.graph.dot import placed_by_dot
+from rfnb.viz.graph.drawing import STRAND
+from rfnb.viz.graph.layers import GAP, PAD, Box, order, positions, with_points
+
+_LAYER = 30.0  # between the boxes of two layers
+_ARROW = 6.0
+_MOST_LETTERS = 34
+_WIDEST = 1400.0  # of a layer that has more than one box
+_MOST_DIMS = 12  # lines side by side
+
+
+def layouts(
+    levels: list[dict[str, Any]], entries: list[dict[str, Any]], marks: dict[int, str], *, dot: bool | None = None
+) -> list[dict[str, Any]]:
+    """The graph of each level, as `viz/graph/` draws it."""
+    boxes = [[_box(station) for station in level["stations"]] for level in levels]
+    _widen(levels, boxes)
+    placed = None
+    if dot is not False:
+        placed = placed_by_dot(
+            [
+                (
+                    [(box.id, box.width, box.height) for box in level],
+                    [(edge["from"], edge["to"]) for edge in data["edges"]],
+                )
+                for level, data in zip(boxes, levels)
+            ]
+        )
+    graphs = []
+    for number, (level, data) in enumerate(zip(boxes, levels)):
+        own = placed[number] if placed else _placed(level, data["edges"])
+        graphs.append(_graph(own, level, data, entries, marks))
+    return graphs
+
+
+def _box(station: dict[str, Any]) -> Any:
+    label = short(station["label"], _MOST_LETTERS)
+    label += f" × {station['count']}" if station["count"] > 1 else ""
+    lines = [label]
+    if station["shape"] == "op":
+        second = f"raised {station['raised']}" if station["raised"] else station["change"] or station["module"]
+        lines += [short(second, 2 * _MOST_LETTERS)] if second else []
+    widest = max(fonts.width(lines[0], 12, bold=True), *(fonts.width(text, 10) * 1.12 for text in lines[1:]), 24)
+    shape = "fold" if station["opens"] is not None else station["shape"]
+    box = Box(station["id"], shape, lines, round(widest + 22, 1))
+    box.height = 40.0 if len(lines) > 1 else 28.0
+    return box
+
+
+def _widen(levels: list[dict[str, Any]], boxes: list[list[Box]]) -> None:
+    """Room in each box for the lines that come and go side by side."""
+    for level, data in zip(boxes, levels):
+        for box in level:
+            for side in ("from", "to"):
+                bundles = [min(len(edge["dims"]), _MOST_DIMS) for edge in data["edges"] if edge[side] == box.id]
+                box.width = max(box.width, sum(bundles) * STRAND + 12.0 * len(bundles))
+
+
+def _placed(boxes: list[Box], edges: list[dict[str, Any]]) -> dict[str, Any]:
+    """Layers of our own: each box below all that it reads, as many in one as are not too wide."""
+    by_id = {box.id: box for box in boxes}
+    joins = [(by_id[edge["from"]], by_id[edge["to"]]) for edge in edges]
+    readers: dict[str, list[Box]] = {}
+    for high, low in joins:
+        readers.setdefault(high.id, []).append(low)
+    used: dict[int, float] = {}
+    for box in boxes:  # those that are read come first
+        while used.get(box.layer, 0.0) + box.width > _WIDEST and used.get(box.layer):
+            box.layer += 1
+        used[box.layer] = used.get(box.layer, 0.0) + box.width + GAP
+        for low in readers.get(box.id, []):
+            low.layer = max(low.layer, box.layer + 1)
+    for box in boxes:  # what comes from outside stands right above the first that reads it
+        if box.shape == "value" and readers.get(box.id):
+            box.layer = min(low.layer for low in readers[box.id]) - 1
+    lines, everything = with_points(boxes, joins)
+    layers: list[list[Box]] = [[] for _ in range(1 + max((box.layer for box in boxes), default=-1))]
+    for box in everything:
+        layers[box.layer].append(box)
+    order(layers)
+    width = positions(layers, 2 * PAD)
+    y, tops = float(PAD), []
+    for row in layers:
+        height = max((box.height for box in row), default=0.0)
+        tops.append(y + height / 2)
+        y += height + _LAYER
+    paths = [_path(line, tops) for line in lines]
+    _spread_ends(paths, edges, by_id)
+    return {
+        "width": width,
+        "height": max(y - _LAYER + PAD, 2 * PAD),
+        "places": {box.id: (box.x, tops[box.layer]) for box in boxes},
+        "paths": paths,
+        "form": "steps",
+    }
+
+
+def _path(line: list[Box], tops: list[float]) -> list[list[float]]:
+    ys = [tops[box.layer] for box in line]
+    ys[0] += line[0].height / 2
+    ys[-1] -= line[-1].height / 2 + _ARROW
+    return [[box.x, y] for box, y in zip(line, ys)]
+
+
+def _spread_ends(paths: list[list[list[float]]], edges: list[dict[str, Any]], boxes: dict[str, Box]) -> None:
+    """Bundles of lines that come to one box, or go from it, side by side in the order of where they come from."""
+    for side, end, next_ in (("from", 0, 1), ("to", -1, -2)):
+        for box in boxes.values():
+            mine = [index for index, edge in enumerate(edges) if edge[side] == box.id]
+            mine.sort(key=lambda index: paths[index][next_][0])
+            widths = [min(len(edges[index]["dims"]), _MOST_DIMS) * STRAND for index in mine]
+            gap = min(24.0, (box.width - 8 - sum(widths)) / max(1, len(mine) - 1)) if len(mine) > 1 else 0.0
+            x = box.x - (sum(widths) + gap * (len(mine) - 1)) / 2
+            for index, width in zip(mine, widths):
+                paths[index][end][0] = x + width / 2
+                x += width + gap
+
+
+def _graph(
+    placed: dict[str, Any],
+    boxes: list[Box],
+    level: dict[str, Any],
+    entries: list[dict[str, Any]],
+    marks: dict[int, str],
+) -> dict[str, Any]:
+    nodes = []
+    for box, station in zip(boxes, level["stations"]):
+        x, y = placed["places"][box.id]
+        node = {"id": box.id, "shape": box.shape, "lines": box.lines, "words": station["words"]}
+        node |= {"x": round(x, 1), "y": round(y, 1), "width": box.width, "height": box.height}
+        node |= {"opens": station["opens"]} if station["opens"] is not None else {}
+        nodes.append(node | ({"wrong": True} if station["raised"] else {}))
+    edges = []
+    for edge, path in zip(level["edges"], placed["paths"]):
+        dims, more = edge["dims"][:_MOST_DIMS], len(edge["dims"]) - _MOST_DIMS
+        glyphs = [marks[dim] for dim in dims]
+        glyphs[-1:] = [f"+{more + 1:,}"] if more > 0 else glyphs[-1:]
+        edges.append(
+            {
+                "from": edge["from"],
+                "to": edge["to"],
+                "path": [[round(x, 1), round(y, 1)] for x, y in path],
+                "form": placed["form"],
+                "label": "",
+                "hues": [dim % 8 for dim in dims],
+                "glyphs": glyphs,
+                "ragged": [bool(entries[dim]["lengths"]) for dim in dims],
+            }
+        )
+    right = max((_right_of(edge) for edge in edges), default=0.0)
+    size = {"width": round(max(placed["width"], right), 1), "height": round(placed["height"], 1)}
+    return {**size, "bands": [], "nodes": nodes, "edges": edges}
+
+
+def _right_of(edge: dict[str, Any]) -> float:
+    """The right end of a line, with its marks."""
+    marks = sum(7.0 * len(mark) + 3 for mark in edge["glyphs"])
+    return float(max(x for x, _ in edge["path"]) + len(edge["hues"]) / 2 * STRAND + 3 + marks)

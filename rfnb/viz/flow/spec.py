@@ -1,0 +1,192 @@
+"""The `flow` view: the dims that go through the calls of a model. A dim is a line; the calls of modules and ops are its stations.
+
+    with rf.record(ops=True) as trace:
+        model(x)
+    rf.viz.flow(trace)
+
+A line begins at the call that makes its dim, and ends at the last one that takes it. Calls that are alike are one, "× 12"; a box with
+more in it opens. Without `ops=True` it is not known what goes where: then a line goes from each call that has its dim to the next one,
+and the view says so.
+
+The spec: `head = {title, live, dims: [dim entry + mark], legend, levels: [{label, up, stations, graph}], remark}`; the first level is the
+whole, each other one is what is in a station of the level `up`. A station is `{id, shape, label, module, path, count, takes, gives, makes,
+ends, reads, opens, raised, chained, change, words}`: dims by id, `reads` has what its lines come from, `opens` is the level that shows what
+is in it. `graph` is where all is in the picture
+(`viz/graph/`), laid out by `dot` of Graphviz where that is installed. There are no blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rfnb.core.errors import type_error
+from rfnb.viz.dims.entries import Entries
+from rfnb.viz.dims.table import names_of, size_text
+from rfnb.viz.flow.calls import Call, Flow, flow_of
+from rfnb.viz.flow.layout import layouts
+from rfnb.viz.flow.stations import Scene, Station, dims_of, scene_of
+from rfnb.viz.flow.words import change_of, legend_of, marks_of, words_of
+from rfnb.viz.spec import Spec
+
+MOST_LEVELS, MOST_STATIONS = 60, 600  # in all pictures of a view
+_IN_ORDER = "What goes where was not recorded: a line goes from each call that has its dim to the next one. rf.record(ops=True) records it."
+
+
+def spec(trace: Any, *, title: str | None = None, live: bool = False, dot: bool | None = None) -> Spec:
+    """The spec of the flow of dims through the calls that a trace has.
+
+    Args:
+        trace: A Trace, best one of `rf.record(ops=True)`, or a list of its events.
+        title: Default says what ran.
+        live: Whether more may come.
+        dot: Whether `dot` of Graphviz says where the boxes are. Default: where it is installed.
+
+    Raises:
+        TypeError: If this is no trace.
+    """
+    flow = flow_of(_events(trace))
+    known = Entries()
+    levels = _Levels(flow, known).levels
+    for level in levels:
+        for station in level["stations"]:
+            station["reads"] = list(
+                dict.fromkeys(edge["from"] for edge in level["edges"] if edge["to"] == station["id"])
+            )
+    marks = marks_of(known.entries)
+    names = names_of(known.entries)
+    text = {entry["id"]: size_text(entry, names[entry["id"]]) for entry in known.entries}
+    for level in levels:
+        for station in level["stations"]:
+            station["change"] = change_of(station, names)
+            station["words"] = words_of(station, text)
+    graphs = layouts(levels, known.entries, marks, dot=dot)
+    kept = ("label", "up", "stations")
+    head: dict[str, Any] = {
+        "title": title or _title(flow),
+        "live": live,
+        "dims": [{**entry, "mark": marks[entry["id"]]} for entry in known.entries],
+        "legend": legend_of(known.entries, text, marks),
+        "levels": [{**{name: level[name] for name in kept}, "graph": graph} for level, graph in zip(levels, graphs)],
+        "remark": "" if flow.known or not flow.calls else _IN_ORDER,
+    }
+    return Spec("flow", head)
+
+
+def _events(trace: Any) -> list[Any]:
+    events = getattr(trace, "events", trace)
+    if isinstance(events, Iterable) and not isinstance(events, (str, bytes)) and not hasattr(events, "dims"):
+        events = list(events)
+        if all(hasattr(event, "kind") and hasattr(event, "values") for event in events):
+            return events
+    raise type_error(
+        "flow: this is no recording.",
+        [("given", type(trace).__name__)],
+        "The view draws the calls that were made while somebody recorded:",
+        "with rf.record(ops=True) as trace:\n    model(x)\nrf.viz.flow(trace)",
+    )
+
+
+def _title(flow: Flow) -> str:
+    modules = [call.module for call in flow.calls if call.module]
+    return f"Flow of dims through {modules[0] if len(set(modules)) == 1 else 'the calls'}"
+
+
+class _Levels:
+    """Collects the levels, the whole first, then what is in its stations, and so on."""
+
+    def __init__(self, flow: Flow, dims: Entries):
+        self._flow, self._dims = flow, dims
+        self._scenes: dict[Call | None, Scene] = {}
+        self.levels: list[dict[str, Any]] = []
+        self._todo: list[tuple[Call | None, str, int | None, dict[str, Any] | None]] = []
+        self._room = MOST_STATIONS
+        self._todo.append((self._top(), "all", None, None))
+        at = 0
+        while at < len(self._todo):
+            self._add(*self._todo[at])
+            at += 1
+
+    def _scene(self, call: Call | None) -> Scene:
+        if call not in self._scenes:
+            self._scenes[call] = scene_of(self._flow, call)
+        return self._scenes[call]
+
+    def _calls(self, call: Call | None) -> list[Station]:
+        return [station for station in self._scene(call).stations if station.shape == "op"]
+
+    def _top(self) -> Call | None:
+        """The call that is the whole of what was recorded; None if there are several."""
+        top: Call | None = None
+        while len(inner := self._calls(top)) == 1 and len(inner[0].calls) == 1 and self._calls(inner[0].calls[0]):
+            top = inner[0].calls[0]
+        return top
+
+    def _inmost(self, call: Call) -> tuple[Call, int, bool]:
+        """The call, or the one in it that is all it calls; how often that is, and whether one after the other."""
+        count, chained = 1, False
+        while len(inner := self._calls(call)) == 1 and inner[0].calls[0].parts:
+            call, count, chained = inner[0].shown, count * len(inner[0].calls), chained or inner[0].chained
+        return call, count, chained
+
+    def _add(self, call: Call | None, label: str, up: int | None, door: dict[str, Any] | None) -> None:
+        scene = self._scene(call)
+        if door is not None and (len(self.levels) >= MOST_LEVELS or len(scene.stations) > self._room):
+            return
+        number = len(self.levels)
+        self._room -= len(scene.stations)
+        if door is not None:
+            door["opens"] = number
+        ids = {station: f"s{index}" for index, station in enumerate(scene.stations)}
+        stations = [self._station(station, ids[station], number, scene) for station in scene.stations]
+        edges = [
+            {"from": ids[high], "to": ids[low], "dims": sorted(map(self._dims.id_of, dims))}
+            for (high, low), dims in scene.lines.items()
+        ]
+        self.levels.append({"label": label, "up": up, "stations": stations, "edges": edges})
+
+    def _station(self, station: Station, id_: str, level: int, scene: Scene) -> dict[str, Any]:
+        made: dict[str, Any] = {"id": id_, "shape": station.shape, "label": station.label, "module": "", "count": 1}
+        made |= {"opens": None, "raised": "", "chained": station.chained}
+        if station.shape != "op":
+            dims = [self._dims.id_of(dim) for dim in dims_of([("", tensor) for tensor in station.tensors])]
+            return {**made, "takes": [], "gives": dims, "makes": [], "ends": []}
+        first, last = station.calls[0], station.calls[-1]
+        takes, gives = self._taken(first), self._given(last)
+        made["module"], made["path"] = first.module, first.path
+        made["raised"] = next((call.raised for call in station.calls if call.raised), "")
+        if station.cut:
+            takes = {dim: None for (_, low), dims in scene.lines.items() if low is station for dim in dims}
+            gives = {dim: None for (high, _), dims in scene.lines.items() if high is station for dim in dims}
+            made["module"] = ""
+        else:
+            inmost, inside, chained = self._inmost(station.shown)
+            made |= {"count": len(station.calls) * inside, "chained": station.chained or chained}
+            if len(self._calls(inmost)) > 1:
+                self._todo.append((inmost, self._label(station, made["count"]), level, made))
+        feature = {id(tensor.feature_dim) for _, tensor in (*first.inputs, *last.outputs)}
+        known = lambda dims: [self._dims.id_of(dim, "feature" if id(dim) in feature else None) for dim in dims]  # noqa: E731
+        made |= {
+            "takes": known(takes),
+            "gives": known(gives),
+            "makes": known(dim for dim in gives if dim not in takes),
+            "ends": known(dim for dim in takes if dim not in gives) if not made["raised"] else [],
+        }
+        return made  # not a copy: what opens it is noted later
+
+    def _taken(self, call: Call) -> dict[Any, None]:
+        """The dims of what a call computes with: not of parameters."""
+        if not self._flow.known:
+            return dims_of(call.inputs)
+        numbers = call.needs if call.is_step else call.reads
+        return dims_of([("", self._flow.tensors[number]) for number in numbers if number in self._flow.tensors])
+
+    def _given(self, call: Call) -> dict[Any, None]:
+        """The dims of what a call gives; of a step of a loop those of what it makes."""
+        if not call.is_step:
+            return dims_of(call.outputs)
+        return {dim: None for part in call.parts for dim in self._given(part)}
+
+    @staticmethod
+    def _label(station: Station, count: int) -> str:
+        return f"{station.label} × {count}" if count > 1 else station.label
