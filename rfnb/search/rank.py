@@ -22,6 +22,9 @@ from rfnb.search.search_state import first_of
 _plans = PlanCache()
 
 
+_FOLD, _MANY = 16, 512  # rows that many values are folded to; so many
+
+
 @dataclass(slots=True)
 class Flat:
     """The scores of all continuations in one raw array {batch dims, hypothesis * label}.
@@ -220,6 +223,30 @@ def take(flat: Flat, index: Any, raw: Any = None) -> Any:
         )
     picked = backend.take_raw(backend.reshape_raw(raw, (-1,)), backend.reshape_raw(rows, (-1,)), 0)
     return backend.reshape_raw(picked, out)
+
+
+def best_of_each_row(flat: Flat, raw: Any, count: int) -> tuple[Any, Any]:
+    """The largest values along the last axis of a raw array with more axes, the largest first, and their index.
+
+    Of many values those are among the rows and columns that a table of them is folded to: finding the largest of each column is a pass
+    over all values that only compares, much quicker than a sort.
+    """
+    backend = flat.backend
+    *batch, size = backend.get_shape_tuple_raw(raw)
+    columns = size // _FOLD
+    if size < _MANY or columns < count:
+        return backend.top_k_raw(raw, count, True)
+    place, whole, device = len(batch), columns * _FOLD, backend.get_device_raw(raw)
+    table = raw if whole == size else backend.slice_raw(raw, place, 0, whole)
+    tops = backend.reduce_raw(backend.reshape_raw(table, (*batch, _FOLD, columns)), "max", (place,))
+    column = backend.expand_dims_raw(backend.top_k_raw(tops, count, True)[1], place)
+    index = backend.binary_tensors_fn("add")(column, _starts(backend, device, _FOLD, columns))
+    index = backend.reshape_raw(index, (*batch, _FOLD * count))
+    if whole < size:
+        rest = backend.from_numpy(np.arange(whole, size), dtype="int64", device=device)
+        index = backend.concat_raw([index, backend.broadcast_raw(rest, (*batch, size - whole))], place)
+    best, at = backend.top_k_raw(take(flat, index, raw), count, True)
+    return best, take(flat, at, index)
 
 
 @functools.lru_cache(maxsize=64)

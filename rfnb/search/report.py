@@ -19,7 +19,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host, take_host
 from rfnb.search.decision import Decision
-from rfnb.search.rank import Flat, Ranked, split_index, take
+from rfnb.search.rank import Flat, Ranked, best_of_each_row, split_index, take
 from rfnb.search.search_state import Link
 from rfnb.trace.beam_fields import NUM_NEXT, Outcome
 from rfnb.trace.probe import Later, listening, probe_later
@@ -136,7 +136,7 @@ class Seen:
         if listening("beams") and not parts.tokens:
             shape = backend.get_shape_tuple_raw(parts.log_prob)
             of_each = backend.reshape_raw(parts.log_prob, (*shape[:-1], shape[-1] // flat.num_labels, flat.num_labels))
-            log_probs, labels = backend.top_k_raw(of_each, min(NUM_NEXT, flat.num_labels), True)
+            log_probs, labels = best_of_each_row(flat, of_each, min(NUM_NEXT, flat.num_labels))
             self.next = labels, backend.detach_raw(log_probs) if backend.grad_enabled() else log_probs
         self.kept = None if self.is_prefix else Some.of(flat, parts, ranked.index, ranked.scores)
         if backend.grad_enabled():

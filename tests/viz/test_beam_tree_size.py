@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-
+import numpy as np
 import pytest
 from viz.odd_views import search
 
+from rfnb.viz.beams.spec import spec
 from rfnb.viz.beams.tree import Node, grow, rating
 
 
@@ -47,13 +47,24 @@ def test_a_merged_candidate_names_the_hypothesis_with_its_labels():
     assert [cut.verdict for cut in cuts[2]] == ["merged: part of another hypothesis with the same labels"]
 
 
-def test_garbage_is_collected_after_it_as_before():
-    for collecting in (True, False):
-        (gc.enable if collecting else gc.disable)()
-        try:
-            grow(search(3, 2).head["seqs"][0])
-            with pytest.raises(KeyError):
-                grow({"steps": [{}]})
-            assert gc.isenabled() == collecting
-        finally:
-            gc.enable()
+def test_a_token_is_looked_up_once_and_few_candidates_are_made_of_many():
+    names, looked_up = [f"t{index}" for index in range(50)], []
+
+    class Names(list):
+        def __getitem__(self, index):
+            looked_up.append(index)
+            return super().__getitem__(index)
+
+    random = np.random.default_rng(0)
+    shape = (30, 200)
+    tokens, parents = random.integers(0, 50, shape), random.integers(0, 8, shape)
+    parents[0] = 0
+    scores = -np.sort(random.random(shape), axis=1) - np.arange(30)[:, None]
+    fields = {"tokens": tokens, "parents": parents, "scores": scores}
+    kept = {name: list(value[:, :8]) for name, value in fields.items()}
+    more = {f"cand_{name}": list(value) for name, value in fields.items()}
+    made = spec(**kept, **more, cand_kept=list(np.arange(200)[None].repeat(30, 0) < 8), labels=Names(names), cuts=3)
+    assert len(looked_up) == len(set(looked_up)) <= 50
+    for step, row in enumerate(made.head["seqs"][0]["steps"]):
+        assert [cut["score"] for cut in row["cuts"]] == scores[step, 8:11].round(5).tolist()
+        assert [cut["token"] for cut in row["cuts"]] == [names[index] for index in tokens[step, 8:11]]

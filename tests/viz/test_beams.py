@@ -19,7 +19,7 @@ from rfnb.trace.beams import BeamHistory
 from rfnb.viz.beams import text as beams_text
 from rfnb.viz.beams.reference import edits
 from rfnb.viz.beams.spec import spec as beams_spec
-from rfnb.viz.beams.tree import grow, problem
+from rfnb.viz.beams.tree import grow, problem, rank_of, verdict_of
 from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import page_spec
@@ -65,7 +65,10 @@ def as_data(made: Any) -> dict[str, Any]:
     """What both sides have to agree on."""
     return {
         "nodes": [
-            [node and [node.token, node.state, node.rank, round(node.gain, 4), node.verdict] for node in row]
+            [
+                node and [node.token, node.state, rank_of(made, node), round(node.gain, 4), verdict_of(made, node)]
+                for node in row
+            ]
             for row in made.nodes
         ],
         "cuts": [[[cut.token, cut.rank, round(cut.gain, 4), cut.verdict] for cut in row] for row in made.cuts],
@@ -115,10 +118,10 @@ def test_a_branch_without_survivors_is_dead_and_says_when():
     made = tree(small())
     assert [node.state for node in made.nodes[0]] == ["alive", "dead", "dead"]
     assert (
-        made.nodes[0][1].verdict
+        verdict_of(made, made.nodes[0][1])
         == "kept: rank 2 of 3, 2.30 nats behind the best; the last that continued it was cut after step 1"
     )
-    assert made.nodes[0][2].verdict == (
+    assert verdict_of(made, made.nodes[0][2]) == (
         "kept: rank 3 of 3, 3.00 nats behind the best; nothing that continues it survived, "
         "at best L (cut: rank 5, 2.20 nats behind the last survivor)"
     )
@@ -127,7 +130,7 @@ def test_a_branch_without_survivors_is_dead_and_says_when():
 def test_a_complete_hypothesis_that_keeps_its_place_is_complete_once():
     made = tree(small())
     assert [made.nodes[number][2].state for number in (2, 3, 4)] == ["ended", "carried", "carried"]
-    assert made.nodes[4][2].verdict == "complete since step 2: rank 3 of 3, 2.10 nats behind the best"
+    assert verdict_of(made, made.nodes[4][2]) == "complete since step 2: rank 3 of 3, 2.10 nats behind the best"
 
 
 def test_a_complete_hypothesis_that_loses_its_place_is_not_in_the_result():
@@ -138,7 +141,7 @@ def test_a_complete_hypothesis_that_loses_its_place_is_not_in_the_result():
     ]
     made = tree(steps)
     assert made.nodes[0][0].state == "dropped"
-    assert made.nodes[0][0].verdict == "complete, then cut after step 1: rank 1 of 2, the best"
+    assert verdict_of(made, made.nodes[0][0]) == "complete, then cut after step 1: rank 1 of 2, the best"
     assert (0, 0) not in [(node.step, node.slot) for node in made.nbest]
 
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 import rfnb as rf
 from rfnb.viz import exact
-from rfnb.viz.beams.tree import grow
+from rfnb.viz.beams.tree import grow, rank_of
 from rfnb.viz.code import LEVELS, decode
 from rfnb.viz.exact import Source
 from rfnb.viz.group.spec import parts_of
@@ -331,7 +331,7 @@ def test_a_search_keeps_its_best_and_all_that_leads_to_them_as_they_were():
         assert (step["of"], step["top"]) == (24, max(whole["scores"]))
         for slot in kept[index]:  # what is said of each is as it was, though others are not there
             node = tree.nodes[index][slot]
-            assert (step["ranks"][slot], step["lasts"][slot]) == (node.rank, node.last)
+            assert (step["ranks"][slot], step["lasts"][slot]) == (rank_of(tree, node), node.last)
         best = min(range(24), key=lambda slot: -whole["scores"][slot])
         assert {best} | {slot for at, slot in full["best"] if at == index} <= kept[index]
         for name in whole.keys() & {"tokens", "parents", "scores", "ended", "states"}:

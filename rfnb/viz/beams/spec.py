@@ -29,6 +29,7 @@ _FIELDS = ("tokens", "parents", "scores")
 _CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept", "cand_verdict")
 _FURTHER = ("base", "left", "end_scores")  # what an end adds to the score of what is complete is not in the score
 _PARTS = ("log_probs", "part:")
+_DIGITS = 5  # of a score
 _BLANK = "·"  # in the place of a token where a hypothesis stays as it is
 _EXAMPLE = "rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
 
@@ -85,9 +86,11 @@ def spec(
     by_rank = getattr(history, "by_rank", None) or [True] * len(steps)
     parts, threshold = Parts(steps), getattr(history, "threshold", None)
     whole = history if hasattr(history, "diagnose") else BeamHistory(steps, labels)
+    known = {id(labels): _Names(labels, blank) for labels in each}
+    names_of = [known[id(labels)] for labels in each]
     seqs = []
     for seq in range(batch):
-        listed = [_listed(step, seq, labels, cuts, blank, parts) for step, labels in zip(steps, each)]
+        listed = [_listed(step, seq, name, cuts, parts) for step, name in zip(steps, names_of)]
         listed = _trim([step if ranked else {**step, "by_rank": False} for step, ranked in zip(listed, by_rank)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
         one: dict[str, Any] = {"label": str(name), "steps": listed, "best": []}
@@ -102,7 +105,7 @@ def spec(
         if reference is not None and seq < len(reference) and tree.nbest:
             done["reference"] = told(whole, seq, reference[seq], tree)
         if not live:
-            best_of = following.told(steps, seq, tree, lambda token, step: _label(token, each[step], blank))
+            best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token))
             done["steps"] = [{**step, "next": more} for step, more in zip(done["steps"], best_of)] or done["steps"]
             entries, inside = smaller.told(whole, seq, tree, length_exponent=length_exponent, join=join)
             if entries:
@@ -220,59 +223,76 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
         )
 
 
-def _listed(
-    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, cuts: int, blank: int | None, parts: Parts
-) -> dict[str, Any]:
+class _Names:
+    """The text of each token, found once."""
+
+    def __init__(self, labels: Sequence[str] | None, blank: int | None):
+        self._labels, self._blank = labels, blank
+        self._known: dict[Any, str] = {}
+
+    def __call__(self, token: Any) -> str:
+        name = self._known.get(token)
+        if name is None:
+            name = self._known[token] = token if isinstance(token, str) else self._of(int(token))
+        return name
+
+    def _of(self, index: int) -> str:
+        if index == self._blank:
+            return _BLANK
+        inside = self._labels is not None and 0 <= index < len(self._labels)
+        return str(self._labels[index]) if inside else str(index)  # type: ignore[index]
+
+
+def _listed(step: dict[str, np.ndarray], seq: int, name: _Names, cuts: int, parts: Parts) -> dict[str, Any]:
     """One step of one sequence as plain lists."""
-    ends = step["end_scores"][seq] if "end_scores" in step else np.zeros(len(step["scores"][seq]))
-    scores = [_number(score) for score in step["scores"][seq] + ends]
+    ends = step["end_scores"][seq] if "end_scores" in step else None
+    scores = _numbers(step["scores"][seq] if ends is None else step["scores"][seq] + ends)
     kept: dict[str, Any] = {
-        "tokens": [_label(token, labels, blank) for token in step["tokens"][seq]],
-        "parents": [int(parent) if score is not None else 0 for parent, score in zip(step["parents"][seq], scores)],
+        "tokens": list(map(name, step["tokens"][seq].tolist())),
+        "parents": [parent if score is not None else 0 for parent, score in zip(_whole(step["parents"][seq]), scores)],
         "scores": scores,
-        "ended": [bool(ended) for ended in step["ended"][seq]],
+        "ended": step["ended"][seq].astype(bool).tolist(),
     }
-    if np.any(ends):
-        kept["ends"] = [_number(end) for end in ends]
+    if ends is not None and np.any(ends):
+        kept["ends"] = _numbers(ends)
     if "left" in step and step["left"][seq].any():
-        kept["left"] = [bool(left) for left in step["left"][seq]]
+        kept["left"] = step["left"][seq].astype(bool).tolist()
     if parts.names:
         kept["parts"] = parts.of(step, seq)
-    return {**kept, "cuts": _cut(step, seq, labels, blank, parts)[:cuts]}
+    return {**kept, "cuts": _cut(step, seq, name, cuts, parts)}
 
 
-def _cut(
-    step: dict[str, np.ndarray], seq: int, labels: Sequence[str] | None, blank: int | None, parts: Parts
-) -> list[dict[str, Any]]:
+def _cut(step: dict[str, np.ndarray], seq: int, name: _Names, most: int, parts: Parts) -> list[dict[str, Any]]:
+    """The best candidates that were cut."""
     if "cand_tokens" not in step:
         return []
-    count = step["cand_tokens"].shape[1]
-    kept = step["cand_kept"][seq] if "cand_kept" in step else np.zeros(count, bool)
-    why = step["cand_verdict"][seq] if "cand_verdict" in step else np.ones(count, int)
-    rows = list(zip(*parts.of(step, seq, "cand_"))) if parts.names else [()] * count
-    fields = zip(step["cand_tokens"][seq], step["cand_parents"][seq], step["cand_scores"][seq], kept, why, rows)
-    out = [
-        {"token": _label(token, labels, blank), "parent": int(parent), "score": _number(score)}
+    scores = step["cand_scores"][seq].astype(np.float64)
+    there = np.isfinite(scores)
+    if "cand_kept" in step:
+        there &= ~step["cand_kept"][seq].astype(bool)
+    places = np.flatnonzero(there)
+    rounded = np.round(scores[places], _DIGITS)
+    order = np.argsort(-rounded, kind="stable")[:most]
+    places, rounded = places[order], rounded[order]
+    why = step["cand_verdict"][seq][places].tolist() if "cand_verdict" in step else [Outcome.CUT] * len(places)
+    rows = list(zip(*parts.of(step, seq, "cand_"))) if parts.names else []
+    tokens, parents = step["cand_tokens"][seq][places].tolist(), _whole(step["cand_parents"][seq][places])
+    return [
+        {"token": name(token), "parent": parent, "score": score}
         | ({"why": Outcome(code).text} if code > Outcome.CUT else {})
-        | ({"parts": list(row)} if parts.names else {})
-        for token, parent, score, survived, code, row in fields
-        if not survived and _number(score) is not None
+        | ({"parts": list(rows[place])} if rows else {})
+        for token, parent, score, code, place in zip(tokens, parents, rounded.tolist(), why, places.tolist())
     ]
-    return sorted(out, key=lambda cut: -cut["score"])
 
 
-def _label(token: Any, labels: Sequence[str] | None, blank: int | None) -> str:
-    if isinstance(token, str):
-        return token
-    index = int(token)
-    if index == blank:
-        return _BLANK
-    return str(labels[index]) if labels is not None and 0 <= index < len(labels) else str(index)
+def _whole(values: np.ndarray) -> list[int]:
+    return values.astype(np.int64).tolist()
 
 
-def _number(score: Any) -> float | None:
-    """A score for JSON; None for a slot without hypothesis (probability 0)."""
-    return round(float(score), 5) if np.isfinite(score) else None
+def _numbers(scores: np.ndarray) -> list[float | None]:
+    """Scores for JSON; None for a slot without hypothesis (probability 0)."""
+    finite, rounded = np.isfinite(scores), np.round(scores.astype(np.float64), _DIGITS).tolist()
+    return rounded if finite.all() else [score if ok else None for score, ok in zip(rounded, finite.tolist())]
 
 
 def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

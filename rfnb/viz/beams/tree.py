@@ -14,8 +14,8 @@ A node (a hypothesis after one step) is in one of these states:
 
 from __future__ import annotations
 
-import gc
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rfnb.viz.beams.parts import columns
@@ -35,12 +35,10 @@ class Node:
     parent: Node | None
     gain: float
     state: str = "dead"
-    rank: int = 0
     last: int = 0  # the last step that a continuation of it reached
-    verdict: str = ""
-    children: list[Node] = field(default_factory=list)
+    children: Sequence[Node] = ()
     written: bool = True
-    parts: list[float] = field(default_factory=list)
+    parts: Sequence[float] = ()
     left: bool = False
     length: int = 0  # how many labels are along its path
     labels: int = 0  # the number of the labels along its path, equal for equal labels
@@ -68,7 +66,7 @@ class Cut:
     rank: int
     verdict: str
     why: str | None = None  # if not by its rank
-    parts: list[float] = field(default_factory=list)
+    parts: Sequence[float] = ()
     margin: float | None = None  # to the last survivor, below 0 if behind; None if that says nothing
     number: int = 0  # in the list of the spec
     into: int | None = None  # the slot of the hypothesis that it became a part of
@@ -88,21 +86,9 @@ class Tree:
 
 def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float | None = None) -> Tree:
     """The tree of one sequence of a `beams` spec (checked by `problem` before)."""
-    collecting = gc.isenabled()
-    gc.disable()  # nothing here is garbage; looking for some among so many objects takes twice as long as to make them
-    try:
-        return _grow(seq, length_exponent, threshold)
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _grow(seq: dict[str, Any], length_exponent: float, threshold: float | None) -> Tree:
     nodes = _link(seq["steps"], seq.get("blank"))
     _states(nodes, seq["steps"], carries=_carries(seq["steps"], nodes))
     cuts = _cuts(seq["steps"], nodes, seq.get("blank"), threshold)
-    for row, following in zip(nodes, [*cuts[1:], []]):
-        _rank(row, following)
     best = [(int(step), int(slot)) for step, slot in seq.get("best") or []]
     width = max((sum(not (node and node.left) for node in row) for row in nodes), default=0)
     return Tree(nodes, cuts, best, _nbest(nodes, length_exponent), columns(seq), width)
@@ -137,6 +123,7 @@ def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[Node | No
     rows: list[list[Node | None]] = []
     for index, step in enumerate(steps):
         row: list[Node | None] = []
+        parts, left = step.get("parts"), step.get("left")
         for slot, (token, parent_slot, score) in enumerate(zip(step["tokens"], step["parents"], step["scores"])):
             parent = rows[-1][parent_slot] if rows else None
             if score is None or (rows and parent is None):
@@ -144,10 +131,11 @@ def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[Node | No
                 continue
             gain = score - (parent.score if parent else 0.0)
             node = Node(index, slot, token, score, parent, gain, written=blank is None or token != blank)
-            node.parts = [values[slot] for values in step.get("parts", [])]
-            node.left = bool("left" in step and step["left"][slot])
-            if parent:
-                parent.children.append(node)
+            if parts:
+                node.parts = [values[slot] for values in parts]
+            node.left = bool(left and left[slot])
+            if parent:  # most have none or one
+                parent.children = (*parent.children, node)
             row.append(node)
         rows.append(row)
     return rows
@@ -174,7 +162,7 @@ def _states(nodes: list[list[Node | None]], steps: list[dict[str, Any]], *, carr
         for node in nodes[index]:
             if node is None:
                 continue
-            node.last = max([node.step, *(child.last for child in node.children)])
+            node.last = max((child.last for child in node.children), default=node.step) if node.children else node.step
             if node.state == "carried":
                 continue
             if steps[index]["ended"][node.slot]:
@@ -185,17 +173,19 @@ def _states(nodes: list[list[Node | None]], steps: list[dict[str, Any]], *, carr
                 node.state = "dead"
 
 
-def _rank(row: list[Node | None], following: list[Cut]) -> None:
-    present = sorted((node for node in row if node), key=lambda node: (-node.score, node.slot))
-    for rank, node in enumerate(present, 1):
-        node.rank = rank
-        behind = present[0].score - node.score
-        place = f"rank {rank} of {len(present)}, " + ("the best" if rank == 1 else f"{behind:.2f} nats behind the best")
-        node.verdict = _verdict(node, place, next((cut for cut in following if cut.parent is node), None))
+def rank_of(tree: Tree, node: Node) -> int:
+    """The place of a hypothesis in its step by score, from 1."""
+    present = sorted((other for other in tree.nodes[node.step] if other), key=lambda other: (-other.score, other.slot))
+    return next(rank for rank, other in enumerate(present, 1) if other is node)
 
 
-def _verdict(node: Node, place: str, cut: Cut | None) -> str:
-    """`cut`: the best of its continuations that were cut."""
+def verdict_of(tree: Tree, node: Node) -> str:
+    """The fate of a hypothesis in words, as the page says it (`widgets/src/beams/verdict.ts`)."""
+    present = [other for other in tree.nodes[node.step] if other]
+    rank, behind = rank_of(tree, node), max(other.score for other in present) - node.score
+    place = f"rank {rank} of {len(present)}, " + ("the best" if rank == 1 else f"{behind:.2f} nats behind the best")
+    following = tree.cuts[node.step + 1] if node.step + 1 < len(tree.cuts) else []
+    cut = next((cut for cut in following if cut.parent is node), None)  # the best of its continuations that were cut
     if node.state == "carried":
         first = node
         while first.parent and first.state == "carried":
