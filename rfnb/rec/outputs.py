@@ -102,7 +102,7 @@ class Outputs(NotPicklable):
 
     def stacked(self, output: Output) -> Tensor | None:
         """{axis, ...} from the values of all steps, hypotheses along the way they went; None without values."""
-        once = output.first_and_further() if self._selections.last is None else None
+        once = None if self._selections.steps else output.first_and_further()
         if once is not None:
             return from_frames(once[:1], axis=self._axis, like=once[0], further=once[1])
         values = output.values

@@ -276,9 +276,9 @@ class _Steps:
         if self._active:
             columns.append(ends.active_in(indices, next(iter(carried.values()))))
         kept: list[list[Any]] = [[] for _ in of.stacked]
-        keep, inputs = [one.append for one in kept], [value._raw for value in carried.values()]
+        rows = zip(*columns, strict=True) if columns else [()] * len(indices)
         try:
-            raws = self.program.run_steps(columns, len(indices), keep, inputs)
+            raws = self.program.run(rows, [one.append for one in kept], *(value._raw for value in carried.values()))
         except Exception:
             return False
         for output, raws_of_output, like in zip(of.stacked, kept, self._stacked, strict=True):

@@ -55,8 +55,8 @@ def text_of(spec: Any) -> str:
 
 def html_of(spec: Any) -> str:
     """The spec drawn as HTML without script, style or network."""
-    remark = spec.head.get("remark")
-    return _drawn(spec, "html") + (f"\n<p>{escape(str(remark))}</p>" if remark else "")
+    made, remark = _drawn(spec, "html"), escape(str(spec.head.get("remark") or ""))
+    return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
 
 
 def drawing_of(spec: Any, width: float = WIDE) -> Drawing:

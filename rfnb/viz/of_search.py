@@ -82,9 +82,10 @@ class Followed:
             return None
         history = search.history
         given = [(event, event.values[name]) for event in events if event.entry in search.choices]
-        if not any(history.slot_dims(one) for _, one in given):
+        if not any(history.slot_dims(event.values[name]) for event in events):  # those of a step that goes on count too
             return None
-        sides = {_is_before(event, one, search) for event, one in given if history.slot_dims(one)}
+        telling = [(event, one) for event, one in given if history.slot_dims(one)]
+        sides = {_is_before(event, one, search) for event, one in telling or given}
         side = sides.pop()
         if side is None or sides:
             return None

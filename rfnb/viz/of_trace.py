@@ -17,7 +17,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.match import kind_filter, path_filter
-from rfnb.trace.stack import runs_of
+from rfnb.trace.stack import loop_dim_of, runs_of
 from rfnb.viz.attention.layers import joined_layers, layer_of
 from rfnb.viz.attention.spec import maps_of
 from rfnb.viz.attention.spec import spec as attention_spec
@@ -38,7 +38,6 @@ from rfnb.viz.states.tracks import joined
 
 _MOST_PARTS, _MOST_RUNS = 12, 4
 _STATES = "States: "
-_SEARCH = ""  # the axis of the steps of a search; views that run over another dim have its name as their `head.axis`
 _UNNAMED = re.compile(r"sequence (\d+)(?=$|,)")
 _SLOTS = "These are slots of the beam, not hypotheses: a hypothesis may move to another slot in each step."
 
@@ -72,10 +71,13 @@ def spec(
     def there(each: str) -> bool:
         return path is None or path_filter(path)(each, each)
 
+    runs = list(page.runs(lambda kind, each: wanted(kind) and there(each)))
+    # Made in the order of the recording: what is numbered then keeps its number when more comes.
+    by_run = {id(run): page.part(run) for run in sorted(runs, key=lambda run: run.events[0].index)}
     parts: list[Spec] = []
     layered: dict[Any, tuple[int, list[str]]] = {}
-    for run in page.runs(lambda kind, each: wanted(kind) and there(each)):
-        made = page.part(run)
+    for run in runs:
+        made = by_run[id(run)]
         if made is None:
             continue
         if made.kind == "attention" and _layered(parts, layered, made, run):
@@ -93,7 +95,10 @@ def spec(
     if len(parts) > _MOST_PARTS:
         few = f'the first {_MOST_PARTS} of {len(parts)} views; others: rf.show(trace, path="...")'
         title = f"{title} — {few}" if title else few
-    return group.spec(parts[:_MOST_PARTS], title=title, live=running, link=f"trace {id(trace)}")
+    parts = parts[:_MOST_PARTS]
+    batches = [str(part.head["batch"]) for part in parts if "batch" in part.head]
+    batch = max(batches, key=batches.count, default="")
+    return group.spec(parts, title=title, live=running, link=f"trace {id(trace)}", batch=batch)
 
 
 @dataclass(frozen=True)
@@ -163,13 +168,15 @@ class _Page:
 
     def _beams(self, run: _Run, own: Labels) -> Spec:
         search = next(one for one in self.searches if (one.path, one.run) == (run.path, run.number))
-        return beams_spec(search.history, title=f"Beam search: {run.path or 'search'}", live=self.live)
+        made = beams_spec(search.history, title=f"Beam search: {run.path or 'search'}", live=self.live)
+        made.head["axis"] = self._axis(loop_dim_of(run.events[0]))
+        return made
 
     def _outputs(self, run: _Run, own: Labels) -> Spec | None:
         search = search_of(run.events, self.searches)
         made = outputs(self.trace, run.path, run.events, own.along, self.live, search)
         if made is not None and made.head.get("step_dim") is not None:
-            self._on(made, "step_dim", search, self._dim_named(run, made.head["step_dim"]["name"]))
+            self._on(made, "step_dim", run, self._dim_named(run, made.head["step_dim"]["name"]), search)
         return made
 
     def _attention(self, run: _Run, own: Labels) -> Spec | None:
@@ -179,7 +186,7 @@ class _Page:
         axis = self.trace.attention.axis(run.path, run.number)
         followed = Followed.of(search, run.events, "weights")
         if followed is not None and axis is not None:
-            return self._along(followed, Axis(axis.name, axis.extent, axis), own, title)
+            return self._along(run, followed, Axis(axis.name, axis.extent, axis), own, title)
         try:
             source, target = attention_axes(Named.of(weights), weights, None, None)
         except DimError as error:  # of a probe of the user's own; the other views are drawn
@@ -188,12 +195,12 @@ class _Page:
             weights, source_dim=source.dim, target_dim=target.dim if target is not None else None, title=title,
             live=self.live, source=own.along(source.dim), target=own.along(target.dim if target is not None else None),
         )  # fmt: skip
-        self._on(made, "row_dim", search, target.dim if target is not None else None)
+        self._on(made, "row_dim", run, target.dim if target is not None else None, search)
         if made.head["maps"]:
             made.head["col_axis"] = self._axis(source.dim)
         return self._of_slots(made, weights)
 
-    def _along(self, followed: Followed, axis: Axis, own: Labels, title: str) -> Spec | None:
+    def _along(self, run: _Run, followed: Followed, axis: Axis, own: Labels, title: str) -> Spec | None:
         """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
         names = ["source" if dim.name == axis.name else dim.name for dim in followed.inner]
         at = names.index("source") if "source" in names else None
@@ -220,7 +227,7 @@ class _Page:
             with_slots(
                 made.head["maps"], made.blocks, list(np.moveaxis(maps, 2, 0).swapaxes(2, 3)), before=followed.before
             )
-        made.head.update(col_axis=self._axis(axis.dim), best=True)
+        made.head.update(axis=self._axis(loop_dim_of(run.events[0])), col_axis=self._axis(axis.dim), best=True)
         return made
 
     def _states(self, run: _Run, own: Labels) -> Spec | None:
@@ -244,7 +251,7 @@ class _Page:
         if not shown:
             return None
         made = states_spec(shown, step_dim=step.name, steps=own.along(step), title=title, live=self.live)
-        self._on(made, "step_dim", search, step)
+        self._on(made, "step_dim", run, step, search)
         return self._of_slots(made, *shown.values())
 
     def _states_along(self, search: Search, run: _Run, step: Dim, title: str) -> Spec | None:
@@ -269,7 +276,7 @@ class _Page:
             shown, dims=["batch", "step", "unit"], step_dim="step", steps=[labels for labels, _, _ in best],
             lengths=[len(labels) for labels, _, _ in best], title=f"{title}, best hypothesis", live=self.live,
         )  # fmt: skip
-        self._on(made, "step_dim", search, step)
+        self._on(made, "step_dim", run, step, search)
         made.head["best"] = True
         given = {} if self.live else {name: found[name].in_slots() for name in shown}
         slots = {name: array for name, array in given.items() if array is not None}
@@ -279,17 +286,23 @@ class _Page:
                 with_slots([entry], made.blocks, [slots[name]], before=found[name].before)
         return made
 
-    def _on(self, made: Spec, role: str, search: Search | None, dim: Dim | None) -> None:
-        """Say over which steps a view runs: those of a search have one axis and one name in all views."""
+    def _on(self, made: Spec, role: str, run: _Run, dim: Dim | None, search: Search | None) -> None:
+        """Say over what a view runs: the steps of a loop are one axis in all views, and those of a search have one name."""
         entries = made.head["maps"] if role == "row_dim" else [made.head]
         if not entries:
             return
         if search is not None:
             for entry in entries:
                 entry[role] = {**entry[role], "name": search.history.each_step}
-            made.head["axis"] = _SEARCH
-        else:
-            made.head["axis"] = self._axis(dim) or entries[0][role]["name"]
+        loop = loop_dim_of(run.events[0]) if run.events[0].step is not None else None
+        made.head["axis"] = self._axis(loop if loop is not None and (search or self._same_name(loop, dim)) else dim)
+        if dim is None and loop is None:
+            made.head["axis"] = entries[0][role]["name"]
+
+    @staticmethod
+    def _same_name(loop: Dim, dim: Dim | None) -> bool:
+        """Whether a dim was made of the steps of a loop that got its own dim later."""
+        return dim is not None and dim.name == loop.name
 
     def _axis(self, dim: Dim | None) -> str:
         """The name of a dim, with a number if another one has that name: views link what is the same, not what is called so."""

@@ -17,7 +17,7 @@ from typing import Any
 from rfnb.viz import display
 from rfnb.viz.exact import Source
 from rfnb.viz.kinds import check_kind, html_of, text_of
-from rfnb.viz.page.budget import checked, live_room, room_of
+from rfnb.viz.page.budget import Room, checked, live_room, room_of
 from rfnb.viz.page.output import alive, room_beside
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec
@@ -30,7 +30,7 @@ class View:
     Args:
         spec: What to draw, exactly.
         budget: Bytes that it may take in a saved notebook, up to 2 MB; what is too large is thinned in the page, and the page says
-            so. Default: `rf.viz.options.budget`, else 250 kB.
+            so. Default: `rf.viz.options.budget`, else 250 kB, 500 kB for several views in one.
 
     Raises:
         ValueError: If the spec's kind is not known, or the budget is none.
@@ -110,8 +110,10 @@ class View:
         if spec.live:
             pump.put(self, self._send)
             return
-        pump.drop(self)
-        self._send()
+        if self._widget is None:
+            pump.drop(self)
+        else:
+            pump.finish(self, self._send)
         if self._handle is not None:
             display.republish(self._handle, self._repr_mimebundle_())
 
@@ -158,6 +160,9 @@ class View:
         if self._widget is not None:
             self._widget.frame = self._page()[1]
 
+    def _room(self) -> Room:
+        return room_of(self._budget, len(self._spec.head.get("parts") or ()))
+
     def _page(self) -> tuple[str, bytes]:
         """The picture and the frame of a page: thinned if it is large. The exact spec answers what the page asks then."""
         from rfnb.viz.page.thin import frame_of  # by the first view that is displayed
@@ -165,7 +170,7 @@ class View:
         spec, number = self._spec, self._source.publish(self._spec)
         if spec.live:
             return "", frame_of(spec, live_room(), version=number)
-        room = room_of(self._budget)
+        room = self._room()
         if self._made is None or self._made[0] != (number, room):
             picture = self.html()
             self._made = (
@@ -180,7 +185,7 @@ class View:
             return self.html()
         picture, frame = self._page()
         made = alive(self.kind, picture, frame)
-        return made if len(made) <= room_of(self._budget).most else picture
+        return made if len(made) <= self._room().most else picture
 
     def _repr_mimebundle_(
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None

@@ -140,7 +140,9 @@ def test_outputs_are_those_that_the_best_hypothesis_was_chosen_by(wandering):
 def test_all_views_of_a_search_run_over_the_same_axis_and_call_it_the_same(wandering):
     *_, trace = wandering
     states, output = part_of(trace, "states"), part_of(trace, "distribution")
-    assert states.head["axis"] == output.head["axis"] == ""
+    beams = part_of(trace, "beams")
+    assert states.head["axis"] == output.head["axis"] == beams.head["axis"] != ""
+    assert {part.head["batch"] for part in (states, output, beams)} == {""}
     assert states.head["step_dim"]["name"] == output.head["step_dim"]["name"] == "step"
 
 
@@ -165,6 +167,22 @@ def test_what_runs_between_two_choices_of_a_step_is_in_slots_and_says_so():
     between = [part for part in parts if any(track["label"].endswith("between") for track in part.head["tracks"])]
     assert len(between) == 1 and "best" not in between[0].head
     assert between[0].head["remark"].startswith("These are slots of the beam, not hypotheses")
+
+
+def test_in_a_step_that_goes_on_the_rows_so_far_are_of_the_best_hypothesis(wandering):
+    """While it is live the newest values are there before the choice of their step is."""
+    *_, trace = wandering
+    last = [event for event in trace.by_path("beams")["search"] if event.step == 1][0]
+    short = rf.Trace()
+    for event in trace.events:
+        if event.index == last.index:
+            break
+        short._keep(event)
+    states, output = part_of(short, "states"), part_of(short, "distribution")
+    assert states.head["best"] and output.head["title"].endswith("best hypothesis")
+    for part in (states, output):
+        assert [len(seq["steps"]) for seq in part.head["seqs"]] == [1, 1]
+        assert [seq["label"] for seq in part.head["seqs"]] == ["sequence 0", "sequence 1"]
 
 
 def test_a_recording_of_some_steps_only_is_drawn():

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import rfnb as rf
+from rfnb.models import beam_search, load_g2p
 from rfnb.viz import of_trace
 from rfnb.viz.group import spec as group
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import page_spec
 from rfnb.viz.show import view_of
-from rfnb.viz.spec import pack
+from rfnb.viz.spec import pack, unpack
 
 LETTERS = list("abcdefghi")
 
@@ -354,3 +355,53 @@ def test_a_page_with_too_little_room_for_every_hypothesis_has_the_best_one_exact
 def test_a_running_search_has_the_rows_of_the_best_hypothesis_only():
     spec = of_trace.spec(with_state_and_heads(), live=True)
     assert not any("slots" in name for name in spec.blocks)
+
+
+@pytest.fixture(scope="module")
+def pronounced():
+    model = load_g2p()
+    with rf.record(model=model) as trace:
+        beam_search(model, ["tongue", "phonetics", "a"], beam_size=3)
+    return trace
+
+
+def test_the_picture_of_a_recording_leaves_the_page_room_for_its_values(pronounced):
+    """Four views of thirty tracks: the picture once took all of the room, and states were pooled over all steps."""
+    view = view_of(pronounced)
+    stored = view._stored()
+    assert "rfnb-frame" in stored and len(stored) <= 500_000
+    picture, frame = view._page()
+    assert len(picture) <= 120_000
+    assert "the first 6 of 24 tracks" in picture
+    for part, exact in zip(group.parts_of(unpack(frame)), group.parts_of(view.spec)):
+        for name, code in part.codes.items():
+            assert set(code.pool) == {1}, (part.head["title"], name)
+        if part.kind != "beams":  # of which a page finds the words itself
+            assert part.head["seqs"] == exact.head["seqs"]
+        assert [seq["label"] for seq in part.head["seqs"]] == [seq["label"] for seq in exact.head["seqs"]]
+
+
+def test_the_title_says_what_ran(pronounced):
+    titles = [view_of(pronounced).spec.head["title"]]
+    model, encoder = Pair(), Encoder(1)
+    with rf.record() as trace:
+        model.run()
+    titles.append(view_of(trace).spec.head["title"])
+    with rf.record(kinds=["attention", "beams"]) as trace:
+        search(1, 4), search(2, 6)
+    titles.append(view_of(trace).spec.head["title"])
+    batch, time = rf.Dim(2, name="batch"), rf.Dim(3, name="time")
+    ids = rf.convert_to_tensor(np.zeros((2, 3), np.int32), dims=[batch, time], sparse_dim=encoder.vocab)
+    with rf.record(kinds=["attention", "tokens"], model=encoder) as trace:
+        encoder(ids, time)
+    titles.append(view_of(trace).spec.head["title"])
+    with rf.record(model=model.encoder) as trace:
+        pass
+    titles.append(view_of(trace).spec.head["title"])
+    assert titles == [
+        "G2P: beam search of “tongue” and 2 more, 3 beams, 9 steps",
+        "Layer: 2 calls, “abcde” and 1 more",
+        "Recording: 2 beam searches, 3 beams",
+        "Encoder: attention, “aaa” and 1 more",
+        "Recording",
+    ]

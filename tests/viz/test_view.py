@@ -141,6 +141,40 @@ def test_the_pump_keeps_only_the_newest_job():
     assert done[-1] == 49 and len(done) <= 2
 
 
+def test_the_last_job_is_done_by_the_pump_after_all_others_and_nothing_takes_its_place():
+    """What two threads send may arrive in another order: then the page would show an older state in the end."""
+    pump, started, go_on, order = Pump(rate=100), threading.Event(), threading.Event(), []
+
+    def job(name):
+        order.append((name, threading.current_thread().name))
+        started.set()
+        go_on.wait()
+
+    def finish():
+        pump.finish("view", lambda: order.append(("last", threading.current_thread().name)))
+        order.append(("done", ""))
+
+    pump.put("view", lambda: job("first"))
+    started.wait()
+    pump.put("view", lambda: job("newer"))
+    ending = threading.Thread(target=finish)
+    ending.start()
+    assert wait_until(lambda: pump._ending == ["view"])
+    pump.put("view", lambda: job("late"))
+    go_on.set()
+    ending.join()
+    assert order == [("first", "rfnb-pump"), ("last", "rfnb-pump"), ("done", "")]
+    pump.finish("view", lambda: order.append("again"))
+    assert order[-1] == "again"
+
+
+def test_what_the_last_job_raises_is_raised_where_it_is_waited_for():
+    pump = Pump(rate=100)
+    with pytest.raises(ZeroDivisionError):
+        pump.finish("view", lambda: 1 / 0)
+    pump.finish("view", lambda: None)
+
+
 class Watched:
     """A lock that tells who asks for it."""
 

@@ -10,6 +10,7 @@ export interface Context {
   onTheme(changed: () => void): void; // called when they change; ends with the view
   bus: Bus; // what linked views point at, on the axis `head.axis`
   busOf(axis: string): Bus; // the same on another axis
+  hasChooser(): boolean; // whether the page around the view lets choose the sequence
   exact: ExactOf; // exact values of blocks that are not, from the kernel
 }
 

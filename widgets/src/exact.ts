@@ -139,9 +139,9 @@ export interface ExactOf {
 export const NO_KERNEL: ExactOf = { now: () => null, ask: () => Promise.resolve(null) };
 
 /** The same for the blocks whose names begin with `prefix`. */
-export const prefixed = (of: ExactOf, prefix: string): ExactOf => ({
-  now: (asked) => of.now({ ...asked, block: prefix + asked.block }),
-  ask: (asked) => of.ask({ ...asked, block: prefix + asked.block }),
+export const prefixed = (of: ExactOf, prefix: () => string): ExactOf => ({
+  now: (asked) => of.now({ ...asked, block: prefix() + asked.block }),
+  ask: (asked) => of.ask({ ...asked, block: prefix() + asked.block }),
 });
 
 /** A row of a block, exactly if it is known; `arrived` is called when it comes later. */

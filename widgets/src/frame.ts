@@ -13,6 +13,7 @@ export interface AnyHead {
   live?: boolean;
   link?: string;
   axis?: string;
+  batch?: string; // which sequences these are: only views of the same ones show the same
   remark?: string; // what holds for all of the view, in sentences
   thinned?: string; // what the page has less of than the kernel, in a sentence
   version?: number; // of the spec that the frame was made of

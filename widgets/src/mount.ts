@@ -63,7 +63,7 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
 }
 
 /** Shows frames of any kind in a root element; another kind replaces the view. */
-export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<AnyHead> {
+export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL, hasChooser = () => false): Rendered<AnyHead> {
   let view: Rendered<AnyHead> | null = null;
   let made = ""; // of what the view is: kind, link and axis
   let ends: (() => void)[] = [];
@@ -83,8 +83,8 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
       guard(
         root,
         () => {
-          const { link = "", axis = "" } = frame.head,
-            wanted = JSON.stringify([frame.kind, link, axis]);
+          const { link = "", axis = "", batch = "" } = frame.head,
+            wanted = JSON.stringify([frame.kind, link, axis, batch]);
           if (view && made === wanted) {
             view.update(frame);
             return;
@@ -99,8 +99,9 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL): Rendered<
             onTheme: (changed) => {
               ends.push(onTheme(root, () => (forget(), changed())));
             },
-            bus: busOf(link, axis),
-            busOf: (other) => busOf(link, other),
+            bus: busOf(link, axis, batch),
+            busOf: (other) => busOf(link, other, batch),
+            hasChooser,
             exact,
           });
         },

@@ -35,6 +35,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected made!: L;
   protected seq = 0;
   protected zoom = 1;
+  protected padding = false; // whether what lies after the end of the sequence is drawn
   protected linked: number | null = null; // the step that a linked view points at
   private given!: Frame<H>; // as it came, of the best hypothesis
   private chosen: Hypothesis | null = null; // another one, that is shown instead
@@ -57,10 +58,19 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected readonly notes = h("div.rfnb-notes", { role: "note" });
   protected readonly readout = status();
   protected readonly legend = h("span.rfnb-legend");
+  private readonly paddingButton = button(
+    "Padding",
+    () => {
+      this.padding = !this.padding;
+      this.choose(this.seq, true);
+    },
+    { "data-do": "padding", title: "what lies after the end of the sequence" },
+  );
   protected readonly tools = h(
     "span.rfnb-tools",
     this.seqSelect,
     h("span.rfnb-zoom", this.zoomOut, this.zoomFit, this.zoomIn),
+    this.paddingButton,
   );
   protected readonly cursor = new Cursor<P>(() => {
     this.tell();
@@ -93,6 +103,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.stage = h("div.rfnb-stage", this.pane.element);
     const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout);
     this.shell = new Shell(el, [this.tools, this.legend], body);
+    if (ctx.hasChooser()) ({ seq: this.seq, hypothesis: this.chosen } = { ...ctx.bus.now, seq: ctx.bus.now.seq ?? 0 });
     this.listen(ctx.bus, (selection) => this.follow(selection));
     ctx.onTheme(() => this.redraw());
     this.unlisten.push(
@@ -130,7 +141,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.given = frame;
     this.drawn = null;
     this.display(frame);
-    if (this.chosen) void this.take(this.chosen);
+    if (this.chosen && followsOne(frame)) void this.take(this.chosen);
   }
 
   /** Shows a frame: the one that came, or that of another hypothesis. */
@@ -154,13 +165,20 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.unlisten.push(bus.listen((selection, origin) => origin !== this && this.drawable && heard(selection)));
   }
 
+  /** Whether the picture ends with the sequence: not where what is after its end is wrong, or was asked for. */
+  protected ends(padded: boolean, wrong: boolean): boolean {
+    this.paddingButton.hidden = !padded || wrong;
+    set(this.paddingButton, "aria-pressed", this.padding);
+    return padded && !wrong && !this.padding;
+  }
+
   /** Shows a sequence; the nearest there is. */
   protected choose(seq: number, quietly = false): void {
     const all = this.sequences(),
       before = this.seq;
     this.seq = Math.max(0, Math.min(seq, all.length - 1));
     this.el.dataset["seq"] = String(this.seq);
-    setOptions(this.seqSelect, all.map(flagged), this.seq);
+    setOptions(this.seqSelect, this.ctx.hasChooser() ? [] : all.map(flagged), this.seq);
     showNotes(this.notes, ...this.open());
     if (this.cursor.pinned && !this.has(this.cursor.pinned)) this.cursor.pinned = null;
     if (this.cursor.hovered && !this.has(this.cursor.hovered)) this.cursor.hovered = null;

@@ -5,6 +5,7 @@
  * are attention and all that was worked out for the choice, in the second the new state.
  */
 export interface Hypothesis {
+  place: string; // in the view of the search
   text: string;
   labels: string[];
   before: number[];
@@ -22,11 +23,11 @@ export interface Selection {
 type Listener = (selection: Selection, origin: object) => void;
 
 interface Group {
-  seq: number | null;
   head: number | null;
-  hypothesis: Hypothesis | null;
-  steps: Map<string, { step: number | null; lost: boolean }>;
-  listeners: Set<{ axis: string; listener: Listener }>;
+  chosen: Map<string, Pick<Selection, "seq" | "hypothesis">>; // by batch
+  steps: Map<string, Pick<Selection, "step" | "lost">>; // by axis
+  listeners: Set<{ axis: string; batch: string; listener: (origin: object) => void }>;
+  order: Set<string>;
 }
 // One for all modules of a page: the stored outputs of a notebook have one for each kind of view.
 declare const SELECTION: string | undefined; // which selection, given by the build
@@ -36,28 +37,34 @@ const groups = ((globalThis as { [ours]?: Map<string, Group> })[ours] ??= new Ma
 /** What a view has in its hand: the sequence of its group, and the step on its axis. */
 export interface Bus {
   readonly now: Selection;
+  readonly order: Set<string>; // the views of the group as they came: a host may open the page anew, and nothing is to jump then
   point(change: Partial<Selection>, origin: object): void;
   listen(listener: Listener): () => void;
 }
 
 /**
  * The bus of a group of linked views (the views of one trace have the same `link`; "" is all others on the page) for one axis: a state of the
- * encoder runs over other steps than the decoder. The sequence, the head and the hypothesis are shared by all axes.
+ * encoder runs over other steps than the decoder. The head is shared by all; the sequence and its hypothesis by those of the same batch.
  */
-export function busOf(link: string, axis = ""): Bus {
+export function busOf(link: string, axis = "", batch = ""): Bus {
   let group = groups.get(link);
   if (!group)
-    groups.set(link, (group = { seq: null, head: null, hypothesis: null, steps: new Map(), listeners: new Set() }));
+    groups.set(
+      link,
+      (group = { head: null, chosen: new Map(), steps: new Map(), listeners: new Set(), order: new Set() }),
+    );
   const shared = group;
   const now = (of: string): Selection => ({
-    seq: shared.seq,
     head: shared.head,
-    hypothesis: shared.hypothesis,
+    seq: null,
+    hypothesis: null,
+    ...shared.chosen.get(batch),
     step: null,
     lost: false,
     ...shared.steps.get(of),
   });
   return {
+    order: group.order,
     get now() {
       return now(axis);
     },
@@ -65,15 +72,18 @@ export function busOf(link: string, axis = ""): Bus {
       const before = now(axis),
         next = { ...before, ...("step" in change ? { lost: false } : {}), ...change };
       if (next.seq !== before.seq && !change.hypothesis) next.hypothesis = null; // it is one of the sequence
-      const wide = (["seq", "head", "hypothesis"] as const).some((name) => next[name] !== before[name]); // of all axes
-      if (!wide && next.step === before.step && next.lost === before.lost) return;
-      [shared.seq, shared.head, shared.hypothesis] = [next.seq, next.head, next.hypothesis];
+      const differs = (...names: (keyof Selection)[]) => names.some((name) => next[name] !== before[name]);
+      const wide = differs("head"),
+        own = differs("seq", "hypothesis"), // of all axes
+        here = differs("step", "lost");
+      shared.head = next.head;
+      shared.chosen.set(batch, { seq: next.seq, hypothesis: next.hypothesis });
       shared.steps.set(axis, { step: next.step, lost: next.lost });
       for (const other of [...shared.listeners])
-        if (other.axis === axis || wide) other.listener(now(other.axis), origin);
+        if (wide || (own && other.batch === batch) || (here && other.axis === axis)) other.listener(origin);
     },
     listen(listener) {
-      const entry = { axis, listener };
+      const entry = { axis, batch, listener: (origin: object) => listener(now(axis), origin) };
       shared.listeners.add(entry);
       return () => {
         shared.listeners.delete(entry);

@@ -77,12 +77,12 @@ const rows = (frame: Frame | null, at: number) =>
 
 describe("a hypothesis for linked views", () => {
   it("is the slot that it was in before and after each choice", () => {
-    expect(of("1,0")).toEqual({ text: "b d", labels: ["b", "d"], before: [0, 1], after: [1, 0] });
+    expect(of("1,0")).toEqual({ place: "1,0", text: "b d", labels: ["b", "d"], before: [0, 1], after: [1, 0] });
     expect(of("0,1")).toEqual(of("1,0")); // a node is part of what it leads to
-    expect(of("1,cut0")).toEqual({ text: "b x", labels: ["b", "x"], before: [0, 1], after: [1] });
+    expect(of("1,cut0")).toEqual({ place: "1,cut0", text: "b x", labels: ["b", "x"], before: [0, 1], after: [1] });
   });
   it("has one row for several choices of a step of the loop", () => {
-    expect(of("1,0", [0, 0])).toEqual({ text: "b d", labels: ["b|d"], before: [0], after: [0] });
+    expect(of("1,0", [0, 0])).toEqual({ place: "1,0", text: "b d", labels: ["b|d"], before: [0], after: [0] });
   });
 });
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from html import escape
 
@@ -22,7 +24,8 @@ from rfnb.viz.pool import largest_in
 _RIM = 4.0  # of paper around it
 CELLS = 48_000  # in a picture of a notebook, so that it stays small
 _BYTES = 28_000  # of its file; a larger one is drawn with fewer cells and pixels
-_FEW_CELLS, _COARSE = 10_000, 1.25
+_COARSER = ((10_000, 1.25), (4_000, 1.0))  # cells and pixels, of which the second only where pictures have less room
+_most: ContextVar[int] = ContextVar("rfnb_picture", default=_BYTES)
 _LEAST = 16  # rows and columns of a thumbnail, unless there are too many for that
 
 
@@ -30,11 +33,23 @@ def img(drawing: Drawing) -> str:
     """The drawing as an `<img>` with its description."""
     drawing = padded(drawing, _RIM)
     file = png(lighter(drawing), theme("light"))
-    if len(file) > _BYTES:  # noise, which deflating does not make shorter
-        file = png(lighter(drawing, _FEW_CELLS), theme("light"), density=_COARSE)
+    most = _most.get()
+    for cells, density in _COARSER[: 1 if most == _BYTES else 2]:  # noise, which deflating does not make shorter
+        if len(file) > most:
+            file = png(lighter(drawing, cells), theme("light"), density=density)
     data = base64.b64encode(file).decode()
     alt = escape(drawing.alt, quote=True)
     return f'<img alt="{alt}" width="{math.ceil(drawing.width)}" src="data:image/png;base64,{data}">'
+
+
+@contextmanager
+def smaller(most: int) -> Iterator[None]:
+    """Pictures made in here are coarser if their files have more bytes."""
+    token = _most.set(most)
+    try:
+        yield
+    finally:
+        _most.reset(token)
 
 
 def with_title(title: str, drawing: Drawing, warnings: Iterable[str] = (), remarks: Iterable[str] = ()) -> str:

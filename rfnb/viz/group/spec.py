@@ -7,16 +7,19 @@ from typing import Any
 
 from rfnb.viz.spec import Spec
 
+_TRACKS = 6
 
-def spec(parts: Sequence[Spec], *, title: str = "", live: bool = False, link: str = "") -> Spec:
+
+def spec(parts: Sequence[Spec], *, title: str = "", live: bool = False, link: str = "", batch: str = "") -> Spec:
     """The spec of a group.
 
     Args:
         parts: The specs, from top to bottom.
         link: Views with the same `link` point at the same sequence and step; "": all on the page.
+        batch: The sequences that the page lets choose from: parts whose `head.batch` it is show the chosen one.
         live: Whether more may come.
     """
-    head: dict[str, Any] = {"title": title, "live": live, "link": link}
+    head: dict[str, Any] = {"title": title, "live": live, "link": link, "batch": batch}
     return join(head, parts)
 
 
@@ -39,6 +42,26 @@ def parts_of(spec: Any) -> list[Spec]:
         )
         out.append(Spec(part["kind"], part["head"], blocks, codes))
     return out
+
+
+def pictured(part: Spec, *, few: bool = False) -> Spec:
+    """The part as it is in a picture of the group: of many tracks those that a page opens first.
+
+    Args:
+        few: Whether there is little room: then states are of the first sequence.
+    """
+    head = part.head
+    if part.kind != "states":
+        return part
+    tracks, seqs = head["tracks"][:_TRACKS], head["seqs"][: 1 if few else None]
+    said = [
+        *([f"the first {len(tracks)} of {len(head['tracks'])} tracks"] if len(tracks) < len(head["tracks"]) else []),
+        *([f"the first of {len(head['seqs'])} sequences"] if len(seqs) < len(head["seqs"]) else []),
+    ]
+    remark = f"This picture has {' and '.join(said)}." if said else ""
+    remark = " ".join(filter(None, [head.get("remark"), remark]))
+    more = {"remark": remark} if remark else {}
+    return Spec(part.kind, {**head, "tracks": tracks, "seqs": seqs, **more}, part.blocks, part.codes)
 
 
 def nothing(spec: Any) -> str:

@@ -51,7 +51,8 @@ class Options:
 
     @property
     def budget(self) -> int | None:
-        """The bytes that a view may take in a saved notebook with picture, data and script; None: 250 kB, less if that is enough."""
+        """The bytes that a view may take in a saved notebook with picture, data and script; None: 250 kB, 500 kB
+        for several views in one, less if that is enough."""
         return self._budget
 
     @budget.setter
@@ -78,10 +79,15 @@ def checked(budget: int | None) -> int | None:
     return budget
 
 
-def room_of(budget: int | None) -> Room:
-    """The room of a view with a budget of its own, or None, in a notebook."""
+def room_of(budget: int | None, parts: int = 1) -> Room:
+    """The room of a view with a budget of its own, or None, in a notebook.
+
+    Args:
+        parts: Of how many views it is made; several have twice the room of one.
+    """
     given = budget if budget is not None else options.budget
-    return Room(given, given) if given is not None else Room(USUAL, EASY)
+    times = min(2, max(1, parts))
+    return Room(given, given) if given is not None else Room(times * USUAL, times * EASY)
 
 
 def live_room() -> Room:

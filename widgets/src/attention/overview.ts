@@ -87,8 +87,8 @@ export class Overview {
   }
 
   /** Whether there is more than one map to choose from. */
-  static needed(head: Head): boolean {
-    return head.maps.length > 1 || Math.max(...head.maps.map(({ seqs }) => seqs.length)) > 1;
+  static needed(head: Head, hasChooser: boolean): boolean {
+    return head.maps.length > 1 || (!hasChooser && Math.max(...head.maps.map(({ seqs }) => seqs.length)) > 1);
   }
 
   /** Draws the maps of a frame; `fresh`: its values, the scale or the colours have changed. */

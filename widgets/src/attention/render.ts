@@ -111,7 +111,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.choice.seq = this.seq;
     this.scale = scaleOf(head);
     const mean = this.maps.length > 1 ? meanOf(this.frame, this.maps, this.seq, this.nameOf(this.choice)) : null;
-    this.matrix = mean ?? matrixOf(this.frame, this.maps[0]!, this.seq)!;
+    const whole = mean ?? matrixOf(this.frame, this.maps[0]!, this.seq)!,
+      { rows, cols, rowLen, colLen } = whole;
+    const ends = this.ends(rowLen < rows || colLen < cols, !!whole.note);
+    this.matrix = ends ? { ...whole, rows: rowLen, cols: colLen } : whole;
     this.el.dataset["map"] = this.maps.length > 1 ? "mean" : String(this.maps[0]);
     this.el.dataset["head"] = String(this.choice.head);
     this.choices = this.everyChoice();
@@ -192,7 +195,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     const { dark } = this.ctx.palette(),
       fresh = this.opened !== this.frame || this.dark !== dark;
     [this.opened, this.dark] = [this.frame, dark];
-    const several = Overview.needed(this.frame.head);
+    const several = Overview.needed(this.frame.head, this.ctx.hasChooser());
     if (several !== (this.overview.element.parentElement === this.side)) {
       if (several) this.side.prepend(this.overview.element);
       else this.overview.element.remove();

@@ -3,7 +3,7 @@
 import type { Hypothesis } from "../selection";
 import { line } from "../visible";
 import type { Place } from "./cursor";
-import { tip } from "./cursor";
+import { keyOf, tip } from "./cursor";
 import type { Node, Tree } from "./tree";
 import { cutText, pathOf, prefix, untold } from "./tree";
 
@@ -17,7 +17,13 @@ export function whole(tree: Tree, place: Place): { path: Node[]; cut: Place | nu
 /** The same for linked views. `loopSteps`: of each step that of the loop; several choices of a step of the loop are one row. */
 export function hypothesisOf(tree: Tree, place: Place, join: string, loopSteps?: number[]): Hypothesis {
   const { path, cut } = whole(tree, place);
-  const made: Hypothesis = { text: "", labels: [], before: [], after: [] };
+  const made: Hypothesis = {
+    place: keyOf(cut ?? { kind: "node", node: path.at(-1)! }),
+    text: "",
+    labels: [],
+    before: [],
+    after: [],
+  };
   const add = (step: number, token: string, before: number, after: number | null): void => {
     const at = loopSteps?.[step] ?? step;
     if (made.labels[at] === undefined) made.before[at] = before;

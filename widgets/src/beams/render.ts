@@ -153,6 +153,7 @@ class BeamsView implements Rendered<BeamsHead> {
     );
     this.shell = new Shell(el, [this.status, tools], body);
     set(this.alpha, "list", this.alphaMarks.id);
+    if (ctx.hasChooser()) [this.seq, this.followed] = [ctx.bus.now.seq ?? 0, ctx.bus.now.hypothesis?.place ?? null];
     this.unlisten = ctx.bus.listen((selection, origin) => {
       if (origin !== this && this.tree) this.follow(selection);
     });
@@ -199,7 +200,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.seq = Math.min(this.seq, Math.max(0, seqs.length - 1));
     const seq = seqs[this.seq] ?? { steps: [] },
       labels = seqs.map(({ label }, index) => label ?? `sequence ${index}`);
-    setOptions(this.seqSelect, labels, this.seq);
+    setOptions(this.seqSelect, this.ctx.hasChooser() ? [] : labels, this.seq);
     this.tree = grow(seq, this.exponent);
     this.cursor.hovered = null;
     if (this.cursor.pinned && !placeOf(this.tree, this.cursor.pinned)) this.cursor.pinned = null;
@@ -358,8 +359,10 @@ class BeamsView implements Rendered<BeamsHead> {
   }
 
   /** Another view points at a step: mark it on the path of the winner, of which such views are. */
-  private follow({ seq, step }: Selection): void {
+  private follow({ seq, step, hypothesis }: Selection): void {
     if (seq !== null && seq !== this.seq && this.head.seqs[seq]) this.choose(seq);
+    this.followed = hypothesis && placeOf(this.tree, hypothesis.place) ? hypothesis.place : null;
+    this.el.dataset["followed"] = this.followed ?? "";
     const end = start(this.tree);
     const shown = this.followed ? placeOf(this.tree, this.followed) : end,
       path = shown ? whole(this.tree, shown).path : [];

@@ -1,51 +1,218 @@
-// Several views below each other in one frame, e.g. all that a trace has.
+// Several views below each other in one frame, e.g. all that a trace has. Those of the same sequences have one chooser, which stays in sight.
 
-import type { Render, Rendered } from "../context";
-import { h } from "../dom";
+import { hypothesisOf } from "../beams/follow";
+import { placeOf } from "../beams/cursor";
+import { grow, nbest } from "../beams/tree";
+import type { BeamsHead } from "../beams/tree";
+import type { Context, Render, Rendered } from "../context";
+import { h, on, setOptions } from "../dom";
 import { prefixed } from "../exact";
 import type { AnyHead, Block, Frame } from "../frame";
+import { shorten } from "../labels";
 import { showIn } from "../mount";
+import type { Bus, Hypothesis, Selection } from "../selection";
+import { Batch } from "./batch";
+import type { Sequence } from "./batch";
 
-interface Part {
-  kind: string;
-  head: AnyHead;
+const MOST_HYPOTHESES = 16;
+
+interface Entry {
+  notes?: Record<string, string>;
+  seqs?: number[];
+}
+interface PartHead extends AnyHead {
+  key?: string;
+  batch?: string;
+  seqs?: { label?: string; result?: string; note?: string }[];
+  maps?: Entry[];
+  tracks?: Entry[];
 }
 interface Head extends AnyHead {
-  parts?: Part[];
+  batch?: string;
+  parts?: { kind: string; head: PartHead }[];
+}
+interface Part {
+  root: HTMLElement;
+  shown: Rendered<AnyHead>;
+  at: { prefix: string; linked: boolean }; // as it is now
 }
 
-export const render: Render<Head> = (el, frame, ctx) => {
-  const title = h("div.rfnb-group-title");
-  const body = h("div.rfnb-group");
-  const parts: { root: HTMLElement; shown: Rendered<AnyHead> }[] = [];
-  el.append(title, body);
-  const update = ({ head, blocks }: Frame<Head>) => {
-    title.textContent = head.title ?? "";
-    const wanted = head.parts ?? [];
-    if (!wanted.length) title.textContent += head.live ? " — waiting for events" : " — nothing recorded";
-    while (parts.length > wanted.length) {
-      const last = parts.pop()!;
-      last.shown.destroy();
-      last.root.remove();
-    }
-    wanted.forEach((part, index) => {
-      if (!parts[index]) {
-        const root = h("section.rfnb-root.rfnb-part");
-        body.append(root);
-        parts[index] = { root, shown: showIn(root, prefixed(ctx.exact, `${index}/`)) };
-      }
-      const own = { kind: part.kind, head: { link: head.link ?? "", ...part.head }, blocks: pick(blocks, `${index}/`) };
-      parts[index]!.shown.update(own);
+class GroupView implements Rendered<Head> {
+  private readonly title = h("div.rfnb-group-title");
+  private readonly seqSelect = h("select", { "aria-label": "sequence" });
+  private readonly hypothesisSelect = h("select", { "aria-label": "hypothesis" });
+  private readonly bar = h(
+    "div.rfnb-group-bar",
+    h("label", "sequence ", this.seqSelect),
+    h("label", "hypothesis ", this.hypothesisSelect),
+  );
+  private readonly body = h("div.rfnb-group");
+  private batch: Batch | null = null; // once there are sequences to choose from
+  private readonly bus: Bus;
+  private readonly parts = new Map<string, Part>(); // by key: what a reader has seen stays where it is
+  private linked: Frame<PartHead>[] = [];
+  private all: Sequence[] = [];
+  private hypotheses: Hypothesis[] = [];
+  private last: Partial<Selection> = {};
+  private readonly ends: (() => void)[] = [];
+  private frame = 0;
+  private shift = 0; // of the bar, in pixels
+
+  constructor(
+    private readonly el: HTMLElement,
+    private readonly ctx: Context,
+  ) {
+    this.bus = ctx.busOf("");
+    el.append(this.title, this.body);
+    on(this.seqSelect, "change", () => this.bus.point({ seq: Number(this.seqSelect.value) }, {}));
+    on(this.hypothesisSelect, "change", () => {
+      const hypothesis = this.hypotheses[this.hypothesisSelect.selectedIndex - 1] ?? null;
+      this.bus.point({ seq: this.seq, hypothesis }, {});
     });
-  };
-  update(frame);
+    this.ends.push(
+      this.bus.listen(({ seq, hypothesis }) => {
+        if (seq === this.last.seq && hypothesis === this.last.hypothesis) return;
+        this.last = { seq, hypothesis };
+        this.choose();
+      }),
+    );
+    const scrolled = () => {
+      cancelAnimationFrame(this.frame);
+      this.frame = requestAnimationFrame(() => this.stick());
+    };
+    document.addEventListener("scroll", scrolled, { capture: true, passive: true });
+    this.ends.push(() => document.removeEventListener("scroll", scrolled, { capture: true }));
+  }
+
+  update({ head, blocks }: Frame<Head>): void {
+    this.title.textContent = head.title ?? "";
+    const wanted = head.parts ?? [];
+    if (!wanted.length) this.title.textContent += head.live ? " — waiting for events" : " — nothing recorded";
+    const frames = wanted.map((part, index) => ({
+      kind: part.kind,
+      head: { link: head.link ?? "", ...part.head },
+      blocks: pick(blocks, `${index}/`),
+    }));
+    const of = (part: PartHead) =>
+      head.batch !== undefined && part.batch === head.batch ? (part.seqs?.length ?? 0) : 0;
+    const count = Math.max(0, ...frames.map((part) => of(part.head)));
+    const keys = frames.map((part, index) => `${part.kind} ${part.head.key ?? index}`);
+    for (const [key, { root, shown }] of this.parts)
+      if (!keys.includes(key)) {
+        shown.destroy();
+        root.remove();
+        this.parts.delete(key);
+      }
+    this.linked = frames.filter((part) => count > 1 && of(part.head) === count);
+    this.all = Array.from({ length: count }, (_, seq) => sequence(this.linked, seq));
+    for (const key of keys) this.bus.order.add(key);
+    for (const key of this.bus.order) {
+      const index = keys.indexOf(key),
+        frame = frames[index];
+      if (!frame) continue;
+      const at = { prefix: `${index}/`, linked: this.linked.includes(frame) },
+        there = this.parts.get(key);
+      if (there) Object.assign(there.at, at);
+      (there ?? this.open(key, at)).shown.update(frame);
+    }
+    this.choose();
+    this.showBatch();
+  }
+
+  private showBatch(): void {
+    const { ctx, all } = this;
+    if (all.length < 2 && !this.batch) return;
+    if (!this.batch) {
+      this.batch = new Batch((seq) => this.bus.point({ seq }, {}));
+      this.body.before(this.batch.element, this.batch.note);
+      ctx.onTheme(() => this.showBatch());
+    }
+    this.batch.update(all, this.seq, this.linked, ctx.palette().dark);
+  }
+
+  private get seq(): number {
+    return Math.max(0, Math.min(this.bus.now.seq ?? 0, this.all.length - 1));
+  }
+
+  private open(key: string, at: Part["at"]): Part {
+    const root = h("section.rfnb-root.rfnb-part"),
+      exact = prefixed(this.ctx.exact, () => at.prefix);
+    this.body.append(root);
+    const part = { root, at, shown: showIn(root, exact, () => at.linked) };
+    this.parts.set(key, part);
+    return part;
+  }
+
+  /** The choosers show what is chosen, here or in a view. */
+  private choose(): void {
+    const { seq, all } = this,
+      { hypothesis } = this.bus.now;
+    const name = ({ label, wrong }: Sequence) => label + (wrong ? " !" : "");
+    setOptions(this.seqSelect, all.map(name), seq);
+    this.batch?.choose(seq);
+    const beams = this.linked.find(({ kind }) => kind === "beams") as Frame<BeamsHead> | undefined,
+      head = beams?.head,
+      tree =
+        head?.seqs[seq] && this.linked.some((part) => "best" in part.head)
+          ? grow(head.seqs[seq]!, head.length_exponent)
+          : null;
+    const places = tree ? nbest(tree.nodes, head!.length_exponent ?? 0).map(({ step, slot }) => `${step},${slot}`) : [];
+    const [first = "", ...others] = places.slice(0, MOST_HYPOTHESES),
+      of = (key: string) => hypothesisOf(tree!, placeOf(tree!, key)!, head!.join ?? " ", head!.loop_steps);
+    this.hypotheses = others.map(of);
+    const there = hypothesis && this.hypotheses.findIndex(({ place }) => place === hypothesis.place);
+    if (hypothesis && there! < 0) this.hypotheses.push(hypothesis); // one that is not in the list
+    const texts = this.hypotheses.map(({ text }, index) => `${index + 2}: ${shorten(text, 40)}`);
+    setOptions(
+      this.hypothesisSelect,
+      tree && first ? [`best: ${shorten(of(first).text, 40)}`, ...texts] : [],
+      hypothesis ? this.hypotheses.findIndex(({ place }) => place === hypothesis.place) + 1 : 0,
+    );
+    if (all.length < 2 && !this.hypotheses.length) this.bar.remove();
+    else if (!this.bar.parentElement) this.title.after(this.bar);
+  }
+
+  /** Keeps the choosers in sight: a host that scrolls sideways in the output leaves `position: sticky` without effect. */
+  private stick(): void {
+    let scroller = this.el.parentElement;
+    while (
+      scroller &&
+      !(scroller.scrollHeight > scroller.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(scroller).overflowY))
+    )
+      scroller = scroller.parentElement;
+    const top =
+        scroller && scroller !== document.documentElement ? Math.max(0, scroller.getBoundingClientRect().top) : 0,
+      { bottom } = this.el.getBoundingClientRect(),
+      bar = this.bar.getBoundingClientRect();
+    this.shift = Math.max(0, Math.min(bottom - bar.bottom, top - bar.top) + this.shift);
+    this.bar.style.transform = this.shift ? `translateY(${this.shift}px)` : "";
+    this.bar.toggleAttribute("data-stuck", this.shift > 0);
+  }
+
+  destroy(): void {
+    for (const end of this.ends) end();
+    for (const { shown } of this.parts.values()) shown.destroy();
+    this.batch?.destroy();
+    cancelAnimationFrame(this.frame);
+  }
+}
+
+/** The name that all views give a sequence, else its number; what a search found for it; whether something is wrong with it. */
+function sequence(parts: Frame<PartHead>[], seq: number): Sequence {
+  const entries = parts.map(({ head }) => head.seqs![seq]!),
+    names = new Set(entries.flatMap(({ label }) => (label && !/^sequence \d+$/.test(label) ? [label] : [])));
+  const wrong = parts.some(
+    ({ head }, index) =>
+      !!entries[index]!.note ||
+      [...(head.maps ?? []), ...(head.tracks ?? [])].some(({ notes, seqs }) => notes?.[seqs ? seqs.indexOf(seq) : seq]),
+  );
+  const [name] = names;
   return {
-    update,
-    destroy() {
-      for (const { shown } of parts) shown.destroy();
-    },
+    label: names.size === 1 ? name! : names.size ? String(seq + 1) : (entries[0]?.label ?? String(seq + 1)),
+    result: entries.map(({ result }) => result).find(Boolean) ?? "",
+    wrong,
   };
-};
+}
 
 /** The blocks of one part: those whose name begins with its number. */
 export function pick(blocks: Record<string, Block>, prefix: string): Record<string, Block> {
@@ -55,3 +222,9 @@ export function pick(blocks: Record<string, Block>, prefix: string): Record<stri
     ),
   );
 }
+
+export const render: Render<Head> = (el, frame, ctx) => {
+  const view = new GroupView(el, ctx);
+  view.update(frame);
+  return view;
+};

@@ -111,7 +111,15 @@ class StatesView extends PanedView<Head, Position, Layout> {
       orders.findIndex(({ name }) => name === this.order) + 1,
     );
     this.unsorted = false;
-    this.scene = { ...scene, tracks: scene.tracks.map((track) => this.sorted(track)) };
+    const ends = this.ends(
+      scene.len < scene.steps,
+      scene.tracks.some(({ note }) => note),
+    );
+    this.scene = {
+      ...scene,
+      steps: ends ? scene.len : scene.steps,
+      tracks: scene.tracks.map((track) => this.sorted(track)),
+    };
     this.placePins();
     if (this.brush && this.brush.seq !== this.seq) this.unbrush();
     else this.rebrush();
