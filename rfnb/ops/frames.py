@@ -30,7 +30,7 @@ class Frames(Sequence[Tensor]):
 
     def __init__(self, source: Tensor, *, axis: Dim, masked: bool = True):
         index = source.axis_of(axis, "frames")
-        if masked and set(axis.length_dims) <= set(source.dims):
+        if masked and axis.has_padding() and set(axis.length_dims) <= set(source.dims):
             # What an ended sequence would do with NaN is not used, but 0 * NaN comes back as gradient.
             source = source.copy_masked(False if source.dtype == "bool" else 0, dims=[axis])
         self._dims = source.dims[:index] + source.dims[index + 1 :]

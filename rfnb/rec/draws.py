@@ -40,6 +40,7 @@ _NUMPY = [
       and name not in _STILL),
     "seed",
 ]  # fmt: skip
+_WORDS_OF_PYTHON = id(_generator) + object.__basicsize__
 _NAMES = frozenset({*_PYTHON, *_NUMPY, "_watches"})  # in code that draws, or tells those who watched when it began
 
 
@@ -136,7 +137,24 @@ def _state() -> Any:
         numpy_state: Any = ctypes.string_at(generator.ctypes.state_address, _MT19937_BYTES)
     else:
         numpy_state = repr(generator.state)
-    return numpy_state, random.getstate()
+    return numpy_state, _python_state()
+
+
+def _python_state() -> Any:
+    """The state of the generator of Python: `getstate` makes an int of each of its words."""
+    if not _words_are_there():
+        return random.getstate()
+    return ctypes.string_at(_WORDS_OF_PYTHON, _MT19937_BYTES), _generator.gauss_next
+
+
+@cache
+def _words_are_there() -> bool:
+    """Whether this Python keeps the position and the words where CPython does."""
+    kind = next(each for each in type(_generator).__mro__ if each.__module__ == "_random")
+    if sys.implementation.name != "cpython" or kind.__basicsize__ < object.__basicsize__ + _MT19937_BYTES:
+        return False
+    position, *words = np.frombuffer(ctypes.string_at(_WORDS_OF_PYTHON, _MT19937_BYTES), np.uint32).tolist()
+    return (*words, position) == random.getstate()[1]
 
 
 class _Functions:

@@ -266,3 +266,31 @@ def test_everything_is_as_before_afterwards():
         random.random, random.shuffle, np.random.randn, np.random.seed, torch.manual_seed, dict(vars(draws._generator)),
     ]  # fmt: skip
     assert not draws._watches
+
+
+def test_the_words_of_the_generator_of_python():
+    """They are read where CPython has them; elsewhere the generator is asked."""
+    assert draws._words_are_there() == (sys.implementation.name == "cpython")
+    before = random.getstate()
+    try:
+        for change in (
+            random.random,
+            lambda: random.gauss(0, 1),
+            lambda: random.seed(5),
+            lambda: random.setstate(before),
+        ):
+            state = draws._python_state()
+            assert state == draws._python_state()
+            change()
+            assert state != draws._python_state()
+        for _ in range(700):  # gauss has every second number at hand
+            state = draws._python_state()
+            random.gauss(0, 1)
+            assert state != draws._python_state()
+    finally:
+        random.setstate(before)
+
+
+def test_without_these_words_the_generator_is_asked(monkeypatch):
+    monkeypatch.setattr(draws, "_words_are_there", lambda: False)
+    assert draws._python_state() == random.getstate()
