@@ -9,8 +9,8 @@ import { Shell } from "../shell";
 import type { Edge, Graph, GraphHead, Node } from "./layout";
 import { levelsOf, middleOf, pathOf, problem, sentence, trail, walk } from "./layout";
 
-const HINT = "Point at a box, or focus one and use the arrow keys: down to what reads it, up to what it reads.";
-const OPENS = " Enter or a click opens a box with a second one behind it, Escape goes back.";
+const HINT = "Arrow keys lead from a box down to what reads it, up to what it reads.";
+const OPENS = " Enter or a click opens one with another behind it, Escape goes back.";
 const STRAND = 5,
   MARK = 6.5; // of a letter beside them
 
@@ -134,8 +134,7 @@ class GraphView {
     }
     for (const node of this.nodes()) node.classList.toggle("rfnb-graph-near", near.has(node.dataset["node"]));
     const words = at === null || !graph ? "" : sentence(graph, at);
-    const opens = this.level > 0 || graph?.nodes.some((node) => node.opens !== undefined);
-    const hint = graph?.nodes.length ? HINT + (opens ? OPENS : "") : graph ? "No calls were recorded." : "";
+    const hint = graph?.nodes.length ? HINT + (this.head.levels ? OPENS : "") : graph ? "No calls were recorded." : "";
     this.readout.replaceChildren(words || quiet(hint));
   }
 
@@ -171,7 +170,7 @@ function boxOf(node: Node): SVGGElement {
     class: `rfnb-graph-node rfnb-graph-${shape}${wrong ? " rfnb-graph-wrong" : ""}`,
   });
   set(box, "role", shape === "fold" ? "button" : "img");
-  set(box, "aria-label", words);
+  set(box, "aria-label", shape === "fold" ? `${lines.join(" ")}: ${words}` : words); // a button is called what is on it
   const at = { x: x - width / 2, y: y - height / 2, width, height, rx: flat ? 4 : height / 2 };
   if (shape === "fold") box.append(svg("rect.rfnb-graph-behind", { ...at, x: at.x + 4, y: at.y + 4 }));
   box.append(svg("rect", at));
@@ -183,7 +182,7 @@ function boxOf(node: Node): SVGGElement {
       set(text, "textLength", width - 10);
       set(text, "lengthAdjust", "spacingAndGlyphs");
     }
-    box.append(text);
+    box.append(text, " ");
   });
   return box;
 }
@@ -202,8 +201,7 @@ function lineOf(edge: Edge): SVGGElement {
   const [mx, my] = middleOf(edge);
   let left = mx + (hues.length / 2) * STRAND + 3;
   glyphs.forEach((glyph, index) => {
-    const look = `rfnb-graph-glyph rfnb-hue-${hues[index]! % 8}`;
-    group.append(svg("text", { x: left, y: my + 3, class: look }, glyph));
+    group.append(svg("text", { x: left, y: my + 3, class: `rfnb-graph-glyph rfnb-hue-${hues[index]! % 8}` }, glyph));
     left += MARK * glyph.length + 3;
   });
   if (label && back) {
