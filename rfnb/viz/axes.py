@@ -184,6 +184,12 @@ class RowsOver(list[list[str]]):
         return [self[index // inner % len(self)] for index in range(math.prod(axis.size for axis in seq_axes))]
 
 
+def vocab_of(axis: Axis) -> list[str] | None:
+    """The labels of an axis that is a vocabulary itself, e.g. of topics that are attended to."""
+    vocab = getattr(axis.dim, "vocab", None)
+    return [str(label) for label in vocab[: axis.size]] if vocab is not None and len(vocab) >= axis.size else None
+
+
 def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, where: str, role: str) -> list[list[str]]:
     """The token labels of each sequence; numbers where none are given.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from viz.stored_files import assert_stored
 
+import rfnb as rf
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.core.tensor import Tensor
@@ -234,3 +235,14 @@ def test_an_array_with_many_axes_needs_names():
         "A plain array needs one name per axis.\n"
         '    dims=["dim0", "dim1", "dim2", "dim3", "dim4", "dim5"]'
     )
+
+
+def test_an_axis_that_is_a_vocabulary_is_labelled_with_it():
+    batch, topics = rf.Dim(2, name="batch"), rf.Dim(3, name="topics", vocab=["art", "sport", "law"])
+    time = rf.ragged_dim([4, 2], over=batch, name="time")
+    weights = rf.softmax(rf.zeros([batch, time, topics]), axis=topics)
+    view = rf.viz.attention(weights, source_dim=topics, target_dim=time)
+    assert [seq["cols"] for seq in view.spec.head["seqs"]] == [["art", "sport", "law"]] * 2
+    assert view.spec.head["seqs"][1]["rows"] == ["0", "1"]
+    other = rf.viz.attention(weights, source_dim=topics, target_dim=time, source=["x", "y", "z"])
+    assert other.spec.head["seqs"][0]["cols"] == ["x", "y", "z"]

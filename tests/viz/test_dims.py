@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from viz.stored_files import assert_stored
 
+import rfnb as rf
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.errors import ShapeError
 from rfnb.core.tensor import Tensor
@@ -286,3 +287,18 @@ def test_an_array_needs_a_name_for_each_axis():
         "An array needs one dim name per axis.\n"
         '    rf.viz.dims(array, names=["dim0", "dim1"])'
     )
+
+
+def test_coordinates_of_a_vocabulary_are_its_labels():
+    batch, vocab = rf.Dim(2, name="batch"), rf.Dim(3, name="letters", vocab=["a", " b", "日本"])
+    scores = rf.convert_to_tensor(np.arange(6, dtype=np.float32).reshape(2, 3), dims=[batch, vocab])
+    view = rf.viz.dims(scores)
+    assert view.spec.head["table"]["labels"] == {"1": ["a", " b", "日本"]}
+    assert view.text().splitlines()[-3:] == [
+        "letters →  a  ␣b  日本",
+        "batch 0    0   1     2",
+        "batch 1    3   4     5",
+    ]
+    assert "<th>␣b</th>" in view.html()
+    turned = rf.viz.dims(scores.copy_transpose([vocab, batch])).text()
+    assert "letters 日本" in turned and "labels" not in rf.viz.dims(rf.zeros([batch])).spec.head["table"]

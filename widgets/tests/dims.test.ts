@@ -1,7 +1,17 @@
 import { afterEach, describe, expect, it } from "vitest";
 import several from "../../tests/viz/fixtures/dims_several.json";
 import type { DimsHead } from "../src/dims/layout";
-import { bytesText, columnsOf, layout, namesOf, numberText, problem, statsText, waste } from "../src/dims/layout";
+import {
+  bytesText,
+  columnsOf,
+  layout,
+  namesOf,
+  numberText,
+  problem,
+  statsText,
+  valueTables,
+  waste,
+} from "../src/dims/layout";
 import { exactBlock } from "../src/block";
 import { showIn } from "../src/mount";
 
@@ -214,4 +224,26 @@ describe("repeats and values", () => {
       "These dims cannot be drawn: rows are folded that are not there.",
     );
   });
+});
+
+it("calls the coordinates of a vocabulary by its labels", () => {
+  const frame = {
+    kind: "dims",
+    head: { table: { dims: [1, 2], block: "v", real: "r", labels: { "1": ["a", " b"] } } } as unknown as DimsHead,
+    blocks: { v: exactBlock(Float32Array.of(0, 1, 2, 3), [2, 2]), r: exactBlock(Uint8Array.of(1, 1, 1, 0), [2, 2]) },
+  };
+  const names = new Map([
+    [1, "batch"],
+    [2, "letters"],
+  ]);
+  expect(valueTables(frame, names)).toEqual([
+    {
+      title: "",
+      rows: [
+        ["letters →", "a", "␣b"],
+        ["batch 0", "0", "1"],
+        ["batch 1", "2", ""],
+      ],
+    },
+  ]);
 });

@@ -22,7 +22,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.viz.attention.maps import Maps, Part
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
-from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of
+from rfnb.viz.axes import Axis, Named, given_lengths, names_of, tokens_of, vocab_of
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, host
 
@@ -95,6 +95,9 @@ def spec(
                 "row": tokens if tokens is not None else source if target is None and same else target,
                 "col": tokens if tokens is not None else target if source is None and same else source,
             }
+            for role, axis in (("row", one.target), ("col", one.source)):
+                if sides[role] is None and axis is not None:
+                    sides[role] = vocab_of(axis)
             lengths = {
                 role: given_lengths(own, sides[role], axis, one.seqs, where="attention", role=name)
                 for role, own, axis, name in (

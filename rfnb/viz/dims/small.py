@@ -2,6 +2,7 @@
 
 table = {dims: [id, ...], block}: the block "values" is float32 in the order of the dims; NaN past the end of a sequence is padding
 lengths = the block "real", uint8 of the same shape: 1 for what is no padding
+labels = of dims that are vocabularies, by place: what their coordinates are called
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 
 from rfnb.viz.dims import table as words
 from rfnb.viz.dims.values import valid_mask
-from rfnb.viz.terminal import clip
+from rfnb.viz.terminal import clip, width_of
+from rfnb.viz.visible import visible
 
 MOST, MOST_COLUMNS, MOST_DIMS = 400, 24, 3  # cells, cells in a row
 
@@ -30,7 +32,15 @@ def values_table(tensor: Any, ids: list[int]) -> tuple[dict[str, Any] | None, di
         return None, {}
     mask = valid_mask(tensor.dims)
     real = np.ones(sizes, np.uint8) if mask is None else mask.astype(np.uint8)
-    return {"dims": list(ids), "block": "values", "real": "real"}, {
+    head: dict[str, Any] = {"dims": list(ids), "block": "values", "real": "real"}
+    vocabs = [getattr(dim, "vocab", None) for dim in tensor.dims]
+    if labels := {
+        str(i): [str(vocab[at]) for at in range(size)]
+        for i, (vocab, size) in enumerate(zip(vocabs, sizes))
+        if vocab is not None and len(vocab) >= size
+    }:
+        head["labels"] = labels
+    return head, {
         "values": values.astype(np.float32),
         "real": real,
     }
@@ -44,17 +54,22 @@ def tables(spec: Any) -> Iterator[tuple[str, list[list[str]]]]:
     values, real = (spec.blocks.get(table.get(name)) for name in ("block", "real"))
     if values is None or real is None or values.shape != real.shape or len(values.shape) != len(table["dims"]):
         return
-    names = words.names_of(spec.head["dims"])
+    names, given = words.names_of(spec.head["dims"]), table.get("labels") or {}
     dims = [names[dim] for dim in table["dims"]]
+    labels = [[visible(label) for label in given.get(str(i), [])] for i in range(len(dims))]
     if values.ndim == 1:
-        values, real, dims = values[None], real[None], ["", *dims]
+        values, real, dims, labels = values[None], real[None], ["", *dims], [[], *labels]
+
+    def called(dim: int, at: int) -> str:
+        return labels[dim][at] if at < len(labels[dim]) else str(at)
+
     for place in np.ndindex(values.shape[:-2]):
-        title = ", ".join(f"{name} {index}" for name, index in zip(dims, place))
-        top = [f"{dims[-1]} →", *(str(index) for index in range(values.shape[-1]))]
+        title = ", ".join(f"{name} {called(dim, at)}" for dim, (name, at) in enumerate(zip(dims, place)))
+        top = [f"{dims[-1]} →", *(called(len(dims) - 1, at) for at in range(values.shape[-1]))]
         rows = [top]
         for number, (line, is_real) in enumerate(zip(values[place], real[place])):
             cells = [cell_text(value) if there else "" for value, there in zip(line, is_real)]
-            rows.append([f"{dims[-2]} {number}" if dims[-2] else "", *cells])
+            rows.append([f"{dims[-2]} {called(len(dims) - 2, number)}" if dims[-2] else "", *cells])
         yield title, rows
 
 
@@ -71,12 +86,19 @@ def lines(spec: Any) -> list[str]:
     """The tables for terminals, of 80 columns."""
     out: list[str] = []
     for title, rows in tables(spec):
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        widths = [max(columns_of(row[column]) for row in rows) for column in range(len(rows[0]))]
+        pad = lambda cell, wide: " " * (wide - columns_of(cell))  # noqa: E731
         out += ["", *([title] if title else [])]
         for row in rows:
-            line = "  ".join([row[0].ljust(widths[0]), *(cell.rjust(wide) for cell, wide in zip(row[1:], widths[1:]))])
-            out.append(line.rstrip() if len(line) <= 80 else clip(line, 80).rstrip())
+            cells = [pad(cell, wide) + cell for cell, wide in zip(row[1:], widths[1:])]
+            line = "  ".join([row[0] + pad(row[0], widths[0]), *cells])
+            out.append(line.rstrip() if columns_of(line) <= 80 else clip(line, 80).rstrip())
     return out
+
+
+def columns_of(text: str) -> int:
+    """The columns of a terminal that a cell takes; "" takes none."""
+    return sum(width_of(part) for part in text.split(" ") if part) + text.count(" ")
 
 
 def html_tables(spec: Any) -> list[str]:

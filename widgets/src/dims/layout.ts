@@ -3,6 +3,7 @@
 import type { AnyHead, Frame } from "../frame";
 import { times } from "../list";
 import { exact } from "../number";
+import { visible } from "../visible";
 
 export interface DimEntry {
   name: string;
@@ -45,7 +46,7 @@ export interface DimsHead extends AnyHead {
   failure?: string | null;
   mend?: string; // the rule that an error states, and what to type
   folds?: Fold[]; // repeats among the rows
-  table?: { dims: number[]; block: string; real: string } | null; // of a small tensor
+  table?: { dims: number[]; block: string; real: string; labels?: Record<string, string[]> } | null; // of a small tensor
 }
 
 export interface Chip {
@@ -154,23 +155,29 @@ export function valueTables(frame: Frame<DimsHead>, names: Map<number, string>):
   const dims = table.dims.map((dim) => names.get(dim) ?? "?"),
     shape = values.shape.slice();
   if (shape.length !== dims.length) return [];
+  const labels = dims.map((_, dim) => table.labels?.[dim] ?? []);
   if (shape.length === 1) {
     shape.unshift(1);
     dims.unshift("");
+    labels.unshift([]);
   }
+  const called = (dim: number, at: number) => {
+    const label = labels.at(dim)![at];
+    return label === undefined ? String(at) : visible(label);
+  };
   const width = shape.at(-1)!,
     height = shape.at(-2)!,
     outer = values.data.length / Math.max(1, width * height);
   return times(outer, (place) => {
-    const top = [`${dims.at(-1)} →`, ...times(width, (column) => String(column))];
+    const top = [`${dims.at(-1)} →`, ...times(width, (column) => called(-1, column))];
     const rows = times(height, (row) => [
-      dims.at(-2) ? `${dims.at(-2)} ${row}` : "",
+      dims.at(-2) ? `${dims.at(-2)} ${called(-2, row)}` : "",
       ...times(width, (column) => {
         const index = (place * height + row) * width + column;
         return real.value(index) ? exact(values.value(index)) : "";
       }),
     ]);
-    return { title: shape.length > 2 ? `${dims[0]} ${place}` : "", rows: [top, ...rows] };
+    return { title: shape.length > 2 ? `${dims[0]} ${called(0, place)}` : "", rows: [top, ...rows] };
   });
 }
 
