@@ -176,6 +176,7 @@ class _Steps:
         self._of, self._body, self._key, self._guards, self._like, self.choose = of, body, key, guards, like, choose
         self._before, self._after = calls
         self._same, self._attributes = True, list[dict[str, Any]]()
+        self._kept: list[list[Any]] = []  # for each output its arrays
 
     def fit(self, step: PlainStep) -> bool:
         """Whether the next step is one of them."""
@@ -189,6 +190,7 @@ class _Steps:
         self._attributes = [attributes(leaf) for leaf in before]
         carried: Sequence[Any] = [leaf._raw for leaf in before]
         raws: Registers = [None] * (1 + max(self._like))
+        self._kept = [[] for _ in self._body.outputs]
         try:
             # While gradients are followed, ops ask what has ended.
             while index < until and not ends.all() and not (tracks and ends.some):
@@ -201,6 +203,11 @@ class _Steps:
         finally:
             if index > first:
                 self._put(step, carried)
+            for (output, register), kept in zip(self._body.outputs, self._kept):
+                if register is None:
+                    output.values.extend([output.values[-1]] * len(kept))
+                elif kept:
+                    output.further.append((with_raw(self._like[register], kept[0]), kept))
         return index - first
 
     def _step(
@@ -230,8 +237,8 @@ class _Steps:
         selections.note_step()
         end, include_eos = body.end
         active = ends.end_step(with_raw(like[end], raws[end]), include_eos, chosen, index)
-        for output, given in body.outputs:
-            output.values.append(output.values[-1] if given is None else with_raw(like[given], raws[given]))
+        for (_, given), kept in zip(body.outputs, self._kept):
+            kept.append(None if given is None else raws[given])
         follow = self._of.follow_if(active is None)
         if follow is None:
             after = self._follow_by_op(index, carried, raws, active, step)

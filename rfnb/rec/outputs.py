@@ -102,13 +102,17 @@ class Outputs(NotPicklable):
 
     def stacked(self, output: Output) -> Tensor | None:
         """{axis, ...} from the values of all steps, hypotheses along the way they went; None without values."""
-        once = None if self._selections.steps else output.first_and_further()
+        last = self._selections.last if self._selections.steps else None  # a recorded loop may make no step
+        once = output.first_and_further()
         if once is not None:
-            return from_frames(once[:1], axis=self._axis, like=once[0], further=once[1])
+            first, further = once
+            paths = None if last is None else self._selections.paths([first])
+            if last is None or paths is not None:
+                out = from_frames([first], axis=self._axis, like=first, further=further)
+                return out if paths is None else paths.along(out)
         values = output.values
         if not values:
             return None
-        last = self._selections.last if self._selections.steps else None  # a recorded loop may make no step
         paths = None if last is None else self._selections.paths(values)
         if paths is not None:
             return paths.along(stacked(values, axis=self._axis, loop_name=self._loop_name))

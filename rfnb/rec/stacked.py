@@ -91,6 +91,10 @@ def _host(dim: Dim) -> np.ndarray:
 
 
 def _check_dtypes(values: Sequence[Tensor], loop_name: str) -> None:
+    if all(type(value) is Tensor for value in values):
+        dtype_of = values[0].backend.dtype_key_raw
+        if len({(type(value._raw), dtype_of(value._raw)) for value in values}) == 1:
+            return
     other = next((step for step, value in enumerate(values) if not same_dtype(value, values[0])), None)
     if other is not None:
         raise _changed(values, other, loop_name)
