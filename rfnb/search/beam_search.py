@@ -179,8 +179,10 @@ def beam_search(
     Source: Sutskever et al. 2014, section 3.2; early stopping: Huang et al. 2017, "When to Finish?", section 3.
     """
     if not np.isfinite(length_exponent):
-        raise ValueError(
-            f"beam_search: length_exponent {length_exponent}.\nA score is divided by length ** exponent, a finite number."
+        raise value_error(
+            f"beam_search: length_exponent {length_exponent}.",
+            [],
+            "A score is divided by length ** exponent, a finite number.",
         )
     if isinstance(early_stopping, str) and early_stopping not in RULES:
         raise value_error(
@@ -189,12 +191,12 @@ def beam_search(
             "It is one of these.",
         )
     if num_best < 1:
-        raise ValueError(
-            f"beam_search: num_best {num_best}.\nAt least the best result has to be sure before the search stops."
+        raise value_error(
+            f"beam_search: num_best {num_best}.", [], "At least the best result has to be sure before the search stops."
         )
     if max_seq_len is None or max_seq_len < 1:
-        raise ValueError(
-            f"beam_search: max_seq_len {max_seq_len}.\nAt least one step is made, and the search ends some time."
+        raise value_error(
+            f"beam_search: max_seq_len {max_seq_len}.", [], "At least one step is made, and the search ends some time."
         )
     raw = isinstance(batch, (int, np.integer))
     if isinstance(batch, (int, np.integer)):

@@ -95,9 +95,11 @@ class Options(NamedTuple):
                 f"choice: cheating={self.cheating!r}.", [("known", 'False, True, "exclusive"')], "It is one of these."
             )
         if self.scheduled_sampling and self.searches:
-            raise ValueError(
-                "choice: scheduled_sampling in a search.\nIt is for training, where the reference is known.\n"
-                "    rf.choice(scores, target=labels, scheduled_sampling=True)"
+            raise value_error(
+                "choice: scheduled_sampling in a search.",
+                [],
+                "It is for training, where the reference is known.",
+                "rf.choice(scores, target=labels, scheduled_sampling=True)",
             )
 
     def of_search(self, several: bool) -> Options:
@@ -111,60 +113,77 @@ class Options(NamedTuple):
         """
         size = whole(self.beam_size)
         if size is None or size < 1:
-            raise ValueError(
-                f"choice: {'no beam_size' if self.beam_size is None else f'beam_size {self.beam_size!r}'}.\n"
-                "At least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
+            raise value_error(
+                f"choice: {'no beam_size' if self.beam_size is None else f'beam_size {self.beam_size!r}'}.",
+                [],
+                "At least one hypothesis goes on.",
+                "rf.choice(scores, beam_size=5)",
             )
         self._check_limits()
         for name in ("prob_scale", "base_beam_score_scale", "random_sample_scale"):
             scale = getattr(self, name)
             if not np.isfinite(scale):
-                raise ValueError(f"choice: {name}={scale}.\nA scale is a finite number.")
+                raise value_error(f"choice: {name}={scale}.", [], "A scale is a finite number.")
         self._check_sampling()
         if self.cheating and (self.target is None or several):
-            raise ValueError(
-                "choice: cheating without target.\nThe reference label is put into the beam, of a single source.\n"
-                "    rf.choice(scores, beam_size=5, cheating=True, target=labels)"
+            raise value_error(
+                "choice: cheating without target.",
+                [],
+                "The reference label is put into the beam, of a single source.",
+                "rf.choice(scores, beam_size=5, cheating=True, target=labels)",
             )
         if self.source_beam_sizes is not None and not several:
-            raise ValueError(
-                "choice: source_beam_sizes of a single source.\nThey are for a list of scores.\n"
-                "    rf.choice([a, b], source_beam_sizes=[4, 2], ...)"
+            raise value_error(
+                "choice: source_beam_sizes of a single source.",
+                [],
+                "They are for a list of scores.",
+                "rf.choice([a, b], source_beam_sizes=[4, 2], ...)",
             )
         return self._replace(beam_size=size)
 
     def _check_limits(self) -> None:
         """Limits are numbers that mean something."""
         if self.threshold is not None and not self.threshold >= 0:
-            raise ValueError(
-                f"choice: threshold {self.threshold}.\nIt is how much worse than the best hypothesis another one may be, 0 or more.\n"
-                "    rf.choice(scores, beam_size=8, threshold=5.0)"
+            raise value_error(
+                f"choice: threshold {self.threshold}.",
+                [],
+                "It is how much worse than the best hypothesis another one may be, 0 or more.",
+                "rf.choice(scores, beam_size=8, threshold=5.0)",
             )
         ngrams = self.no_repeat_ngram
         for length in ngrams if isinstance(ngrams, (list, tuple)) else [ngrams]:
             if length is not None and (whole(length) is None or length < 0):
-                raise ValueError(
-                    f"choice: no_repeat_ngram {length}.\nIt is a number of labels in a row, or 0.\n"
-                    "    rf.choice(scores, no_repeat_ngram=3, ...)"
+                raise value_error(
+                    f"choice: no_repeat_ngram {length}.",
+                    [],
+                    "It is a number of labels in a row, or 0.",
+                    "rf.choice(scores, no_repeat_ngram=3, ...)",
                 )
         keep = self.keep_candidates
         if keep is not None and (whole(keep) is None or keep < 0):
-            raise ValueError(f"choice: keep_candidates {keep}.\nIt is a number of candidates, 0 or more.")
+            raise value_error(f"choice: keep_candidates {keep}.", [], "It is a number of candidates, 0 or more.")
         if not isinstance(self.end_label, (list, tuple)) and whole(self.end_label) is None:
-            raise ValueError(
-                f"choice: end_label {self.end_label!r}.\nIt is the index of a label.\n    rf.choice(scores, end_label=0, ...)"
+            raise value_error(
+                f"choice: end_label {self.end_label!r}.",
+                [],
+                "It is the index of a label.",
+                "rf.choice(scores, end_label=0, ...)",
             )
         exponent = self.length_exponent
         if exponent is not None and not np.isfinite(exponent):
-            raise ValueError(f"choice: length_normalization_exponent={exponent}.\nAn exponent is a finite number.")
+            raise value_error(
+                f"choice: length_normalization_exponent={exponent}.", [], "An exponent is a finite number."
+            )
 
     def _check_sampling(self) -> None:
         """Check that what is sampled from is a distribution."""
         temperature, top_k, top_p = self.temperature, self.top_k, self.top_p
         if not self.sampling and (temperature != 1 or top_k is not None or top_p is not None):
-            raise ValueError(
-                "choice: temperature, top_k or top_p without sampling.\nThey say what a label is sampled from.\n"
-                "    rf.choice(scores, beam_size=1, sampling=True, temperature=0.7)"
+            raise value_error(
+                "choice: temperature, top_k or top_p without sampling.",
+                [],
+                "They say what a label is sampled from.",
+                "rf.choice(scores, beam_size=1, sampling=True, temperature=0.7)",
             )
         if temperature <= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
             raise value_error(

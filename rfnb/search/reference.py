@@ -28,8 +28,11 @@ def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
     if options.scheduled_sampling:
         return _sampled(scores, axis, options)
     if options.target is None:
-        raise ValueError(
-            "choice: search=False without target.\nThen the reference labels are chosen.\n    rf.choice(scores, target=labels)"
+        raise value_error(
+            "choice: search=False without target.",
+            [],
+            "Then the reference labels are chosen.",
+            "rf.choice(scores, target=labels)",
         )
     adds = options.add_to_beam_scores
     if adds is None:
@@ -38,9 +41,11 @@ def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
         return options.target
     several = isinstance(scores, (list, tuple))
     if options.length_normalization or options.random_sample_scale or options.custom_score_combine or several:
-        raise ValueError(
-            "choice: add_to_beam_scores with length_normalization, noise, custom_score_combine or several sources.\n"
-            "The score of a reference label is added as it is.\n    rf.choice(scores, target=labels, add_to_beam_scores=False)"
+        raise value_error(
+            "choice: add_to_beam_scores with length_normalization, noise, custom_score_combine or several sources.",
+            [],
+            "The score of a reference label is added as it is.",
+            "rf.choice(scores, target=labels, add_to_beam_scores=False)",
         )
     return _reference(loop, scores, axis, options)
 
@@ -48,9 +53,11 @@ def trained(loop: Loop, scores: Any, axis: Dim, options: Options) -> Any:
 def regressed(value: Any, options: Options) -> Any:
     """A value that is no label: itself; in training the target, unless it is sampled."""
     if options.beam_size not in (None, 1):
-        raise ValueError(
-            f"choice: regression with beam_size {options.beam_size}.\nA value that is no label has one continuation: itself.\n"
-            '    rf.choice(value, input_type="regression", beam_size=1)'
+        raise value_error(
+            f"choice: regression with beam_size {options.beam_size}.",
+            [],
+            "A value that is no label has one continuation: itself.",
+            'rf.choice(value, input_type="regression", beam_size=1)',
         )
     target = None if options.searches else options.target
     if target is None or not options.scheduled_sampling:

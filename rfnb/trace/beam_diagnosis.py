@@ -72,8 +72,10 @@ def diagnose(
     if best is None:
         best = _result(history, seq, length_exponent)
     if best is None or (not tokens and history.blank is None):
-        raise ValueError(
-            "BeamHistory.diagnose: there is nothing to compare.\nThe search found nothing, or the reference is empty."
+        raise value_error(
+            "BeamHistory.diagnose: there is nothing to compare.",
+            [],
+            "The search found nothing, or the reference is empty.",
         )
     best_score = best.rating(exponent)
     way = _way(history, seq, tokens) if history.blank is None else _way_over_alignments(history, seq, tokens)

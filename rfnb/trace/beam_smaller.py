@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rfnb.core.errors import value_error
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class SmallerBeam:
 def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
     """See `BeamHistory.smaller`."""
     if beam_size < 1:
-        raise ValueError(f"BeamHistory.smaller: beam_size {beam_size}.\nAt least one hypothesis goes on.")
+        raise value_error(f"BeamHistory.smaller: beam_size {beam_size}.", [], "At least one hypothesis goes on.")
     slots: list[tuple[int, ...]] = []
     exact_until = None
     ends: list[tuple[int, int]] = []  # what has left before its end
