@@ -6,11 +6,13 @@ the same name in `widgets/src/`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from importlib import import_module
 from typing import Any
 
 from rfnb.core.errors import value_error
+from rfnb.viz.drawing.sentence import sentence
 from rfnb.viz.drawing.shapes import Drawing
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import fit
@@ -66,7 +68,11 @@ def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
         width: In units of which text has 11 in height; some kinds take less or more.
     """
     check_kind(spec.kind)
-    made: Drawing = import_module(f"rfnb.viz.{spec.kind}.drawing").drawing(spec, width)
+    draw = import_module(f"rfnb.viz.{spec.kind}.drawing").drawing
+    try:
+        made: Drawing = draw(spec, width)
+    except Exception as error:
+        made = sentence(_unfit(error), width)
     if spec.head.get("remark"):
         made.notes.append(str(spec.head["remark"]))
     return made
@@ -74,5 +80,13 @@ def drawing_of(spec: Any, width: float = WIDE) -> Drawing:
 
 def _drawn(spec: Any, form: str) -> str:
     check_kind(spec.kind)
-    drawn: str = getattr(import_module(f"rfnb.viz.{spec.kind}.{form}"), form)(spec)
-    return drawn
+    draw: Callable[[Any], str] = getattr(import_module(f"rfnb.viz.{spec.kind}.{form}"), form)
+    try:
+        return draw(spec)
+    except Exception as error:
+        return f"<p>{escape(_unfit(error))}</p>" if form == "html" else _unfit(error)
+
+
+def _unfit(error: Exception) -> str:
+    """A sentence in place of a view: a spec of somebody else may hold anything, and showing it ends nobody's cell."""
+    return f"This view cannot be drawn: {type(error).__name__}: {error}"

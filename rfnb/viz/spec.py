@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import value_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.viz.code import Code
 
 _VERSION = 2
@@ -177,14 +177,29 @@ def _code_entry(code: Code | None) -> dict[str, Any]:
 
 
 def host(array: Any) -> np.ndarray:
-    """An array-like (NumPy, a raw array of torch on any device, a Tensor, nested lists) as a NumPy array."""
+    """An array-like (NumPy, a raw array of torch on any device, a Tensor, nested lists) as a NumPy array.
+
+    Raises:
+        TypeError: If it holds no numbers, or lists of different lengths.
+    """
     if hasattr(array, "detach"):
         array = array.detach().cpu()
         # bfloat16 has no NumPy counterpart.
         array = array.float() if str(array.dtype) in ("torch.bfloat16", "torch.float16") else array
     if hasattr(array, "numpy"):
         array = array.numpy()
-    return np.asarray(array)
+    try:
+        made = np.asarray(array)
+    except ValueError:  # lists of different lengths
+        made = np.asarray(None)
+    if made.dtype.kind == "O":
+        raise type_error(
+            "viz: this is no array of numbers.",
+            [("given", type(array).__name__)],
+            "A view draws arrays, Tensors or nested lists of numbers; the lists of one level are equally long.",
+            "numpy.asarray(values, dtype='float32')",
+        )
+    return made
 
 
 def _block(array: Any) -> np.ndarray:

@@ -57,7 +57,7 @@ def test_every_view_has_a_picture_on_every_paper(case):
             image.load()
             assert image.mode == "P"
             ElementTree.fromstring(svg(drawing, theme(name)))
-        assert drawing.alt and len(drawing.alt) < 20_000
+        assert drawing.alt and len(drawing.alt) < 20_000 and "cannot be drawn" not in drawing.alt + html_of(spec)
 
 
 def test_what_cannot_be_drawn_is_a_sentence():

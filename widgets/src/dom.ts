@@ -1,5 +1,7 @@
 // Making elements in one line.
 
+import { attempt } from "./attempt";
+
 type Tag<K extends string> = K | `${K}.${string}`;
 type Attributes = Record<string, string | number | boolean>;
 type Child = Node | string;
@@ -49,7 +51,8 @@ export const on = <K extends keyof HTMLElementEventMap>(
   name: K,
   heard: (event: HTMLElementEventMap[K]) => void,
   capture = false,
-): void => target.addEventListener(name, heard as (event: Event) => void, capture);
+): void =>
+  target.addEventListener(name, (event) => attempt(target, () => heard(event as HTMLElementEventMap[K])), capture);
 
 /** A button, and what it does. */
 export function button(text: string, act: () => void, attributes: Attributes = {}): HTMLButtonElement {
@@ -108,7 +111,7 @@ export const quiet = (text: string): HTMLElement => h("span", { class: "rfnb-qui
 /** Calls `resized` when an element gets another size; returns the function that ends that. */
 export function onResize(element: HTMLElement, resized: () => void): () => void {
   if (typeof ResizeObserver === "undefined") return () => {};
-  const watcher = new ResizeObserver(resized);
+  const watcher = new ResizeObserver(() => attempt(element, resized));
   watcher.observe(element);
   return () => watcher.disconnect();
 }
@@ -116,9 +119,12 @@ export function onResize(element: HTMLElement, resized: () => void): () => void 
 /** Calls `changed` when an element comes near to what is on the screen, or leaves that; returns the function that ends that. */
 export function onSight(element: HTMLElement, changed: (near: boolean) => void): () => void {
   if (typeof IntersectionObserver === "undefined") return () => {};
-  const watcher = new IntersectionObserver((all) => changed(all[all.length - 1]!.isIntersecting), {
-    rootMargin: "50%",
-  });
+  const watcher = new IntersectionObserver(
+    (all) => attempt(element, () => changed(all[all.length - 1]!.isIntersecting)),
+    {
+      rootMargin: "50%",
+    },
+  );
   watcher.observe(element);
   return () => watcher.disconnect();
 }

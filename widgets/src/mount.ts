@@ -1,11 +1,13 @@
 // Puts a view into an element of the host and keeps it there: one paint per animation frame, bad data as a sentence.
 
 import type { Rendered } from "./context";
+import { attempt, forgive } from "./attempt";
 import { h, on, set } from "./dom";
 import type { ExactOf, Wire } from "./exact";
 import { Exact, NO_KERNEL } from "./exact";
 import type { AnyHead } from "./frame";
 import { unpack } from "./frame";
+import type { Bus } from "./selection";
 import { busOf } from "./selection";
 import type { Palette } from "./theme";
 import { onTheme, palette } from "./theme";
@@ -36,12 +38,16 @@ export function mount(el: HTMLElement, bytes: DataView | Uint8Array, wire: Wire 
     const latest = next;
     next = null;
     if (!latest) return;
-    guard(root, () => {
-      const made = unpack(latest);
-      exact.renew(made.head.version ?? 0);
-      shown ??= showIn(root, exact);
-      shown.update(made);
-    });
+    attempt(
+      root,
+      () => {
+        const made = unpack(latest);
+        exact.renew(made.head.version ?? 0);
+        shown ??= showIn(root, exact);
+        shown.update(made);
+      },
+      () => shown?.destroy(),
+    );
   };
   next = bytes;
   draw();
@@ -73,14 +79,25 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL, hasChooser
   on(root, "pointerenter", forget); // a host may have changed them without a sign
   const destroy = () => {
     for (const end of ends.splice(0)) end();
-    view?.destroy();
+    const old = view;
     view = null;
     root.replaceChildren();
+    old?.destroy();
   };
+  /** What other views say, until this one ends: also where it was never done. */
+  const heard = (bus: Bus): Bus =>
+    Object.assign(Object.create(bus) as Bus, {
+      listen(listener: Parameters<Bus["listen"]>[0]) {
+        const end = bus.listen((...said) => attempt(root, () => listener(...said)));
+        ends.push(end);
+        return end;
+      },
+    });
   return {
     update(frame) {
       forget();
-      guard(
+      forgive(root);
+      attempt(
         root,
         () => {
           const { link = "", axis = "", batch = "" } = frame.head,
@@ -97,10 +114,10 @@ export function showIn(root: HTMLElement, exact: ExactOf = NO_KERNEL, hasChooser
           view = render(root, frame, {
             palette: () => (colors ??= palette(root)),
             onTheme: (changed) => {
-              ends.push(onTheme(root, () => (forget(), changed())));
+              ends.push(onTheme(root, () => attempt(root, () => (forget(), changed()))));
             },
-            bus: busOf(link, axis, batch),
-            busOf: (other) => busOf(link, other, batch),
+            bus: heard(busOf(link, axis, batch)),
+            busOf: (other) => heard(busOf(link, other, batch)),
             hasChooser,
             exact,
           });
@@ -124,20 +141,4 @@ function tell(root: HTMLElement, { remark, thinned }: AnyHead): void {
   if (!said) return there?.remove();
   if (there) there.textContent = said;
   else root.append(h("p.rfnb-quiet.rfnb-thinned", said));
-}
-
-/** A view never throws: what went wrong is shown as a sentence. */
-function guard(root: HTMLElement, work: () => void, failed: () => void = () => root.replaceChildren()): void {
-  try {
-    work();
-  } catch (error) {
-    failed();
-    root.append(
-      h(
-        "p.rfnb-sentence",
-        { role: "alert" },
-        `This view cannot be drawn: ${error instanceof Error ? error.message : String(error)}`,
-      ),
-    );
-  }
 }

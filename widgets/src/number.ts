@@ -22,6 +22,6 @@ export function short(value: number): string {
 export const rough = (value: number): string => short(Number.isFinite(value) ? Number(value.toPrecision(2)) : value);
 
 /** So many digits after the point. */
-export const fixed = (value: number, digits: number): string => minus(value.toFixed(digits));
+export const fixed = (value: number, digits: number): string => minus(Number(value).toFixed(digits));
 
 const minus = (text: string): string => text.replace(/^-/, "−");

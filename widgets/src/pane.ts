@@ -1,6 +1,7 @@
 // A scrollable area with one canvas that shows the part in sight, so that a canvas is never larger than the screen; pointer, keyboard, and
 // what a screen reader hears of the cell under the cursor.
 
+import { attempt } from "./attempt";
 import { prepare } from "./canvas";
 import { onKeys } from "./cursor";
 import { h, on, onResize, set } from "./dom";
@@ -115,7 +116,7 @@ export class Pane {
   paintSoon(): void {
     cancelAnimationFrame(this.frame);
     if (this.ended) return; // taking a focused element out of the page is a blur
-    this.frame = requestAnimationFrame(() => this.paint());
+    this.frame = requestAnimationFrame(() => attempt(this.element, () => this.paint()));
   }
 
   /** Scrolls until a part of the content is in sight, beside the frozen labels. */

@@ -12,8 +12,9 @@ function mark(letter: string): string {
 /** Marks for what is unseen or acts on what is around it; lines and tabs stay. */
 export const safe = (text: string): string => text.replace(UNSEEN, mark);
 
-/** The same on one line. */
-export const line = (text: string): string => safe(text.replace(/\n/g, "⏎").replace(/\t/g, "⇥"));
+/** The same on one line. What is no text in a frame of somebody else is said as it is. */
+export const line = (given: string): string =>
+  safe((typeof given === "string" ? given : (JSON.stringify(given) ?? "")).replace(/\n/g, "⏎").replace(/\t/g, "⇥"));
 
 /** A token: also spaces at its ends, several in a row, and other than the usual one are seen. */
 export const visible = (token: string): string =>

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.core.errors import value_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.place import place_text
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
@@ -25,8 +25,16 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     """The spec of the plan of a recorded loop.
 
     Raises:
+        TypeError: If it is no loop.
         ValueError: If the loop was not recorded.
     """
+    if not isinstance(loop, (Loop, LoopPlan)):
+        raise type_error(
+            "plan: this is no loop.",
+            [("given", type(loop).__name__)],
+            "A plan is that of a loop that was recorded.",
+            "rf.viz.plan(loop)",
+        )
     plan = loop.plan if isinstance(loop, Loop) else loop
     if plan is None:
         raise value_error(

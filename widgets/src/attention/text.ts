@@ -102,12 +102,11 @@ class Side {
   }
 
   plain(): void {
-    this.shade(
-      () => NaN,
-      new Uint32Array(256),
-      { low: 0, high: 1, share: () => 0 },
-      () => "",
-    );
+    this.fill = (token) => {
+      token.removeAttribute("style");
+      delete token.dataset["number"];
+    };
+    this.paint();
   }
 }
 

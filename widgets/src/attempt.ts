@@ -1,0 +1,20 @@
+// A view never is an error of its page: what goes wrong in one is a sentence in it, and the others go on.
+
+import { h } from "./dom";
+
+/** Does something for the view that a part belongs to; `failed` takes back what is half done. */
+export function attempt(part: EventTarget | null, work: () => void, failed?: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    if (failed) attempt(null, failed);
+    const root = (part as Element | null)?.closest?.(".rfnb-root");
+    if (!root) return;
+    forgive(root);
+    const message = `This view cannot be drawn: ${(error as Error).message}`;
+    root.prepend(h("p.rfnb-sentence.rfnb-failed", { role: "alert" }, message));
+  }
+}
+
+/** What went wrong before is past: there is another frame. */
+export const forgive = (root: Element): void => root.querySelector(":scope > .rfnb-failed")?.remove();
