@@ -28,31 +28,7 @@ SHAPES = {
     "1x1x4096x4096": (1, 1, 4096, 4096),
 }
 MOST_OF_OTHERS = 6 * 8 * 256 * 256  # weights: beyond that they write gigabytes
-# Time in the callbacks of animation frames, where views are drawn.
-WATCH = """
-window.spent = 0;
-const ask = window.requestAnimationFrame;
-window.requestAnimationFrame = (draw) => ask((now) => {
-    const start = performance.now();
-    try { draw(now); } finally { window.spent += performance.now() - start; }
-});
-"""
 FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-# Milliseconds of script for each of some places that the pointer goes to: its event and the frame after it.
-HOVER = """async (pane) => {
-    const box = pane.getBoundingClientRect(), out = [];
-    const frame = () => new Promise((done) => setTimeout(done, 50));
-    for (let n = 0; n < 40; n++) {
-        const at = { clientX: box.left + box.width * (0.3 + 0.015 * n), clientY: box.top + box.height * (0.3 + 0.015 * n), bubbles: true };
-        window.spent = 0;
-        const start = performance.now();
-        (pane.querySelector('canvas') ?? pane).dispatchEvent(new PointerEvent('pointermove', at));
-        const heard = performance.now() - start;
-        await frame();
-        out.push(heard + window.spent);
-    }
-    return out;
-}"""
 # How many elements there are that draw something, also in shadow trees.
 DRAWN = """() => {
     const count = (top) => [...top.querySelectorAll('*')].reduce((sum, element) =>
@@ -131,6 +107,23 @@ def chromium():
     print("\n" + "\n".join([head, *_rows]))
 
 
+def script(metrics: Any) -> float:
+    """Seconds of script in the page so far."""
+    found = metrics.send("Performance.getMetrics")["metrics"]
+    return next(float(entry["value"]) for entry in found if entry["name"] == "ScriptDuration")
+
+
+def hovered(page: Any, metrics: Any) -> list[float]:
+    """Milliseconds of script for each of some places that the pointer goes to: its event and the frame after it."""
+    box, out = page.locator(".rfnb-pane").last.bounding_box(), []
+    for n in range(40):
+        before, share = script(metrics), 0.3 + 0.015 * n
+        page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] * share)
+        page.evaluate(FRAMES)
+        out.append(1e3 * (script(metrics) - before))
+    return out
+
+
 def measured(chromium: Any, folder: Path, name: str, tool: str, make: Callable[[], str]) -> None:
     """Adds a line to the table."""
     start = time.perf_counter()
@@ -142,11 +135,12 @@ def measured(chromium: Any, folder: Path, name: str, tool: str, make: Callable[[
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.set_default_timeout(1000 * PATIENCE)
-    page.add_init_script(WATCH)
     local = ("file:", "data:", "blob:")
     page.route("**/*", lambda route: route.continue_() if route.request.url.startswith(local) else route.abort())
     metrics = context.new_cdp_session(page)
-    metrics.send("Performance.enable")
+    metrics.send(
+        "Performance.enable", {"timeDomain": "threadTicks"}
+    )  # of the processor: others on the machine do not count
     line = f"{name:16} {tool:20} {size:8.3f} {made:8.2f}"
     try:
         start = time.perf_counter()
@@ -155,12 +149,8 @@ def measured(chromium: Any, folder: Path, name: str, tool: str, make: Callable[[
             page.wait_for_selector(".rfnb-root[data-kind]")
         page.evaluate(FRAMES)
         up = time.perf_counter() - start
-        script = {entry["name"]: entry["value"] for entry in metrics.send("Performance.getMetrics")["metrics"]}[
-            "ScriptDuration"
-        ]
-        line += f" {up:8.2f} {script:9.2f}"
-        pane = page.locator(".rfnb-pane").last
-        hover = pane.evaluate(HOVER) if tool == "rfnb" else []
+        line += f" {up:8.2f} {script(metrics):9.2f}"
+        hover = hovered(page, metrics) if tool == "rfnb" else []
         line += f" {statistics.median(hover):9.1f} {max(hover):7.1f}" if hover else f" {'':9} {'':7}"
         count = page.evaluate(DRAWN)
         line += f"  {count}" + ("" if count else ": nothing on the screen without network")
