@@ -83,6 +83,21 @@ export const status = (tag: Tag<"div"> = "div.rfnb-readout"): HTMLDivElement =>
 export const region = (tag: Tag<"div">, label: string): HTMLDivElement =>
   h(tag, { tabindex: 0, role: "group", "aria-label": label, hidden: "" });
 
+/** The same numbers as tables: a button that shows them, their box, and `fill`, to be called when they have changed. */
+export function twin(label: string, make: () => Node): { toggle: HTMLElement; box: HTMLElement; fill: () => void } {
+  const box = region("div.rfnb-table", label);
+  const fill = () => {
+    if (!box.hidden) box.replaceChildren(make());
+  };
+  const show = () => {
+    box.hidden = !box.hidden;
+    set(toggle, "aria-pressed", !box.hidden);
+    fill();
+  };
+  const toggle = button("Table", show, { "aria-pressed": false, "data-do": "table" });
+  return { toggle, box, fill };
+}
+
 /** A table: heads of columns, and rows that begin with their own head. */
 export const table = (
   caption: string,

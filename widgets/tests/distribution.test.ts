@@ -105,6 +105,26 @@ describe("the view", () => {
     expect(status()).toBe("step 3: no numbers, NaN or infinity");
   });
 
+  it("has the same numbers as a table", () => {
+    open();
+    root.querySelector<HTMLElement>("[data-do=table]")!.click();
+    const cells = [...root.querySelectorAll(".rfnb-table tr")].map((row) =>
+      [...row.children].map((cell) => cell.textContent),
+    );
+    expect(cells).toEqual([
+      "step,reference,verdict,loss, nats,best label,label 2,label 3,label 4,all others,entropy, nats".split(/,(?! )/),
+      ["0", "T", "right", "0.693", "T 0.5", "␣a 0.25", "a␣ 0.125", "∅ 0.125", "0", "1.21"],
+      ["1", "∅", "wrong, rank 3", "1.39", "␣a 0.5", "T 0.25", "∅ 0.25", "a␣ 0", "0", "1.04"],
+      ["2", "–", "–", "–", "T 0.25", "␣a 0.25", "a␣ 0.25", "∅ 0.25", "0", "1.39"],
+      ["3", "␣a", "–", "–", "–", "–", "–", "–", "–", "–"],
+    ]);
+    expect(root.querySelector("[data-do=table]")!.getAttribute("aria-pressed")).toBe("true");
+    const chooser = root.querySelector<HTMLSelectElement>("select")!;
+    chooser.value = "1";
+    chooser.dispatchEvent(new Event("change"));
+    expect(root.querySelectorAll(".rfnb-table tbody tr")).toHaveLength(1);
+  });
+
   it("shows the best labels of the step, with visible spaces", () => {
     open();
     const labels = () => [...root.querySelectorAll(".rfnb-distribution-card th")].map((cell) => cell.textContent);

@@ -2,7 +2,7 @@
 
 import { css, sequential } from "../color";
 import type { Context, Render } from "../context";
-import { button, h } from "../dom";
+import { button, h, twin } from "../dom";
 import type { Frame } from "../frame";
 import { shorten } from "../labels";
 import { key } from "../legend";
@@ -12,11 +12,13 @@ import { elsewhere, PanedView } from "../paned";
 import { draw, shareOf } from "./draw";
 import type { Head, Layout, Position, Scene } from "./layout";
 import { hit, layout, madeOf, nextWrong, problem, ROW, sceneOf, summary, walk } from "./layout";
+import { stepsTable } from "./table";
 import { words } from "./words";
 
 class DistributionView extends PanedView<Head, Position, Layout> {
   private scene!: Scene;
   private readonly next = button("next wrong", () => this.go("w"), { title: "the next step with a wrong label (w)" });
+  private readonly table = twin("steps as a table", () => stepsTable(this.scene));
   private readonly card = h("div.rfnb-distribution-card");
 
   constructor(el: HTMLElement, ctx: Context) {
@@ -26,8 +28,8 @@ class DistributionView extends PanedView<Head, Position, Layout> {
       hint: "Point at a label, or focus the rows and use the arrow keys; w goes to the next wrong label.",
       mostHeight: 480,
     });
-    this.tools.append(this.next);
-    this.readout.after(this.card);
+    this.tools.append(this.next, this.table.toggle);
+    this.readout.after(this.card, this.table.box);
   }
 
   protected missing(frame: Frame<Head>): string | null {
@@ -43,6 +45,7 @@ class DistributionView extends PanedView<Head, Position, Layout> {
     const { head } = this.frame,
       entry = head.seqs[this.seq]!;
     this.scene = sceneOf(this.frame, this.seq);
+    this.table.fill();
     this.next.hidden = !head.reference;
     this.next.disabled = nextWrong(this.scene, -1) === null;
     const others = head.seqs.filter(({ note }, seq) => note && seq !== this.seq).length;

@@ -263,18 +263,31 @@ function drawAfter(g: CanvasRenderingContext2D, { scene, made, palette }: Pictur
   }
 }
 
-/** Steps without values yet are dotted; between cells a thin line where cells are large both ways. */
+/** Whether cells are large both ways. */
+export const isRoomy = ({ cell }: Layout, { height }: Placed, { units }: Track): boolean =>
+  cell >= 9 && height / Math.max(1, units) >= 7;
+
+/** Steps without values yet are dotted; where cells are large both ways, a thin line is between them, and a dash in what is below 0. */
 function gaps(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, placed: Placed, track: Track): void {
   const { scene, made, palette } = picture,
     [first, seenEnd] = seen(picture, sight),
     end = Math.min(seenEnd, scene.len),
     unit = placed.height / Math.max(1, track.units);
   g.fillStyle = palette.paper;
-  if (made.cell >= 9 && unit >= 7) {
+  if (isRoomy(made, placed, track)) {
     for (let step = Math.max(1, first); step < end; step++)
       g.fillRect(step * made.cell - 0.5, placed.strip, 1, placed.height);
     for (let row = 1; row < track.units; row++)
       g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
+    // Both sides of 0 are equally dark: hues alone would tell them apart.
+    const wide = Math.min(8, made.cell * 0.4);
+    for (let row = 0; row < track.units; row++)
+      for (let step = first; step < end; step++) {
+        const share = track.value(step, unitIn(track, row)) / -track.low;
+        if (!(share < -0.05)) continue;
+        g.fillStyle = share < -0.4 ? palette.paper : palette.muted;
+        g.fillRect((step + 0.5) * made.cell - wide / 2, placed.strip + (row + 0.5) * unit - 0.5, wide, 1);
+      }
   }
   for (let step = first; step < end; step++)
     if (track.missing[step])

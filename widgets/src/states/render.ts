@@ -13,7 +13,7 @@ import { elsewhere, PanedView } from "../paned";
 import type { Brush, Found, Place } from "./brush";
 import { find } from "./brush";
 import type { Pin } from "./draw";
-import { draw, stripsOf } from "./draw";
+import { draw, isRoomy, stripsOf } from "./draw";
 import type { Layout, Position } from "./layout";
 import { flagged } from "./flagged";
 import { hit, layout, titleAt, walk } from "./layout";
@@ -204,6 +204,8 @@ class StatesView extends PanedView<Head, Position, Layout> {
     if (len < steps) this.legend.append(key("padding", "after the end"));
     if (tracks.some(({ missing }) => missing.includes(true))) this.legend.append(key("missing", "not computed"));
     const line = (mark: string, said: string) => h("span.rfnb-key", h("i", { class: `rfnb-states-${mark}` }), said);
+    if (tracks.some((track, at) => track.low < 0 && isRoomy(this.made, this.made.tracks[at]!, track)))
+      this.legend.append(h("span.rfnb-key", "– below 0"));
     this.legend.append(line("line", "norm, mean opening"), line("change", "change from the step before"));
   }
 
