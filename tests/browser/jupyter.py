@@ -32,9 +32,9 @@ _DONE = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells].
 
 
 class Server:
-    """JupyterLab with a home, settings and data of its own; only loopback, no token, no news, no update check."""
+    """JupyterLab, or another app, with a home, settings and data of its own; only loopback, no token, no news, no update check."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, app: str = "jupyterlab") -> None:
         self.root = home / "notebooks"
         self.root.mkdir()
         with socket.socket() as s:
@@ -52,7 +52,7 @@ class Server:
         env = {name: str(home / folder) for name, folder in folders.items()}
         env = dict(os.environ, HOME=str(home), JUPYTER_PLATFORM_DIRS="1", OMP_NUM_THREADS="1", **env)
         command = [
-            sys.executable, "-m", "jupyter", "lab", "--no-browser", "--ip=127.0.0.1", f"--port={self.port}", "--allow-root",
+            sys.executable, "-m", app, "--no-browser", "--ip=127.0.0.1", f"--port={self.port}", "--allow-root",
             "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
             f"--ServerApp.root_dir={self.root}", "--LabApp.expose_app_in_browser=True",
         ]  # fmt: skip

@@ -281,3 +281,13 @@ def test_text_over_a_line_has_a_rim_of_paper_at_every_angle(turn, anchor):
         drawing.add(Text(60, 60, "state", 12, "ink", anchor, turn=turn, halo=halo))
         rims[halo] = int((pixels(drawing) == theme("light").rgb("paper")).all(-1).sum())
     assert rims[False] == 0 and rims[True] > 200
+
+
+def test_a_picture_says_that_its_boxes_are_letters_which_no_font_has(monkeypatch):
+    drawn = lambda label: html_of(rf.viz.attention([[1.0]], source=[label], target=["x"]).spec)  # noqa: E731
+    monkeypatch.setattr(fonts, "_other", lambda: None)
+    monkeypatch.setattr(fonts, "_is_box", fonts._is_box.__wrapped__)  # what it has kept is of this system
+    assert not fonts.lacks("plain שלום żółć ⏎") and fonts.lacks("a日")
+    assert "Boxes stand for letters" in drawn("日本") and "Boxes" not in drawn("word")
+    monkeypatch.setattr(fonts, "_is_box", lambda letter: False)  # where the system has a font for them
+    assert "Boxes" not in drawn("日本")

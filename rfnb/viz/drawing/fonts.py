@@ -16,6 +16,7 @@ _BEYOND = re.compile(
     "[\u0900-\u0e7f\u0f00-\u109f\u1100-\u167f\u1780-\u18af\u2e80-\ua63f\ua960-\ud7ff\uf900-\ufaff\ufe30-\uffef"
     "\U00010000-\U0010ffff]"
 )
+_NO_LETTER = "\U0010ffff"  # never one: fonts draw what they have in the place of a letter
 _OTHERS = (
     "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
     "/usr/share/fonts/noto-cjk/NotoSansCJK-Regular.ttc",
@@ -42,6 +43,17 @@ def font(size: float, *, bold: bool = False, mono: bool = False, text: str = "")
     """The font of Pillow for a text."""
     other = _other() if _BEYOND.search(text) else None
     return _loaded(other or file(bold=bold, mono=mono), round(size, 2))
+
+
+def lacks(text: str) -> bool:
+    """Whether a letter of a text would be drawn as a box: no font that is known here has it."""
+    return any(_is_box(letter) for letter in _BEYOND.findall(text))
+
+
+@lru_cache(4096)
+def _is_box(letter: str) -> bool:
+    made = font(22.0, text=letter)
+    return bytes(made.getmask(letter)) == bytes(made.getmask(_NO_LETTER))
 
 
 @lru_cache(64)

@@ -15,9 +15,10 @@ from html import escape
 
 import numpy as np
 
+from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.matrix import farthest
 from rfnb.viz.drawing.png import png
-from rfnb.viz.drawing.shapes import Cells, Drawing, padded
+from rfnb.viz.drawing.shapes import Cells, Drawing, Text, padded
 from rfnb.viz.drawing.theme import theme
 from rfnb.viz.pool import largest_in
 
@@ -26,6 +27,7 @@ CELLS = 48_000  # in a picture of a notebook, so that it stays small
 _BYTES = 28_000  # of its file; a larger one is drawn with fewer cells and pixels
 _COARSER = ((10_000, 1.25), (4_000, 1.0))  # cells and pixels, of which the second only where pictures have less room
 _most: ContextVar[int] = ContextVar("rfnb_picture", default=_BYTES)
+_BOXES = "Boxes stand for letters that no font here has; the view shows them where scripts run."
 _LEAST = 16  # rows and columns of a thumbnail, unless there are too many for that
 
 
@@ -56,6 +58,8 @@ def with_title(title: str, drawing: Drawing, warnings: Iterable[str] = (), remar
     """A picture below its title, and sentences below the picture."""
     lines = [f"<p><b>{escape(title)}</b></p>", img(drawing)]
     lines += [f"<p>{escape(note)}</p>" for note in drawing.notes]
+    if any(isinstance(shape, Text) and fonts.lacks(shape.text) for shape in drawing.shapes):
+        lines.append(f"<p>{_BOXES}</p>")
     lines += [f"<p><b>!</b> {escape(warning)}</p>" for warning in warnings]
     return "\n".join([*lines, *(f"<p>{escape(remark)}</p>" for remark in remarks)])
 

@@ -1,0 +1,47 @@
+"""A view in Notebook 7, with real clicks: it has JupyterLab's cells in a page of another layout."""
+
+from __future__ import annotations
+
+import pytest
+from browser.jupyter import Lab, Server
+from playwright.sync_api import expect
+from waiting import LONG
+
+pytest.importorskip("notebook", reason="Notebook 7 is not installed")
+
+CELL = """
+import rfnb as rf
+rf.viz.attention([[0.9, 0.1], [0.25, 0.75]], source=["a", "b"], target=["x", "y"]).show()
+"""
+
+
+@pytest.fixture
+def notebook(browser, tmp_path):
+    server = Server(tmp_path, app="notebook")
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    yield Lab(context.new_page(), server)
+    context.close()
+    server.stop()
+
+
+def test_a_view_in_notebook_7_is_alive_and_keeps_its_keys(notebook):
+    page = notebook.page
+    page.goto(f"{notebook.server.url}/notebooks/{notebook.write('view.ipynb', CELL, '1 + 1')}")
+    page.locator(".jp-Cell").first.click()
+    page.get_by_text("Idle").or_(page.locator('[data-status="idle"]')).first.wait_for(timeout=1000 * LONG)
+    page.keyboard.press("Shift+Enter")
+    view = page.locator('[data-kind="attention"]')
+    expect(view).to_be_visible(timeout=1000 * LONG)
+    pane = view.get_by_role("grid")
+    box = pane.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20)
+    expect(view.locator(".rfnb-readout .rfnb-value")).to_have_text("0.75")
+    pane.focus()
+    for key in ("x", "d", "d", "ArrowUp"):
+        page.keyboard.press(key)
+    expect(view.locator(".rfnb-readout .rfnb-value")).to_have_text("0.1")
+    assert page.locator(".jp-CodeCell").count() == 2, "letters in a view cut no cell"
+    view.get_by_role("button", name="Table").click()
+    assert view.locator("td").all_inner_texts() == ["0.9000", "0.1000", "0.2500", "0.7500"]
+    # Which settings of Notebook itself are installed is no matter of the view.
+    assert [error for error in notebook.errors if "outside" in error or "rfnb" in error] == []
