@@ -5,6 +5,7 @@ import * as esbuild from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { privateNames } from "./private.mjs";
+import { self } from "./self.mjs";
 
 const at = process.argv.indexOf("--outdir");
 const out = at > 0 ? process.argv[at + 1] : "../rfnb/viz/static";
@@ -17,6 +18,7 @@ const common = {
   legalComments: "none",
   charset: "utf8",
   inject: ["src/globals.ts"],
+  plugins: [self],
   mangleProps: new RegExp(`^(${privateNames(".").join("|")})$`),
   logLevel: "warning",
   // Modules of one page share the selection if they mean the same by it.
@@ -52,9 +54,9 @@ const jobs = [
     format: "iife",
     entryPoints: ["src/static.ts"],
     outfile: `${out}/rfnb-static-${kind}.js`,
-    plugins: [only(kind, folder)],
+    plugins: [only(kind, folder), self],
   })),
-  { ...common, inject: [], entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
+  { ...common, inject: [], plugins: [], entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
 ];
 for (const job of jobs) {
   if (process.argv.includes("--watch")) await (await esbuild.context(job)).watch();

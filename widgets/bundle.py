@@ -34,7 +34,8 @@ def source_hash(widgets: Path = WIDGETS) -> str:
     """SHA-256 over everything that decides the bundle: sources, locked dependencies, compiler and build settings."""
     files = sorted(p for p in (widgets / "src").rglob("*") if p.is_file())
     files += [
-        widgets / name for name in ("package.json", "package-lock.json", "tsconfig.json", "build.mjs", "private.mjs")
+        widgets / name
+        for name in ("package.json", "package-lock.json", "tsconfig.json", "build.mjs", "private.mjs", "self.mjs")
     ]
     digest = hashlib.sha256()
     for file in files:

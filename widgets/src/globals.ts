@@ -3,7 +3,11 @@
 
 const { abs, ceil, exp, floor, log, max, min, round, sqrt } = Math,
   { isFinite, isInteger, isNaN } = Number,
-  { from, isArray } = Array;
+  { assign, entries, fromEntries, keys } = Object,
+  { stringify } = JSON,
+  { from, isArray } = Array,
+  text = String,
+  number = Number;
 
 export {
   abs as "Math.abs",
@@ -20,4 +24,11 @@ export {
   isNaN as "Number.isNaN",
   from as "Array.from",
   isArray as "Array.isArray",
+  assign as "Object.assign",
+  entries as "Object.entries",
+  fromEntries as "Object.fromEntries",
+  keys as "Object.keys",
+  stringify as "JSON.stringify",
+  text as String,
+  number as Number,
 };
