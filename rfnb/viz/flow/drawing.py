@@ -48,7 +48,6 @@ def drawing(spec: Any, width: float) -> Drawing:
     made.alt = f"{labels.short(head['title'], 200)}: {stations} stations, {len(head['dims'])} dims. The table below has all of them."
     if drawn < len(levels):
         made.notes.append(f"What is in {len(levels) - drawn} stations is not in the picture.")
-    made.notes += [head["remark"]] if head.get("remark") else []
     return made
 
 

@@ -37,5 +37,4 @@ def html(spec: Any) -> str:
     )
     dims = escape("\n".join(legend(head)))
     parts.append(f"<details><summary>The stations as a table</summary><pre>{dims}</pre>{table}{more}</details>")
-    parts += [f"<p>{escape(str(head['remark']))}</p>"] if head.get("remark") else []
     return "\n".join(parts)

@@ -28,7 +28,6 @@ def text(spec: Any) -> str:
         shown = rows[:MOST_LINES]
         lines += ["", *aligned([[row[0], row[1], ", ".join(filter(None, row[2:]))] for row in shown], _MOST_COLUMN)]
         lines += [f"... {len(rows) - MOST_LINES:,} more lines"] if len(rows) > MOST_LINES else []
-    lines += ["", str(head["remark"])] if head.get("remark") else []
     return "\n".join(line.rstrip() for line in lines)
 
 

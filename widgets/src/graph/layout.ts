@@ -49,7 +49,6 @@ export interface GraphHead extends AnyHead {
   levels?: Level[];
   places?: { name: string; meaning: string; ops: Op[] }[];
   legend?: { text: string; glyph: string; hue: number; ragged: boolean }[];
-  remark?: string;
 }
 
 export const levelsOf = (head: GraphHead): Level[] =>

@@ -23,13 +23,12 @@ class GraphView {
   private readonly readout = status();
   private readonly words = h("ul");
   private readonly list = h("details.rfnb-graph-list", h("summary", "As a list"), this.words);
-  private readonly remark = h("p.rfnb-quiet");
   private readonly shell: Shell;
   private readonly cursor = new Cursor<string>(() => this.point());
 
   constructor(private readonly el: HTMLElement) {
-    const { legend, stage, readout, remark, list } = this;
-    this.shell = new Shell(el, [this.levels], h("div.rfnb-graph", legend, stage, readout, remark, list));
+    const { legend, stage, readout, list } = this;
+    this.shell = new Shell(el, [this.levels], h("div.rfnb-graph", legend, stage, readout, list));
     on(this.stage, "pointerover", (event) => this.cursor.hover(nodeAt(event.target)));
     on(this.stage, "pointerleave", () => this.cursor.hover(null));
     on(this.stage, "focusin", (event) => this.cursor.pin(nodeAt(event.target)));
@@ -43,7 +42,6 @@ class GraphView {
     const wrong = problem(head);
     if (!this.shell.show(head.title ?? "Graph", wrong)) return;
     this.level = Math.min(this.level, Math.max(0, levelsOf(head).length - 1));
-    this.remark.textContent = head.remark ?? "";
     this.draw();
   }
 
