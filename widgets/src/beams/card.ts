@@ -1,6 +1,6 @@
 // The card of one hypothesis: its text, its fate, where its score comes from, what it went on with.
 
-import { h, quiet, set } from "../dom";
+import { h, onResize, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
 import type { Place } from "./cursor";
@@ -25,16 +25,16 @@ interface Piece {
   parts: number[];
 }
 
-/** Fills the card for the place that the cursor is on. */
+/** Fills the card for the place that the cursor is on; returns a function that ends what waits for its size. */
 export function showCard(
   card: HTMLElement,
   tree: Tree,
   place: Place | null,
   { join, live, sums }: { join: string; live: boolean; sums: boolean },
-): void {
+): () => void {
   if (!place) {
     card.replaceChildren(h("p.rfnb-quiet", "No hypothesis yet."));
-    return;
+    return () => {};
   }
   const item = place.kind === "node" ? place.node : place.cut;
   const path: Piece[] = place.kind === "node" ? pathOf(place.node) : [...pathOf(place.cut.parent), place.cut];
@@ -48,9 +48,17 @@ export function showCard(
     ...(among ? [h("div", quiet("best of the vocabulary in this step "), ...among)] : []),
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
   );
-  for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-wide"))
-    if (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1) set(box, "tabindex", "0"); // else keys could not scroll it
-  for (const box of card.querySelectorAll(".rfnb-beams-prefix, .rfnb-beams-tokens")) box.scrollTop = 1e6; // the end is what is new
+  const boxes = card.querySelectorAll<HTMLElement>(".rfnb-beams-prefix, .rfnb-beams-wide");
+  // Once the page has been laid out anyway: to ask for a size before is to lay it out on every move of the pointer.
+  const ends = [...boxes].map((box) => {
+    const end = onResize(box, () => {
+      end();
+      if (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1) set(box, "tabindex", "0"); // else keys could not scroll it
+      if (!box.firstElementChild?.matches("table")) box.scrollTop = 1e6; // the end is what is new
+    });
+    return end;
+  });
+  return () => ends.forEach((end) => end());
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -42,6 +42,8 @@ class BeamsView implements Rendered<BeamsHead> {
   private zoom: Zoom = "auto";
   private cuts = 0; // index into CUTS
   private exponent = 0;
+  private settle = (): void => {}; // ends what waits for the size of the card
+  private late = 0; // the animation frame that tells what the pointer is on
   private scrub: number | null = null; // index of the smaller beam that is shown
   private ranks = new Map<Node, number>();
   private base: { made: Layout; key: string; layer: HTMLCanvasElement } | null = null;
@@ -172,6 +174,8 @@ class BeamsView implements Rendered<BeamsHead> {
 
   destroy(): void {
     this.unlisten();
+    cancelAnimationFrame(this.late);
+    this.settle();
     this.pane.destroy();
     this.el.replaceChildren();
   }
@@ -336,20 +340,25 @@ class BeamsView implements Rendered<BeamsHead> {
     this.moved();
   }
 
-  /** Card, readout, table and canvas follow the cursor. */
+  /** Card, readout, table and canvas follow the cursor; the pointer is first followed in the picture, so that the page is laid out once. */
   private point(): void {
-    const { place, tree, join } = this,
-      { live } = this.head,
-      key = keyOf(place);
-    this.el.dataset["cursor"] = key;
+    this.el.dataset["cursor"] = keyOf(this.place);
     this.pane.element.style.cursor = this.cursor.hovered ? "pointer" : "";
-    showCard(this.card, tree, place, { join, live: !!live, sums: !!this.head.seqs[this.seq]?.sums });
-    const { inside } = this,
-      outside = place?.kind === "node" && inside && !inside(place.node);
+    this.pane.paintSoon();
+    cancelAnimationFrame(this.late);
+    if (this.cursor.hovered) this.late = requestAnimationFrame(() => this.tell());
+    else this.tell();
+  }
+
+  private tell(): void {
+    const { place, tree, join, inside } = this,
+      { live } = this.head;
+    this.settle();
+    this.settle = showCard(this.card, tree, place, { join, live: !!live, sums: !!this.head.seqs[this.seq]?.sums });
+    const outside = place?.kind === "node" && inside && !inside(place.node);
     const words = outside ? ` Not in a beam of ${this.el.dataset["beamSize"]}.` : "";
     this.readout.textContent = place ? sentence(tree, place, join) + words : "";
-    markNbest(this.table, key);
-    this.pane.paintSoon();
+    markNbest(this.table, keyOf(place));
   }
 
   private goto(key: string | null): void {
