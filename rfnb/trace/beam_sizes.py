@@ -50,6 +50,7 @@ class _Candidates:
         names = ("tokens", "parents", "scores")
         stored = "cand_tokens" in fields
         tokens, parents, scores = (fields[f"cand_{name}" if stored else name][seq] for name in names)
+        scores = scores + np.float32(0)  # of bool, too
         order = np.lexsort((tokens, parents, -scores))  # ties as in the search
         tokens, self.scores = tokens[order], scores[order]
         real = self.scores > -np.inf
