@@ -218,6 +218,9 @@ from rfnb.search.own_loop import backtrack, beam_search_step, gather_beams
 from rfnb.search.transducer import transducer_beam_search, transducer_greedy_decode
 from rfnb.search.transducer_align import transducer_forced_align
 
+# -- Held while they run -----------------------------------------------------------------------------------------------
+from rfnb.control.run import gate, run
+
 # -- N-gram models -----------------------------------------------------------------------------------------------------
 from rfnb.lm.ngram import NGramLM
 from rfnb.nn.kenlm_state import KenLmState
@@ -293,7 +296,7 @@ __all__ = [
     "cum_concat_step", "cumsum", "debug", "decide", "decide_keep_beam", "dim_match_priority_when_needed", "dot",
     "dot_attention", "dot_attention_weights", "dropout", "dropout_broadcast_default", "edit_distance", "elu", "equal",
     "exp", "expand_dim", "expand_dims", "expand_make_non_empty", "expm1", "fill", "floor", "floor_divide", "full",
-    "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention",
+    "gate", "gather", "gather_beams", "gather_nested", "gating", "gauss_window_attention", "gelu", "generic_attention",
     "get_amp_policy", "get_backend_by_raw_tensor_type", "get_backend_by_tensor", "get_beam_scores",
     "get_current_control_flow_ctx", "get_default_array_index_dtype", "get_default_device",
     "get_default_dim_size_device", "get_default_float_dtype", "get_default_int_dtype", "get_random_state",
@@ -322,7 +325,7 @@ __all__ = [
     "reduce_max", "reduce_mean", "reduce_min", "reduce_out", "reduce_sum", "register_backend_by_tensor_type",
     "register_parametrization", "relative_positional_encoding", "relu", "relu_square", "remove_parametrization",
     "repeat", "replace_dim", "replace_dim_v2", "reset_step_random_state", "reshape", "reverse_sequence", "round",
-    "rsqrt", "safe_log", "save_html", "save_params", "scaled_gradient", "scaled_gradient_ext", "scan", "scatter",
+    "rsqrt", "run", "safe_log", "save_html", "save_params", "scaled_gradient", "scaled_gradient_ext", "scan", "scatter",
     "scatter_argmax", "scatter_count", "scatter_logmeanexp", "scatter_logsumexp", "scatter_mean", "search_sorted",
     "select_backend", "select_backend_jax", "select_backend_numpy", "select_backend_returnn_layers_tf",
     "select_backend_tf", "select_backend_torch", "selu", "sequence_mask", "sequential", "set_amp_policy",

@@ -30,6 +30,7 @@ from rfnb.rec import running
 from rfnb.rec.before import Before, Exit, block_of
 from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import EndsByCondition, EndsOfAxis
+from rfnb.rec.hold import holding
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_state import LoopState
 from rfnb.rec.loop_step import PlainStep, Step
@@ -91,6 +92,9 @@ class Loop(NotPicklable):
         self._face = LoopState(self._states)
         self._outputs = Outputs(self.axis, self._ends, self.selections, name)
         self.step: Step = PlainStep(self._states, self._outputs, self.axis, name)
+        hold = holding()
+        if hold is not None:
+            self.step = hold.around(self, self.step)
         self.search: Any = None  # what a choice keeps from step to step
         self._on_commit: list[Callable[[], None]] = []
         self._move_out = optimize_move_layers_out is not False

@@ -25,6 +25,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.ops.frames import Frames, frames, no_frame
 from rfnb.ops.operands import as_tensor
+from rfnb.rec.decisions import Decided
 from rfnb.rec.ends import Ends
 from rfnb.rec.nested import map_nested
 from rfnb.rec.outputs import Outputs
@@ -43,6 +44,15 @@ class Step(NotPicklable):
 
     def __init__(self, states: States, outputs: Outputs):
         self.states, self.outputs = states, outputs
+
+    @property
+    def decisions(self) -> Sequence[Decided]:
+        """The decisions from outside for the choice of this step."""
+        return ()
+
+    def refuse(self, error: Exception) -> None:
+        """One of the decisions cannot be done, and is left out."""
+        raise error
 
     @abstractmethod
     def begin(self, index: int) -> None:
@@ -210,6 +220,13 @@ class StepAround(Step):
     def __init__(self, inner: Step):
         super().__init__(inner.states, inner.outputs)
         self.inner = inner
+
+    @property
+    def decisions(self) -> Sequence[Decided]:
+        return self.inner.decisions
+
+    def refuse(self, error: Exception) -> None:
+        self.inner.refuse(error)
 
     def begin(self, index: int) -> None:
         self.inner.begin(index)

@@ -16,6 +16,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops.frames import frames
 from rfnb.rec.before import Before
 from rfnb.rec.ends import EndsOfAxis
+from rfnb.rec.hold import holding
 from rfnb.rec.nested import agree, map_nested, structure_text, values_in, where_nested
 from rfnb.rec.running import check_frames
 from rfnb.rec.selection import align_host
@@ -70,10 +71,12 @@ def scan(
     else:
         assert cond is not None
         steps = _WhileCond(cond, cond_dims, cond_before_body, max_seq_len)
-    state, template = initial, ys
+    state, template, hold = initial, ys, holding()
     outputs = None if ys is None else map_nested(_Output, ys)
     while steps.may_go_on():
         x = None if xs is None else map_nested(steps.frame, xs)
+        if hold is not None:
+            state = hold.step_of("scan", steps.index, state)
         if not steps.begin(x, state):
             break
         try:

@@ -11,6 +11,7 @@ from rfnb.core.fill import kind_of_dtype
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_text import shape_of
 from rfnb.rec.cond import truth
+from rfnb.rec.hold import holding
 from rfnb.rec.nested import agree, leaves, same_structure, structure_text
 from rfnb.rec.tensor_array import index_space
 
@@ -30,8 +31,10 @@ def while_loop(cond: Callable[[Any], bool | Tensor], body: Callable[[Any], Any],
         ValueError: If the structure changes.
         DimError: If a Tensor changes its dims or marks.
     """
-    state, step = initial, 0
+    state, step, hold = initial, 0, holding()
     while truth("while_loop", cond(state)):
+        if hold is not None:
+            state = hold.step_of("while_loop", step, state)
         new = body(state)
         check_state(f"while_loop, step {step}", state, new)
         state, step = new, step + 1

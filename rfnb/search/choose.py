@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.where import where
+from rfnb.rec.decisions import Decided
 from rfnb.rec.loop import Loop
 from rfnb.search import rank
 from rfnb.search.cheating import reference_index, without_reference
 from rfnb.search.constraints import allowed_labels, note_written
+from rfnb.search.forced import banned, decisions_for, forced, refuse_all
 from rfnb.search.leaving import rank_unfinished, tell_with_left
 from rfnb.search.options import Options
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
@@ -82,12 +84,17 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
     flat = flat_of(total, in_dim, axis)
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
+    decisions = _decisions(loop, search, flat, ended) if loop.step.decisions else ()
+    if decisions:
+        flat = banned(flat, decisions)
     if search.leave:
         ranked, told = rank_unfinished(flat, options.beam_size, options.end_label, search, total, place_of(loop))
     else:
         ranked = told = _ranked(flat, total, log_prob, options, in_dim, axis, stay, loop, search)
         if not ranked.distinct:
             rank.check_ranked(flat, ranked, total, place_of(loop))
+    if decisions:
+        ranked = told = forced(flat, ranked, decisions)
     if options.adds_log_probs:
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
     labels = follow(search, link, flat, ranked)
@@ -100,6 +107,13 @@ def choose(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Tensor:
         else:
             tell_with_left(loop, link, flat, told, parts, options)
     return labels
+
+
+def _decisions(loop: Loop, search: Search, flat: Flat, ended: Any) -> Sequence[Decided]:
+    if search.leave:
+        refuse_all(loop, "What ends leaves the beam in it")
+        return ()
+    return decisions_for(loop, flat, ended)
 
 
 def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:

@@ -38,7 +38,7 @@ def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: Options) -> Ten
     plain = link.plain
     if plain is None or last is None or not plain.fits(scores, last, axis, options.beam_size):
         plain = link.plain = _prepared(search, link, last, scores, axis, options.beam_size)
-    if plain is None or link.cheats or (last is None and search.is_watched()):
+    if plain is None or link.cheats or loop.step.decisions or (last is None and search.is_watched()):
         return choose(loop, scores, axis, options)
     if search.is_watched():
         return _watched(loop, search, link, plain, scores, options)

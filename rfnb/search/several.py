@@ -18,6 +18,7 @@ from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search.choose import check_end_label, choose
 from rfnb.search.constraints import allowed_labels, note_written
+from rfnb.search.forced import refuse_all
 from rfnb.search.options import Options
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
 from rfnb.search.search_state import Link, Search, on_backend, place_of
@@ -50,6 +51,7 @@ def choose_several(loop: Loop, sources: Sequence[Tensor], axes: Sequence[Dim], o
         _one_each("end_label", options.end_label or None, None, count),
     )
     each = [_Limits(*given) for given in zip(*limits)]
+    refuse_all(loop, "A step chooses from several sources in it")
     search = Search.of(loop)
     link, ended = search.next_link(loop), search.ended(loop)
     before = [search.written(link, index) if limited.no_repeat_ngram else None for index, limited in enumerate(each)]

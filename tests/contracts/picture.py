@@ -14,7 +14,8 @@ from contracts.imports import imports_of, module_name
 _BELOW_REC = {"backends", "core", "ops", "trace"}
 _BELOW_LM = _BELOW_REC | {"rec"}
 _BELOW_NN = _BELOW_LM | {"lm"}
-_BELOW_VIZ = _BELOW_NN | {"nn", "search"}
+_BELOW_CONTROL = _BELOW_NN | {"search"}
+_BELOW_VIZ = _BELOW_CONTROL | {"nn", "control"}
 _BELOW_DATA = _BELOW_VIZ | {"viz"}
 MAY_IMPORT: dict[str, set[str]] = {
     "backends": set(),
@@ -26,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lm": _BELOW_LM,
     "nn": _BELOW_NN,
     "search": _BELOW_NN,
+    "control": _BELOW_CONTROL,
     "viz": _BELOW_VIZ,
     "plot": _BELOW_DATA,
     "data": _BELOW_DATA,

@@ -1,0 +1,125 @@
+"""The steps that a run holds: they begin when the run lets them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rfnb.core.errors import value_error
+from rfnb.rec.decisions import Decided
+from rfnb.rec.loop_step import Step, StepAround
+from rfnb.rec.selection import align_host
+from rfnb.rec.while_loop import check_state
+from rfnb.search.forced import check
+from rfnb.trace.probe import listening, trace_context
+
+if TYPE_CHECKING:
+    from rfnb.control.holder import Holder
+    from rfnb.rec.loop import Loop
+
+
+class HeldStep(StepAround):
+    """The step of a Loop.
+
+    Args:
+        holder: Holds the loops of the run.
+    """
+
+    def __init__(self, inner: Step, loop: Loop, holder: Holder):
+        super().__init__(inner)
+        self._loop, self._holder = loop, holder
+        self._decisions: list[Decided] = []
+
+    @property
+    def decisions(self) -> Sequence[Decided]:
+        return self._decisions
+
+    def begin(self, index: int) -> None:
+        self._decisions = []
+        path = trace_context.place.path if listening() else self._loop.name
+        self._holder.before_step(self._loop.name, path, index, self)
+        super().begin(index)
+
+    def refuse(self, error: Exception) -> None:
+        self._holder.refused(error)
+
+    # -- while it stands ---------------------------------------------------------------------------------------------------
+
+    def states_now(self) -> Mapping[str, Any]:
+        """The states before the step."""
+        return self.states.now
+
+    def edit(self, name: str, value: Any) -> None:
+        """Another present value of a state."""
+        self.states.edit(name, value)
+
+    def decide(self, decided: Decided) -> None:
+        """A decision for the next choice; what is known of the search says whether it can be done."""
+        search = self._loop.search
+        last = search.last if search is not None else None
+        if last is not None and last.tokens.sparse_dim is not None:
+            dims = (*search.batch_dims(), last.carried)
+            shape = math.prod(dim.extent for dim in dims[:-1]), dims[-1].extent
+            host, ended = self._loop.ended_before(), None
+            if host is not None:
+                host = align_host(host, self._loop.end_dims, dims)
+                ended = np.broadcast_to(host, [dim.extent for dim in dims]).reshape(shape)
+            check(decided, last.tokens.sparse_dim, *shape, ended)
+        self._decisions.append(decided)
+
+
+class HeldValues:
+    """A step of a loop of the user's own: its values can be looked at, and nothing can be changed.
+
+    Args:
+        values: By name; Tensors among them are its states.
+    """
+
+    def __init__(self, values: Mapping[str, Any]):
+        self._values = values
+
+    def states_now(self) -> Mapping[str, Any]:
+        """The values that it gave."""
+        return self._values
+
+    def edit(self, name: str, value: Any) -> None:
+        """Refused."""
+        raise value_error(
+            f'run: "{name}" cannot be changed here.',
+            [("loop", "of your own")],
+            "Only the states of a Loop are taken from where they are changed. Carry it as one:",
+            f"loop.state.{name} = ...",
+        )
+
+    def decide(self, decided: Decided) -> None:
+        """Refused."""
+        raise nothing_chooses(decided)
+
+
+class HeldState(HeldValues):
+    """A step of a function that carries one state, as `scan`."""
+
+    def __init__(self, state: Any):
+        super().__init__({"state": state})
+        self.state = state
+
+    def states_now(self) -> Mapping[str, Any]:
+        """The only state."""
+        return {"state": self.state}
+
+    def edit(self, name: str, value: Any) -> None:
+        """Another state for the step, of the same structure, dims and dtypes."""
+        check_state("run", self.state, value)
+        self.state = value
+
+
+def nothing_chooses(decided: Decided) -> ValueError:
+    """No label is chosen where a run stands."""
+    return value_error(
+        f"{decided.kind}: nothing chooses here.",
+        [("label", repr(decided.label))],
+        "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.",
+    )

@@ -1,0 +1,108 @@
+"""Holder: holds the loops of a run at one gate, in the thread that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rfnb.control.breakpoints import Breakpoints
+from rfnb.control.gate import Gate
+from rfnb.control.held_step import HeldState, HeldStep, HeldValues
+from rfnb.control.kept import Kept
+from rfnb.control.position import Change, Held, Position
+from rfnb.rec.hold import Hold
+
+if TYPE_CHECKING:
+    from rfnb.rec.loop import Loop
+    from rfnb.rec.loop_step import Step
+
+
+class Trunk:
+    """The steps that a branch has in common with the run it is made of.
+
+    Args:
+        end: The first tick that is its own.
+    """
+
+    def __init__(self, steps: Sequence[tuple[str, int]], kept: Kept, end: int):
+        self._steps, self._kept, self._end = list(steps[: end + 1]), kept, end
+
+    def difference(self, tick: int, at: Position, held: Held) -> str | None:
+        """The first thing that is not as it was, before any change, in words; None: none is known."""
+        if tick > self._end:
+            return None
+        if (at.path, at.step) != self._steps[tick]:
+            path, step = self._steps[tick]
+            return f'step {step} of "{path}" came here, now it is step {at.step} of "{at.path}"'
+        state = self._kept.difference(tick, held.states_now())
+        return None if state is None else f'state "{state}" is another one before step {at.step} of "{at.path}"'
+
+
+class Holder(Hold):
+    """Lets each step of each loop pass the gate of the run.
+
+    Args:
+        changes: Tick -> what is changed there before the step.
+        trunk: Of a branch.
+
+    Attributes:
+        steps: (path, step) of each tick so far.
+        kept: The states before them.
+        drifted: What was not the same in the trunk, in words.
+    """
+
+    def __init__(
+        self,
+        gate: Gate[Position],
+        breakpoints: Breakpoints,
+        changes: Mapping[int, Sequence[Change]],
+        trunk: Trunk | None = None,
+    ):
+        self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
+        self.steps: list[tuple[str, int]] = []
+        self.kept = Kept()
+        self.drifted: str | None = None
+        self._refused: str | None = None
+
+    def around(self, loop: Loop, step: Step) -> Step:
+        return HeldStep(step, loop, self)
+
+    def step_of(self, function: str, index: int, state: Any) -> Any:
+        held = HeldState(state)
+        self.before_step(function, function, index, held)
+        return held.state
+
+    def step_of_own(self, index: int, values: Mapping[str, Any]) -> None:
+        """A step of a loop of the user's own comes."""
+        self.before_step("loop", "loop", index, HeldValues(values), values)
+
+    def refused(self, error: Exception) -> None:
+        """Note that a decision for a step could not be done: the run pauses before the next one, and says so."""
+        self._refused = str(error)
+
+    def before_step(
+        self, loop: str, path: str, index: int, held: Held, values: Mapping[str, Any] | None = None
+    ) -> None:
+        """A step comes; returns when it may be made."""
+        tick = len(self.steps)
+        self.steps.append((path, index))
+        self.kept.add(tick, held.states_now())
+        if self._gate.is_open and not (self._trunk or self._breakpoints or self._refused or tick in self._changes):
+            return
+        at = Position(loop, path, index, tick, held, values)
+        why = None
+        if self._trunk is not None:
+            found = self._trunk.difference(tick, at, held)
+            if found is not None:
+                self._trunk, self.drifted = None, found
+                why = f"this is not what the run it branches from did: {found}. Something outside of its loops has changed"
+        try:
+            for change in self._changes.get(tick, ()):
+                change(at)
+            self._gate.pass_(at, self._reason if why is None else lambda _: why)
+        finally:
+            at.is_left = True
+
+    def _reason(self, at: Position) -> str | None:
+        refused, self._refused = self._refused, None
+        return refused or self._breakpoints.reason(at)

@@ -1,0 +1,157 @@
+"""Position: where a run stands, and what can be looked at and changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from rfnb.control.state_value import StateValue
+from rfnb.core.errors import missing_key_error, runtime_error
+from rfnb.core.pickling import NotPicklable
+from rfnb.core.tensor import Tensor
+from rfnb.rec.decisions import Decided
+from rfnb.rec.nested import leaves, map_nested
+
+
+class Held(Protocol):
+    """The step that stands at the gate."""
+
+    def states_now(self) -> Mapping[str, Any]:
+        """Each state by its name, nested as it is."""
+        ...
+
+    def edit(self, name: str, value: Any) -> None:
+        """Another present value of a state; called by the run's own thread."""
+        ...
+
+    def decide(self, decided: Decided) -> None:
+        """A decision for the next choice; called by the run's own thread."""
+        ...
+
+
+Change = Callable[["Position"], None]
+
+
+class Position(NotPicklable):
+    """The place before a step of a loop, with its states.
+
+    Attributes:
+        loop: The name of the loop.
+        path: Of the module and the loops around it, as in a trace.
+        step: The step that comes next, from 0.
+        tick: How many steps of any loop the run has begun before.
+        states: By name: values before the step, which may be changed.
+        values: What `rf.gate` was given.
+        do: Makes a change, in the thread of the run.
+        is_left: Whether the run has gone on from here.
+    """
+
+    def __init__(self, loop: str, path: str, step: int, tick: int, held: Held, values: Mapping[str, Any] | None = None):
+        self.loop, self.path, self.step, self.tick = loop, path, step, tick
+        self.values = values or {}
+        self._held = held
+        self.states = PositionStates(self)
+        self.do: Callable[[Change], None] = lambda change: change(self)
+        self.is_left = False
+
+    def __repr__(self) -> str:
+        if self.is_left:
+            return f'<before step {self.step} of "{self.path}", from where the run has gone on>'
+        names = f", states {', '.join(self.states)}" if len(self.states) else ""
+        return f'<before step {self.step} of "{self.path}"{names}>'
+
+    def force(self, label: Any, *, hypothesis: int = 0, seq: int = 0, only: bool = False) -> None:
+        """Let a hypothesis take a label in this step, whatever its rank: it goes on in place of the last one that would.
+
+        Args:
+            label: Its index, or its text where the labels have a vocabulary.
+            hypothesis: Its place in the beam before this step, best first.
+            seq: The sequence, where there are several.
+            only: Nothing else of this sequence goes on.
+
+        Raises:
+            ValueError, IndexError: If there is no such label, hypothesis or sequence.
+        """
+        self.do(lambda at: at._held.decide(Decided("force", label, hypothesis, seq, only)))
+
+    def ban(self, label: Any, *, hypothesis: int | None = None, seq: int = 0) -> None:
+        """No hypothesis takes a label in this step, or not the one that is given; arguments as in `force`."""
+        self.do(lambda at: at._held.decide(Decided("ban", label, hypothesis, seq)))
+
+
+class PositionStates(Mapping[str, StateValue]):
+    """The states where a run stands, by dotted path; any unique end of a path will do."""
+
+    def __init__(self, position: Position):
+        self._position = position
+
+    def _tensors(self) -> dict[str, tuple[str, int, Tensor]]:
+        if self._position.is_left:
+            raise gone_on(self._position)
+        found: dict[str, tuple[str, int, Tensor]] = {}
+        for name, root in self._position._held.states_now().items():
+            for place, (path, leaf) in enumerate(leaves(root, name)):
+                if isinstance(leaf, Tensor):
+                    found[path] = name, place, leaf
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors())
+
+    def __len__(self) -> int:
+        return len(self._tensors())
+
+    def __getitem__(self, path: str) -> StateValue:
+        full, _, _, tensor = self._find(path)
+        return StateValue(full, tensor, lambda entries, value: self._put(full, entries, value))
+
+    def __setitem__(self, path: str, value: Any) -> None:
+        self[path][...] = value
+
+    def _find(self, path: str) -> tuple[str, str, int, Tensor]:
+        tensors = self._tensors()
+        found = [path] if path in tensors else [each for each in tensors if each.endswith(f".{path}")]
+        if len(found) != 1:
+            raise missing_key_error(
+                f'run: {"several states end in" if found else "no state"} "{path}".',
+                [("states", ", ".join(found or tensors) or "none")],
+                "A state is found by its path, or by an end of it that no other one has.",
+            )
+        return (found[0], *tensors[found[0]])
+
+    def _put(self, path: str, entries: Any, value: Any) -> None:
+        if isinstance(entries, Mapping):  # by name: the same step of another run has dims of its own
+            entries = {key if isinstance(key, str) else key.name: at for key, at in entries.items()}
+        if isinstance(value, StateValue):
+            value = value.tensor
+
+        def change(at: Position) -> None:
+            full, name, place, tensor = at.states._find(path)
+            new = at.states[full].changed(entries, _under(value, tensor))
+            count = iter(range(place + 1))
+            held = at._held
+            held.edit(
+                name, map_nested(lambda leaf: new if next(count, None) == place else leaf, held.states_now()[name])
+            )
+
+        self._position.do(change)
+
+
+def gone_on(position: Position) -> RuntimeError:
+    """The run is no longer where a position says."""
+    return runtime_error(
+        "run: it has gone on from here.",
+        [("position", repr(position))],
+        "A position is looked at and changed while the run stands there.",
+        f"branch = run.from_step({position.step})",
+    )
+
+
+def _under(value: Any, like: Tensor) -> Any:
+    """A Tensor whose dims are those of another run, under the dims of the same names."""
+    if not isinstance(value, Tensor) or set(value.dims) <= set(like.dims):
+        return value
+    names = {dim.name: dim for dim in like.dims}
+    dims = [names.get(dim.name, dim) for dim in value.dims]
+    same = all(old.extent == new.extent for old, new in zip(value.dims, dims)) and len(set(dims)) == len(dims)
+    return value._like(value._raw, tuple(dims)) if same else value

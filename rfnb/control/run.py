@@ -1,0 +1,419 @@
+"""Run: a function whose loops can be held, step by step, while it runs in a thread of its own.
+
+run = rf.run(search, word, paused=True)
+run.step(3)                                     # three steps of its loops, then it waits
+run.at.states["h"][{"batch": 0}] = 0.0          # changed by the run itself, before its next step
+run.at.force("AH")                              # this label goes on, whatever its rank
+run.resume()
+run.result                                      # waits for it; an error is raised as if the cell had raised it
+other = run.from_step(3)                        # the same once more, to go other ways from there
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+from rfnb.backends import registry
+from rfnb.control.breakpoints import Breakpoint, Breakpoints
+from rfnb.control.gate import Gate, Stopped
+from rfnb.control.holder import Holder, Trunk
+from rfnb.control.position import Change, Position, gone_on
+from rfnb.core.errors import index_error, runtime_error, type_error, value_error
+from rfnb.core.pickling import NotPicklable
+from rfnb.ops.random_state import get_random_state, set_random_state
+from rfnb.rec.hold import held_by, holding
+
+_numbers = itertools.count(1)
+_begun: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """A thread of torch that is cut off when Python ends takes the process down with a message."""
+    runs = [run for run in _begun if run._gate.mode != "over"]
+    for run in runs:
+        run._gate.stop()
+    for run in runs:
+        run._gate.until_over(2.0)
+
+
+class RunStopped(RuntimeError):
+    """A run was stopped before it had a result."""
+
+
+class Run(NotPicklable):
+    """A function that runs in a thread of its own, and waits between the steps of its loops when it is told to. Made by `rf.run`.
+
+    Attributes:
+        name: In messages.
+        parent, parent_step: The run that this one is a branch of, and (path, step) from which it goes its own way.
+        branches: The runs made of this one.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        name: str | None = None,
+        trunk: Trunk | None = None,
+    ):
+        self.name = name or f"run {next(_numbers)}"
+        self.parent: Run | None = None
+        self.parent_step: tuple[str, int] | None = None
+        self.branches: list[Run] = []
+        self._fn, self._args, self._kwargs = fn, args, dict(kwargs)
+        self._gate: Gate[Position] = Gate()
+        self._breakpoints = Breakpoints()
+        self._changes: dict[int, list[Change]] = {}
+        self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk)
+        self._random: dict[str, bytes] | None = None
+        self._error: BaseException | None = None
+        self._result: Any = None
+
+    def _start(self, context: contextvars.Context, modes: Callable[[], None]) -> Run:
+        """Run in a copy of this context, under these modes."""
+        self._begins = context, modes
+        target, gate = context.copy().run, self._gate
+        gate.worker = threading.Thread(target=target, args=(self._work, modes), name=f"rfnb {self.name}", daemon=True)
+        _begun.add(self)
+        gate.worker.start()
+        return self
+
+    def _work(self, modes: Callable[[], None]) -> None:
+        again = self._random
+        try:
+            modes()
+            before = get_random_state()
+            if again is None:
+                self._random = before
+            else:
+                set_random_state(again)
+            try:
+                with held_by(self._holder):
+                    self._result = self._fn(*self._args, **self._kwargs)
+            finally:
+                if again is not None:  # others go on with the numbers they would have had
+                    set_random_state(before)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._gate.end()
+
+    # -- what it does ------------------------------------------------------------------------------------------------------
+
+    def pause(self, timeout: float | None = None) -> Run:
+        """Let it wait before its next step; returns when it does, or is over."""
+        self._gate.pause("it was told to")
+        return self._arrived(timeout)
+
+    def step(self, steps: int = 1, timeout: float | None = None) -> Run:
+        """Let it make so many steps; returns when it waits again, or is over.
+
+        Raises:
+            ValueError: For less than 1.
+            RuntimeError: If it is over.
+        """
+        if not isinstance(steps, int) or steps < 1:
+            raise value_error(
+                f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
+            )
+        self._need_on("step")
+        self._gate.go(steps, f"{steps} steps were made" if steps > 1 else "1 step was made")
+        return self._arrived(timeout)
+
+    def resume(self) -> Run:
+        """Let it go on, until a breakpoint or its end."""
+        self._need_on("resume")
+        self._gate.go()
+        return self
+
+    def stop(self, timeout: float | None = None) -> Run:
+        """Let it end at its next step, without a result; returns when it has."""
+        self._gate.stop()
+        self._gate.until_over(timeout)
+        return self
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is over or pauses; False: `timeout` seconds were not enough. Ctrl+C lets it pause at its next step."""
+        try:
+            return self._gate.until_standing(timeout)
+        except KeyboardInterrupt:
+            self._gate.pause("Ctrl+C")
+            raise
+
+    @property
+    def speed(self) -> float:
+        """The most steps per second; 0: as fast as it can."""
+        seconds = self._gate.seconds
+        return 1 / seconds if seconds else 0.0
+
+    @speed.setter
+    def speed(self, steps_per_second: float) -> None:
+        if not steps_per_second >= 0:
+            raise value_error(
+                "speed: no number of steps per second.", [("speed", steps_per_second)], "0 is as fast as it can."
+            )
+        self._gate.seconds = 1 / steps_per_second if steps_per_second else 0.0
+
+    def break_when(self, condition: Any, text: str | None = None) -> Breakpoint:
+        """Let it pause before a step when a condition holds.
+
+        Args:
+            condition: Function of the `Position` that gives True, or in words why; or an int, that step of any loop; or "nan", some
+                state is not finite. An error in it pauses the run too, and says so.
+            text: Said as the reason.
+
+        Raises:
+            TypeError: For another condition.
+        """
+        return self._breakpoints.add(condition, text)
+
+    # -- what is known of it -----------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """ "running", "paused", "done", "failed" or "stopped"."""
+        gate = self._gate
+        if gate.mode == "over":
+            return "done" if self._error is None else "stopped" if isinstance(self._error, Stopped) else "failed"
+        return "paused" if gate.at is not None else "running"
+
+    @property
+    def reason(self) -> str:
+        """The reason why it is paused, in words."""
+        return self._gate.reason if self.state == "paused" else ""
+
+    @property
+    def steps(self) -> Sequence[tuple[str, int]]:
+        """(path of the loop, step) of all steps that it has begun, in order."""
+        return tuple(self._holder.steps)
+
+    @property
+    def drifted(self) -> str | None:
+        """The first thing that a branch did not find as the run it is made of had it, in words; None: there is none."""
+        return self._holder.drifted
+
+    @property
+    def at(self) -> Position:
+        """The place where it stands.
+
+        Raises:
+            RuntimeError: If it does not stand.
+        """
+        at = self._gate.at
+        if at is None:
+            raise runtime_error(
+                f"{self.name}: it stands nowhere.",
+                [("state", self.state)],
+                "Only where a run is paused its values are looked at and changed.",
+                "run.pause()" if self.state == "running" else f"branch = run.from_step({self._last_step()})",
+            )
+        tick = at.tick
+
+        def make(change: Change) -> None:
+            if at.is_left:
+                raise gone_on(at)
+            change(at)
+            self._changes.setdefault(tick, []).append(change)
+
+        def do(change: Change) -> None:
+            self._gate.ask(lambda: make(change)).result()
+
+        at.do = do
+        return at
+
+    @property
+    def result(self) -> Any:
+        """The result of the function, when it is over.
+
+        Raises:
+            RunStopped: If it was stopped.
+            RuntimeError: If it is paused, for then nothing would come of waiting.
+            Exception: What the function has raised.
+        """
+        while not self._gate.until_over(0.2):
+            if self.state == "paused":
+                raise runtime_error(
+                    f"{self.name}: it is paused, and has no result yet.",
+                    [("before", repr(self._gate.at)), ("because", self.reason)],
+                    "It goes on when it is told to.",
+                    "run.resume()\nrun.result",
+                )
+        return self._outcome()
+
+    def _outcome(self) -> Any:
+        error = self._error
+        if isinstance(error, Stopped):
+            raise RunStopped(
+                f"{self.name}: it was stopped after {len(self.steps)} steps, and has no result.\n"
+                f"From one of its steps it goes on again as another run:\n    branch = run.from_step({self._last_step()})"
+            )
+        if error is not None:
+            raise error.with_traceback(error.__traceback__)
+        return self._result
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """The result; the cell waits without blocking the kernel. Interrupted, it is stopped."""
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Any:
+        import asyncio  # takes 30 ms, which few need
+
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            if self._gate.mode == "over":
+                loop.call_soon_threadsafe(over.set)
+
+        forget = self._gate.on_change(tell)
+        try:
+            if self._gate.mode != "over":
+                await over.wait()
+        except asyncio.CancelledError:
+            self._gate.stop()
+            raise
+        finally:
+            forget()
+        return self._outcome()
+
+    def __repr__(self) -> str:
+        at = self._gate.at
+        where = f" {at!r}, {self.reason}" if at is not None else f" after {len(self.steps)} steps"
+        return f"<Run {self.name}: {self.state}{where}>"
+
+    # -- other ways --------------------------------------------------------------------------------------------------------
+
+    def from_step(
+        self,
+        step: int,
+        change: Change | None = None,
+        *,
+        path: str | None = None,
+        nth: int | None = None,
+        name: str | None = None,
+        paused: bool | None = None,
+    ) -> Run:
+        """The same once more up to a step of a loop, with all that was changed before it; and from there on another way.
+
+        The function runs again from its beginning, with the same arguments and random numbers.
+
+        Args:
+            step: Of the loop, counted from 0.
+            change: Gets the `Position` before that step; default: the branch is paused there.
+            path: Of the loop, or its end, where there are several.
+            nth: Where the loop has run several times: 0 for its first run.
+            paused: Whether it pauses there. Default: if there is no change.
+
+        Raises:
+            IndexError: If this run has not come so far, or there are several such steps.
+            TypeError: If the change is no function.
+        """
+        if change is not None and not callable(change):
+            raise type_error(
+                "from_step: the change is no function.",
+                [("given", type(change).__name__)],
+                "It gets the position before the step.",
+                f'run.from_step({step}, lambda at: at.force("AH"))',
+            )
+        tick = self._tick(step, path, nth)
+        trunk = Trunk(self._holder.steps, self._holder.kept, tick)
+        branch = Run(self._fn, self._args, self._kwargs, name, trunk)
+        branch.parent, branch.parent_step, branch._random = self, self._holder.steps[tick], self._random
+        branch._changes.update({at: list(done) for at, done in self._changes.items() if at < tick})
+        if change is not None:
+            branch._changes[tick] = [change]
+        if paused or (paused is None and change is None):
+            branch._breakpoints.add(lambda at: f"here it leaves {self.name}" if at.tick == tick else None)
+        self.branches.append(branch)
+        return branch._start(*self._begins)
+
+    def _tick(self, step: int, path: str | None, nth: int | None) -> int:
+        steps = self._holder.steps
+        found = [
+            tick
+            for tick, (loop, index) in enumerate(steps)
+            if index == step and (path is None or loop == path or loop.endswith(f".{path}"))
+        ]
+        if nth is not None:
+            found = found[nth : nth + 1] if nth >= 0 else []
+        if len(found) == 1:
+            return found[0]
+        loops = ", ".join(
+            f"{loop} (0 to {max(i for p, i in steps if p == loop)})" for loop in dict.fromkeys(p for p, _ in steps)
+        )
+        raise index_error(
+            f"from_step: {'several steps' if found else 'no step'} {step}{f' of {path}' if path else ''}.",
+            [("loops", loops or "none so far")],
+            "Several loops have one, or one has run several times. Say which."
+            if found
+            else "The run has these steps so far.",
+            f'run.from_step({step}, path="{steps[found[-1]][0]}", nth={len(found) - 1})' if found else None,
+        )
+
+    def _last_step(self) -> int:
+        return self._holder.steps[-1][1] if self._holder.steps else 0
+
+    def _arrived(self, timeout: float | None) -> Run:
+        if threading.current_thread() is not self._gate.worker:
+            self._gate.until_standing(timeout)
+        return self
+
+    def _need_on(self, what: str) -> None:
+        if self._gate.mode == "over":
+            raise runtime_error(
+                f"{what}: {self.name} is over.",
+                [("state", self.state)],
+                "From one of its steps it goes on again as another run:",
+                f"branch = run.from_step({self._last_step()})",
+            )
+
+
+def run(fn: Callable[..., Any], *args: Any, paused: bool = False, name: str | None = None, **kwargs: Any) -> Run:
+    """Run a function in a thread of its own, and give a handle that holds its loops.
+
+    What is current here (gradients, defaults, recordings, training) is so in the run too. It waits at the steps of each `Loop`, `scan`
+    and `beam_search`, and where the function calls `rf.gate`.
+
+    Args:
+        fn: Called with `args` and `kwargs`.
+        paused: Whether it waits before its first step.
+        name: In messages and lists of runs.
+
+    Raises:
+        TypeError: If fn cannot be called.
+        RuntimeError: Inside of a run: its thread would wait for another one.
+    """
+    if not callable(fn):
+        raise type_error(
+            "run: no function.", [("given", type(fn).__name__)], "It runs when it is called.", "rf.run(model.search, x)"
+        )
+    if holding() is not None:
+        raise runtime_error(
+            "run: inside of a run.",
+            [("fn", getattr(fn, "__name__", type(fn).__name__))],
+            "The loops of what is called here are held by the run around it.",
+            "fn(...)",
+        )
+    made = Run(fn, args, kwargs, name)
+    if paused:
+        made._gate.pause("it was started paused")
+    return made._start(contextvars.copy_context(), registry.selected().current_modes())
+
+
+def gate(step: int, **values: Any) -> None:
+    """A step of a loop of one's own begins: a run waits here, as it does in a `Loop`; without a run this does nothing.
+
+    Args:
+        step: From 0.
+        **values: What can be looked at where it waits: `run.at.values`, and Tensors in `run.at.states`.
+    """
+    hold = holding()
+    if isinstance(hold, Holder):
+        hold.step_of_own(step, values)

@@ -1,0 +1,50 @@
+"""Hold: who has hold of the loops that run in this context.
+
+    with held_by(hold):
+        search(x)           # each Loop gets its step from hold.around, each step of a scan asks hold.step_of
+
+Nobody has: a loop then looks at a context variable once, and a `scan` too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rfnb.rec.loop import Loop
+    from rfnb.rec.loop_step import Step
+
+
+class Hold(ABC):
+    """Is asked where a loop begins."""
+
+    @abstractmethod
+    def around(self, loop: Loop, step: Step) -> Step:
+        """The step that a new loop has: `step`, or one around it."""
+
+    @abstractmethod
+    def step_of(self, function: str, index: int, state: Any) -> Any:
+        """Step `index` of a function that carries one state ("scan", "while_loop") begins; gives the state that it begins with."""
+
+
+_current: ContextVar[Hold | None] = ContextVar("rfnb_hold", default=None)
+
+
+def holding() -> Hold | None:
+    """The hold on the loops of this context; None: nobody has one."""
+    return _current.get()
+
+
+@contextmanager
+def held_by(hold: Hold) -> Iterator[None]:
+    """Somebody has hold of the loops that are made in a with-block."""
+    before = _current.get()
+    _current.set(hold)
+    try:
+        yield
+    finally:
+        _current.set(before)

@@ -1,0 +1,56 @@
+"""Loops that the tests of control hold, each with the same computation in plain NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from asserting import ragged, randn
+from loop_faces import run_steps
+
+import rfnb as rf
+from rfnb import Dim
+
+BATCH, FEAT = Dim(3, name="batch"), Dim(5, name="feat")
+TIME = ragged([7, 4, 2], BATCH, "time")
+X = randn(BATCH, TIME, FEAT)
+NUM_STEPS = 7
+
+
+def sums(face: str = "for") -> Callable[[], tuple[Any, Any]]:
+    """A running sum over ragged sequences: its outputs {time, batch, feat}, and what it comes to."""
+
+    def run() -> tuple[Any, Any]:
+        if face == "scan":
+            out, last, _ = rf.scan(
+                spatial_dim=TIME, initial=rf.zeros([BATCH, FEAT]), xs=X, body=lambda x, h: (h * 0.5 + x, h * 0.5 + x)
+            )
+            return out, last
+        loop = rf.Loop(axis=TIME, name="sums")
+        loop.state.h = rf.zeros([BATCH, FEAT])
+
+        def body() -> Any:
+            loop.state.h = loop.state.h * 0.5 + loop.unstack(X)
+            return loop.stack(loop.state.h)
+
+        out = run_steps(loop, face, body)
+        return out, loop.state.h
+
+    return run
+
+
+def plain_sums(edits: dict[int, Callable[[np.ndarray], None]]) -> np.ndarray:
+    """What `sums` comes to, {batch, feat}, where before some steps something is done with the state."""
+    x, lengths = X.copy_transpose([BATCH, TIME, FEAT]).numpy(), [7, 4, 2]
+    h = np.zeros((3, 5), np.float32)
+    for step in range(NUM_STEPS):
+        if step in edits:
+            edits[step](h)
+        for seq in range(3):
+            if step < lengths[seq]:
+                h[seq] = h[seq] * np.float32(0.5) + x[seq, step]
+    return h
+
+
+STATE = {"for": "h", "with": "h", "scan": "state"}

@@ -1,0 +1,122 @@
+"""Branches: the same once more up to a step, and what is not the same is said."""
+
+import numpy as np
+import pytest
+from asserting import assert_same
+from control.held_models import BATCH, FEAT, TIME, plain_sums, sums
+
+import rfnb as rf
+
+
+def noisy():
+    """A loop that draws numbers in each step, after some before it."""
+    loop = rf.Loop(axis=TIME, name="noisy")
+    loop.state.h = rf.random_normal([BATCH, FEAT])
+    for _ in loop:
+        loop.state.h = loop.state.h + rf.random_normal([BATCH, FEAT])
+    return loop.state.h
+
+
+@pytest.mark.parametrize("step", [0, 3, 6])
+def test_a_branch_draws_the_same_numbers(step):
+    run = rf.run(noisy)
+    expected = run.result.numpy()
+    _ = rf.random_normal([FEAT])  # the generator is one for all
+    branch = run.from_step(step, paused=False)
+    np.testing.assert_array_equal(branch.result.numpy(), expected)
+    assert branch.drifted is None
+
+
+def test_who_draws_after_a_branch_goes_on_as_without_it():
+    run = rf.run(noisy)
+    _ = run.result
+    state = rf.get_random_state()
+    expected = rf.random_normal([FEAT]).numpy()
+    rf.set_random_state(state)
+    _ = run.from_step(2, paused=False).result
+    np.testing.assert_array_equal(rf.random_normal([FEAT]).numpy(), expected)
+
+
+def test_a_branch_goes_its_own_way_from_its_step_on():
+    run = rf.run(sums())
+    plain = run.result[1]
+
+    def change(at):
+        at.states["h"][{"batch": 1}] = 2.0
+
+    branch = run.from_step(3, change, name="what if")
+    np.testing.assert_allclose(
+        branch.result[1].numpy(), plain_sums({3: lambda h: h.__setitem__(1, 2.0)}), rtol=1e-6, atol=1e-6
+    )
+    assert_same(run.result[1], plain)
+    assert (branch.name, branch.parent, branch.parent_step, run.branches) == ("what if", run, ("sums", 3), [branch])
+    later = branch.from_step(5, lambda at: at.states["h"].__setitem__(..., 0.0))
+    expected = plain_sums({3: lambda h: h.__setitem__(1, 2.0), 5: lambda h: h.fill(0.0)})
+    np.testing.assert_allclose(later.result[1].numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_run_whose_surroundings_have_changed_says_so():
+    log = []
+
+    def grows():
+        loop = rf.Loop(axis=TIME, name="grows")
+        loop.state.h = rf.zeros([BATCH, FEAT])
+        for _ in loop:
+            log.append(1)
+            loop.state.h = loop.state.h + float(len(log))
+        return loop.state.h
+
+    run = rf.run(grows)
+    _ = run.result
+    branch = run.from_step(4)
+    branch.wait()
+    assert branch.at.step == 1  # the first that is not as it was
+    assert branch.drifted == 'state "h" is another one before step 1 of "grows"'
+    assert branch.reason == (
+        f"this is not what the run it branches from did: {branch.drifted}. Something outside of its loops has changed"
+    )
+    branch.stop()
+
+
+def test_parameters_that_have_changed_are_noticed():
+    linear = rf.Linear(FEAT, rf.Dim(5, name="out"))
+
+    def go():
+        loop = rf.Loop(axis=TIME, name="net")
+        loop.state.h = rf.zeros([BATCH, FEAT])
+        for _ in loop:
+            out = rf.replace_dim_v2(linear(loop.state.h + 1.0), in_dim=linear.out_dim, out_dim=FEAT)
+            loop.state.h = out
+        return loop.state.h
+
+    run = rf.run(go)
+    _ = run.result
+    linear.weight.initial = 0.5
+    branch = run.from_step(6)
+    branch.wait()
+    assert branch.drifted == 'state "h" is another one before step 1 of "net"'
+    branch.stop()
+
+
+def test_a_step_that_is_not_there_is_named_with_those_that_are():
+    run = rf.run(sums())
+    _ = run.result
+    with pytest.raises(IndexError) as error:
+        run.from_step(7)
+    assert str(error.value) == ("from_step: no step 7.\n  loops  sums (0 to 6)\nThe run has these steps so far.")
+
+    def twice():
+        sums()()
+        return sums()()
+
+    run = rf.run(twice)
+    _ = run.result
+    with pytest.raises(IndexError) as error:
+        run.from_step(2)
+    assert str(error.value) == (
+        "from_step: several steps 2.\n  loops  sums (0 to 6)\nSeveral loops have one, or one has run several times. Say which.\n"
+        '    run.from_step(2, path="sums", nth=1)'
+    )
+    branch = run.from_step(2, lambda at: at.states["h"].__setitem__(..., 0.0), path="sums", nth=1)
+    np.testing.assert_allclose(branch.result[1].numpy(), plain_sums({2: lambda h: h.fill(0.0)}), rtol=1e-6, atol=1e-6)
+    assert branch.steps == run.steps
