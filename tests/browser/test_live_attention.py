@@ -120,7 +120,7 @@ def test_the_stored_output_is_the_finished_picture(lab, view, expected):
     lab.page.wait_for_function(
         """(text) => [...window.jupyterapp.shell.currentWidget.content.model.cells][0].outputs.toJSON()
             .some(o => (o.data?.['text/plain'] ?? '').includes(text))""",
-        arg=f"Trace: {TARGET} attention",
+        arg=f"{TARGET} steps of loop",
     )
     (output,) = [o for o in lab.cells()[0]["outputs"] if "data" in o]
     page = output["data"]["text/html"]
