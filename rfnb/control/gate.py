@@ -31,7 +31,6 @@ class Gate(NotPicklable, Generic[P]):
         reason: Why it stands there, in words.
         mode: "running", "paused" (it stands, or will at its next step), "stopping", "over".
         seconds: At least so long each step takes, for who watches.
-        passed: How often the worker has passed.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,6 @@ class Gate(NotPicklable, Generic[P]):
         self.reason = ""
         self.mode = "running"
         self.seconds = 0.0
-        self.passed = 0
         self._budget: int | None = None  # steps until it pauses by itself
         self._why = ""
         self._changed = threading.Condition()
@@ -64,7 +62,6 @@ class Gate(NotPicklable, Generic[P]):
         Raises:
             Stopped: The run is to stop.
         """
-        self.passed += 1
         with self._changed:
             if self.mode == "stopping":
                 raise Stopped
@@ -195,7 +192,7 @@ class Gate(NotPicklable, Generic[P]):
             if self.mode != "paused":
                 raise runtime_error(
                     "run: it is running, and only where it stands its values are looked at and changed.",
-                    [("step", f"{self.passed - 1} and on")],
+                    [("state", self.mode)],
                     "Another thread makes its steps. Let it pause first:",
                     "run.pause()",
                 )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.errors import value_error
+from rfnb.rec import running
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop_step import Step, StepAround
 from rfnb.rec.selection import align_host
 from rfnb.rec.while_loop import check_state
 from rfnb.search.forced import check
-from rfnb.trace.probe import listening, trace_context
 
 if TYPE_CHECKING:
     from rfnb.control.holder import Holder
@@ -39,8 +39,7 @@ class HeldStep(StepAround):
 
     def begin(self, index: int) -> None:
         self._decisions = []
-        path = trace_context.place.path if listening() else self._loop.name
-        self._holder.before_step(self._loop.name, path, index, self)
+        self._holder.before_step(self._loop.name, ".".join(running.names()), index, self)
         super().begin(index)
 
     def refuse(self, error: Exception) -> None:

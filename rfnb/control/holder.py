@@ -10,6 +10,7 @@ from rfnb.control.gate import Gate
 from rfnb.control.held_step import HeldState, HeldStep, HeldValues
 from rfnb.control.kept import Kept
 from rfnb.control.position import Change, Held, Position
+from rfnb.core.errors import index_error
 from rfnb.rec.hold import Hold
 
 if TYPE_CHECKING:
@@ -102,6 +103,34 @@ class Holder(Hold):
             self._gate.pass_(at, self._reason if why is None else lambda _: why)
         finally:
             at.is_left = True
+
+    def tick_of(self, step: int, path: str | None, nth: int | None) -> int:
+        """The tick of a step that the run has begun; arguments as in `Run.from_step`.
+
+        Raises:
+            IndexError: If there is none, or several.
+        """
+        steps = self.steps
+        found = [
+            tick
+            for tick, (loop, index) in enumerate(steps)
+            if index == step and (path is None or loop == path or loop.endswith(f".{path}"))
+        ]
+        if nth is not None:
+            found = found[nth : nth + 1] if nth >= 0 else []
+        if len(found) == 1:
+            return found[0]
+        loops = ", ".join(
+            f"{loop} (0 to {max(i for p, i in steps if p == loop)})" for loop in dict.fromkeys(p for p, _ in steps)
+        )
+        raise index_error(
+            f"from_step: {'several steps' if found else 'no step'} {step}{f' of {path}' if path else ''}.",
+            [("loops", loops or "none so far")],
+            "Several loops have one, or one has run several times. Say which."
+            if found
+            else "The run has these steps so far.",
+            f'run.from_step({step}, path="{steps[found[-1]][0]}", nth={len(found) - 1})' if found else None,
+        )
 
     def _reason(self, at: Position) -> str | None:
         refused, self._refused = self._refused, None

@@ -37,7 +37,7 @@ class Position(NotPicklable):
 
     Attributes:
         loop: The name of the loop.
-        path: Of the module and the loops around it, as in a trace.
+        path: The names of the loops around it and its own.
         step: The step that comes next, from 0.
         tick: How many steps of any loop the run has begun before.
         states: By name: values before the step, which may be changed.

@@ -17,6 +17,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 from rfnb.backends import registry
@@ -24,7 +25,7 @@ from rfnb.control.breakpoints import Breakpoint, Breakpoints
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.holder import Holder, Trunk
 from rfnb.control.position import Change, Position, gone_on
-from rfnb.core.errors import index_error, runtime_error, type_error, value_error
+from rfnb.core.errors import runtime_error, type_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.hold import held_by, holding
@@ -75,6 +76,7 @@ class Run(NotPicklable):
         self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk)
         self._random: dict[str, bytes] | None = None
         self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
         self._result: Any = None
 
     def _start(self, context: contextvars.Context, modes: Callable[[], None]) -> Run:
@@ -102,7 +104,7 @@ class Run(NotPicklable):
                 if again is not None:  # others go on with the numbers they would have had
                     set_random_state(before)
         except BaseException as error:
-            self._error = error
+            self._error, self._traceback = error, error.__traceback__
         finally:
             self._gate.end()
 
@@ -238,7 +240,8 @@ class Run(NotPicklable):
             RuntimeError: If it is paused, for then nothing would come of waiting.
             Exception: What the function has raised.
         """
-        while not self._gate.until_over(0.2):
+        while self._gate.mode != "over":
+            self._gate.until_standing()
             if self.state == "paused":
                 raise runtime_error(
                     f"{self.name}: it is paused, and has no result yet.",
@@ -256,7 +259,7 @@ class Run(NotPicklable):
                 f"From one of its steps it goes on again as another run:\n    branch = run.from_step({self._last_step()})"
             )
         if error is not None:
-            raise error.with_traceback(error.__traceback__)
+            raise error.with_traceback(self._traceback)  # not that of the last time it was asked for
         return self._result
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -322,7 +325,7 @@ class Run(NotPicklable):
                 "It gets the position before the step.",
                 f'run.from_step({step}, lambda at: at.force("AH"))',
             )
-        tick = self._tick(step, path, nth)
+        tick = self._holder.tick_of(step, path, nth)
         trunk = Trunk(self._holder.steps, self._holder.kept, tick)
         branch = Run(self._fn, self._args, self._kwargs, name, trunk)
         branch.parent, branch.parent_step, branch._random = self, self._holder.steps[tick], self._random
@@ -333,29 +336,6 @@ class Run(NotPicklable):
             branch._breakpoints.add(lambda at: f"here it leaves {self.name}" if at.tick == tick else None)
         self.branches.append(branch)
         return branch._start(*self._begins)
-
-    def _tick(self, step: int, path: str | None, nth: int | None) -> int:
-        steps = self._holder.steps
-        found = [
-            tick
-            for tick, (loop, index) in enumerate(steps)
-            if index == step and (path is None or loop == path or loop.endswith(f".{path}"))
-        ]
-        if nth is not None:
-            found = found[nth : nth + 1] if nth >= 0 else []
-        if len(found) == 1:
-            return found[0]
-        loops = ", ".join(
-            f"{loop} (0 to {max(i for p, i in steps if p == loop)})" for loop in dict.fromkeys(p for p, _ in steps)
-        )
-        raise index_error(
-            f"from_step: {'several steps' if found else 'no step'} {step}{f' of {path}' if path else ''}.",
-            [("loops", loops or "none so far")],
-            "Several loops have one, or one has run several times. Say which."
-            if found
-            else "The run has these steps so far.",
-            f'run.from_step({step}, path="{steps[found[-1]][0]}", nth={len(found) - 1})' if found else None,
-        )
 
     def _last_step(self) -> int:
         return self._holder.steps[-1][1] if self._holder.steps else 0

@@ -23,6 +23,11 @@ def innermost() -> Loop | None:
     return loops[-1] if loops else None
 
 
+def names() -> list[str]:
+    """The names of the loops that run in this context, the outermost first."""
+    return [loop.name for loop in _current.get()]
+
+
 def enter(loop: Loop) -> None:
     """The loop runs, inside of those that run."""
     _current.set((*_current.get(), loop))

@@ -55,6 +55,34 @@ def test_a_branch_goes_its_own_way_from_its_step_on():
     np.testing.assert_allclose(later.result[1].numpy(), expected, rtol=1e-6, atol=1e-6)
 
 
+def test_a_branch_is_the_same_also_after_the_recording_of_its_run():
+    with rf.record():
+        run = rf.run(sums())
+        plain = run.result[1]
+    branch = run.from_step(4, paused=False)
+    assert_same(branch.result[1], plain)
+    assert branch.drifted is None
+
+
+def test_loops_in_loops_are_told_apart_by_their_path():
+    def nested():
+        outer = rf.Loop(axis=TIME, name="outer")
+        outer.state.h = rf.zeros([BATCH, FEAT])
+        for _ in outer:
+            inner = rf.Loop(axis=rf.Dim(2), name="inner")
+            inner.state.k = outer.state.h
+            for _ in inner:
+                inner.state.k = inner.state.k + 1.0
+            outer.state.h = inner.state.k
+        return outer.state.h
+
+    run = rf.run(nested)
+    assert run.result.numpy().max() == 14.0
+    assert run.steps[:4] == (("outer", 0), ("outer.inner", 0), ("outer.inner", 1), ("outer", 1))
+    branch = run.from_step(1, lambda at: at.states["k"].__setitem__(..., 0.0), path="inner", nth=6)
+    assert branch.result.numpy()[:, 0].tolist() == [1.0, 8.0, 4.0]  # in the last step only the longest goes on
+
+
 def test_a_run_whose_surroundings_have_changed_says_so():
     log = []
 
