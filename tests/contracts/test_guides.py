@@ -56,6 +56,11 @@ def test_search_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     assert shown >= 15
 
 
+def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
+    names, shown = run("control.md", capsys)
+    assert shown == 4 and names["run"].branches == [names["branch"]]
+
+
 @pytest.fixture
 def without_returnn():
     """What `import rfnb.as_returnn` puts in place is taken away again."""
