@@ -35,8 +35,8 @@ _begun: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
 @atexit.register
-def _stop_all() -> None:
-    """A thread of torch that is cut off when Python ends takes the process down with a message."""
+def stop_all() -> None:
+    """Stop every run, as is done before Python ends: a thread of torch that is cut off takes the process down with a message."""
     runs = [run for run in _begun if run._gate.mode != "over"]
     for run in runs:
         run._gate.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.viz.drawing.theme import HUES
+
 
 def problem(head: Any) -> str:
     """The fault; empty if it can be drawn."""
@@ -27,6 +29,11 @@ def problem(head: Any) -> str:
             ends = {edge[side] for edge in level["graph"]["edges"] for side in ("from", "to")}
             if ends - nodes:
                 return f"{cannot} a line goes to {min(ends - nodes)}, which is not there."
+        edges = [edge for level in head["levels"] for edge in level["graph"]["edges"]]
+        hues = [item["hue"] for item in head["legend"]] + [hue for edge in edges for hue in edge.get("hues") or ()]
+        strange = [hue for hue in hues if type(hue) is not int or not 0 <= hue < len(HUES)]
+        if strange:
+            return f"{cannot} there is no colour {strange[0]!r}."
     except (KeyError, TypeError, AttributeError) as error:
         return f"{cannot} {error!r} is not as it should be."
     return ""

@@ -6,6 +6,7 @@ from typing import Any
 
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.labels import short
+from rfnb.viz.drawing.theme import HUES
 from rfnb.viz.graph.dot import placed_by_dot
 from rfnb.viz.graph.drawing import STRAND
 from rfnb.viz.graph.layers import GAP, PAD, Box, order, positions, with_points
@@ -150,7 +151,7 @@ def _graph(
                 "path": [[round(x, 1), round(y, 1)] for x, y in path],
                 "form": placed["form"],
                 "label": "",
-                "hues": [dim % 8 for dim in dims],
+                "hues": [dim % len(HUES) for dim in dims],
                 "glyphs": glyphs,
                 "ragged": [bool(entries[dim]["lengths"]) for dim in dims],
             }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.viz.drawing.labels import short
+from rfnb.viz.drawing.theme import HUES
 
 _MOST, _LETTERS = 12, 60  # dims in a sentence, letters of a name
 
@@ -24,7 +25,7 @@ def marks_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
 def legend_of(entries: Sequence[dict[str, Any]], texts: dict[int, str], marks: dict[int, str]) -> list[dict[str, Any]]:
     """The legend of the lines: `text`, `glyph`, `hue`, `ragged`."""
     return [
-        {"text": texts[dim], "glyph": marks[dim], "hue": dim % 8, "ragged": bool(entry["lengths"])}
+        {"text": texts[dim], "glyph": marks[dim], "hue": dim % len(HUES), "ragged": bool(entry["lengths"])}
         for dim, entry in enumerate(entries)
     ]
 
