@@ -6,8 +6,8 @@ The defaults are those of a library without gradients.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -115,6 +115,25 @@ class Gradients:
     def trace_calls(cls) -> Any | None:
         """A context manager that gives the list of the calls of the library that are made in it (`rfnb/backends/raw_calls.py`), of
         which recorded loops make programs. None: they are not seen, and such loops run op by op. Leaving a second time does nothing."""
+        return None
+
+    # For the product of frames in all steps of a loop at once: each function that multiplies matrices with weights -> the places of
+    # both and of the bias among its arguments, and the function that puts matrices side by side.
+    products_raw: ClassVar[Mapping[Any, tuple[int, int, int]]] = {}
+    join_raw: ClassVar[Any] = None
+
+    @classmethod
+    def product_ahead_raw(
+        cls, fn: Any, parts: Sequence[Any], weight: Any, bias: Any
+    ) -> tuple[Sequence[Any], Any, Any] | None:
+        """The products of what is known of all steps, for a function of `products_raw`: what each step gives to it in place of the
+        bias, the weights for all that is not known, and a matrix without columns for when that is nothing. None: it does not pay, or
+        cannot be done.
+
+        Args:
+            parts: What is multiplied, from left to right: a list of the matrices of all steps; the matrix of one step, if only its
+                shape is known; None for at most one of which nothing is.
+        """
         return None
 
     @classmethod

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from rfnb.backends import torch_conv, torch_functions, torch_index, torch_parameter, torch_stft
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
+from rfnb.backends.torch_ahead import JOIN, PRODUCTS, product_ahead
 from rfnb.backends.torch_autocast import autocast, full_precision
 from rfnb.backends.torch_checkpoint import CheckpointScope
 from rfnb.backends.torch_compiled import compile_function
@@ -308,6 +309,7 @@ class TorchBackend(Backend):
     checkpoint_scope = CheckpointScope
     watch_draws = staticmethod(watch_draws)
     trace_calls = trace_calls
+    products_raw, join_raw, product_ahead_raw = PRODUCTS, staticmethod(JOIN), staticmethod(product_ahead)
     compile_raw = staticmethod(compile_function)
     current_modes = staticmethod(current_modes)
     signature_raw = staticmethod(signature)

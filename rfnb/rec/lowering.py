@@ -41,6 +41,7 @@ class Line(NamedTuple):
         single: Whether it gives one array, and not a sequence of them.
         effect: Whether it is made even if nobody needs what it gives.
         place: Number of the op that it belongs to.
+        fn, args: The function, and its arguments as they are written; () if one has a name.
     """
 
     targets: tuple[str, ...]
@@ -49,6 +50,8 @@ class Line(NamedTuple):
     single: bool
     effect: bool
     place: int
+    fn: Any = None
+    args: tuple[str, ...] = ()
 
 
 class Lowering:
@@ -97,6 +100,7 @@ class Lowering:
     def _call(self, call: RawCall, changes: bool, place: int) -> None:
         uses = self._uses = set()
         args = [*map(self.text, call.args), *(f"{key}={self.text(item)}" for key, item in call.kwargs.items())]
+        plain = () if call.kwargs else tuple(args)
         single = not isinstance(call.out, (tuple, list))
         outs = [call.out] if single else call.out
         if self._fold and not uses:
@@ -106,7 +110,7 @@ class Lowering:
             return
         targets = tuple("_" if out is None else self._new(out) for out in outs)
         text = f"{self.function(call.fn)}({', '.join(args)})"
-        self.lines.append(Line(targets, text, frozenset(uses), single, changes, place))
+        self.lines.append(Line(targets, text, frozenset(uses), single, changes, place, call.fn, plain))
 
     def effect(self, fn: Any, args: Sequence[Any], place: int) -> None:
         """A call of a function that is none of the library, for its effect on others."""

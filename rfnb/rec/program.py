@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from rfnb.core.pickling import NotPicklable
+from rfnb.rec.ahead import FEWEST, Product, ahead, values
 from rfnb.rec.compiled import compiled_how, compiled_step, maker
 from rfnb.rec.lowering import Line, needed
 
@@ -24,15 +25,22 @@ from rfnb.rec.lowering import Line, needed
 class Code:
     """The lines of a program without the arrays that are bound to its names; programs of one pattern share it.
 
+    Attributes:
+        ahead: The same with products made before the first step (`rfnb/rec/ahead.py`), of which `products` are; None: there are none.
+
     Args:
-        lines: All of them; those that nobody needs are left out.
+        lines: All of a step, of which those are taken that results need.
         bound: Names that are none of a step.
         inputs: Names that the function takes, in order.
         results: What it gives, as text.
         over: Names that each step has another value of. With these, the function makes many steps, `run(steps, keep, *inputs)`:
             their values come from `steps`; the first results are the inputs of the next step, the others go to the functions in
             `keep`.
+        given: Names that such a function takes before its inputs, the same in all steps.
     """
+
+    ahead: Code | None = None
+    products: Sequence[Product] = ()
 
     def __init__(
         self,
@@ -41,6 +49,7 @@ class Code:
         inputs: Sequence[str],
         results: Sequence[str],
         over: Sequence[str] | None = None,
+        given: Sequence[str] = (),
     ):
         lines, used = needed(lines, results)
         if over is None:
@@ -49,26 +58,38 @@ class Code:
         else:
             indent, count = "        ", len(inputs)
             keep = [f"keep{number}" for number in range(len(results) - count)]
-            head = [f"def step({', '.join(['steps', 'keep', *inputs])}):"]
+            head = [f"def step({', '.join(['steps', 'keep', *given, *inputs])}):"]
             head += [_tuple(keep, "    ", " = keep"), _tuple(over, "    for ", " in steps:")]
             tail = [f"{indent}{name}({value})" for name, value in zip(keep, results[count:], strict=True)]
             tail += [_tuple(inputs, indent, f" = {_tuple(results[:count])}"), _tuple(inputs, "    return ")]
         self.head, self.tail, self.many = head, tail, over is not None
         self.text = [(line.place, indent + _text(line, used)) for line in lines]
-        self._lines, self._inputs, self._over, self._results = lines, list(inputs), list(over or ()), _tuple(results)
+        self.over, self.inputs = list(over or ()), list(inputs)
+        self._lines, self._results, self._bound = lines, list(results), list(bound)
         body = "\n".join([*head, *(text for _, text in self.text), *tail]).replace("\n", "\n    ")
-        self._source = f"def make({', '.join(bound)}):\n    {body}\n    return step"
+        self._source = f"def make({', '.join(self._bound)}):\n    {body}\n    return step"
         self._make: Any = None
 
-    def bind(self, bound: Mapping[str, Any], backend: Any) -> Callable[..., tuple[Any, ...]]:
+    def make_ahead(self, bound: Mapping[str, Any], backend: Any) -> None:
+        """Look for products that can be made before the first step."""
+        lines, products = ahead(self._lines, bound, self.inputs, self.over, backend)
+        if products:
+            given = [name for one in products for name in (one.rest, one.empty) if name is not None]
+            over = [*self.over, *(one.name for one in products)]
+            used = needed(lines, self._results)[1]
+            over = [name for name in over if name in used]
+            self.ahead = Code(lines, self._bound, self.inputs, self._results, over, given)
+            self.ahead.products = products
+
+    def bind(self, bound: Mapping[str, Any], backend: Any = None) -> Callable[..., tuple[Any, ...]]:
         """The function, with these values for the names that are none of a step."""
         compiled = None
-        if compiled_how() is not None:
+        if backend is not None and compiled_how() is not None:
             code = [text.strip() for _, text in self.text]
-            inputs = [*self._over, *self._inputs]
-            compiled = compiled_step(backend, bound, self._lines, code, inputs, self._results)
+            inputs = [*self.over, *self.inputs]
+            compiled = compiled_step(backend, bound, self._lines, code, inputs, _tuple(self._results))
         if compiled is not None:
-            return partial(_many, compiled, len(self._inputs)) if self.many else lambda *args: compiled()(*args)
+            return partial(_many, compiled, len(self.inputs)) if self.many else lambda *args: compiled()(*args)
         if self._make is None:
             self._make = _maker(self._source)
         run: Callable[..., tuple[Any, ...]] = self._make(*bound.values())
@@ -88,8 +109,34 @@ class Program(NotPicklable):
     """
 
     def __init__(self, code: Code, bound: Mapping[str, Any], note: Callable[[int], str], backend: Any = None):
+        self._code, self._bound, self._note, self._backend = code, bound, note, backend
         self.listing = Listing(code, note, bound)
         self.run = code.bind(bound, backend)
+
+    def run_steps(
+        self, columns: Sequence[Sequence[Any]], count: int, keep: Sequence[Any], inputs: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """Run so many steps.
+
+        Args:
+            columns: The values in all steps of each name that the code is `over`.
+        """
+        code = self._code.ahead
+        # What is compiled is so for one step. A graph is on a GPU, where nothing is made ahead.
+        if code is not None and count >= FEWEST and compiled_how() in (None, "cuda_graph"):
+            named = dict(zip(self._code.over, columns, strict=True))
+            carried = dict(zip(code.inputs, inputs, strict=True))
+            made = values(code.products, named, carried, self._bound, self._backend)
+            if made is not None:
+                named.update(made[0])
+                self.listing = Listing(code, self._note, self._bound)
+                run = code.bind(self._bound)
+                return run(_rows([named[name] for name in code.over], count), keep, *made[1], *inputs)
+        return self.run(_rows(columns, count), keep, *inputs)
+
+
+def _rows(columns: Sequence[Sequence[Any]], count: int) -> Iterable[tuple[Any, ...]]:
+    return zip(*columns, strict=True) if columns else [()] * count
 
 
 def _text(line: Line, used: set[str]) -> str:
@@ -107,7 +154,7 @@ class Listing:
     """A program to read: its lines below the ops that they are of, and what its constants are. It keeps no array alive."""
 
     def __init__(self, code: Code, note: Callable[[int], str], bound: Mapping[str, Any]):
-        self._code, self._note = code, note
+        self._code, self._note, self._ahead = code, note, list(map(str, code.products))
         self._bound = [
             (name, _Array(value.dtype, value.shape) if hasattr(value, "shape") else value)
             for name, value in bound.items()
@@ -121,7 +168,8 @@ class Listing:
                 out.append(f"{line[: len(line) - len(line.lstrip())]}# {self._note(place)}")
             out.append(line)
             last = place
-        return "\n".join([*out, *self._code.tail, *(f"{name} = {value!r}" for name, value in self._bound)])
+        constants = [f"{name} = {value!r}" for name, value in self._bound]
+        return "\n".join([*out, *self._code.tail, *self._ahead, *constants])
 
 
 class _Array(NamedTuple):

@@ -103,7 +103,10 @@ def _lowered(
         return refused
     lowering.add(end, len(seen.calls()))
     texts = [lowering.text(raw) for raw in results]
-    return Code(lowering.lines, lowering.bound, names, texts, over), lowering.bound
+    code = Code(lowering.lines, lowering.bound, names, texts, over)
+    if over is not None:
+        code.make_ahead(lowering.bound, backend)
+    return code, lowering.bound
 
 
 def _keep(key: Any, new: _Shared) -> None:
@@ -118,4 +121,8 @@ def _check_same(one: _Shared, other: _Shared) -> None:
     assert [(name, number) for name, number, _ in one.bound] == [(name, number) for name, number, _ in other.bound]
     assert [repr(value) for _, _, value in one.bound] == [repr(value) for _, _, value in other.bound]
     if one.code is not None and other.code is not None:
-        assert vars(one.code) | {"_make": None} == vars(other.code) | {"_make": None}
+        assert _parts(one.code) == _parts(other.code)
+
+
+def _parts(code: Code | None) -> Any:
+    return code and vars(code) | {"_make": None, "ahead": _parts(code.ahead)}

@@ -276,9 +276,9 @@ class _Steps:
         if self._active:
             columns.append(ends.active_in(indices, next(iter(carried.values()))))
         kept: list[list[Any]] = [[] for _ in of.stacked]
-        rows = zip(*columns, strict=True) if columns else [()] * len(indices)
+        keep, inputs = [one.append for one in kept], [value._raw for value in carried.values()]
         try:
-            raws = self.program.run(rows, [one.append for one in kept], *(value._raw for value in carried.values()))
+            raws = self.program.run_steps(columns, len(indices), keep, inputs)
         except Exception:
             return False
         for output, raws_of_output, like in zip(of.stacked, kept, self._stacked, strict=True):

@@ -307,3 +307,19 @@ def test_what_is_wrong_in_a_late_step_is_said_by_its_op(listened):
         return type(error.value), re.sub(r"called in \S+:", "called in ...:", str(error.value))
 
     assert message("with") == message("for")
+
+
+def test_the_outputs_of_a_program_are_stacked_as_they_are(monkeypatch):
+    """Nobody needs a Tensor around each."""
+    made = []
+    monkeypatch.setattr("rfnb.rec.output.with_raw", lambda *args: made.append(args))
+    both(cell(source(), randn(IN + OUT, NEW, seed=2)), h=rf.zeros([BATCH, OUT]))
+    assert not made
+
+
+def test_outputs_of_two_programs_and_of_steps_between_them():
+    """Before the first sequence has ended, and after; the dims of a state are in another order at first."""
+    for lengths in ([40, 20], [40, 36], [40, 3]):
+        time = ragged(lengths, BATCH, "time")
+        for dims in ([BATCH, OUT], [OUT, BATCH]):
+            both(cell(source(time), randn(IN + OUT, NEW, seed=2)), axis=time, h=rf.zeros(dims))
