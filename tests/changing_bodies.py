@@ -46,7 +46,7 @@ FIRST = {
     "lengths": None, "steps": STEPS, "batch": 2, "source": [5, 3], "number": 0.5, "function": rf.tanh, "dtype": "float32",
     "gradients": True, "train": False, "strided": False, "same_values": False, "initial": "zeros", "nan": False, "twin": False,
     "add": None, "frozen": False, "around": contextlib.nullcontext, "parameter": None, "hook": False, "bias": True,
-    "own_index": False,
+    "own_index": False, "nan_padding": False,
 }  # fmt: skip
 
 
@@ -69,6 +69,9 @@ def run(face, model, now):
     with now["around"](), torch.set_grad_enabled(now["gradients"]):
         if now["nan"]:
             x.raw_tensor[0, 1] = torch.nan
+        if now["nan_padding"] and now["source"] is not None:
+            mask = source.get_mask([batch, source]).raw_tensor
+            encoder.raw_tensor.masked_fill_(~mask.unsqueeze(-1), torch.nan)
         initial = rf.zeros([batch, UNITS], dtype=now["dtype"]) if now["initial"] != "ones" else values(batch, UNITS)
         if now["initial"] == "gradient":
             initial = initial + rf.reduce_sum(model.key.weight, axis=model.key.weight.dims)

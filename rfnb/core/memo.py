@@ -46,13 +46,13 @@ def account(holder: Any, key: Any, size: int) -> None:
 
 def is_kept(array: Any) -> bool:
     """Whether a raw array is one of the last that were kept: whoever asks for it again gets this one."""
-    latest = list(islice(reversed(_kept), _LATEST))
-    holders = ((ref(), key) for ref, key, _ in latest)
-    return any(isinstance(holder, dict) and _raw_of(holder.get(key)) is array for holder, key in holders)
-
-
-def _raw_of(kept: Any) -> Any:
-    return getattr(kept, "_raw", kept)
+    for ref, key, _ in list(islice(reversed(_kept), _LATEST)):
+        holder = ref()
+        if isinstance(holder, dict):
+            kept = holder.get(key)
+            if kept is array or (kept.__class__ is not array.__class__ and getattr(kept, "_raw", None) is array):
+                return True
+    return False
 
 
 def _shrink() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, with_raw
 from rfnb.rec.nested import map_nested
 
 
 class Masked:
-    """Sets the padding of such values to 0 once, instead of in every step."""
+    """Sets the padding of such values to 0 once, instead of in every step, if it is not finite."""
 
     def __init__(self) -> None:
         self._known: dict[
@@ -30,7 +30,11 @@ class Masked:
             return x
         found = self._known.get(id(x))
         if found is None:
-            masked = x.copy_masked(0)
+            raw, backend = x._raw, x.backend
+            if not backend.grad_enabled() and backend.is_on_host_raw(raw) and backend.is_finite_raw(raw):
+                masked = with_raw(x.__dict__, raw)  # what is there does as well as 0
+            else:
+                masked = x.copy_masked(0)
             masked._finite = True
             found = self._known[id(x)] = x, masked
         return found[1]

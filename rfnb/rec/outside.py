@@ -49,11 +49,11 @@ class Slot:
 
     def __init__(self, root: str, path: str, key: Any, now: Callable[[], Any], *, whole: bool = False):
         self.root, self.path, self.key, self._now, self._whole = root, path, key, now, whole
-        self._before = now()
+        self.before = now()
 
     def change(self, was_used: Callable[[Any], bool]) -> tuple[Any, Any] | None:
         """(before, now), if the steps of a loop would differ by it."""
-        before, now = self._before, self._now()
+        before, now = self.before, self._now()
         if self._whole:
             return None if _same(before, now) else (before, now)
         if now is before or now is _MISSING:
@@ -96,9 +96,10 @@ def _slots(root: str, path: str, key: Any, value: Any, depth: int, seen: set[int
     contents = _contents_of(value, left)
     if depth and not isinstance(value, Tensor):
         for part, entry, now in _entries(path, value):
-            found = now()
-            yield Slot(root, part, entry, now)
-            yield from _slots(root, part, entry, found, depth - 1, seen, left)
+            slot = Slot(root, part, entry, now)
+            yield slot
+            if not _is_closed(cast(Hashable, type(slot.before))):
+                yield from _slots(root, part, entry, slot.before, depth - 1, seen, left)
     if contents is not None:
         yield Slot(root, path, key, contents, whole=True)
 
@@ -184,6 +185,17 @@ def _bytes_of(array: Any, shown: str) -> Callable[[], Contents] | None:
 def _may_change_in_place(kind: type) -> bool:
     """Whether objects of a class may be among those that `_contents_of` knows."""
     return issubclass(kind, (*_IN_PLACE, Tensor, Iterator)) or kind.__module__.split(".")[0] == "torch"
+
+
+@lru_cache(maxsize=1024)
+def _is_closed(kind: type) -> bool:
+    """Whether nothing in objects of a class is looked at: layers of rfnb, dims, plain values."""
+    looked_into = (dict, list, tuple, deque, types.FunctionType, types.MethodType)
+    return not (
+        _may_change_in_place(cast(Hashable, kind))
+        or issubclass(kind, looked_into)
+        or _has_own_attributes(cast(Hashable, kind))
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -236,11 +236,12 @@ class Recorder(NotPicklable):
         collector."""
         for node in self.nodes:
             node.args, node.kwargs, node.given, node.result, node.offers, node.calls = (), {}, [], None, [], None
+        like: dict[Any, Tensor] = {}  # one template of each dtype
         for tensor in self.registers:
-            tensor.forget()
+            tensor.forget(like)
         self.masked = Masked()
         self._intercepted.handler = _done
-        del self.draws
+        self.__dict__.pop("draws", None)
 
     def _first_values(self, args: Any, kwargs: Any, nested: bool) -> tuple[Any, Any]:
         """Arguments with the values of the first step."""

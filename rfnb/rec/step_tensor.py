@@ -84,11 +84,17 @@ class StepTensor(NotPicklable, Tensor):
             self._used_with += (marks,)
         return value
 
-    def forget(self) -> None:
-        """Keep its dims and dtype only."""
-        like = new_tensor(None, self._dims)
-        like.name, like._dtype = self.name, self.value.dtype
-        self.value = like
+    def forget(self, like: dict[Any, Tensor]) -> None:
+        """Keep its dims and dtype only; in `like` are templates of dtypes that were seen."""
+        value, key = self.value, None
+        if (
+            value.__class__ is Tensor and value._raw is not None
+        ):  # else an interrupt has come, and this is the second time
+            key = value.backend.dtype_key_raw(value._raw)
+        if key is None or key not in like:
+            like[key] = new_tensor(None, ())
+            like[key]._dtype = value.dtype
+        self.value = like[key]
 
     @property
     def was_marked(self) -> bool:

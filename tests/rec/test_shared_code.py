@@ -77,7 +77,7 @@ CHANGES = [
     {"gradients": False}, {"train": True}, {"strided": True}, {"same_values": True}, {"initial": "ones"}, {"initial": "shared"},
     {"initial": "gradient"}, {"nan": True}, {"twin": True}, {"add": 1.0}, {"add": "scalar"}, {"add": "weight"}, {"add": "state"},
     {"frozen": True}, {"parameter": "value"}, {"parameter": "in place"}, {"parameter": "object"}, {"hook": True},
-    {"bias": False}, {"own_index": True}, {"around": torch.inference_mode, "gradients": False},
+    {"bias": False}, {"own_index": True}, {"nan_padding": True}, {"around": torch.inference_mode, "gradients": False},
     *({"around": each} for each in (deterministic, flush, coarse, math_kernel, halved, float64_default, amp, saved)),
 ]  # fmt: skip
 
