@@ -46,7 +46,7 @@ def record(
         model: A Module whose `named_modules()` gives the paths, or a dict of Modules by the name that their paths begin with. Default: the
             outermost module of each module.
         ops: Also the calls of ops, as events of the kind "op" without values, and of all calls which tensors they read and made, by
-            number: what `rf.viz.flow` draws. That takes some microseconds for each op.
+            number: what `rf.viz.flow` draws. That takes some microseconds for each op. Who names the kind "op" gets them too.
 
     Yields:
         The Trace, which fills while the block runs.
@@ -65,6 +65,7 @@ def record(
     wants_kind, wants_path, wants_step = kind_filter(kinds), path_filter(path), step_filter(steps)
     names = _names_of(model)
     trace, templates = Trace(limit=limit, model=_class_of(model)), Templates()
+    ops = ops or (kinds is not None and wants_kind("op"))
     numbers = Numbers() if ops else None
 
     def listener(kind: str, place: Place, values: Mapping[str, Any]) -> None:

@@ -76,6 +76,14 @@ def test_filters_of_kinds_leave_the_ops():
     assert trace.counts() == {"op": 2, "module": 2}
 
 
+@pytest.mark.parametrize("kinds", ["op", ["op"], {"op", "states"}])
+def test_who_asks_for_the_kind_gets_the_ops(kinds):
+    net, x = Net(), randn(BATCH, FEAT)
+    with rf.record(kinds=kinds) as trace:
+        net(x)
+    assert [event.values["op"] for event in trace.events] == ["linear", "tanh"]
+
+
 def test_values_are_what_they_are_without_recording():
     net, x = Net(), randn(BATCH, FEAT)
     expected = net(x).numpy()
