@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from rfnb.core.errors import value_error
 from rfnb.rec import running
 from rfnb.rec.decisions import Decided
 from rfnb.rec.loop_step import Step, StepAround
-from rfnb.rec.selection import align_host
 from rfnb.rec.while_loop import check_state
 from rfnb.search.forced import check
 
@@ -60,13 +56,9 @@ class HeldStep(StepAround):
         search = self._loop.search
         last = search.last if search is not None else None
         if last is not None and last.tokens.sparse_dim is not None:
-            dims = (*search.batch_dims(), last.carried)
-            shape = math.prod(dim.extent for dim in dims[:-1]), dims[-1].extent
-            host, ended = self._loop.ended_before(), None
-            if host is not None:
-                host = align_host(host, self._loop.end_dims, dims)
-                ended = np.broadcast_to(host, [dim.extent for dim in dims]).reshape(shape)
-            check(decided, last.tokens.sparse_dim, *shape, ended)
+            host = self._loop.ended_before()
+            ended = None if host is None else (host, self._loop.end_dims)
+            check(decided, last.tokens.sparse_dim, search.batch_dims(), last.carried, ended)
         self._decisions.append(decided)
 
 

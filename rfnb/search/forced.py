@@ -16,6 +16,8 @@ from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.search.rank import Flat, Ranked, take
 
+Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
+
 
 def label_index(decided: Decided, axis: Dim) -> int:
     """The index of a label, given as index or text.
@@ -45,25 +47,31 @@ def label_index(decided: Decided, axis: Dim) -> int:
     return int(label)
 
 
-def check(decided: Decided, axis: Dim, num_seqs: int, num_hypotheses: int, ended: np.ndarray | None) -> None:
+def check(decided: Decided, axis: Dim, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
     """Whether it can be done.
 
     Args:
-        ended: {sequences, hypotheses}, None: none has.
+        batch, beam: What the choice is over; None: one hypothesis.
+        ended: What has ended before it, and the dims of that; None: nothing.
 
     Raises:
         IndexError: If there is no such label, sequence or hypothesis.
         ValueError: If the hypothesis has ended.
     """
     label_index(decided, axis)
-    for what, given, size in (("seq", decided.seq, num_seqs), ("hypothesis", decided.hypothesis, num_hypotheses)):
+    seqs, hypotheses = math.prod(dim.extent for dim in batch), 1 if beam is None else beam.extent
+    for what, given, size in (("seq", decided.seq, seqs), ("hypothesis", decided.hypothesis, hypotheses)):
         if given is not None and not 0 <= given < size:
             raise index_error(
                 f"{decided.kind}: no {what} {given}.",
                 [("given", given), ("there are", size)],
                 f"They are 0 to {size - 1}.",
             )
-    if ended is not None and decided.hypothesis is not None and ended[decided.seq, decided.hypothesis]:
+    if ended is None or decided.hypothesis is None:
+        return
+    dims = batch if beam is None else (*batch, beam)
+    host = np.broadcast_to(align_host(*ended, tuple(dims)), [dim.extent for dim in dims])
+    if host.reshape(seqs, hypotheses)[decided.seq, decided.hypothesis]:
         raise value_error(
             f"{decided.kind}: this hypothesis has ended.",
             [("seq", decided.seq), ("hypothesis", decided.hypothesis)],
@@ -83,18 +91,12 @@ def refuse_all(loop: Loop, why: str) -> None:
         )
 
 
-def decisions_for(loop: Loop, flat: Flat, ended: tuple[np.ndarray, tuple[Dim, ...]] | None) -> list[Decided]:
+def decisions_for(loop: Loop, flat: Flat, ended: Ended) -> list[Decided]:
     """The decisions for this step that can be done; the loop's step is told of the others."""
-    rows, count = _rows(flat)
-    hypotheses = count // flat.num_labels
-    host = None
-    if ended is not None:
-        dims = flat.rest if flat.in_dim is None else (*flat.rest, flat.in_dim)
-        host = np.broadcast_to(align_host(*ended, dims), [dim.extent for dim in dims]).reshape(rows, hypotheses)
     found = []
     for one in loop.step.decisions:
         try:
-            check(one, flat.axis, rows, hypotheses, host)
+            check(one, flat.axis, flat.rest, flat.in_dim, ended)
         except (IndexError, ValueError) as error:
             loop.step.refuse(error)
         else:
