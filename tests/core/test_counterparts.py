@@ -4,25 +4,22 @@ import gc
 
 import numpy as np
 import pytest
+from core.planner import Planner
 
 import rfnb as rf
 from rfnb import Dim, ragged_dim
 from rfnb.core import layout
-from rfnb.core.layout import PlanCache, clear_plans, forget_dims
+from rfnb.core.layout import clear_plans, forget_dims
 from rfnb.core.plan_parts import Shape
 from rfnb.core.structure import structure_of
 
 
-class Planner:
-    """A cache whose plans are made by a function of dims.
-
-    Attributes:
-        made: How often it was called.
-        ahead: How many plans each key has had put together at once, where there were any.
-    """
+class PlannerAhead(Planner):
+    """Counts besides, for each key, the plans that were put together at once, where there were any: `ahead`."""
 
     def __init__(self, make, monkeypatch):
-        self.cache, self.make_plan, self.made, self.ahead = PlanCache(), make, 0, []
+        super().__init__(make)
+        self.ahead = []
         look_ahead = layout.look_ahead
 
         def counted(index):
@@ -32,23 +29,11 @@ class Planner:
 
         monkeypatch.setattr(layout, "look_ahead", counted)
 
-    def make(self, *dims):
-        self.made += 1
-        return self.make_plan(*dims)
-
-    def __call__(self, *dims):
-        try:
-            return self.cache["op", dims]
-        except KeyError:
-            return self.cache.make(("op", dims), self.make, *dims)
-
-    def has(self, *dims):
-        return ("op", dims) in self.cache
-
 
 @pytest.fixture
 def planner(monkeypatch):
-    return lambda make: Planner(make, monkeypatch)
+    clear_plans()  # of all caches: those of other tests would be looked ahead for too
+    return lambda make: PlannerAhead(make, monkeypatch)
 
 
 def over(batch, *lengths, name="time"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from asserting import randn
+from core.planner import Planner
 
 import rfnb as rf
 from rfnb import Dim
@@ -17,23 +18,6 @@ from rfnb.core.layout import PlanCache, clear_plans, forget_dims, masks_for
 from rfnb.core.memo import Memo
 from rfnb.core.plan_parts import Shape
 from rfnb.core.watch import asked
-
-
-class Planner:
-    """A cache whose plans are made by a function of dims; counts how often it is called."""
-
-    def __init__(self, make):
-        self.cache, self.make_plan, self.made = PlanCache(), make, 0
-
-    def make(self, *dims):
-        self.made += 1
-        return self.make_plan(*dims)
-
-    def __call__(self, *dims):
-        try:
-            return self.cache["op", dims]
-        except KeyError:
-            return self.cache.make(("op", dims), self.make, *dims)
 
 
 def batch_of(lengths, name="time"):
