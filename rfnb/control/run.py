@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import inspect
 import itertools
 import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +31,8 @@ from rfnb.core.errors import runtime_error, type_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.hold import held_by, holding
+from rfnb.trace.record import record as recorded
+from rfnb.trace.trace import Trace
 
 _numbers = itertools.count(1)
 _begun: weakref.WeakSet[Run] = weakref.WeakSet()
@@ -55,6 +59,7 @@ class Run(NotPicklable):
         name: In messages.
         parent, parent_step: The run that this one is a branch of, and (path, step) from which it goes its own way.
         branches: The runs made of this one.
+        trace: What it offers, recorded while it runs; None if it records nothing.
     """
 
     def __init__(
@@ -64,11 +69,14 @@ class Run(NotPicklable):
         kwargs: Mapping[str, Any],
         name: str | None = None,
         trunk: Trunk | None = None,
+        record: bool | Mapping[str, Any] = True,
     ):
         self.name = name or f"run {next(_numbers)}"
         self.parent: Run | None = None
         self.parent_step: tuple[str, int] | None = None
         self.branches: list[Run] = []
+        self.trace: Trace | None = None
+        self._record = record
         self._fn, self._args, self._kwargs = fn, args, dict(kwargs)
         self._gate: Gate[Position] = Gate()
         self._breakpoints = Breakpoints()
@@ -82,31 +90,46 @@ class Run(NotPicklable):
     def _start(self, context: contextvars.Context, modes: Callable[[], None]) -> Run:
         """Run in a copy of this context, under these modes."""
         self._begins = context, modes
-        target, gate = context.copy().run, self._gate
-        gate.worker = threading.Thread(target=target, args=(self._work, modes), name=f"rfnb {self.name}", daemon=True)
+        gate, begun = self._gate, threading.Event()
+        work = lambda: self._work(modes, begun)  # noqa: E731
+        gate.worker = threading.Thread(target=context.copy().run, args=(work,), name=f"rfnb {self.name}", daemon=True)
         _begun.add(self)
         gate.worker.start()
+        begun.wait()
+        if self._record is not False and self.trace is None:  # it did not begin: what to record was not understood
+            gate.until_over()
+            self._outcome()
         return self
 
-    def _work(self, modes: Callable[[], None]) -> None:
-        again = self._random
+    def _work(self, modes: Callable[[], None], begun: threading.Event) -> None:
         try:
             modes()
-            before = get_random_state()
-            if again is None:
-                self._random = before
-            else:
-                set_random_state(again)
-            try:
-                with held_by(self._holder):
-                    self._result = self._fn(*self._args, **self._kwargs)
-            finally:
-                if again is not None:  # others go on with the numbers they would have had
-                    set_random_state(before)
+            with self._recording() as self.trace:
+                begun.set()
+                self._result = self._with_its_numbers()
         except BaseException as error:
             self._error, self._traceback = error, error.__traceback__
         finally:
+            begun.set()
             self._gate.end()
+
+    def _recording(self) -> AbstractContextManager[Trace | None]:
+        given = self._record
+        return nullcontext() if given is False else recorded(**(given if isinstance(given, Mapping) else {}))
+
+    def _with_its_numbers(self) -> Any:
+        """The result of the function, with the random numbers of the begin where it is a branch."""
+        before, again = get_random_state(), self._random
+        if again is None:
+            self._random = before
+        else:
+            set_random_state(again)
+        try:
+            with held_by(self._holder):
+                return self._fn(*self._args, **self._kwargs)
+        finally:
+            if again is not None:  # others go on with the numbers they would have had
+                set_random_state(before)
 
     # -- what it does ------------------------------------------------------------------------------------------------------
 
@@ -327,7 +350,7 @@ class Run(NotPicklable):
             )
         tick = self._holder.tick_of(step, path, nth)
         trunk = Trunk(self._holder.steps, self._holder.kept, tick)
-        branch = Run(self._fn, self._args, self._kwargs, name, trunk)
+        branch = Run(self._fn, self._args, self._kwargs, name, trunk, self._record)
         branch.parent, branch.parent_step, branch._random = self, self._holder.steps[tick], self._random
         branch._changes.update({at: list(done) for at, done in self._changes.items() if at < tick})
         if change is not None:
@@ -355,7 +378,14 @@ class Run(NotPicklable):
             )
 
 
-def run(fn: Callable[..., Any], *args: Any, paused: bool = False, name: str | None = None, **kwargs: Any) -> Run:
+def run(
+    fn: Callable[..., Any],
+    *args: Any,
+    paused: bool = False,
+    name: str | None = None,
+    record: bool | Mapping[str, Any] = True,
+    **kwargs: Any,
+) -> Run:
     """Run a function in a thread of its own, and give a handle that holds its loops.
 
     What is current here (gradients, defaults, recordings, training) is so in the run too. It waits at the steps of each `Loop`, `scan`
@@ -365,9 +395,10 @@ def run(fn: Callable[..., Any], *args: Any, paused: bool = False, name: str | No
         fn: Called with `args` and `kwargs`.
         paused: Whether it waits before its first step.
         name: In messages and lists of runs.
+        record: Whether it is recorded, as `run.trace`; a dict has the options of `rf.record`, as `{"kinds": "beams"}`.
 
     Raises:
-        TypeError: If fn cannot be called.
+        TypeError: If fn cannot be called, or what to record cannot be understood.
         RuntimeError: Inside of a run: its thread would wait for another one.
     """
     if not callable(fn):
@@ -381,10 +412,27 @@ def run(fn: Callable[..., Any], *args: Any, paused: bool = False, name: str | No
             "The loops of what is called here are held by the run around it.",
             "fn(...)",
         )
-    made = Run(fn, args, kwargs, name)
+    made = Run(fn, args, kwargs, name, record=_options(record))
     if paused:
         made._gate.pause("it was started paused")
     return made._start(contextvars.copy_context(), registry.selected().current_modes())
+
+
+def _options(record: Any) -> bool | Mapping[str, Any]:
+    """The `record` of a run, if `rf.record` has such options."""
+    if not isinstance(record, bool):
+        known = list(inspect.signature(recorded).parameters)
+        if not isinstance(record, Mapping) or not set(record) <= set(known):
+            raise type_error(
+                "run: what is to be recorded?",
+                [
+                    ("record", sorted(map(str, record)) if isinstance(record, Mapping) else repr(record)),
+                    ("options", ", ".join(known)),
+                ],
+                "True, False, or a dict of options of rf.record.",
+                'rf.run(fn, record={"kinds": "beams"})',
+            )
+    return record
 
 
 def gate(step: int, **values: Any) -> None:

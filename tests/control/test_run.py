@@ -172,6 +172,45 @@ def test_a_run_is_heard_by_a_recording_around_it():
     assert len(trace.select(kind="states")) == NUM_STEPS
 
 
+def test_a_run_records_itself_as_a_recording_around_the_function_would():
+    with rf.record() as expected:
+        sums()()
+    run = rf.run(sums(), paused=True)
+    run.step(2)
+    assert not run.trace.closed and [event.step for event in run.trace.select(kind="states")] == [0, 1]
+    run.resume()
+    assert run.result is not None and run.trace.closed
+    assert run.trace.counts() == expected.counts() and run.trace.paths == expected.paths
+    assert_same(run.trace.states["sums"]["h"], expected.states["sums"]["h"])
+    branch = run.from_step(3, paused=False)
+    assert branch.result is not None and branch.trace.counts() == run.trace.counts()
+
+
+def test_what_a_run_records_can_be_chosen():
+    assert rf.run(sums(), record=False).trace is None
+    chosen = rf.run(sums(), record={"steps": range(2, 4)})
+    assert chosen.result is not None
+    assert [event.step for event in chosen.trace.select(kind="states")] == [2, 3]
+    with pytest.raises(TypeError) as error:
+        rf.run(sums(), record={"kind": "beams"})
+    assert str(error.value) == (
+        "run: what is to be recorded?\n"
+        "  record   ['kind']\n"
+        "  options  kinds, path, steps, limit, model, ops\n"
+        "True, False, or a dict of options of rf.record.\n"
+        '    rf.run(fn, record={"kinds": "beams"})'
+    )
+    with pytest.raises(ValueError, match="record: the limit is not a number of bytes."):
+        rf.run(sums(), record={"limit": -1})
+
+
+def test_two_runs_at_once_record_themselves_only():
+    one, other = rf.run(sums(), paused=True), rf.run(sums("with"), paused=True)
+    one.step(2)
+    other.step(3)
+    assert [len(run.trace.select(kind="states")) for run in (one, other)] == [2, 3]
+
+
 def test_a_while_loop_is_held_too():
     def halve():
         return rf.while_loop(lambda x: rf.reduce_max(x, axis=x.dims) > 1.0, lambda x: x * 0.5, rf.ones([FEAT]) * 40.0)
