@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.rec import running
 from rfnb.rec.decisions import Decided
@@ -51,15 +52,17 @@ class HeldStep(StepAround):
         """Another present value of a state."""
         self.states.edit(name, value)
 
-    def decide(self, decided: Decided) -> None:
-        """A decision for the next choice; what is known of the search says whether it can be done."""
+    def decide(self, decided: Decided) -> str:
+        """A decision for the next choice; gives its label in words. What is known of the search says whether it can be done."""
         search = self._loop.search
-        last = search.last if search is not None else None
+        last, labels = search.last if search is not None else None, None
         if last is not None and last.tokens.sparse_dim is not None:
             host = self._loop.ended_before()
             ended = None if host is None else (host, self._loop.end_dims)
-            check(decided, last.tokens.sparse_dim, search.batch_dims(), last.carried, ended)
+            labels = last.tokens.sparse_dim
+            check(decided, labels, search.batch_dims(), last.carried, ended)
         self._decisions.append(decided)
+        return label_words(decided.label, labels)
 
 
 class HeldValues:
@@ -85,7 +88,7 @@ class HeldValues:
             f"loop.state.{name} = ...",
         )
 
-    def decide(self, decided: Decided) -> None:
+    def decide(self, decided: Decided) -> str:
         """Refused."""
         raise nothing_chooses(decided)
 
@@ -105,6 +108,14 @@ class HeldState(HeldValues):
         """Another state for the step, of the same structure, dims and dtypes."""
         check_state("run", self.state, value)
         self.state = value
+
+
+def label_words(label: Any, labels: Dim | None) -> str:
+    """A label as its text, as far as that is known."""
+    if isinstance(label, str):
+        return label
+    vocab = getattr(labels, "vocab", None)
+    return f"label {int(label)}" if vocab is None else str(vocab[int(label)])
 
 
 def nothing_chooses(decided: Decided) -> ValueError:

@@ -6,16 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.control.breakpoints import Breakpoints
+from rfnb.control.changes import Changed, by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import HeldState, HeldStep, HeldValues
 from rfnb.control.kept import Kept
-from rfnb.control.position import Change, Held, Position
+from rfnb.control.position import Change, Edit, Held, Position
 from rfnb.core.errors import index_error
 from rfnb.rec.hold import Hold
 
 if TYPE_CHECKING:
     from rfnb.rec.loop import Loop
     from rfnb.rec.loop_step import Step
+
+
+class Given:
+    """A change that does one thing."""
+
+    def __init__(self, edit: Edit):
+        self._edit = edit
+
+    def __call__(self, at: Position) -> None:
+        at.do(self._edit)
 
 
 class Trunk:
@@ -26,11 +37,11 @@ class Trunk:
     """
 
     def __init__(self, steps: Sequence[tuple[str, int]], kept: Kept, end: int):
-        self._steps, self._kept, self._end = list(steps[: end + 1]), kept, end
+        self._steps, self._kept, self.end = list(steps[: end + 1]), kept, end
 
     def difference(self, tick: int, at: Position, held: Held) -> str | None:
         """The first thing that is not as it was, before any change, in words; None: none is known."""
-        if tick > self._end:
+        if tick > self.end:
             return None
         if (at.path, at.step) != self._steps[tick]:
             path, step = self._steps[tick]
@@ -49,6 +60,7 @@ class Holder(Hold):
     Attributes:
         steps: (path, step) of each tick so far.
         kept: The states before them.
+        changed: What was changed, in words; of a branch, what was from its own beginning on.
         drifted: What was not the same in the trunk, in words.
     """
 
@@ -56,14 +68,19 @@ class Holder(Hold):
         self,
         gate: Gate[Position],
         breakpoints: Breakpoints,
-        changes: Mapping[int, Sequence[Change]],
+        changes: dict[int, list[Change]],
         trunk: Trunk | None = None,
     ):
         self._gate, self._breakpoints, self._changes, self._trunk = gate, breakpoints, changes, trunk
         self.steps: list[tuple[str, int]] = []
         self.kept = Kept()
+        self.changed: list[Changed] = []
         self.drifted: str | None = None
         self._refused: str | None = None
+        self._own = (
+            0 if trunk is None else trunk.end
+        )  # what was changed before, the run that it branches from has noted
+        self._repeated: Change | None = None
 
     def around(self, loop: Loop, step: Step) -> Step:
         return HeldStep(step, loop, self)
@@ -80,6 +97,8 @@ class Holder(Hold):
     def refused(self, error: Exception) -> None:
         """Note that a decision for a step could not be done: the run pauses before the next one, and says so."""
         self._refused = str(error)
+        tick = len(self.steps) - 1
+        self._note(tick, *self.steps[tick], f"could not be done: {str(error).splitlines()[0]}")
 
     def before_step(
         self, loop: str, path: str, index: int, held: Held, values: Mapping[str, Any] | None = None
@@ -90,7 +109,7 @@ class Holder(Hold):
         self.kept.add(tick, held.states_now())
         if self._gate.is_open and not (self._trunk or self._breakpoints or self._refused or tick in self._changes):
             return
-        at = Position(loop, path, index, tick, held, values)
+        at = Position(loop, path, index, tick, held, values, self._done)
         why = None
         if self._trunk is not None:
             found = self._trunk.difference(tick, at, held)
@@ -99,10 +118,32 @@ class Holder(Hold):
                 why = f"this is not what the run it branches from did: {found}. Something outside of its loops has changed"
         try:
             for change in self._changes.get(tick, ()):
-                change(at)
+                self._repeat(change, at)
             self._gate.pass_(at, self._reason if why is None else lambda _: why)
         finally:
             at.is_left = True
+
+    def _repeat(self, change: Change, at: Position) -> None:
+        """Make a change that was given for this step."""
+        self._repeated, before = change, len(self.changed)
+        try:
+            change(at)
+            if len(self.changed) == before:
+                self._note(at.tick, at.path, at.step, f"{name_of(change)} changed nothing")
+        finally:
+            self._repeated = None
+
+    def _done(self, at: Position, edit: Edit, words: str) -> None:
+        """One thing was changed: it is noted, and given for this step to branches."""
+        if self._repeated is None:
+            self._changes.setdefault(at.tick, []).append(Given(edit))
+        elif not isinstance(self._repeated, Given):
+            words = by(name_of(self._repeated), words)
+        self._note(at.tick, at.path, at.step, words)
+
+    def _note(self, tick: int, path: str, step: int, words: str) -> None:
+        if tick >= self._own:
+            self.changed.append(Changed(tick, path, step, words))
 
     def tick_of(self, step: int, path: str | None, nth: int | None) -> int:
         """The tick of a step that the run has begun; arguments as in `Run.from_step`.

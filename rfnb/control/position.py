@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from rfnb.control.changes import entries_words, value_words
 from rfnb.control.state_value import StateValue
 from rfnb.core.errors import missing_key_error, runtime_error
 from rfnb.core.pickling import NotPicklable
@@ -24,12 +25,16 @@ class Held(Protocol):
         """Another present value of a state; called by the run's own thread."""
         ...
 
-    def decide(self, decided: Decided) -> None:
-        """A decision for the next choice; called by the run's own thread."""
+    def decide(self, decided: Decided) -> str:
+        """A decision for the next choice; called by the run's own thread. Gives the label in words."""
         ...
 
 
-Change = Callable[["Position"], None]
+Change = Callable[["Position"], Any]
+"""what is done at a position, by who holds the run; what it does there goes by `Position.do`"""
+
+Edit = Callable[["Position"], str]
+"""one thing that is done, which gives in words what it did"""
 
 
 class Position(NotPicklable):
@@ -42,16 +47,26 @@ class Position(NotPicklable):
         tick: How many steps of any loop the run has begun before.
         states: By name: values before the step, which may be changed.
         values: What `rf.gate` was given.
-        do: Makes a change, in the thread of the run.
+        do: Makes one change, in the thread of the run. All that changes anything goes by it: so it is repeated by branches, and
+            said in words.
         is_left: Whether the run has gone on from here.
     """
 
-    def __init__(self, loop: str, path: str, step: int, tick: int, held: Held, values: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        loop: str,
+        path: str,
+        step: int,
+        tick: int,
+        held: Held,
+        values: Mapping[str, Any] | None = None,
+        done: Callable[[Position, Edit, str], None] = lambda at, edit, words: None,
+    ):
         self.loop, self.path, self.step, self.tick = loop, path, step, tick
         self.values = values or {}
-        self._held = held
+        self._held, self._done = held, done
         self.states = PositionStates(self)
-        self.do: Callable[[Change], None] = lambda change: change(self)
+        self.do: Callable[[Edit], None] = self.make
         self.is_left = False
 
     def __repr__(self) -> str:
@@ -59,6 +74,17 @@ class Position(NotPicklable):
             return f'<before step {self.step} of "{self.path}", from where the run has gone on>'
         names = f", states {', '.join(self.states)}" if len(self.states) else ""
         return f'<before step {self.step} of "{self.path}"{names}>'
+
+    def make(self, edit: Edit) -> None:
+        """Make one change here and now, and note it. For the thread of the run; others use `do`.
+
+        Raises:
+            RuntimeError: If the run has gone on.
+            Exception: What the change raises: then nothing was changed.
+        """
+        if self.is_left:
+            raise gone_on(self)
+        self._done(self, edit, edit(self))
 
     def force(self, label: Any, *, hypothesis: int = 0, seq: int = 0, only: bool = False) -> None:
         """Let a hypothesis take a label in this step, whatever its rank: it goes on in place of the last one that would.
@@ -72,11 +98,21 @@ class Position(NotPicklable):
         Raises:
             ValueError, IndexError: If there is no such label, hypothesis or sequence.
         """
-        self.do(lambda at: at._held.decide(Decided("force", label, hypothesis, seq, only)))
+
+        def edit(at: Position) -> str:
+            text = at._held.decide(Decided("force", label, hypothesis, seq, only))
+            return f"forced {text} for hypothesis {hypothesis} of sequence {seq}{', and nothing else' if only else ''}"
+
+        self.do(edit)
 
     def ban(self, label: Any, *, hypothesis: int | None = None, seq: int = 0) -> None:
         """No hypothesis takes a label in this step, or not the one that is given; arguments as in `force`."""
-        self.do(lambda at: at._held.decide(Decided("ban", label, hypothesis, seq)))
+
+        def edit(at: Position) -> str:
+            text = at._held.decide(Decided("ban", label, hypothesis, seq))
+            return f"banned {text} for {'all hypotheses' if hypothesis is None else f'hypothesis {hypothesis}'} of sequence {seq}"
+
+        self.do(edit)
 
 
 class PositionStates(Mapping[str, StateValue]):
@@ -123,9 +159,11 @@ class PositionStates(Mapping[str, StateValue]):
         if isinstance(entries, Mapping):  # by name: the same step of another run has dims of its own
             entries = {key if isinstance(key, str) else key.name: at for key, at in entries.items()}
         if isinstance(value, StateValue):
-            value = value.tensor
+            said, value = f"the values of state {value.name}", value.tensor
+        else:
+            said = value_words(value)
 
-        def change(at: Position) -> None:
+        def edit(at: Position) -> str:
             full, name, place, tensor = at.states._find(path)
             new = at.states[full].changed(entries, _under(value, tensor))
             count = iter(range(place + 1))
@@ -133,8 +171,9 @@ class PositionStates(Mapping[str, StateValue]):
             held.edit(
                 name, map_nested(lambda leaf: new if next(count, None) == place else leaf, held.states_now()[name])
             )
+            return f"{entries_words(full, entries)} set to {said}"
 
-        self._position.do(change)
+        self._position.do(edit)
 
 
 def gone_on(position: Position) -> RuntimeError:

@@ -24,9 +24,10 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
+from rfnb.control.changes import Changed
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.holder import Holder, Trunk
-from rfnb.control.position import Change, Position, gone_on
+from rfnb.control.position import Change, Position
 from rfnb.core.errors import runtime_error, type_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.ops.random_state import get_random_state, set_random_state
@@ -82,6 +83,7 @@ class Run(NotPicklable):
         self._breakpoints = Breakpoints()
         self._changes: dict[int, list[Change]] = {}
         self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk)
+        self._before: tuple[Changed, ...] = ()
         self._random: dict[str, bytes] | None = None
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
@@ -221,6 +223,11 @@ class Run(NotPicklable):
         return tuple(self._holder.steps)
 
     @property
+    def changes(self) -> Sequence[Changed]:
+        """All that was changed in it, in words; of a branch also what was before it left the run that it is made of."""
+        return (*self._before, *self._holder.changed)
+
+    @property
     def drifted(self) -> str | None:
         """The first thing that a branch did not find as the run it is made of had it, in words; None: there is none."""
         return self._holder.drifted
@@ -240,18 +247,7 @@ class Run(NotPicklable):
                 "Only where a run is paused its values are looked at and changed.",
                 "run.pause()" if self.state == "running" else f"branch = run.from_step({self._last_step()})",
             )
-        tick = at.tick
-
-        def make(change: Change) -> None:
-            if at.is_left:
-                raise gone_on(at)
-            change(at)
-            self._changes.setdefault(tick, []).append(change)
-
-        def do(change: Change) -> None:
-            self._gate.ask(lambda: make(change)).result()
-
-        at.do = do
+        at.do = lambda edit: self._gate.ask(lambda: at.make(edit)).result()
         return at
 
     @property
@@ -352,6 +348,7 @@ class Run(NotPicklable):
         trunk = Trunk(self._holder.steps, self._holder.kept, tick)
         branch = Run(self._fn, self._args, self._kwargs, name, trunk, self._record)
         branch.parent, branch.parent_step, branch._random = self, self._holder.steps[tick], self._random
+        branch._before = tuple(change for change in self.changes if change.tick < tick)
         branch._changes.update({at: list(done) for at, done in self._changes.items() if at < tick})
         if change is not None:
             branch._changes[tick] = [change]

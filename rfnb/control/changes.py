@@ -1,0 +1,89 @@
+"""Changes of a run, and in words what they did: `run.changes`, and what a tree of branches says at each branch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rfnb.core.dim import Dim
+from rfnb.core.tensor import Tensor
+from rfnb.core.tensor_text import shape_of
+
+_FEW = 4  # values or places that are named one by one
+
+
+class Changed(NamedTuple):
+    """A change that was made before a step, in words.
+
+    Attributes:
+        tick: How many steps of any loop were begun before.
+        path, step: Of the loop.
+        words: What was done.
+    """
+
+    tick: int
+    path: str
+    step: int
+    words: str
+
+    def __str__(self) -> str:
+        return f'step {self.step} of "{self.path}": {self.words}'
+
+
+def by(name: str, words: str) -> str:
+    """The words for what a function of the user's own did."""
+    return words if name == YOURS else f"{words} (by {name})"
+
+
+YOURS = "a function of yours"
+
+
+def name_of(fn: Any) -> str:
+    """The name of a function that was given, if it has one."""
+    name = str(getattr(fn, "__name__", type(fn).__name__))
+    return YOURS if name == "<lambda>" else name
+
+
+def entries_words(name: str, entries: Any) -> str:
+    """The entries of a state: "state h (batch 0, feat 3 to 4)"."""
+    if not isinstance(entries, Mapping) or not entries:
+        return f"state {name}"
+    places = [f"{key.name if isinstance(key, Dim) else key} {_place_words(at)}" for key, at in entries.items()]
+    return f"state {name} ({', '.join(places)})"
+
+
+def _place_words(at: Any) -> str:
+    if isinstance(at, slice):
+        if at == slice(None):
+            return "all"
+        start = "" if at.start is None else f"from {at.start} "
+        stop = "" if at.stop is None else f"to before {at.stop} "
+        return f"{start}{stop}{f'by {at.step}' if at.step not in (None, 1) else ''}".strip()
+    if isinstance(at, (list, tuple, np.ndarray)):
+        return _few(np.asarray(at)) or f"{len(at)} of them"
+    return str(at)
+
+
+def value_words(value: Any) -> str:
+    """A value that is put in: a number, a few of them, else what it is."""
+    if isinstance(value, Tensor):
+        return f"a tensor {shape_of(value)}"
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    array = np.asarray(value)
+    return _few(array) or f"an array {array.shape}"
+
+
+def _few(array: np.ndarray) -> str:
+    """Up to four numbers one by one; "": more."""
+    if array.ndim > 1 or array.size > _FEW or not array.size:
+        return ""
+    return ", ".join(number_words(item) for item in array.reshape(-1).tolist())
+
+
+def number_words(number: Any) -> str:
+    """A number without the ".0" of a whole one."""
+    text = repr(number)
+    return text[:-2] if isinstance(number, float) and text.endswith(".0") else text

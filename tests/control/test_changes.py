@@ -1,0 +1,157 @@
+"""What was changed in a run is said in words, whoever changed it and however often it is repeated."""
+
+import numpy as np
+import pytest
+from asserting import randn
+from control.held_models import BATCH, FEAT, TIME, sums
+
+import rfnb as rf
+from rfnb import Dim
+
+LABELS = Dim(4, name="labels", vocab=["#", "a", "b", "c"])
+SCORES = np.log([[0.001, 0.7, 0.2, 0.099], [0.02, 0.08, 0.7, 0.2], [0.02, 0.28, 0.1, 0.6], [0.9, 0.04, 0.03, 0.03]])
+SEQ = Dim(2, name="seq")
+
+
+def search():
+    before = Dim(4, name="before")
+    scores = rf.convert_to_tensor(SCORES.astype("float32"), dims=[before, LABELS])
+    return rf.beam_search(
+        lambda label, state: (rf.gather(scores, indices=rf.set_sparse_dim(label, before), axis=before), state),
+        batch=SEQ,
+        max_seq_len=6,
+        beam_size=3,
+        end_label=0,
+        axis=LABELS,
+    )
+
+
+def held(fn, steps=2):
+    run = rf.run(fn, paused=True)
+    run.wait()
+    return run.step(steps)
+
+
+@pytest.mark.parametrize(
+    ("entries", "value", "words"),
+    [
+        ({"batch": 0}, 0.0, "state h (batch 0) set to 0"),
+        ({BATCH: 1, "feat": slice(1, 3)}, 7, "state h (batch 1, feat from 1 to before 3) set to 7"),
+        ({"feat": slice(None)}, 1.5, "state h (feat all) set to 1.5"),
+        ({"batch": 0, "feat": [0, 4]}, [5.0, 6.5], "state h (batch 0, feat 0, 4) set to 5, 6.5"),
+        ({"batch": 0}, np.arange(5), "state h (batch 0) set to an array (5,)"),
+        ({"feat": list(range(5))}, 0, "state h (feat 5 of them) set to 0"),
+        (..., float("nan"), "state h set to nan"),
+        ({}, randn(FEAT), "state h set to a tensor [feat=5]"),
+    ],
+)
+def test_what_a_state_was_set_to_is_said(entries, value, words):
+    run = held(sums())
+    run.at.states["h"][entries] = value
+    run.stop()
+    assert run.changes == ((2, "sums", 2, words),)
+    assert str(run.changes[0]) == f'step 2 of "sums": {words}'
+
+
+def test_the_state_that_was_put_in_is_named():
+    def two():
+        loop = rf.Loop(axis=TIME, name="two")
+        loop.state.h, loop.state.c = rf.zeros([BATCH, FEAT]), rf.ones([BATCH, FEAT])
+        for _ in loop:
+            loop.state.h = loop.state.h + 1.0
+
+    run = held(two)
+    run.at.states["h"] = run.at.states["c"]
+    run.stop()
+    assert [change.words for change in run.changes] == ["state h set to the values of state c"]
+
+
+def test_labels_are_said_by_their_text():
+    run = held(search)
+    run.at.force(2, hypothesis=1, seq=1)
+    run.at.force("c", only=True)
+    run.at.ban("a")
+    run.at.ban(0, hypothesis=2)
+    run.resume()
+    _ = run.result
+    assert [change.words for change in run.changes] == [
+        "forced b for hypothesis 1 of sequence 1",
+        "forced c for hypothesis 0 of sequence 0, and nothing else",
+        "banned a for all hypotheses of sequence 0",
+        "banned # for hypothesis 2 of sequence 0",
+    ]
+
+
+def test_a_bad_edit_is_not_said():
+    run = held(sums())
+    with pytest.raises(rf.ShapeError):
+        run.at.states["h"][{"batch": 0}] = [1.0, 2.0]
+    run.stop()
+    assert run.changes == ()
+
+
+def test_a_decision_that_could_not_be_done_is_said_so():
+    run = rf.run(search, paused=True)
+    run.wait()
+    run.at.force("nothing")  # before the first choice the labels are not known
+    run.resume()
+    run.wait()
+    assert [str(change) for change in run.changes] == [
+        'step 0 of "search": forced nothing for hypothesis 0 of sequence 0',
+        "step 0 of \"search\": could not be done: force: no label 'nothing'.",
+    ]
+
+
+def test_a_function_of_the_users_own_is_named_with_what_it_did():
+    run = rf.run(sums())
+    _ = run.result
+
+    def halved(at):
+        at.states["h"][...] = at.states["h"].numpy() * 0.5
+        at.states["h"][{"batch": 0}] = 1.0
+
+    branch = run.from_step(3, halved)
+    _ = branch.result
+    assert branch.changes == (
+        (3, "sums", 3, "state h set to an array (3, 5) (by halved)"),
+        (3, "sums", 3, "state h (batch 0) set to 1 (by halved)"),
+    )
+    branch = run.from_step(3, lambda at: at.states["h"].__setitem__(..., 0.0))
+    _ = branch.result
+    assert [change.words for change in branch.changes] == ["state h set to 0"]
+    branch = run.from_step(3, lambda at: None)
+    _ = branch.result
+    assert [change.words for change in branch.changes] == ["a function of yours changed nothing"]
+
+
+def test_a_branch_has_the_changes_before_it_once():
+    run = held(sums())
+    run.at.states["h"] = 0.0
+    run.step(3)
+    run.at.states["h"] = 5.0
+    run.resume()
+    _ = run.result
+    branch = run.from_step(4, lambda at: at.states["h"].__setitem__({"batch": 1}, 2.0))
+    _ = branch.result
+    said = [(change.step, change.words) for change in branch.changes]
+    assert said == [(2, "state h set to 0"), (4, "state h (batch 1) set to 2")]
+    again = branch.from_step(6, paused=False)
+    assert [(change.step, change.words) for change in again.changes] == said
+    np.testing.assert_array_equal(again.result[1].numpy(), branch.result[1].numpy())
+
+
+def test_what_a_breakpoint_changes_is_repeated_by_branches():
+    run = rf.run(sums(), paused=True)
+
+    def clip(at):
+        if at.step == 2:
+            at.states["h"] = 0.25
+
+    run.break_when(clip)
+    run.wait()
+    run.resume()
+    expected = run.result[1].numpy()
+    assert [(change.step, change.words) for change in run.changes] == [(2, "state h set to 0.25")]
+    branch = run.from_step(5, paused=False)
+    np.testing.assert_array_equal(branch.result[1].numpy(), expected)
+    assert branch.drifted is None
