@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rfnb.control.position import Position
@@ -17,10 +17,13 @@ class Breakpoint(NotPicklable):
     Args:
         condition: Gives True, or in words why to pause.
         text: What it is, for who reads why the run has paused.
+        number: Of the breakpoints of the run, from 1; never another one's.
     """
 
-    def __init__(self, condition: Callable[[Position], Any], text: str, remove: Callable[[Breakpoint], None]):
-        self.condition, self.text, self._remove = condition, text, remove
+    def __init__(
+        self, condition: Callable[[Position], Any], text: str, remove: Callable[[Breakpoint], None], number: int
+    ):
+        self.condition, self.text, self._remove, self.number = condition, text, remove, number
         self.hits = 0
 
     def __repr__(self) -> str:
@@ -37,6 +40,10 @@ class Breakpoints(NotPicklable):
     def __init__(self) -> None:
         self._all: tuple[Breakpoint, ...] = ()
         self._lock = threading.Lock()
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Breakpoint]:
+        return iter(self._all)
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -52,7 +59,8 @@ class Breakpoints(NotPicklable):
         """
         fn, name = _condition(condition)
         with self._lock:
-            point = Breakpoint(fn, text or name, self._drop)
+            self._count += 1
+            point = Breakpoint(fn, text or name, self._drop, self._count)
             self._all = (*self._all, point)
         return point
 

@@ -151,12 +151,13 @@ class Gate(NotPicklable, Generic[P]):
                 self._pause(why)
                 self._changed.notify_all()
 
-    def go(self, steps: int | None = None, why: str = "") -> None:
-        """The worker goes on: for so many steps, None: until something stops it."""
+    def go(self, steps: int | None = None, why: str = "", *, more: bool = False) -> None:
+        """The worker goes on: for so many steps, None: until something stops it; `more`: besides those that it has yet to make."""
         with self._changed:
             if self.mode in ("paused", "running"):
+                left = self._budget if more and steps is not None and self.mode == "running" else None
                 self.mode, self.reason, self.at = "running", "", None
-                self._budget, self._why = steps, why
+                self._budget, self._why = steps if left is None or steps is None else left + steps, why
                 self._changed.notify_all()
 
     def stop(self) -> None:

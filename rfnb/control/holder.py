@@ -62,6 +62,7 @@ class Holder(Hold):
         kept: The states before them.
         changed: What was changed, in words; of a branch, what was from its own beginning on.
         drifted: What was not the same in the trunk, in words.
+        halt: Of a branch, the tick at which it pauses, and why.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Holder(Hold):
         self.kept = Kept()
         self.changed: list[Changed] = []
         self.drifted: str | None = None
+        self.halt: tuple[int, str] | None = None
         self._refused: str | None = None
         self._own = (
             0 if trunk is None else trunk.end
@@ -175,4 +177,5 @@ class Holder(Hold):
 
     def _reason(self, at: Position) -> str | None:
         refused, self._refused = self._refused, None
-        return refused or self._breakpoints.reason(at)
+        halt = self.halt[1] if self.halt is not None and self.halt[0] == at.tick else None
+        return refused or self._breakpoints.reason(at) or halt

@@ -49,6 +49,11 @@ def stop_all() -> None:
         run._gate.until_over(2.0)
 
 
+def steps_made(steps: int) -> str:
+    """The reason to wait after so many steps."""
+    return f"{steps} steps were made" if steps > 1 else "1 step was made"
+
+
 class RunStopped(RuntimeError):
     """A run was stopped before it had a result."""
 
@@ -152,7 +157,7 @@ class Run(NotPicklable):
                 f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
             )
         self._need_on("step")
-        self._gate.go(steps, f"{steps} steps were made" if steps > 1 else "1 step was made")
+        self._gate.go(steps, steps_made(steps))
         return self._arrived(timeout)
 
     def resume(self) -> Run:
@@ -201,6 +206,11 @@ class Run(NotPicklable):
             TypeError: For another condition.
         """
         return self._breakpoints.add(condition, text)
+
+    @property
+    def breakpoints(self) -> Sequence[Breakpoint]:
+        """All breakpoints, in order."""
+        return tuple(self._breakpoints)
 
     # -- what is known of it -----------------------------------------------------------------------------------------------
 
@@ -353,7 +363,7 @@ class Run(NotPicklable):
         if change is not None:
             branch._changes[tick] = [change]
         if paused or (paused is None and change is None):
-            branch._breakpoints.add(lambda at: f"here it leaves {self.name}" if at.tick == tick else None)
+            branch._holder.halt = tick, f"here it leaves {self.name}"
         self.branches.append(branch)
         return branch._start(*self._begins)
 

@@ -1,0 +1,285 @@
+"""Commands: what a page asks of a run. They return at once; what has to be done by the run's thread is answered when that has done it.
+
+    obey(run, {"do": "force", "label": "AH"}, answer)      # answer(None) when it is done, answer("a sentence") when it cannot be
+
+A command is a function here, and so are its names of fields and what they mean. One that is about the place where the run stands is a
+`change`: it gets the `Position`, in the thread of the run, and a branch can begin with it (`then`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from rfnb.control.position import Position
+from rfnb.control.run import Run, steps_made
+
+Answer = Callable[[str | None], None]
+
+
+class Field(NamedTuple):
+    """A field of a command.
+
+    Attributes:
+        means: What it is, in words.
+        fits: Whether a value is that.
+        default: Where it is left out; `...`: it is needed.
+    """
+
+    means: str
+    fits: Callable[[Any], bool]
+    default: Any = ...
+
+    def or_else(self, default: Any) -> Field:
+        """The same field, which may be left out."""
+        return self._replace(default=default)
+
+
+class Asked(NamedTuple):
+    """The fate of a command: `done` when the thread of the run has done it, `branch` that it has made."""
+
+    done: Future[Any] | None = None
+    branch: Run | None = None
+
+
+class _Command(NamedTuple):
+    do: Callable[..., Asked | None]
+    change: Callable[..., None] | None
+    fields: Mapping[str, Field]
+
+
+COMMANDS: dict[str, _Command] = {}
+
+
+def command(**fields: Field) -> Callable[[Callable[..., Asked | None]], Callable[..., Asked | None]]:
+    """The decorator of a command `fn(run, **fields)`, which only marks the gate of the run, or queues for it."""
+
+    def add(fn: Callable[..., Asked | None]) -> Callable[..., Asked | None]:
+        COMMANDS[fn.__name__.rstrip("_")] = _Command(fn, None, fields)
+        return fn
+
+    return add
+
+
+def change(**fields: Field) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The decorator of a command `fn(at, **fields)` about the place where the run stands, which the run's own thread does."""
+
+    def add(fn: Callable[..., None]) -> Callable[..., None]:
+        def ask(run: Run, **given: Any) -> Asked:
+            gate = run._gate
+            return Asked(gate.ask(lambda: fn(_standing(gate.at), **given)))
+
+        COMMANDS[fn.__name__.rstrip("_")] = _Command(ask, fn, fields)
+        return fn
+
+    return add
+
+
+def _standing(at: Position | None) -> Position:
+    assert at is not None  # what is asked of a gate is done by who stands there
+    return at
+
+
+def obey(run: Run, asked: Any, answer: Answer) -> Run | None:
+    """Do what a page asks, and answer when it is done. Never waits, never raises.
+
+    Args:
+        asked: `{"do": name of the command, field: value, ...}`.
+        answer: Called once, in any thread: with None, or the sentence that says why it was not done.
+
+    Returns:
+        The branch that the command has made, if it makes one.
+    """
+    try:
+        found, given = _understood(asked)
+        done, branch = found.do(run, **given) or Asked()
+    except Exception as error:
+        answer(said(error))
+        return None
+    if done is None:
+        answer(None)
+    else:
+        done.add_done_callback(lambda done: answer(said(done.exception())))
+    return branch
+
+
+def said(error: BaseException | None) -> str | None:
+    """The text of an error for a page; of one that is not ours with its kind, as that says the most. None: there is none."""
+    if error is None:
+        return None
+    text = str(error)
+    return text if type(error).__module__.startswith("rfnb") or "\n" in text else f"{type(error).__name__}: {text}"
+
+
+def _understood(asked: Any) -> tuple[_Command, dict[str, Any]]:
+    """A command and its fields.
+
+    Raises:
+        ValueError: If there is no such one, or a field is wrong.
+    """
+    name = asked.get("do") if isinstance(asked, Mapping) else None
+    found = COMMANDS.get(name) if isinstance(name, str) else None
+    if found is None or name is None:
+        raise _Wrong(f"There is no command {name!r}. There are: {', '.join(COMMANDS)}.")
+    given = {key: value for key, value in asked.items() if key != "do"}
+    fields = {key: field.default for key, field in found.fields.items()} | given
+    for key, value in fields.items():
+        field = found.fields.get(key)
+        if field is None:
+            raise _Wrong(f'Command "{name}" has no "{key}". It has: {", ".join(found.fields) or "no fields"}.')
+        if value is ...:
+            raise _Wrong(f'Command "{name}" needs "{key}": {field.means}.')
+        if key in given and not field.fits(value):
+            raise _Wrong(f'Command "{name}": "{key}" is {value!r:.60}. It is {field.means}.')
+    return found, fields
+
+
+class _Wrong(ValueError):
+    """A command that was not understood."""
+
+
+def changes_of(asked: Sequence[Any]) -> Callable[[Position], None]:
+    """Several commands about the place where a run stands, as one change of it.
+
+    Raises:
+        ValueError: If one is not understood, or is not about that place.
+    """
+    made = []
+    for one in asked:
+        found, given = _understood(one)
+        if found.change is None:
+            names = [name for name, other in COMMANDS.items() if other.change]
+            raise _Wrong(f'A branch does not begin with "{one["do"]}". It may with: {", ".join(names)}.')
+        made.append((found.change, given))
+
+    def do(at: Position) -> None:
+        for fn, given in made:
+            fn(at, **given)
+
+    return do
+
+
+# -- fields ----------------------------------------------------------------------------------------------------------------
+
+
+def _is_int(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+INDEX = Field("a whole number from 0", lambda value: _is_int(value, 0))
+COUNT = Field("a whole number from 1", lambda value: _is_int(value, 1))
+TEXT = Field("a text", lambda value: isinstance(value, str))
+FLAG = Field("true or false", lambda value: isinstance(value, bool))
+LABEL = Field("a label: its text or index", lambda value: isinstance(value, str) or _is_int(value, 0))
+RATE = Field(
+    "a number from 0",
+    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf,
+)
+CONDITION = Field(
+    "a condition in words, or the number of a step", lambda value: isinstance(value, str) or _is_int(value, 0)
+)
+CHANGES = Field("a list of commands", lambda value: isinstance(value, list))
+
+
+# -- commands --------------------------------------------------------------------------------------------------------------
+
+
+@command()
+def pause(run: Run) -> None:
+    """Let the run wait before its next step."""
+    run._gate.pause("it was told to")
+
+
+@command(steps=COUNT.or_else(1))
+def step(run: Run, steps: int) -> None:
+    """Make so many steps; those of a further one, asked for before the run waits again, are added."""
+    run._need_on("step")
+    run._gate.go(steps, steps_made(steps), more=True)
+
+
+@command()
+def resume(run: Run) -> None:
+    """Go on."""
+    run.resume()
+
+
+@command()
+def stop(run: Run) -> None:
+    """End at the next step."""
+    run._gate.stop()
+
+
+@command(value=RATE)
+def speed(run: Run, value: float) -> None:
+    """Set the most steps per second."""
+    run.speed = value
+
+
+@command(when=CONDITION)
+def break_(run: Run, when: str | int) -> None:
+    """Set a breakpoint; a text of digits is a step."""
+    run.break_when(int(when) if isinstance(when, str) and when.strip().isdecimal() else when)
+
+
+@command(number=COUNT)
+def unbreak(run: Run, number: int) -> None:
+    """Remove the breakpoint with a number."""
+    for point in run.breakpoints:
+        if point.number == number:
+            return point.remove()
+    raise _Wrong(f"There is no breakpoint {number}.")
+
+
+@change(label=LABEL, hypothesis=INDEX.or_else(0), seq=INDEX.or_else(0), only=FLAG.or_else(False))
+def force(at: Position, label: str | int, hypothesis: int, seq: int, only: bool) -> None:
+    """Force a label, as `run.at.force` does."""
+    at.force(label, hypothesis=hypothesis, seq=seq, only=only)
+
+
+@change(label=LABEL, hypothesis=INDEX.or_else(None), seq=INDEX.or_else(0))
+def ban(at: Position, label: str | int, hypothesis: int | None, seq: int) -> None:
+    """Ban a label, as `run.at.ban` does."""
+    at.ban(label, hypothesis=hypothesis, seq=seq)
+
+
+@command(
+    step=INDEX,
+    path=TEXT.or_else(None),
+    nth=INDEX.or_else(None),
+    then=CHANGES.or_else([]),
+    name=TEXT.or_else(None),
+    paused=FLAG.or_else(None),
+)
+def branch(
+    run: Run, step: int, path: str | None, nth: int | None, then: list[Any], name: str | None, paused: bool | None
+) -> Asked:
+    """Branch off, as `run.from_step` does, with the commands of `then` as the change.
+
+    If one of them cannot be done, that is the answer, and the branch pauses there.
+    """
+    if not then:
+        return Asked(None, run.from_step(step, path=path, nth=nth, name=name, paused=paused))
+    do, done, made = changes_of(then), Future[Any](), Future[Run]()
+
+    def first(at: Position) -> None:
+        if done.done():  # it is repeated in a branch of the branch
+            return do(at) if done.exception() is None else None
+        try:
+            do(at)
+        except Exception as error:
+            made.result()._gate.pause(str(error))
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    def tell() -> None:
+        if new._gate.mode == "over" and not done.done():
+            done.set_exception(_Wrong(f"{new.name} has ended before step {step}."))
+
+    new = run.from_step(step, first, path=path, nth=nth, name=name, paused=paused)
+    made.set_result(new)
+    new._gate.on_change(tell)
+    tell()
+    return Asked(done, new)
