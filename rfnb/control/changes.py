@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,24 +12,6 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 
 _FEW = 4  # values or places that are named one by one
-
-
-class Changed(NamedTuple):
-    """A change that was made before a step, in words.
-
-    Attributes:
-        tick: How many steps of any loop were begun before.
-        path, step: Of the loop.
-        words: What was done.
-    """
-
-    tick: int
-    path: str
-    step: int
-    words: str
-
-    def __str__(self) -> str:
-        return f'step {self.step} of "{self.path}": {self.words}'
 
 
 def by(name: str, words: str) -> str:

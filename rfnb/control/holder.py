@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.control.breakpoints import Breakpoints
-from rfnb.control.changes import Changed, by, name_of
+from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import HeldState, HeldStep, HeldValues
 from rfnb.control.kept import Kept
 from rfnb.control.position import Change, Edit, Held, Position
 from rfnb.core.errors import index_error
 from rfnb.rec.hold import Hold
+from rfnb.trace.tree import Changed
 
 if TYPE_CHECKING:
     from rfnb.rec.loop import Loop

@@ -19,23 +19,26 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from os import PathLike
 from types import TracebackType
 from typing import Any
 
 from rfnb.backends import registry
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
-from rfnb.control.changes import Changed
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.holder import Holder, Trunk
 from rfnb.control.position import Change, Position
-from rfnb.core.errors import runtime_error, type_error, value_error
+from rfnb.control.tree import free_name, runs_of, tree_of
+from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.ops.random_state import get_random_state, set_random_state
 from rfnb.rec.hold import held_by, holding
 from rfnb.trace.record import record as recorded
 from rfnb.trace.trace import Trace
+from rfnb.trace.tree import Changed, Left, Tree
 
 _numbers = itertools.count(1)
+_naming = threading.Lock()
 _begun: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
@@ -62,8 +65,8 @@ class Run(NotPicklable):
     """A function that runs in a thread of its own, and waits between the steps of its loops when it is told to. Made by `rf.run`.
 
     Attributes:
-        name: In messages.
-        parent, parent_step: The run that this one is a branch of, and (path, step) from which it goes its own way.
+        name: No other one of the same tree of branches has it.
+        parent, left: The run that this one is a branch of, and the step from which it goes its own way.
         branches: The runs made of this one.
         trace: What it offers, recorded while it runs; None if it records nothing.
     """
@@ -79,7 +82,7 @@ class Run(NotPicklable):
     ):
         self.name = name or f"run {next(_numbers)}"
         self.parent: Run | None = None
-        self.parent_step: tuple[str, int] | None = None
+        self.left: Left | None = None
         self.branches: list[Run] = []
         self.trace: Trace | None = None
         self._record = record
@@ -223,6 +226,11 @@ class Run(NotPicklable):
         return "paused" if gate.at is not None else "running"
 
     @property
+    def error(self) -> BaseException | None:
+        """The error that the function has raised, None if it has not; being stopped is no error."""
+        return None if isinstance(self._error, Stopped) else self._error
+
+    @property
     def reason(self) -> str:
         """The reason why it is paused, in words."""
         return self._gate.reason if self.state == "paused" else ""
@@ -357,15 +365,56 @@ class Run(NotPicklable):
         tick = self._holder.tick_of(step, path, nth)
         trunk = Trunk(self._holder.steps, self._holder.kept, tick)
         branch = Run(self._fn, self._args, self._kwargs, name, trunk, self._record)
-        branch.parent, branch.parent_step, branch._random = self, self._holder.steps[tick], self._random
+        branch.parent, branch.left, branch._random = self, Left(tick, *self._holder.steps[tick]), self._random
         branch._before = tuple(change for change in self.changes if change.tick < tick)
         branch._changes.update({at: list(done) for at, done in self._changes.items() if at < tick})
         if change is not None:
             branch._changes[tick] = [change]
         if paused or (paused is None and change is None):
             branch._holder.halt = tick, f"here it leaves {self.name}"
-        self.branches.append(branch)
+        with _naming:
+            branch.name = free_name(branch.name, (run.name for run in runs_of(self.root)))
+            self.branches.append(branch)
         return branch._start(*self._begins)
+
+    @property
+    def parent_step(self) -> tuple[str, int] | None:
+        """(path, step) from which a branch goes its own way."""
+        return None if self.left is None else self.left[1:]
+
+    @property
+    def root(self) -> Run:
+        """The run that this one, and all that it has a step in common with, are branches of."""
+        return self if self.parent is None else self.parent.root
+
+    def tree(self) -> Tree:
+        """All branches of the tree that this run is in, as they are now: printed, shown, found by name, compared, saved."""
+        return tree_of(self.root)
+
+    def find(self, name: str) -> Run:
+        """The run of this name in the same tree.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        found = {run.name: run for run in runs_of(self.root)}
+        if name not in found:
+            raise missing_key_error(
+                f'run: no branch "{name}".',
+                [("branches", ", ".join(found))],
+                "A branch has the name that it was made with; of equal ones the later have a number.",
+                f'run.find("{self.root.name}")',
+            )
+        return found[name]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the tree of branches with all its traces to a file; `rf.load_trace` gives the trace of this run, and its `tree`.
+
+        Raises:
+            TypeError: A recorded value that is not a Tensor, Dim, NumPy array or plain data.
+            OSError: It cannot be written there.
+        """
+        self.tree().save(path, self.name)
 
     def _last_step(self) -> int:
         return self._holder.steps[-1][1] if self._holder.steps else 0
@@ -401,7 +450,7 @@ def run(
     Args:
         fn: Called with `args` and `kwargs`.
         paused: Whether it waits before its first step.
-        name: In messages and lists of runs.
+        name: In messages and in the tree of branches.
         record: Whether it is recorded, as `run.trace`; a dict has the options of `rf.record`, as `{"kinds": "beams"}`.
 
     Raises:

@@ -14,9 +14,11 @@ from typing import Any
 from rfnb.core.errors import file_not_found_error, os_error, value_error
 from rfnb.core.strict_json import read_json
 from rfnb.core.whole_file import whole_file
-from rfnb.trace.file_values import Reader, Writer
+from rfnb.trace import tree_file
+from rfnb.trace.file_values import Reader, Writer, of_type
 from rfnb.trace.probe import Place
 from rfnb.trace.trace import Trace, Truncated
+from rfnb.trace.tree import Tree
 
 FORMAT, VERSION = "rfnb.trace", 1
 _KEY = "rfnb"
@@ -30,10 +32,23 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
         TypeError: A value that is not a Tensor, Dim, NumPy array or plain data.
         OSError: It cannot be written there: no such folder, no permission, a full disk.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
+    if trace.tree is not None:
+        name = next(branch.name for branch in trace.tree.values() if branch.trace is trace)
+        return save_tree(trace.tree, path, name)
     writer = Writer()
+    _write(_described(trace, writer), writer, path)
+
+
+def save_tree(tree: Tree, path: str | PathLike[str], name: str) -> None:
+    """Write a tree of branches as the trace of the branch of this name, with the others beside it; errors as in `save_trace`."""
+    writer = Writer(share=True)
+    head = _described(tree[name].trace, writer)
+    head["tree"] = tree_file.written(tree, name, writer, lambda trace: _described(trace, writer))
+    _write(head, writer, path)
+
+
+def _described(trace: Trace, writer: Writer) -> dict[str, Any]:
+    """A trace as JSON."""
     events = []
     for event in list(trace.events):
         where = f"{event.kind} at {event.path or 'no path'}"
@@ -53,8 +68,14 @@ def save_trace(trace: Trace, path: str | PathLike[str]) -> None:
         )
     cut = trace.truncated
     truncated = None if cut is None else [cut.kind, cut.path, cut.step, cut.limit, cut.dropped]
-    head = {"format": FORMAT, "version": VERSION, "events": events, "dims": writer.dims, "truncated": truncated}
-    head["model"] = trace.model
+    return {"events": events, "truncated": truncated, "model": trace.model}
+
+
+def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    head = {"format": FORMAT, "version": VERSION, **head, "dims": writer.dims}
     description = json.dumps(head, allow_nan=False, separators=(",", ":"))
     with whole_file(path) as part:
         try:
@@ -95,37 +116,35 @@ def load_trace(path: str | PathLike[str]) -> Trace:
     except (TypeError, AttributeError) as error:  # a dtype that NumPy lacks
         raise _damaged(target, f"its arrays are of no type that a trace has ({error})") from error
     try:
-        return _trace(head, Reader(head["dims"], arrays))
+        reader = Reader(head["dims"], arrays)
+        trace = _trace(head, reader)
+        if head.get("tree") is not None:  # a file of one run has none
+            trace.tree = tree_file.read(head["tree"], trace, reader, lambda item: _trace(item, reader))
+        return trace
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise _damaged(target, f"its description does not fit its arrays ({reason})") from error
 
 
 def _trace(head: dict[str, Any], reader: Reader) -> Trace:
-    trace = Trace(model=_of_type(head.get("model", ""), str))
+    trace = Trace(model=of_type(head.get("model", ""), str))
     for item in head["events"]:
         values = {name: reader.value(value) for name, value in item["values"].items()}
         place = Place(
-            path=_of_type(item["path"], str),
-            step=_of_type(item["step"], int, type(None)),
+            path=of_type(item["path"], str),
+            step=of_type(item["step"], int, type(None)),
             axis=reader.dim(item["loop_dim"]),
-            module=_of_type(item["module"], str),
-            steps=tuple(_of_type(step, int) for step in item["steps"]),
-            entry=_of_type(item["entry"], int),
-            call=_of_type(item.get("call", 0), int),  # older files do not know
-            depth=_of_type(item.get("depth", 0), int),
+            module=of_type(item["module"], str),
+            steps=tuple(of_type(step, int) for step in item["steps"]),
+            entry=of_type(item["entry"], int),
+            call=of_type(item.get("call", 0), int),  # older files do not know
+            depth=of_type(item.get("depth", 0), int),
         )
-        trace.add(_of_type(item["kind"], str), place, values)
+        trace.add(of_type(item["kind"], str), place, values)
     if head["truncated"] is not None:
         trace.truncated = Truncated(*head["truncated"])
     trace.close()
     return trace
-
-
-def _of_type(value: Any, *types: type) -> Any:
-    if type(value) not in types:
-        raise TypeError(f"{value!r:.50} is not {types[0].__name__}")
-    return value
 
 
 def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:

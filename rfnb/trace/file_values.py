@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,26 @@ from rfnb.core.tensor import Tensor
 _ARRAY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 
 
-class Writer:
-    """Collects the arrays and dims of values. A dim gets a number, the same wherever it occurs."""
+def of_type(value: Any, *types: type) -> Any:
+    """The value, if it is of one of these types.
 
-    def __init__(self) -> None:
+    Raises:
+        TypeError: Else.
+    """
+    if type(value) not in types:
+        raise TypeError(f"{value!r:.50} is not {types[0].__name__}")
+    return value
+
+
+class Writer:
+    """Collects the arrays and dims of values. A dim gets a number, the same wherever it occurs.
+
+    Args:
+        share: Whether equal arrays are written once: branches have many in common.
+    """
+
+    def __init__(self, *, share: bool = False) -> None:
+        self._known: dict[Any, str] | None = {} if share else None
         self.arrays: dict[str, np.ndarray] = {}
         self.dims: list[dict[str, Any]] = []
         self._numbers: dict[Any, int] = {}
@@ -107,8 +124,10 @@ class Writer:
         return out
 
     def _array(self, array: np.ndarray) -> str:
-        name = str(len(self.arrays))
-        self.arrays[name] = np.asarray(array, order="C")
+        name, array = str(len(self.arrays)), np.asarray(array, order="C")
+        if self._known is not None:
+            name = self._known.setdefault((array.dtype.name, array.shape, sha256(array.data).digest()), name)
+        self.arrays[name] = array
         return name
 
 

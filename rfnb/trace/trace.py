@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import message
@@ -19,6 +19,9 @@ from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_
 from rfnb.trace.probe import Place
 from rfnb.trace.resized import RecordedSizes
 from rfnb.trace.stack import loop_dim_of, step_dim_of
+
+if TYPE_CHECKING:
+    from rfnb.trace.tree import Tree
 
 
 @dataclass
@@ -50,11 +53,13 @@ class Trace:
         truncated: Where the recording reached its limit, or None.
         closed: Whether no more events will come.
         num_bytes: bytes of the values kept.
+        tree: Of a trace that was loaded with the branches of its run: these, with their traces.
         model: The class of the model that the recording was told of, of several all; "" if of none.
     """
 
     def __init__(self, *, limit: int | None = None, model: str = ""):
         self.model = model
+        self.tree: Tree | None = None
         self.events: list[Event] = []
         self.truncated: Truncated | None = None
         self.closed = False

@@ -54,3 +54,21 @@ def plain_sums(edits: dict[int, Callable[[np.ndarray], None]]) -> np.ndarray:
 
 
 STATE = {"for": "h", "with": "h", "scan": "state"}
+
+
+LABELS = Dim(4, name="labels", vocab=["#", "a", "b", "c"])
+_LETTERS = np.log([[0.001, 0.7, 0.2, 0.099], [0.02, 0.08, 0.7, 0.2], [0.02, 0.28, 0.1, 0.6], [0.9, 0.04, 0.03, 0.03]])
+
+
+def letters(seqs: int = 2) -> Any:
+    """A search that writes "a b c", from scores of each label after the one before."""
+    before = Dim(4, name="before")
+    scores = rf.convert_to_tensor(_LETTERS.astype("float32"), dims=[before, LABELS])
+    return rf.beam_search(
+        lambda label, state: (rf.gather(scores, indices=rf.set_sparse_dim(label, before), axis=before), state),
+        batch=Dim(seqs, name="seq"),
+        max_seq_len=6,
+        beam_size=3,
+        end_label=0,
+        axis=LABELS,
+    )

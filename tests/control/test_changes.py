@@ -3,27 +3,9 @@
 import numpy as np
 import pytest
 from asserting import randn
-from control.held_models import BATCH, FEAT, TIME, sums
+from control.held_models import BATCH, FEAT, TIME, letters, sums
 
 import rfnb as rf
-from rfnb import Dim
-
-LABELS = Dim(4, name="labels", vocab=["#", "a", "b", "c"])
-SCORES = np.log([[0.001, 0.7, 0.2, 0.099], [0.02, 0.08, 0.7, 0.2], [0.02, 0.28, 0.1, 0.6], [0.9, 0.04, 0.03, 0.03]])
-SEQ = Dim(2, name="seq")
-
-
-def search():
-    before = Dim(4, name="before")
-    scores = rf.convert_to_tensor(SCORES.astype("float32"), dims=[before, LABELS])
-    return rf.beam_search(
-        lambda label, state: (rf.gather(scores, indices=rf.set_sparse_dim(label, before), axis=before), state),
-        batch=SEQ,
-        max_seq_len=6,
-        beam_size=3,
-        end_label=0,
-        axis=LABELS,
-    )
 
 
 def held(fn, steps=2):
@@ -67,7 +49,7 @@ def test_the_state_that_was_put_in_is_named():
 
 
 def test_labels_are_said_by_their_text():
-    run = held(search)
+    run = held(letters)
     run.at.force(2, hypothesis=1, seq=1)
     run.at.force("c", only=True)
     run.at.ban("a")
@@ -91,7 +73,7 @@ def test_a_bad_edit_is_not_said():
 
 
 def test_a_decision_that_could_not_be_done_is_said_so():
-    run = rf.run(search, paused=True)
+    run = rf.run(letters, paused=True)
     run.wait()
     run.at.force("nothing")  # before the first choice the labels are not known
     run.resume()

@@ -1,0 +1,188 @@
+"""Tree: runs that are branches of one another, as plain data: where each left, what was changed in it, what came out, its trace.
+
+    tree = run.tree()
+    print(tree)                       # all of them, with what was changed in words
+    tree["what if"].trace             # one, by its name
+    rf.compare(tree["main"], tree["what if"])
+
+It knows of no run and of no model, so that a file can hold it (`Tree.save`, `rf.load_trace(path).tree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, NamedTuple
+
+from rfnb.core.errors import missing_key_error, value_error
+from rfnb.trace.trace import Trace
+
+
+class Changed(NamedTuple):
+    """A change that was made before a step, in words.
+
+    Attributes:
+        tick: How many steps of any loop were begun before.
+        path, step: Of the loop.
+        words: What was done.
+    """
+
+    tick: int
+    path: str
+    step: int
+    words: str
+
+    def __str__(self) -> str:
+        return f'step {self.step} of "{self.path}": {self.words}'
+
+
+class Left(NamedTuple):
+    """The step before which a branch leaves the run that it is made of; attributes as those of `Changed`."""
+
+    tick: int
+    path: str
+    step: int
+
+    def __str__(self) -> str:
+        return f'step {self.step} of "{self.path}"'
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a run.
+
+    Attributes:
+        text: In one line; "" if there is nothing yet.
+        seqs: Of each sequence the labels, if there are any: those that the function gives, else those of the best hypotheses.
+        scores: Of each of them the natural-log probability, where it is known.
+        values: The Tensors among the result, by name.
+    """
+
+    text: str = ""
+    seqs: tuple[tuple[str, ...], ...] = ()
+    scores: tuple[float | None, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One run of a tree, as it was when the tree was made.
+
+    Attributes:
+        name: No other one of the tree has it.
+        parent: The name of the run that it is made of; None: it is the first.
+        left: Where it leaves that.
+        steps: (path, step) of all steps that were begun, by tick.
+        changes: All that was changed in it; also what it has in common with its parent.
+        state: "running", "paused", "done", "failed" or "stopped".
+        reason: Why it is paused, or what it raised.
+        outcome: What it has come to.
+        trace: What was recorded; empty if nothing was.
+    """
+
+    name: str
+    parent: str | None = None
+    left: Left | None = None
+    steps: tuple[tuple[str, int], ...] = ()
+    changes: tuple[Changed, ...] = ()
+    state: str = "done"
+    reason: str = ""
+    outcome: Outcome = Outcome()
+    trace: Trace = field(default_factory=Trace, repr=False, compare=False)
+
+    @property
+    def own_changes(self) -> tuple[Changed, ...]:
+        """The changes since it left its parent."""
+        start = 0 if self.left is None else self.left.tick
+        return tuple(change for change in self.changes if change.tick >= start)
+
+
+class Tree(Mapping[str, Branch]):
+    """Branches by name, in the order in which they were made: the first is the root.
+
+    Args:
+        branches: Each after its parent.
+
+    Raises:
+        ValueError: If two have one name, or one has a parent that is not before it.
+    """
+
+    def __init__(self, branches: Sequence[Branch]):
+        self._branches: dict[str, Branch] = {}
+        for index, branch in enumerate(branches):
+            fault = (
+                "there are two of this name"
+                if branch.name in self._branches
+                else "its parent is not before it"
+                if branch.parent not in self._branches and index
+                else "the first has no parent"
+                if not index and branch.parent is not None
+                else None
+            )
+            if fault is not None:
+                raise value_error(
+                    f'Tree: branch "{branch.name}": {fault}.',
+                    [("branches", ", ".join(other.name for other in branches)), ("parent", branch.parent)],
+                    "A branch has a name of its own, and comes after the one that it is made of.",
+                )
+            self._branches[branch.name] = branch
+
+    def __getitem__(self, name: str) -> Branch:
+        found = self._branches.get(name)
+        if found is None:
+            raise missing_key_error(
+                f'Tree: no branch "{name}".',
+                [("branches", ", ".join(self._branches))],
+                "A branch is found by its name.",
+                f'tree["{next(iter(self._branches), "")}"]',
+            )
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._branches)
+
+    def __len__(self) -> int:
+        return len(self._branches)
+
+    @property
+    def root(self) -> Branch:
+        """The run that all others are branches of."""
+        return next(iter(self._branches.values()))
+
+    def children(self, name: str) -> list[Branch]:
+        """The branches of a run, in the order in which they were made."""
+        return [branch for branch in self._branches.values() if branch.parent == name]
+
+    def rows(self) -> list[tuple[int, Branch]]:
+        """Each branch below the one that it is made of, with its depth, 0 for the root."""
+        found: list[tuple[int, Branch]] = []
+        waiting = [(0, branch) for branch in list(self._branches.values())[:1]]
+        while waiting:
+            depth, branch = waiting.pop()
+            found.append((depth, branch))
+            waiting += [(depth + 1, child) for child in reversed(self.children(branch.name))]
+        return found
+
+    def save(self, path: str | PathLike[str], name: str | None = None) -> None:
+        """Write all branches with their traces to one file, which `rf.load_trace` reads without the model.
+
+        Args:
+            name: Of the branch whose trace the file is; the others are in its `tree`. Default: the root.
+
+        Raises:
+            TypeError: A recorded value that is not a Tensor, Dim, NumPy array or plain data.
+            OSError: It cannot be written there.
+        """
+        from rfnb.trace.file import save_tree  # the file format needs Tree
+
+        save_tree(self, path, self.root.name if name is None else self[name].name)
+
+    def __repr__(self) -> str:
+        more = len(self) - 1
+        return f"<Tree: {self.root.name}{f' and {more} branch' + 'es' * (more != 1) if more else ''}>"
+
+    def __str__(self) -> str:
+        from rfnb.trace.tree_text import text_of  # needs Tree
+
+        return text_of(self)
