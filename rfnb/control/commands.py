@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from rfnb.control.position import Position
-from rfnb.control.run import Run, steps_made
+from rfnb.control.run import Run
 
 Answer = Callable[[str | None], None]
 
@@ -69,7 +69,7 @@ def change(**fields: Field) -> Callable[[Callable[..., None]], Callable[..., Non
     def add(fn: Callable[..., None]) -> Callable[..., None]:
         def ask(run: Run, **given: Any) -> Asked:
             gate = run._gate
-            return Asked(gate.ask(lambda: fn(_standing(gate.at), **given)))
+            return Asked(gate.ask(lambda: fn(_standing(gate.here), **given)))
 
         COMMANDS[fn.__name__.rstrip("_")] = _Command(ask, fn, fields)
         return fn
@@ -196,7 +196,7 @@ def pause(run: Run) -> None:
 def step(run: Run, steps: int) -> None:
     """Make so many steps; those of a further one, asked for before the run waits again, are added."""
     run._need_on("step")
-    run._gate.go(steps, steps_made(steps), more=True)
+    run._gate.go(steps)
 
 
 @command()

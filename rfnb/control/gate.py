@@ -6,8 +6,11 @@ done by the worker itself, while it stands at the gate: nobody else touches its 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,29 +29,51 @@ class Stopped(BaseException):
 class Gate(NotPicklable, Generic[P]):
     """Lets a worker pass, or wait.
 
+    Args:
+        leave: Called by the worker before it stands; what it gives is called before it does anything again.
+
     Attributes:
         at: The place where the worker stands; None while it runs.
+        here: The same, and also where it does what it was asked for and goes on at once; for the worker alone.
         reason: Why it stands there, in words.
         mode: "running", "paused" (it stands, or will at its next step), "stopping", "over".
-        seconds: At least so long each step takes, for who watches.
+        worker: The thread that passes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leave: Callable[[], Callable[[], None]] = lambda: lambda: None) -> None:
         self.at: P | None = None
+        self.here: P | None = None
         self.reason = ""
         self.mode = "running"
-        self.seconds = 0.0
+        self.worker: threading.Thread | None = None
+        self._leave = leave
+        self._seconds = 0.0
         self._budget: int | None = None  # steps until it pauses by itself
-        self._why = ""
+        self._steps = 0  # that it was told to make since it stood
         self._changed = threading.Condition()
         self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._told: list[Callable[[], None]] = []
-        self.worker: threading.Thread | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether the worker passes without a look at anything; what is asked for meanwhile counts at its next step."""
-        return self.mode == "running" and self._budget is None and not self.seconds
+        return self.mode == "running" and self._budget is None and not self._seconds and not self._asked
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether the thread that asks is the worker."""
+        return threading.current_thread() is self.worker
+
+    @property
+    def seconds(self) -> float:
+        """The least that each step takes, for who watches."""
+        return self._seconds
+
+    @seconds.setter
+    def seconds(self, seconds: float) -> None:
+        with self._changed:
+            self._seconds = seconds
+            self._changed.notify_all()
 
     # -- for the worker ----------------------------------------------------------------------------------------------------
 
@@ -57,92 +82,128 @@ class Gate(NotPicklable, Generic[P]):
 
         Args:
             at: Where the worker is.
-            reason: Says in words why to pause here, None: go on.
+            reason: Says in words why to pause here, None: go on. Asked once, wherever the worker would stand anyway too.
 
         Raises:
             Stopped: The run is to stop.
         """
-        with self._changed:
-            if self.mode == "stopping":
-                raise Stopped
-            if self.mode == "running":
-                if self._budget is not None:
-                    self._budget -= 1
-                    if self._budget < 0:
-                        self._pause(self._why)
-        if self.mode == "running":
-            why = reason(at)
-            if why is not None:
-                with self._changed:
-                    if self.mode == "running":
-                        self._pause(why)
-        if self.mode == "paused":
-            self._stand(at)
-        elif self.seconds:
-            self._linger()
+        came = time.monotonic()
         if self.mode == "stopping":
             raise Stopped
+        why = reason(at)  # without the lock: it may take long, and others may say something meanwhile
+        with self._changed:
+            if self.mode in ("running", "paused"):
+                if why is not None:
+                    self._pause(why)
+                elif self._budget == 0:
+                    self._pause("1 step was made" if self._steps == 1 else f"{self._steps} steps were made")
+        again: Callable[[], None] | None = None
+        stood, self.here = False, at
+        try:
+            while True:
+                todo = None
+                with self._changed:
+                    stands = self.mode == "paused"
+                    if stands and self.at is None:
+                        if again is not None:  # also where it was let go and paused again before it noticed
+                            self.at, stood = at, True
+                            self._changed.notify_all()
+                    elif self._asked:
+                        todo = self._asked.popleft()
+                    elif stands:
+                        self._changed.wait()
+                        continue
+                    elif self._goes_on(None if stood else came):
+                        break
+                    else:
+                        continue
+                if todo is None and again is None:
+                    again = self._leave()
+                    continue
+                if todo is not None:
+                    again = self._do(*todo, again)
+                self._tell()
+        finally:
+            with self._changed:
+                self.at = self.here = None
+                self._changed.notify_all()
+            if stood:
+                self._tell()
+        if again is not None:
+            again()
+
+    def _do(
+        self, fn: Callable[[], Any], future: Future[Any], again: Callable[[], None] | None
+    ) -> Callable[[], None] | None:
+        """Do what was asked for, as a part of the run; gives what is to be called before it does anything again."""
+        if not future.set_running_or_notify_cancel():
+            return again
+        if again is not None:
+            again()
+        try:
+            tell = functools.partial(future.set_result, fn())
+        except BaseException as error:
+            tell = functools.partial(future.set_exception, error)
+        if again is not None:
+            again = self._leave()
+        tell()  # from now on others go on
+        return again
+
+    def _goes_on(self, came: float | None) -> bool:
+        """Whether the step is made now, and counted; waits a while otherwise.
+
+        Args:
+            came: When the worker came here, if each step is to take some time.
+
+        Raises:
+            Stopped: The run is to stop.
+        """
+        if self.mode == "stopping":
+            raise Stopped
+        if came is not None and (left := came + self._seconds - time.monotonic()) > 0:
+            self._changed.wait(min(left, 3600.0))  # a lock takes no number of seconds that is too large
+            return False
+        if self._budget is not None:
+            self._budget -= 1
+        return True
 
     def end(self) -> None:
         """The worker is done."""
         with self._changed:
             self.mode, self.at = "over", None
-            asked, self._asked = list(self._asked), deque()
+            asked, self._asked = self._asked, deque()
             self._changed.notify_all()
         for _, future in asked:
-            future.set_exception(_over())
+            if future.set_running_or_notify_cancel():
+                future.set_exception(_over())
         self._tell()
+
+    def forked(self) -> None:
+        """This is another process now, and the worker is none of its threads."""
+        self._changed, self._asked, self._told = threading.Condition(), deque(), []
+        self.mode, self.at = "over", None
 
     def _pause(self, why: str) -> None:
         self.mode, self.reason, self._budget = "paused", why, None
 
-    def _stand(self, at: P) -> None:
-        with self._changed:
-            self.at = at
-            self._changed.notify_all()
-        self._tell()
-        try:
-            while True:
-                with self._changed:
-                    while self.mode == "paused" and not self._asked:
-                        if self.at is None:  # it was let go and paused again before it noticed
-                            self.at = at
-                            self._changed.notify_all()
-                        self._changed.wait()
-                    if not self._asked:
-                        if self._budget is not None:
-                            self._budget -= 1  # it stands before the first of them
-                        return
-                    fn, future = self._asked.popleft()
-                if not future.set_running_or_notify_cancel():
-                    continue
-                try:
-                    future.set_result(fn())
-                except BaseException as error:
-                    future.set_exception(error)
-                self._tell()
-        finally:
-            with self._changed:
-                self.at = None
-                self._changed.notify_all()
-            self._tell()
-
-    def _linger(self) -> None:
-        end = time.monotonic() + self.seconds
-        with self._changed:
-            while self.mode == "running" and (left := end - time.monotonic()) > 0:
-                self._changed.wait(left)
-
     def _tell(self) -> None:
         for fn in list(self._told):
-            fn()
+            try:
+                fn()
+            except Exception as error:  # who looks on must never end a run
+                warnings.warn(f"rfnb: a run could not tell what it does: {type(error).__name__}: {error}", stacklevel=2)
 
     # -- for others --------------------------------------------------------------------------------------------------------
 
     def on_change(self, fn: Callable[[], None]) -> Callable[[], None]:
         """Call `fn`, mostly in the worker's thread, when the worker has come to stand, goes on or is done; gives what ends that."""
         self._told.append(fn)
-        return lambda: self._told.remove(fn)
+
+        def forget() -> None:
+            with contextlib.suppress(ValueError):  # it was forgotten already
+                self._told.remove(fn)
+
+        return forget
 
     def pause(self, why: str) -> None:
         """The worker waits before its next step."""
@@ -151,20 +212,24 @@ class Gate(NotPicklable, Generic[P]):
                 self._pause(why)
                 self._changed.notify_all()
 
-    def go(self, steps: int | None = None, why: str = "", *, more: bool = False) -> None:
-        """The worker goes on: for so many steps, None: until something stops it; `more`: besides those that it has yet to make."""
+    def go(self, steps: int | None = None) -> None:
+        """The worker goes on: for so many steps, with those that it was told to make and has not; None: until something stops it."""
         with self._changed:
-            if self.mode in ("paused", "running"):
-                left = self._budget if more and steps is not None and self.mode == "running" else None
-                self.mode, self.reason, self.at = "running", "", None
-                self._budget, self._why = steps if left is None or steps is None else left + steps, why
-                self._changed.notify_all()
+            if self.mode not in ("paused", "running"):
+                return
+            if steps is None:
+                self._budget, self._steps = None, 0
+            else:
+                self._steps = steps + (0 if self._budget is None else self._steps)
+                self._budget = steps + (self._budget or 0)
+            self.mode, self.reason, self.at = "running", "", None
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """The worker ends at its next step."""
         with self._changed:
             if self.mode != "over":
-                self.mode = "stopping"
+                self.mode, self.at = "stopping", None
                 self._changed.notify_all()
 
     def until_standing(self, timeout: float | None = None) -> bool:
@@ -184,7 +249,7 @@ class Gate(NotPicklable, Generic[P]):
             RuntimeError: If it does not stand, and nobody has told it to.
         """
         future: Future[Any] = Future()
-        if threading.current_thread() is self.worker:
+        if self.is_worker:
             future.set_result(fn())
             return future
         with self._changed:

@@ -10,7 +10,7 @@ from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import HeldState, HeldStep, HeldValues
 from rfnb.control.kept import Kept
-from rfnb.control.position import Change, Edit, Held, Position
+from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.core.errors import index_error
 from rfnb.rec.hold import Hold
 from rfnb.trace.tree import Changed
@@ -86,16 +86,19 @@ class Holder(Hold):
         self._repeated: Change | None = None
 
     def around(self, loop: Loop, step: Step) -> Step:
-        return HeldStep(step, loop, self)
+        return HeldStep(step, loop, self) if self._gate.is_worker else step
 
     def step_of(self, function: str, index: int, state: Any) -> Any:
+        if not self._gate.is_worker:  # a thread that the function has started in a copy of its context
+            return state
         held = HeldState(state)
         self.before_step(function, function, index, held)
         return held.state
 
     def step_of_own(self, index: int, values: Mapping[str, Any]) -> None:
         """A step of a loop of the user's own comes."""
-        self.before_step("loop", "loop", index, HeldValues(values), values)
+        if self._gate.is_worker:
+            self.before_step("loop", "loop", index, HeldValues(values), values)
 
     def refused(self, error: Exception) -> None:
         """Note that a decision for a step could not be done: the run pauses before the next one, and says so."""
@@ -113,6 +116,7 @@ class Holder(Hold):
         if self._gate.is_open and not (self._trunk or self._breakpoints or self._refused or tick in self._changes):
             return
         at = Position(loop, path, index, tick, held, values, self._done)
+        at.do = lambda edit: self._do(at, edit)
         why = None
         if self._trunk is not None:
             found = self._trunk.difference(tick, at, held)
@@ -125,6 +129,12 @@ class Holder(Hold):
             self._gate.pass_(at, self._reason if why is None else lambda _: why)
         finally:
             at.is_left = True
+
+    def _do(self, at: Position, edit: Edit) -> None:
+        """Let the worker make one change where it stands."""
+        if at.is_left:
+            raise gone_on(at)
+        self._gate.ask(lambda: at.make(edit)).result()
 
     def _repeat(self, change: Change, at: Position) -> None:
         """Make a change that was given for this step."""

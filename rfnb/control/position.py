@@ -129,6 +129,8 @@ class PositionStates(Mapping[str, StateValue]):
             for place, (path, leaf) in enumerate(leaves(root, name)):
                 if isinstance(leaf, Tensor):
                     found[path] = name, place, leaf
+        if self._position.is_left:  # it was let go meanwhile: what was found may be of the next step
+            raise gone_on(self._position)
         return found
 
     def __iter__(self) -> Iterator[str]:

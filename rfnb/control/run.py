@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import functools
 import inspect
 import itertools
+import math
+import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from numbers import Real
 from os import PathLike
 from types import TracebackType
 from typing import Any
@@ -31,8 +35,8 @@ from rfnb.control.position import Change, Position
 from rfnb.control.tree import free_name, runs_of, tree_of
 from rfnb.core.errors import missing_key_error, runtime_error, type_error, value_error
 from rfnb.core.pickling import NotPicklable
-from rfnb.ops.random_state import get_random_state, set_random_state
-from rfnb.rec.hold import held_by, holding
+from rfnb.ops.random_state import get_random_state, own_step_seeds, put_back
+from rfnb.rec.hold import held_by, holding, let_go
 from rfnb.trace.record import record as recorded
 from rfnb.trace.trace import Trace
 from rfnb.trace.tree import Changed, Left, Tree
@@ -52,9 +56,31 @@ def stop_all() -> None:
         run._gate.until_over(2.0)
 
 
-def steps_made(steps: int) -> str:
-    """The reason to wait after so many steps."""
-    return f"{steps} steps were made" if steps > 1 else "1 step was made"
+def _in_fork() -> None:
+    """This process is a copy of one that has runs: they go on there, their threads are not here."""
+    let_go()
+    for run in [run for run in _begun if run._gate.mode != "over"]:
+        run._gate.forked()
+        run._error = runtime_error(
+            f"{run.name}: it runs in another process.",
+            [("here", os.getpid()), ("there", os.getppid())],
+            "This one was forked from it, and has no threads of it.",
+        )
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_in_fork)
+
+
+def own_numbers() -> Callable[[], None]:
+    """Remember the random numbers that come next in a run; gives what lets them come, whatever others have drawn meanwhile."""
+    state = get_random_state()
+
+    def again() -> None:
+        if get_random_state() != state:
+            put_back(state)
+
+    return again
 
 
 class RunStopped(RuntimeError):
@@ -87,7 +113,7 @@ class Run(NotPicklable):
         self.trace: Trace | None = None
         self._record = record
         self._fn, self._args, self._kwargs = fn, args, dict(kwargs)
-        self._gate: Gate[Position] = Gate()
+        self._gate: Gate[Position] = Gate(own_numbers)
         self._breakpoints = Breakpoints()
         self._changes: dict[int, list[Change]] = {}
         self._holder = Holder(self._gate, self._breakpoints, self._changes, trunk)
@@ -114,9 +140,9 @@ class Run(NotPicklable):
     def _work(self, modes: Callable[[], None], begun: threading.Event) -> None:
         try:
             modes()
+            own_step_seeds()
             with self._recording() as self.trace:
-                begun.set()
-                self._result = self._with_its_numbers()
+                self._result = self._with_its_numbers(begun)
         except BaseException as error:
             self._error, self._traceback = error, error.__traceback__
         finally:
@@ -127,26 +153,32 @@ class Run(NotPicklable):
         given = self._record
         return nullcontext() if given is False else recorded(**(given if isinstance(given, Mapping) else {}))
 
-    def _with_its_numbers(self) -> Any:
+    def _with_its_numbers(self, begun: threading.Event) -> Any:
         """The result of the function, with the random numbers of the begin where it is a branch."""
         before, again = get_random_state(), self._random
         if again is None:
             self._random = before
         else:
-            set_random_state(again)
+            put_back(again)
+        begun.set()
         try:
             with held_by(self._holder):
-                return self._fn(*self._args, **self._kwargs)
+                result = self._fn(*self._args, **self._kwargs)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise _no_call("coroutine", self._fn)
+            return result
         finally:
             if again is not None:  # others go on with the numbers they would have had
-                set_random_state(before)
+                put_back(before)
 
     # -- what it does ------------------------------------------------------------------------------------------------------
 
     def pause(self, timeout: float | None = None) -> Run:
         """Let it wait before its next step; returns when it does, or is over."""
+        limit = _limit("pause", timeout)
         self._gate.pause("it was told to")
-        return self._arrived(timeout)
+        return self._arrived(limit)
 
     def step(self, steps: int = 1, timeout: float | None = None) -> Run:
         """Let it make so many steps; returns when it waits again, or is over.
@@ -155,13 +187,14 @@ class Run(NotPicklable):
             ValueError: For less than 1.
             RuntimeError: If it is over.
         """
-        if not isinstance(steps, int) or steps < 1:
+        limit = _limit("step", timeout)
+        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
             raise value_error(
                 f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
             )
         self._need_on("step")
-        self._gate.go(steps, steps_made(steps))
-        return self._arrived(timeout)
+        self._gate.go(steps)
+        return self._arrived(limit)
 
     def resume(self) -> Run:
         """Let it go on, until a breakpoint or its end."""
@@ -171,14 +204,26 @@ class Run(NotPicklable):
 
     def stop(self, timeout: float | None = None) -> Run:
         """Let it end at its next step, without a result; returns when it has."""
+        limit = _limit("stop", timeout)
         self._gate.stop()
-        self._gate.until_over(timeout)
+        if not self._gate.is_worker:
+            self._gate.until_over(limit)
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is over or pauses; False: `timeout` seconds were not enough. Ctrl+C lets it pause at its next step."""
+        """Wait until it is over or pauses; False: `timeout` seconds were not enough. Ctrl+C lets it pause at its next step.
+
+        Raises:
+            RuntimeError: In the run itself.
+            ValueError: If the timeout is no number of seconds.
+        """
+        limit = _limit("wait", timeout)
+        self._need_outside("wait")
+        return self._until_standing(limit)
+
+    def _until_standing(self, limit: float | None = None) -> bool:
         try:
-            return self._gate.until_standing(timeout)
+            return self._gate.until_standing(limit)
         except KeyboardInterrupt:
             self._gate.pause("Ctrl+C")
             raise
@@ -191,9 +236,9 @@ class Run(NotPicklable):
 
     @speed.setter
     def speed(self, steps_per_second: float) -> None:
-        if not steps_per_second >= 0:
+        if isinstance(steps_per_second, bool) or not (isinstance(steps_per_second, Real) and steps_per_second >= 0):
             raise value_error(
-                "speed: no number of steps per second.", [("speed", steps_per_second)], "0 is as fast as it can."
+                "speed: no number of steps per second.", [("speed", repr(steps_per_second))], "0 is as fast as it can."
             )
         self._gate.seconds = 1 / steps_per_second if steps_per_second else 0.0
 
@@ -265,7 +310,6 @@ class Run(NotPicklable):
                 "Only where a run is paused its values are looked at and changed.",
                 "run.pause()" if self.state == "running" else f"branch = run.from_step({self._last_step()})",
             )
-        at.do = lambda edit: self._gate.ask(lambda: at.make(edit)).result()
         return at
 
     @property
@@ -277,12 +321,14 @@ class Run(NotPicklable):
             RuntimeError: If it is paused, for then nothing would come of waiting.
             Exception: What the function has raised.
         """
+        self._need_outside("result")
         while self._gate.mode != "over":
-            self._gate.until_standing()
-            if self.state == "paused":
+            self._until_standing()
+            at, reason = self._gate.at, self._gate.reason
+            if at is not None:
                 raise runtime_error(
                     f"{self.name}: it is paused, and has no result yet.",
-                    [("before", repr(self._gate.at)), ("because", self.reason)],
+                    [("before", repr(at)), ("because", reason)],
                     "It goes on when it is told to.",
                     "run.resume()\nrun.result",
                 )
@@ -306,6 +352,7 @@ class Run(NotPicklable):
     async def _awaited(self) -> Any:
         import asyncio  # takes 30 ms, which few need
 
+        self._need_outside("await")
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:
@@ -419,10 +466,18 @@ class Run(NotPicklable):
     def _last_step(self) -> int:
         return self._holder.steps[-1][1] if self._holder.steps else 0
 
-    def _arrived(self, timeout: float | None) -> Run:
-        if threading.current_thread() is not self._gate.worker:
-            self._gate.until_standing(timeout)
+    def _arrived(self, limit: float | None) -> Run:
+        if not self._gate.is_worker:
+            self._until_standing(limit)
         return self
+
+    def _need_outside(self, what: str) -> None:
+        if self._gate.is_worker and self._gate.mode != "over":
+            raise runtime_error(
+                f"{what}: inside of {self.name}.",
+                [("thread", threading.current_thread().name)],
+                "It would wait for itself for ever. Ask for that in another cell, or in another thread.",
+            )
 
     def _need_on(self, what: str) -> None:
         if self._gate.mode == "over":
@@ -457,10 +512,20 @@ def run(
         TypeError: If fn cannot be called, or what to record cannot be understood.
         RuntimeError: Inside of a run: its thread would wait for another one.
     """
+    if isinstance(fn, Run):
+        raise type_error(
+            f"run: {fn.name} was started already.",
+            [("state", fn.state)],
+            "A run is made once. The same from its beginning is another one:",
+            "again = run.from_step(0, paused=False)",
+        )
     if not callable(fn):
         raise type_error(
             "run: no function.", [("given", type(fn).__name__)], "It runs when it is called.", "rf.run(model.search, x)"
         )
+    kind = _runs_later(fn)
+    if kind is not None:
+        raise _no_call(kind, fn)
     if holding() is not None:
         raise runtime_error(
             "run: inside of a run.",
@@ -472,6 +537,42 @@ def run(
     if paused:
         made._gate.pause("it was started paused")
     return made._start(contextvars.copy_context(), registry.selected().current_modes())
+
+
+def _runs_later(fn: Callable[..., Any]) -> str | None:
+    """The kind of function whose call runs nothing yet; None: it is none."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    for each in (fn, type(fn).__call__):
+        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+            return "generator"
+        if inspect.iscoroutinefunction(each):
+            return "coroutine"
+    return None
+
+
+def _no_call(kind: str, fn: Any) -> TypeError:
+    """The error for a call that gives something which runs later, outside of the run."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return type_error(
+        f"run: its call makes a {kind}, and runs nothing.",
+        [("fn", name)],
+        "A run is the call of a function. Give one that goes through all of it:",
+        "rf.run(lambda: list(fn(...)))" if kind == "generator" else "rf.run(lambda: asyncio.run(fn(...)))",
+    )
+
+
+def _limit(what: str, timeout: Any) -> float | None:
+    """The seconds to wait at most; None: no limit. What is below 0 is 0."""
+    if timeout is None or timeout == float("inf"):
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout):
+        raise value_error(
+            f"{what}: no number of seconds.",
+            [("timeout", repr(timeout))],
+            "It waits so many seconds at most; None: as long as it takes.",
+        )
+    return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
 
 
 def _options(record: Any) -> bool | Mapping[str, Any]:

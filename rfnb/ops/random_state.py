@@ -68,10 +68,22 @@ def get_random_state() -> dict[str, bytes]:
 @op(changes_state=True)
 def set_random_state(state: dict[str, bytes]) -> None:
     """Put a state of `get_random_state` back, as far as this machine has the devices."""
+    put_back(state)
+
+
+def put_back(state: dict[str, bytes]) -> None:
+    """The same, where it is no part of a computation: no loop that is recorded repeats it."""
     state = dict(state)
     if _STATIC in state:
         _step_seeds().set_state(state.pop(_STATIC))
     registry.selected().set_random_state(state)
+
+
+def own_step_seeds() -> None:
+    """Let the seeds of a step be those of this context alone, where it is a copy of another one; the same ones come next."""
+    own = _StepSeeds(_seed[0])
+    own.set_state(_step_seeds().state())
+    _of_context.set(own)
 
 
 @op(changes_state=True)

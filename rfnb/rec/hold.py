@@ -39,6 +39,11 @@ def holding() -> Hold | None:
     return _current.get()
 
 
+def let_go() -> None:
+    """Nobody has hold of the loops of this context any more."""
+    _current.set(None)
+
+
 @contextmanager
 def held_by(hold: Hold) -> Iterator[None]:
     """Somebody has hold of the loops that are made in a with-block."""

@@ -75,10 +75,10 @@ def scan(
     outputs = None if ys is None else map_nested(_Output, ys)
     while steps.may_go_on():
         x = None if xs is None else map_nested(steps.frame, xs)
-        if hold is not None:
-            state = hold.step_of("scan", steps.index, state)
         if not steps.begin(x, state):
             break
+        if hold is not None:
+            state = hold.step_of("scan", steps.index, state)
         try:
             with around_step(steps.dims, steps.ended_before):
                 y, new = body(x, state)

@@ -33,7 +33,7 @@ EXEMPT = {
         default.get_default_float_dtype default.get_default_int_dtype default.set_default_device
         default.set_default_device_ctx default.set_default_float_dtype default.set_default_float_dtype_ctx
         dims.use_mask_default gradient.gradient_checkpoint_scope gradient.stop_gradient_scope half.in_float32
-        random_state.get_random_state""",
+        random_state.get_random_state random_state.own_step_seeds random_state.put_back""",
 }
 # Functions of layers that look into a Tensor and are no ops.
 INSIDE = {
